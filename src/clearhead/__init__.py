@@ -1,0 +1,55 @@
+"""Clearhead: a Transformer whose heads you can see.
+
+import clearhead
+translator = clearhead.load("runs/my-model")
+translator.translate(["A man rides a bicycle."], beam_size=5, n_best=3)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clearhead.api import Translator, load, train
+    from clearhead.config import ModelConfig, RunConfig, SearchConfig
+    from clearhead.decoding.hypothesis import Hypothesis
+    from clearhead.model.build import build_model
+    from clearhead.tokenizer import Tokenizer
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Hypothesis": "clearhead.decoding.hypothesis",
+    "ModelConfig": "clearhead.config",
+    "RunConfig": "clearhead.config",
+    "SearchConfig": "clearhead.config",
+    "Tokenizer": "clearhead.tokenizer",
+    "Translator": "clearhead.api",
+    "build_model": "clearhead.model.build",
+    "load": "clearhead.api",
+    "train": "clearhead.api",
+}
+
+__all__ = [
+    "Hypothesis",
+    "ModelConfig",
+    "RunConfig",
+    "SearchConfig",
+    "Tokenizer",
+    "Translator",
+    "build_model",
+    "load",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Each public name is imported when it is first used (PEP 562), so that torch can wait."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, "__version__"))

@@ -1,0 +1,36 @@
+"""What all tests share: checked shapes, one thread, reproducible hypothesis, the real data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Before anything imports them: the shapes in their signatures are then checked at every call.
+install_import_hook(("clearhead.model", "clearhead.losses"), "beartype.beartype")
+
+settings.register_profile("clearhead", deadline=None, derandomize="CI" in os.environ)
+settings.load_profile("clearhead")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> None:
+    """The tests' tensors are small, and the cores are for the other workers."""
+    import torch
+
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def clearhead_data() -> Path:
+    """The folder with the real data (`multi30k/`, `trec/`, `japanese-vowels/`)."""
+    folder = os.environ.get("CLEARHEAD_DATA")
+    if not folder:
+        pytest.skip("CLEARHEAD_DATA names no folder with the real data")
+    path = Path(folder)
+    if not path.is_dir():
+        pytest.fail(f"CLEARHEAD_DATA = {folder} is not a folder")
+    return path
