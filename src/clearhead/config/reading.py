@@ -1,0 +1,182 @@
+"""From TOML and `--set path=value` to a checked RunConfig, and back to plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from clearhead.config.data import DataConfig, TokenizerConfig
+from clearhead.config.model import (
+    DropoutConfig,
+    Learned,
+    ModelConfig,
+    NoPositions,
+    Sinusoidal,
+    expanded_size,
+)
+from clearhead.config.run import RunConfig
+from clearhead.config.search import EvaluationConfig, SearchConfig
+from clearhead.config.training import OptimizerConfig, ScheduleConfig, TrainingConfig
+from clearhead.errors import ConfigError
+
+
+def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    """The run that a TOML file describes, with `path=value` overrides laid over it.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, or a key, type or value in it is wrong.
+    """
+    path = Path(path)
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            "there is no such file", where=path, todo="write one with `clearhead init NAME`"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError("the file cannot be read", where=path, why=str(error)) from None
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError("this is not valid TOML", where=path, why=str(error)) from None
+    for override in overrides:
+        _override(tree, override)
+    config = config_from(tree, where=str(path))
+    return config if config.folder else dataclasses.replace(config, folder=f"runs/{path.stem}")
+
+
+def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunConfig:
+    """The checked `RunConfig` of a tree of plain values, as TOML or JSON give it.
+
+    Raises:
+        ConfigError: names the dotted path of the first wrong key, type or value.
+    """
+    from pydantic import TypeAdapter, ValidationError
+
+    tree = _with_environment(_with_shorthands(tree, where), "", where)
+    _refuse_unknown_keys(RunConfig, tree, "", where)
+    try:
+        # Through JSON, pydantic's strict mode takes a list for a tuple but no "3" for a 3.
+        return TypeAdapter(RunConfig).validate_json(json.dumps(tree, default=str), strict=True)
+    except ValidationError as error:
+        # A table of positions is tried as each of their kinds: what the wrong ones say comes last.
+        first = min(error.errors(), key=lambda e: e["loc"][1::2] == ("positions", "kind"))
+        names = [str(part) for part in first["loc"] if not str(part)[:1].isupper()]
+        message = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(
+            f"{'.'.join(names) or 'the configuration'}: {message}",
+            where=where,
+            why=None if first["type"] == "value_error" else f"it says {first['input']!r}",
+        ) from None
+
+
+def config_to_dict(config: RunConfig) -> dict[str, Any]:
+    """The plain tree of a config; `config_from` reads it back to an equal config."""
+    return dataclasses.asdict(config)
+
+
+def _with_shorthands(tree: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """`model.size` and a single `model.dropout` written out; what is given explicitly wins."""
+    tree = dict(tree)
+    model = tree.get("model")
+    if not isinstance(model, Mapping):
+        return tree
+    model = dict(model)
+    size = model.pop("size", None)
+    if size is not None:
+        model = {**expanded_size(size, where), **model}
+    rate = model.get("dropout")
+    if isinstance(rate, int | float) and not isinstance(rate, bool):
+        model["dropout"] = dict.fromkeys(("embeddings", "attention", "hidden", "residual"), rate)
+    tree["model"] = model
+    return tree
+
+
+def _with_environment(value: Any, path: str, where: str) -> Any:
+    """`${NAME}` in every string replaced by the environment variable."""
+    if isinstance(value, Mapping):
+        return {k: _with_environment(v, f"{path}.{k}".lstrip("."), where) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_environment(item, path, where) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def look_up(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in os.environ:
+            raise ConfigError(
+                f"{path}: the environment variable {name} is not set",
+                where=where,
+                todo=f"set it: export {name}=/the/folder",
+            )
+        return os.environ[name]
+
+    return re.sub(r"\$\{(\w+)\}", look_up, value)
+
+
+def _refuse_unknown_keys(kind: type, tree: Mapping[str, Any], path: str, where: str) -> None:
+    """Walk the tree beside the dataclasses: a wrong key is met with the nearest right one."""
+    fields = {f.name: f for f in dataclasses.fields(kind)}
+    for key, value in tree.items():
+        dotted = f"{path}.{key}".lstrip(".")
+        if key not in fields:
+            close = difflib.get_close_matches(key, fields, n=1, cutoff=0.5)
+            raise ConfigError(
+                f"{dotted}: there is no such setting",
+                where=where,
+                todo=f"did you mean {f'{path}.{close[0]}'.lstrip('.')}?"
+                if close
+                else f"the settings here are {', '.join(fields)}",
+            )
+        if not isinstance(value, Mapping):
+            continue
+        if fields[key].type == "Positions":
+            _refuse_unknown_keys(_positions(value, dotted, where), value, dotted, where)
+        elif part := _PARTS.get(str(fields[key].type)):
+            _refuse_unknown_keys(part, value, dotted, where)
+
+
+def _positions(value: Mapping[str, Any], path: str, where: str) -> type:
+    kinds = {"sinusoidal": Sinusoidal, "learned": Learned, "none": NoPositions}
+    kind = value.get("kind")
+    if not isinstance(kind, str) or kind not in kinds:
+        raise ConfigError(f"{path}.kind: {kind!r} is not one of {', '.join(kinds)}", where=where)
+    return kinds[kind]
+
+
+_PARTS: dict[str, type] = {
+    part.__name__: part
+    for part in (
+        *(DataConfig, TokenizerConfig, ModelConfig, TrainingConfig, SearchConfig),
+        *(EvaluationConfig, OptimizerConfig, ScheduleConfig, DropoutConfig),
+    )
+}
+
+
+def _override(tree: dict[str, Any], override: str) -> None:
+    """Lay `path=value` over the tree; the value is read as TOML, or else as a plain string."""
+    dotted, separator, text = override.partition("=")
+    if not separator or not dotted.strip():
+        raise ConfigError(
+            f"--set {override}: this is not path=value", todo="e.g. --set training.max_steps=1000"
+        )
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *sections, name = dotted.strip().split(".")
+    for section in sections:
+        inner = tree.setdefault(section, {})
+        if not isinstance(inner, dict):
+            # e.g. model.dropout = 0.1 in the file and --set model.dropout.attention=0
+            raise ConfigError(
+                f"--set {override}: {section} is a single value here",
+                todo=f"give the parts of {section} in the file, each by name",
+            )
+        tree = inner
+    tree[name] = value

@@ -1,0 +1,66 @@
+"""How translations are looked for and how they are scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from clearhead.config.require import require
+
+
+@dataclass(frozen=True)
+class SearchConfig:
+    """How a translation is looked for.
+
+    Greedy search is a beam of 1. `length_penalty` is the alpha of Wu et al. 2016, equation 14
+    (0: plain sums of log-probabilities). The longest output has
+    `max_length_ratio * source length + max_length_offset` tokens, never more than `max_length`
+    where that is set. `no_repeat_ngram` = n forbids an n-gram to come twice (0: allowed).
+    Sampling draws from the distribution sharpened by `temperature` and cut to the `top_k`
+    likeliest tokens and to the likeliest that hold `top_p` of the mass (0 and 1: not cut).
+    """
+
+    method: Literal["beam", "sampling"] = "beam"
+    beam_size: int = 5
+    n_best: int = 1
+    length_penalty: float = 0.6
+    min_length: int = 0
+    max_length: int = 0
+    max_length_ratio: float = 2.0
+    max_length_offset: int = 20
+    no_repeat_ngram: int = 0
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("beam_size", "n_best"):
+            require(getattr(self, name) > 0, f"{name} must be at least 1")
+        for name in (
+            *("length_penalty", "min_length", "max_length", "max_length_ratio"),
+            *("max_length_offset", "no_repeat_ngram", "top_k", "seed"),
+        ):
+            require(getattr(self, name) >= 0, f"{name} must not be negative")
+        require(
+            self.method == "sampling" or self.n_best <= self.beam_size,
+            f"n_best = {self.n_best} is more than beam_size = {self.beam_size}",
+        )
+        require(self.temperature > 0, "temperature must be greater than 0")
+        require(0.0 < self.top_p <= 1.0, "top_p lies in (0, 1]")
+        require(
+            self.max_length == 0 or self.min_length <= self.max_length,
+            f"min_length = {self.min_length} is more than max_length = {self.max_length}",
+        )
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """How output is scored: sacreBLEU's tokenizer and the measure that picks the best model."""
+
+    tokenize: Literal["13a", "none", "intl", "char", "zh"] = "13a"
+    measure: Literal["bleu", "chrf", "loss"] = "bleu"
+    max_sentences: int = 0
+
+    def __post_init__(self) -> None:
+        require(self.max_sentences >= 0, "max_sentences must not be negative")

@@ -1,0 +1,73 @@
+"""Every error a user can meet: what happened, where, why, and what to do next.
+
+The command prints `str(error)` and exits with `error.exit_code`; a traceback is for bugs only.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class ClearheadError(Exception):
+    """A mistake that a user can mend.
+
+    Args:
+        what: what is wrong, in one sentence.
+        where: the file, the file and line (`train.en:17`) or the dotted path of a setting.
+        why: the reason, when it is not plain from `what`.
+        todo: what the user can do about it.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | Path | None = None,
+        why: str | None = None,
+        todo: str | None = None,
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = None if where is None else str(where)
+        self.why = why
+        self.todo = todo
+
+    def __str__(self) -> str:
+        parts = [f"{self.where}: {self.what}" if self.where else self.what]
+        if self.why:
+            parts.append(f"Why: {self.why}")
+        if self.todo:
+            parts.append(f"What to do: {self.todo}")
+        return "\n".join(parts)
+
+
+class ConfigError(ClearheadError):
+    """The configuration has a wrong key, type or value."""
+
+    exit_code = 2
+
+
+class DataError(ClearheadError):
+    """A data file is missing, unreadable, or holds what it should not."""
+
+    exit_code = 3
+
+
+class ModelFolderError(ClearheadError):
+    """A model folder is missing, damaged, or of another version."""
+
+    exit_code = 4
+
+
+class SearchError(ClearheadError):
+    """A search option that is wrong, or that the chosen engine lacks."""
+
+    exit_code = 5
+
+
+class TrainingError(ClearheadError):
+    """Training cannot start, go on, or be resumed."""
+
+    exit_code = 6
