@@ -1,0 +1,124 @@
+"""The layers of both stacks (section 3.1): sub-layers, and the residual round each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from clearhead.model.attention import KeysValues, Mask, MultiHeadAttention
+from clearhead.model.cache import LayerCache
+from clearhead.model.dropout import Dropout
+
+Vectors = Float[Tensor, "batch length d_model"]
+SourceMask = Bool[Tensor, "batch 1 1 source"]
+
+
+class PostNorm(nn.Module):
+    """LayerNorm(x + Sublayer(x)), as in the paper (section 3.1)."""
+
+    def __init__(self, norm: nn.Module, dropout: Dropout) -> None:
+        super().__init__()
+        self.norm = norm
+        self.dropout = dropout
+
+    def forward(self, x: Vectors, sublayer: Callable[[Tensor], Tensor]) -> Vectors:
+        return self.norm(x + self.dropout(sublayer(x)))
+
+
+class PreNorm(nn.Module):
+    """x + Sublayer(LayerNorm(x)) (Xiong et al. 2020); the stack ends with one more norm."""
+
+    def __init__(self, norm: nn.Module, dropout: Dropout) -> None:
+        super().__init__()
+        self.norm = norm
+        self.dropout = dropout
+
+    def forward(self, x: Vectors, sublayer: Callable[[Tensor], Tensor]) -> Vectors:
+        return x + self.dropout(sublayer(self.norm(x)))
+
+
+Residual = PostNorm | PreNorm
+
+
+class FeedForward(nn.Module):
+    """max(0, xW₁ + b₁)W₂ + b₂, equation 2, with dropout on the hidden units."""
+
+    def __init__(
+        self, d_model: int, d_ff: int, bias: bool, activation: nn.Module, dropout: Dropout
+    ) -> None:
+        super().__init__()
+        self.hidden = nn.Linear(d_model, d_ff, bias=bias)
+        self.activation = activation
+        self.dropout = dropout
+        self.output = nn.Linear(d_ff, d_model, bias=bias)
+
+    def forward(self, x: Vectors) -> Vectors:
+        return self.output(self.dropout(self.activation(self.hidden(x))))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network."""
+
+    def __init__(
+        self,
+        self_attention: MultiHeadAttention,
+        feed_forward: FeedForward,
+        residuals: tuple[Residual, Residual],
+        output_dropout: Dropout,
+    ) -> None:
+        super().__init__()
+        self.self_attention = self_attention
+        self.feed_forward = feed_forward
+        self.residuals = nn.ModuleList(residuals)
+        self.output_dropout = output_dropout
+
+    def forward(self, x: Vectors, mask: Mask | None) -> Vectors:
+        attend_residual, feed_residual = self.residuals
+        x = attend_residual(x, lambda y: self.self_attention(*self.self_attention.project(y), mask))
+        x = feed_residual(x, self.feed_forward)
+        return self.output_dropout(x)
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, attention over the encoder's output, the feed-forward network."""
+
+    def __init__(
+        self,
+        self_attention: MultiHeadAttention,
+        cross_attention: MultiHeadAttention,
+        feed_forward: FeedForward,
+        residuals: tuple[Residual, Residual, Residual],
+        output_dropout: Dropout,
+    ) -> None:
+        super().__init__()
+        self.self_attention = self_attention
+        self.cross_attention = cross_attention
+        self.feed_forward = feed_forward
+        self.residuals = nn.ModuleList(residuals)
+        self.output_dropout = output_dropout
+
+    def forward(
+        self,
+        x: Vectors,
+        mask: Mask | None,
+        memory: KeysValues,
+        memory_mask: SourceMask | None,
+        past: LayerCache | None = None,
+    ) -> Vectors:
+        def attend_to_target(y: Tensor) -> Tensor:
+            queries, keys_values = self.self_attention.project(y)
+            if past is not None:
+                keys_values = past.extend(keys_values)
+            return self.self_attention(queries, keys_values, mask)
+
+        def attend_to_source(y: Tensor) -> Tensor:
+            queries = self.cross_attention.project_queries(y)
+            return self.cross_attention(queries, memory, memory_mask)
+
+        target_residual, source_residual, feed_residual = self.residuals
+        x = target_residual(x, attend_to_target)
+        x = source_residual(x, attend_to_source)
+        x = feed_residual(x, self.feed_forward)
+        return self.output_dropout(x)

@@ -1,0 +1,67 @@
+"""Where in the sequence a vector stands: sinusoidal, learned, or not told."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from clearhead.errors import DataError
+
+
+def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
+    """PE(pos, 2i) = sin(pos/10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same) (section 3.5)."""
+    # In float64, since the angle of a late position loses its last digits in float32.
+    position = torch.arange(length, dtype=torch.float64)[:, None]
+    even = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angles = position / 10000.0 ** (even / d_model)
+    table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)
+    return table[:, :d_model].to(torch.get_default_dtype())
+
+
+class SinusoidalPositions(nn.Module):
+    """Adds PE(start), PE(start + 1), …; the table grows with the longest input seen."""
+
+    table: Tensor
+
+    def __init__(self, d_model: int, length: int = 512) -> None:
+        super().__init__()
+        self.register_buffer("table", sinusoids(length, d_model), persistent=False)
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        end = start + x.size(1)
+        if end > self.table.size(0):
+            self.table = sinusoids(2 * end, x.size(2)).to(self.table)
+        return x + self.table[start:end]
+
+
+class LearnedPositions(nn.Module):
+    """Adds a trained vector for each position, of which there are `max_length`."""
+
+    def __init__(self, d_model: int, max_length: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(max_length, d_model))
+        nn.init.normal_(self.table, std=d_model**-0.5)
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        end = start + x.size(1)
+        if end > self.table.size(0):
+            raise DataError(
+                f"a sequence of {end} tokens exceeds the model's {self.table.size(0)} positions",
+                why="its positions are learned, so there are none beyond those trained",
+                todo="shorten the input, or train with a larger model.positions.max_length",
+            )
+        return x + self.table[start:end]
+
+
+class NoPositions(nn.Module):
+    """Adds nothing: the model sees a set."""
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        return x

@@ -1,0 +1,117 @@
+"""The stacks, and the models made of them (Vaswani et al. 2017, figure 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from clearhead.model.attention import KeysValues, Mask
+from clearhead.model.cache import KVCache
+from clearhead.model.inputs import TokenEmbedding
+from clearhead.model.layers import DecoderLayer, EncoderLayer, SourceMask, Vectors
+from clearhead.model.masks import causal_mask
+
+Memory = Float[Tensor, "batch source d_model"]
+
+
+class Encoder(nn.Module):
+    """N identical layers, and a last norm where the layers are pre-norm."""
+
+    def __init__(self, layers: Sequence[EncoderLayer], norm: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
+
+    def forward(self, x: Vectors, mask: Mask | None) -> Vectors:
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.norm(x)
+
+
+class Decoder(nn.Module):
+    """N identical layers over the target and the memory, and a last norm as in the encoder."""
+
+    def __init__(self, layers: Sequence[DecoderLayer], norm: nn.Module) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.norm = norm
+
+    def forward(
+        self,
+        x: Vectors,
+        mask: Mask | None,
+        memories: list[KeysValues],
+        memory_mask: SourceMask | None,
+    ) -> Vectors:
+        for layer, memory in zip(self.layers, memories, strict=True):
+            x = layer(x, mask, memory, memory_mask)
+        return self.norm(x)
+
+    def step(self, x: Float[Tensor, "rows 1 d_model"], cache: KVCache) -> Tensor:
+        """The next position of each row, (rows, 1, d_model); the cache grows by it."""
+        for layer, past in zip(self.layers, cache.layers, strict=True):
+            x = layer(x, None, past.memory, cache.memory_mask, past)
+        return self.norm(x)
+
+    def project_memory(self, memory: Memory) -> list[KeysValues]:
+        """The keys and values of the memory for the cross-attention of each layer."""
+        layers = cast("Iterable[DecoderLayer]", self.layers)
+        return [layer.cross_attention.project_memory(memory) for layer in layers]
+
+
+class EncoderDecoder(nn.Module):
+    """A translator: source tokens in, hidden states of the next target tokens out.
+
+    The projection to the vocabulary is `output`, apart from `forward`, so that the loss can work
+    in chunks and decoding projects the last position alone.
+    """
+
+    def __init__(
+        self,
+        source_input: TokenEmbedding,
+        encoder: Encoder,
+        target_input: TokenEmbedding,
+        decoder: Decoder,
+        output: nn.Linear,
+    ) -> None:
+        super().__init__()
+        self.source_input = source_input
+        self.encoder = encoder
+        self.target_input = target_input
+        self.decoder = decoder
+        self.output = output
+
+    def forward(
+        self, source: Int[Tensor, "batch source"], target: Int[Tensor, "batch target"]
+    ) -> Float[Tensor, "batch target d_model"]:
+        memory, source_mask = self.encode(source)
+        return self.decode(target, memory, source_mask)
+
+    def encode(self, source: Int[Tensor, "batch source"]) -> tuple[Memory, SourceMask]:
+        """The encoder's output for a source and the mask that hides its padding."""
+        mask = self.source_input.mask(source)
+        return self.encoder(self.source_input(source), mask), mask
+
+    def decode(
+        self, target: Int[Tensor, "batch target"], memory: Memory, source_mask: SourceMask
+    ) -> Float[Tensor, "batch target d_model"]:
+        """Hidden states for a whole target at once.
+
+        Padding stands at the end of a target, so the causal mask alone hides it from all tokens.
+        """
+        mask = causal_mask(target.size(1), target.device)
+        memories = self.decoder.project_memory(memory)
+        return self.decoder(self.target_input(target), mask, memories, source_mask)
+
+    def start(self, source: Int[Tensor, "batch source"]) -> KVCache:
+        """Encode a source and set up the cache of a step-by-step decoding, one row a sentence."""
+        memory, source_mask = self.encode(source)
+        return KVCache(self.decoder.project_memory(memory), source_mask)
+
+    def step(self, tokens: Int[Tensor, " rows"], cache: KVCache) -> Float[Tensor, "rows d_model"]:
+        """Append one token to each row; the hidden state from which the next one is predicted."""
+        x = self.target_input(tokens[:, None], start=cache.length)
+        return self.decoder.step(x, cache)[:, 0]

@@ -1,0 +1,54 @@
+"""Models small enough for exact tests: a few numbers wide, in float64, all weights random."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from clearhead.config import DropoutConfig, ModelConfig
+from clearhead.model.attention import Attend, attention
+from clearhead.model.build import build_model
+from clearhead.model.transformer import EncoderDecoder
+
+SOURCE_VOCABULARY = 13
+TARGET_VOCABULARY = 11
+
+SMALL = ModelConfig(
+    encoder_layers=2,
+    decoder_layers=2,
+    d_model=8,
+    d_ff=12,
+    n_heads=2,
+    share_embeddings="none",
+    dropout=DropoutConfig(),
+)
+
+
+def small_config(**choices: Any) -> ModelConfig:
+    return dataclasses.replace(SMALL, **choices)
+
+
+def random_model(
+    config: ModelConfig, seed: int = 1, attend: Attend = attention, scale: float = 0.4
+) -> EncoderDecoder:
+    """A model in float64 with every parameter drawn, norms and biases too."""
+    torch.manual_seed(seed)
+    target = SOURCE_VOCABULARY if config.share_embeddings == "all" else TARGET_VOCABULARY
+    model = build_model(config, SOURCE_VOCABULARY, target, attend).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=scale)
+    return model
+
+
+def random_ids(rows: int, length: int, vocabulary: int = TARGET_VOCABULARY) -> Tensor:
+    """Ids without padding, from torch's generator."""
+    return torch.randint(1, vocabulary, (rows, length))
+
+
+def padded(sequences: list[list[int]], length: int = 0) -> Tensor:
+    """Ragged sequences as one tensor, padding at the end."""
+    length = max(length, *(len(sequence) for sequence in sequences))
+    return torch.tensor([sequence + [0] * (length - len(sequence)) for sequence in sequences])

@@ -1,0 +1,263 @@
+"""What holds for every model: padding, the future, the batch and the cache change nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from clearhead.config import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
+from clearhead.model import cache as cache_module
+from clearhead.model.attention import Attend, explicit_attention, fused_attention
+from clearhead.model.transformer import EncoderDecoder
+from small_models import (
+    SOURCE_VOCABULARY,
+    TARGET_VOCABULARY,
+    padded,
+    random_ids,
+    random_model,
+    small_config,
+)
+
+POSITIONS = [Sinusoidal(), Learned(max_length=80), NoPositions()]
+EXACT: dict[str, Any] = {"rtol": 0, "atol": 1e-11}
+
+configs = st.builds(
+    small_config,
+    norm=st.sampled_from(["pre", "post"]),
+    norm_form=st.sampled_from(["standard", "std_plus_epsilon"]),
+    positions=st.sampled_from(POSITIONS),
+    d_k=st.sampled_from([3, 4]),
+    d_v=st.sampled_from([2, 4]),
+    attention_bias=st.booleans(),
+    scale_embeddings=st.booleans(),
+    share_embeddings=st.sampled_from(["none", "target", "all"]),
+)
+forms = st.sampled_from([explicit_attention, fused_attention])
+sentences = st.lists(
+    st.lists(st.integers(1, TARGET_VOCABULARY - 1), min_size=1, max_size=6), min_size=1, max_size=4
+)
+
+
+def hidden_of_each(
+    model: EncoderDecoder, sources: list[list[int]], targets: list[list[int]]
+) -> list[Tensor]:
+    """Each pair alone, without padding."""
+    return [
+        model(torch.tensor([source]), torch.tensor([target]))[0]
+        for source, target in zip(sources, targets, strict=True)
+    ]
+
+
+@settings(max_examples=20)
+@given(configs, forms, sentences, st.integers(0, 5), st.integers(0, 5))
+def test_padding_and_the_other_sentences_of_a_batch_change_nothing(
+    config: ModelConfig,
+    attend: Attend,
+    sources: list[list[int]],
+    more_source: int,
+    more_target: int,
+) -> None:
+    model = random_model(config, attend=attend)
+    targets = [[*source[::-1], 2] for source in sources]
+    alone = hidden_of_each(model, sources, targets)
+    together = model(padded(sources, 6 + more_source), padded(targets, 7 + more_target))
+    for row, expected in enumerate(alone):
+        torch.testing.assert_close(together[row, : len(expected)], expected, **EXACT)
+
+
+def test_the_gradients_of_a_padded_batch_are_the_sum_of_those_of_its_sentences() -> None:
+    model = random_model(small_config(norm="pre"))
+    sources, targets = [[3, 4, 5], [6], [7, 8]], [[1, 3], [1, 4, 5, 6], [1]]
+
+    def gradients(hidden: list[Tensor]) -> tuple[Tensor, ...]:
+        total = torch.stack([(h**3).sum() for h in hidden]).sum()
+        used = [p for name, p in model.named_parameters() if not name.startswith("output")]
+        return torch.autograd.grad(total, used)
+
+    together = model(padded(sources, 7), padded(targets, 6))
+    kept = [together[row, : len(target)] for row, target in enumerate(targets)]
+    for a, b in zip(
+        gradients(kept), gradients(hidden_of_each(model, sources, targets)), strict=True
+    ):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=20)
+@given(configs, forms, st.integers(1, 6), st.data())
+def test_the_future_changes_nothing(
+    config: ModelConfig, attend: Attend, length: int, data: st.DataObject
+) -> None:
+    model = random_model(config, attend=attend)
+    source, target, other = random_ids(2, 4), random_ids(2, length), random_ids(2, length)
+    known = data.draw(st.integers(0, length - 1))
+    changed = torch.cat((target[:, : known + 1], other[:, known + 1 :]), dim=1)
+    before, after = model(source, target), model(source, changed)
+    torch.testing.assert_close(before[:, : known + 1], after[:, : known + 1], **EXACT)
+
+
+def test_the_present_and_the_past_and_the_source_change_much() -> None:
+    model = random_model(small_config())
+    source, target = torch.tensor([[3, 4, 5]]), torch.tensor([[1, 6, 7]])
+    last = model(source, target)[0, -1]
+    for changed in (
+        model(source, torch.tensor([[1, 6, 8]])),
+        model(source, torch.tensor([[1, 5, 7]])),
+        model(torch.tensor([[3, 4, 6]]), target),
+        model(torch.tensor([[4, 3, 5]]), target),
+    ):
+        assert (changed[0, -1] - last).abs().max() > 1e-3
+
+
+def test_without_positions_the_source_is_a_set() -> None:
+    model = random_model(small_config(positions=NoPositions()))
+    target = torch.tensor([[1, 6, 7]])
+    torch.testing.assert_close(
+        model(torch.tensor([[3, 4, 5]]), target), model(torch.tensor([[5, 3, 4]]), target), **EXACT
+    )
+
+
+def test_a_source_of_padding_alone_gives_finite_states_and_gradients() -> None:
+    model = random_model(small_config())
+    hidden = model(torch.tensor([[0, 0], [3, 4]]), torch.tensor([[1, 5], [1, 5]]))
+    assert hidden.isfinite().all()
+    hidden.sum().backward()
+    gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    assert all(gradient.isfinite().all() for gradient in gradients)
+
+
+@torch.inference_mode()
+def compare_steps_with_prefixes(
+    model: EncoderDecoder, source: Tensor, steps: int, moves: dict[int, list[int]]
+) -> None:
+    """Decode random tokens with the cache, moving rows on the way; steps = the whole prefix."""
+    cache = model.start(source)
+    prefix = torch.empty(len(source), 0, dtype=torch.int64)
+    states = torch.empty(len(source), 0, model.output.in_features, dtype=torch.float64)
+    for step in range(steps):
+        if moves.get(step):
+            if step > 0:
+                torch.testing.assert_close(states, model(source, prefix), **EXACT)
+            rows = torch.tensor(moves[step]) % len(source)
+            cache.reorder(rows)
+            source, prefix, states = source[rows], prefix[rows], states[rows]
+        assert cache.length == step
+        tokens = torch.randint(1, TARGET_VOCABULARY, (len(source),))
+        prefix = torch.cat((prefix, tokens[:, None]), dim=1)
+        states = torch.cat((states, model.step(tokens, cache)[:, None]), dim=1)
+    torch.testing.assert_close(states, model(source, prefix), **EXACT)
+
+
+@settings(max_examples=20)
+@given(
+    configs,
+    forms,
+    sentences,
+    st.dictionaries(
+        st.integers(0, 5), st.lists(st.integers(0, 9), min_size=1, max_size=6), max_size=3
+    ),
+    st.integers(1, 4),
+)
+def test_cached_steps_equal_the_whole_prefix_whatever_rows_are_moved(
+    config: ModelConfig,
+    attend: Attend,
+    sources: list[list[int]],
+    moves: dict[int, list[int]],
+    first_room: int,
+) -> None:
+    model = random_model(config, attend=attend)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cache_module, "FIRST_ROOM", first_room)
+        compare_steps_with_prefixes(model, padded(sources), 6, moves)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_cached_steps_equal_the_whole_prefix_beyond_the_first_room(
+    norm: str, positions: Sinusoidal | Learned | NoPositions
+) -> None:
+    torch.manual_seed(4)
+    model = random_model(small_config(norm=norm, positions=positions))
+    steps = 2 * cache_module.FIRST_ROOM + 6
+    source = padded([[3, 4, 5], [6, 7]])
+    compare_steps_with_prefixes(model, source, steps, {3: [1, 0, 1], 40: [2, 0]})
+
+
+def test_moving_the_rows_of_one_cache_leaves_another_alone() -> None:
+    model = random_model(small_config())
+    source, tokens = random_ids(2, 3), torch.tensor([3, 4])
+    cache, other = model.start(source), model.start(source)
+    for state in (cache, other):
+        model.step(tokens, state)
+    cache.reorder(torch.tensor([1]))
+    model.step(torch.tensor([9]), cache)
+    again = model.step(tokens, other)
+    expected = model(source, torch.stack((tokens, tokens), dim=1))[:, -1]
+    torch.testing.assert_close(again, expected, **EXACT)
+
+
+DROPOUT_PLACES = ["embeddings", "attention", "hidden", "residual", "layer_output"]
+
+
+@pytest.mark.parametrize("place", DROPOUT_PLACES)
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_dropout_acts_at_each_place_of_both_stacks_in_training_alone(place: str, norm: str) -> None:
+    model = random_model(small_config(norm=norm, dropout=DropoutConfig(**{place: 0.5})))
+    source, target = random_ids(2, 5), random_ids(2, 4)
+    model.eval()
+    memory, mask = model.encode(source)
+    torch.testing.assert_close(model.encode(source)[0], memory, rtol=0, atol=0)
+    hidden = model.decode(target, memory, mask)
+    torch.testing.assert_close(model.decode(target, memory, mask), hidden, rtol=0, atol=0)
+    model.train()
+    assert not torch.allclose(model.encode(source)[0], model.encode(source)[0])
+    first, second = (model.decode(target, memory, mask) for _ in range(2))
+    assert not torch.allclose(first, second)
+
+
+def test_without_dropout_training_equals_evaluation() -> None:
+    model = random_model(small_config())
+    source, target = random_ids(2, 5), random_ids(2, 4)
+    trained = model.train()(source, target)
+    torch.testing.assert_close(model.eval()(source, target), trained, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("place", DROPOUT_PLACES)
+def test_each_place_has_its_own_number_of_dropouts(place: str) -> None:
+    layers = 3
+    model = random_model(
+        small_config(
+            encoder_layers=layers,
+            decoder_layers=layers,
+            dropout=DropoutConfig(**{place: 0.5}),
+        )
+    )
+    # Figure 1: three attentions, two feed-forward networks and five residuals in a pair of layers.
+    expected = {
+        "embeddings": 2,
+        "attention": 3 * layers,
+        "hidden": 2 * layers,
+        "residual": 5 * layers,
+        "layer_output": 2 * layers,
+    }
+    active = [m for m in model.modules() if getattr(m, "rate", 0.0) == 0.5]
+    assert len(active) == expected[place]
+
+
+def test_embeddings_are_scaled_by_the_root_of_the_width_where_asked() -> None:
+    ids = random_ids(2, 3)
+    for scaled, factor in ((True, 8**0.5), (False, 1.0)):
+        model = random_model(small_config(scale_embeddings=scaled, positions=NoPositions()))
+        got, table = model.source_input(ids), model.source_input.embedding.weight
+        torch.testing.assert_close(got, table[ids] * factor)
+
+
+def test_the_output_projects_to_the_target_vocabulary() -> None:
+    model = random_model(small_config())
+    hidden = model(random_ids(2, 5, SOURCE_VOCABULARY), random_ids(2, 4))
+    assert hidden.shape == (2, 4, 8)
+    assert model.output(hidden).shape == (2, 4, TARGET_VOCABULARY)
