@@ -1,0 +1,82 @@
+"""Text to ids and back: whole words, or SentencePiece pieces (BPE and unigram).
+
+All tokenizers agree on three ids: padding 0, begin of sentence 1, end of sentence 2.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from clearhead.config import TokenizerConfig
+from clearhead.errors import ModelFolderError
+from clearhead.tokenizer.files import FORMAT_VERSION
+from clearhead.tokenizer.protocol import BOS, EOS, PAD, Tokenizer
+from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
+from clearhead.tokenizer.words import WordTokenizer
+
+__all__ = [
+    "BOS",
+    "EOS",
+    "PAD",
+    "SentencePieceTokenizer",
+    "Tokenizer",
+    "WordTokenizer",
+    "learn_tokenizer",
+    "load_tokenizer",
+]
+
+
+def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
+    """The tokenizer that the configuration describes, learned from the texts.
+
+    Raises:
+        DataError: there is nothing to learn from.
+        ConfigError: `max_vocabulary` is too small for the texts.
+    """
+    if config.kind == "words":
+        return WordTokenizer.learn(texts, max_vocabulary=config.max_vocabulary, lower=config.lower)
+    return SentencePieceTokenizer.learn(texts, config)
+
+
+def load_tokenizer(folder: Path, name: str) -> Tokenizer:
+    """The tokenizer that `save(folder, name)` wrote.
+
+    Raises:
+        ModelFolderError: a file is missing or damaged, or of another version.
+    """
+    path = folder / f"{name}.json"
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        if tree["version"] != FORMAT_VERSION:
+            raise ModelFolderError(
+                f"a tokenizer of format {tree['version']}; this clearhead reads {FORMAT_VERSION}",
+                where=path,
+            )
+        tokenizer = _from_description(tree, folder / f"{name}.model")
+    except FileNotFoundError as error:
+        raise ModelFolderError("the tokenizer's file is missing", where=error.filename) from None
+    except OSError as error:
+        raise ModelFolderError("the tokenizer cannot be read", where=path, why=str(error)) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise ModelFolderError("the tokenizer is damaged", where=path, why=repr(error)) from None
+    if tokenizer.fingerprint() != tree.get("fingerprint"):
+        raise ModelFolderError(
+            "the tokenizer is damaged", where=path, why="its contents and its hash disagree"
+        )
+    return tokenizer
+
+
+def _from_description(tree: dict[str, Any], model: Path) -> Tokenizer:
+    if tree["kind"] == "words":
+        return WordTokenizer([str(word) for word in tree["words"]], lower=bool(tree["lower"]))
+    if tree["kind"] not in ("bpe", "unigram"):
+        raise ValueError(f"kind {tree['kind']!r}")
+    return SentencePieceTokenizer(
+        model.read_bytes(),
+        kind=tree["kind"],
+        lower=bool(tree["lower"]),
+        sampling=float(tree["sampling"]),
+    )

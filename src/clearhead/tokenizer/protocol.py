@@ -1,0 +1,55 @@
+"""What a tokenizer is, and the three ids that all of them agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+PAD, BOS, EOS = 0, 1, 2
+
+
+class Tokenizer(Protocol):
+    """What the rest of clearhead knows of a tokenizer."""
+
+    @property
+    def unk_id(self) -> int:
+        """The id of what the vocabulary cannot write."""
+        ...
+
+    @property
+    def sampling(self) -> float:
+        """The strength of `sample_batch` asked for in training; 0: not sampled."""
+        ...
+
+    def __len__(self) -> int:
+        """The size of the vocabulary, special ids included."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, without BOS and EOS."""
+        ...
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, as `encode` gives them."""
+        ...
+
+    def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
+        """Another segmentation of each text: a function of (texts, seed) alone."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids; PAD, BOS and EOS are passed over."""
+        ...
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """Each id as it is shown to people."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A hash of all that `encode` depends on."""
+        ...
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name.json`, and `name.model` for SentencePiece, into the folder."""
+        ...

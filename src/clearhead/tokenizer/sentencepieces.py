@@ -1,0 +1,195 @@
+"""SentencePiece pieces as a vocabulary: byte-pair encoding and unigram."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import sentencepiece
+
+from clearhead.config import TokenizerConfig
+from clearhead.errors import ConfigError, DataError
+from clearhead.tokenizer.files import content_hash, replace_file, write_description
+from clearhead.tokenizer.protocol import BOS, EOS, PAD
+from clearhead.tokenizer.sampling import META_SPACE, SegmentSampler
+
+# SentencePiece learns from a random part of more lines than this, always the same part.
+MAX_TRAINING_LINES = 2_000_000
+# Longer lines are cut for learning only: the trainers' time grows with the longest "word".
+MAX_TRAINING_LINE = 10_000
+
+# SentencePiece writes a space as U+2581, so a U+2581 in the text would come back as a space.
+# It is written as ESCAPE "1", and ESCAPE itself (private use, hardly ever met) as ESCAPE "0".
+ESCAPE = "\U0010fffd"
+
+
+class SentencePieceTokenizer:
+    """Pieces of words by byte-pair encoding (Sennrich et al. 2016) or unigram (Kudo 2018).
+
+    Whitespace is kept. With byte fallback `decode(encode(text))` is the text again, whatever it
+    holds (lower-cased if `lower`), with one exception: a lone surrogate, which is no text, becomes
+    U+FFFD. Without it a character that the vocabulary lacks comes back as ` ⁇ `.
+
+    Args:
+        model: the SentencePiece model file's bytes.
+        kind: how it was learned, which decides what sampling means.
+        lower: lower-case before encoding.
+        sampling: for BPE the share of merges left out (Provilkov et al. 2020), for unigram the
+            smoothing of the lattice; for `sample_batch` only.
+    """
+
+    def __init__(
+        self,
+        model: bytes,
+        *,
+        kind: Literal["bpe", "unigram"],
+        lower: bool = False,
+        sampling: float = 0.0,
+    ) -> None:
+        self.model = model
+        self.kind = kind
+        self.lower = lower
+        self.sampling = sampling
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self.unk_id: int = self._processor.unk_id()
+
+    @classmethod
+    def learn(cls, texts: Iterable[str], config: TokenizerConfig) -> SentencePieceTokenizer:
+        """A vocabulary of at most `config.max_vocabulary` pieces; the same texts give the same.
+
+        Raises:
+            DataError: there is no text to learn from.
+            ConfigError: `max_vocabulary` has no room for the characters of the texts.
+        """
+        source = _TrainingLines(texts, config.lower)
+        lines = iter(source)
+        first = next(lines, None)
+        if first is None:
+            raise DataError("there is no text to learn a vocabulary from")
+        written = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=itertools.chain([first], lines),
+                model_writer=written,
+                model_type=config.kind,
+                vocab_size=min(config.max_vocabulary, 2**31 - 1),
+                # max_vocabulary is a limit: small data may have fewer pieces.
+                hard_vocab_limit=False,
+                byte_fallback=config.byte_fallback,
+                character_coverage=0.9995 if config.byte_fallback else 1.0,
+                # However rare spaces are: as bytes they would not come back.
+                required_chars=META_SPACE,
+                normalization_rule_name="identity",
+                remove_extra_whitespaces=False,
+                input_sentence_size=MAX_TRAINING_LINES,
+                shuffle_input_sentence=True,
+                max_sentence_length=8 * MAX_TRAINING_LINE,
+                pad_id=PAD,
+                bos_id=BOS,
+                eos_id=EOS,
+                unk_id=3,
+                minloglevel=2,
+            )
+        except RuntimeError as error:
+            if source.error is not None:
+                raise source.error from None
+            raise _cannot_learn(config, str(error)) from None
+        kind: Literal["bpe", "unigram"] = "unigram" if config.kind == "unigram" else "bpe"
+        return cls(written.getvalue(), kind=kind, lower=config.lower, sampling=config.sampling)
+
+    def __len__(self) -> int:
+        return len(self._processor)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's pieces."""
+        return self._processor.encode(_escape(text, self.lower))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text's pieces; large batches are shared out among the cores."""
+        threads = -1 if len(texts) >= 1000 else 1
+        return self._processor.encode(
+            [_escape(text, self.lower) for text in texts], num_threads=threads
+        )
+
+    def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
+        """Segmentations drawn with strength `sampling`: a function of (texts, seed) alone."""
+        if self.sampling == 0.0:
+            return self.encode_batch(texts)
+        return self._sampler.sample([_escape(text, self.lower) for text in texts], seed)
+
+    @cached_property
+    def _sampler(self) -> SegmentSampler:
+        return SegmentSampler(self._processor, self.kind, self.sampling)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of the ids; bytes that are no UTF-8 read U+FFFD."""
+        text = self._processor.decode([int(i) for i in ids if i > EOS])
+        return text.replace(ESCAPE + "1", META_SPACE).replace(ESCAPE + "0", ESCAPE)
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The piece of each id, with U+2581 for a space and `<0xC3>` for a byte."""
+        return [self._processor.id_to_piece(int(i)) for i in ids]
+
+    def fingerprint(self) -> str:
+        """A hash of the model and the case; sampling changes no encoding."""
+        return content_hash(bytes([self.lower]) + self.model)
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name.model`, which other programs read too, and `name.json`."""
+        replace_file(folder / f"{name}.model", self.model)
+        tree = {"kind": self.kind, "lower": self.lower, "sampling": self.sampling}
+        write_description(folder, name, tree, self.fingerprint())
+
+
+def _escape(text: str, lower: bool) -> str:
+    if lower:
+        text = text.lower()
+    if not text.isascii():
+        text = text.replace(ESCAPE, ESCAPE + "0").replace(META_SPACE, ESCAPE + "1")
+        # Lone surrogates cannot be written in UTF-8.
+        text = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+    return text
+
+
+def _cannot_learn(config: TokenizerConfig, reason: str) -> ConfigError:
+    what = f"tokenizer.max_vocabulary = {config.max_vocabulary} is too small for these texts"
+    needed = re.search(r"required_chars\. \d+ vs (\d+)", reason)
+    if needed is None:
+        return ConfigError(what, why=reason)
+    bytes_too = ", the 256 bytes" if config.byte_fallback else ""
+    return ConfigError(
+        what,
+        why=f"their characters{bytes_too} and the special symbols alone are {needed[1]}",
+        todo=f"set it to {needed[1]} or, better, some thousands",
+    )
+
+
+class _TrainingLines:
+    """Lines as the trainer wants them; an error that ends them early is kept in `error`.
+
+    The trainer would report any such error (a file that is not UTF-8, Ctrl-C) as its own.
+    """
+
+    def __init__(self, texts: Iterable[str], lower: bool) -> None:
+        self._texts, self._lower = texts, lower
+        self.error: BaseException | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for text in self._texts:
+                # The trainer passes over a whole line for a NUL or a U+2585 in it.
+                text = _escape(text, self._lower).replace("\0", " ").replace("\u2585", " ")
+                for start in range(0, len(text), MAX_TRAINING_LINE):
+                    line = text[start : start + MAX_TRAINING_LINE]
+                    if line.strip():
+                        yield line
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.error = error
+            raise

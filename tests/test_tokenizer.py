@@ -1,0 +1,419 @@
+"""Tokenizers: what is decoded is the text again, and sampling does what the papers say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from math import exp, sqrt
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from clearhead.config import TokenizerConfig
+from clearhead.errors import ConfigError, DataError, ModelFolderError
+from clearhead.tokenizer import (
+    BOS,
+    EOS,
+    PAD,
+    SentencePieceTokenizer,
+    Tokenizer,
+    WordTokenizer,
+    learn_tokenizer,
+    load_tokenizer,
+)
+
+SENTENCES = (
+    *("the cat is black", "the dog is black", "the cats are here", "hello world", "i love you"),
+    *("good morning", "what is your name", "this is a book", "the house is old", "Übermut tut"),
+    *("ich möchte ein bier", "ich möchte ein cola", "el gato es negro", "¿cómo te llamas?"),
+    *("buenos días", "este es un libro", "the blackest cat", "one other mother", "other others"),
+    "<pad> <s> </s> <0x41> are only words",
+)
+KINDS = ("bpe", "unigram")
+any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+plain_text = st.text("abchotr e", max_size=60)
+
+
+@cache
+def learned(
+    kind: str, sampling: float = 0.0, lower: bool = False, byte_fallback: bool = True
+) -> SentencePieceTokenizer:
+    config = TokenizerConfig(
+        kind="bpe" if kind == "bpe" else "unigram",
+        max_vocabulary=340,
+        sampling=sampling,
+        lower=lower,
+        byte_fallback=byte_fallback,
+    )
+    tokenizer = learn_tokenizer(SENTENCES, config)
+    assert isinstance(tokenizer, SentencePieceTokenizer)
+    return tokenizer
+
+
+def words_of(
+    texts: tuple[str, ...] = SENTENCES, max_vocabulary: int = 0, lower: bool = False
+) -> WordTokenizer:
+    return WordTokenizer.learn(texts, max_vocabulary=max_vocabulary, lower=lower)
+
+
+# Whole words
+
+
+def test_words_are_sorted_between_the_special_symbols_and_unknown() -> None:
+    tokenizer = words_of(("b a c", "a"))
+    assert tokenizer.pieces(range(len(tokenizer))) == [
+        *("<pad>", "<sos>", "<eos>"),
+        *("a", "b", "c"),
+        "<unk>",
+    ]
+    assert tokenizer.unk_id == len(tokenizer) - 1
+    assert [PAD, BOS, EOS] == [0, 1, 2]
+
+
+def test_the_most_frequent_words_are_kept_and_ties_are_broken_by_the_word() -> None:
+    assert words_of(("d b b c a",), max_vocabulary=3).words == ("a", "b", "c")
+    assert words_of(("d b b c a",), max_vocabulary=0).words == ("a", "b", "c", "d")
+
+
+@given(st.lists(st.sampled_from("the cat is black house".split()), max_size=9))
+def test_known_words_come_back_joined_by_single_spaces(words: list[str]) -> None:
+    tokenizer = words_of()
+    assert tokenizer.decode(tokenizer.encode(" \t ".join(words))) == " ".join(words)
+
+
+def test_an_unknown_word_reads_unk_and_special_ids_are_passed_over() -> None:
+    tokenizer = words_of()
+    ids = tokenizer.encode("the zebra")
+    assert ids[1] == tokenizer.unk_id
+    assert tokenizer.decode([BOS, *ids, EOS, PAD]) == "the <unk>"
+
+
+def test_a_word_spelt_like_a_special_symbol_is_an_ordinary_word() -> None:
+    tokenizer = words_of(("<pad> <unk> x",))
+    ids = tokenizer.encode("<pad> <unk>")
+    assert not {PAD, BOS, EOS, tokenizer.unk_id} & set(ids)
+    assert tokenizer.decode(ids) == "<pad> <unk>"
+
+
+def test_words_are_lowered_when_asked() -> None:
+    tokenizer = words_of(("The cat",), lower=True)
+    assert tokenizer.decode(tokenizer.encode("THE Cat")) == "the cat"
+
+
+# SentencePiece
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_special_ids_are_the_same_in_all_tokenizers(kind: str) -> None:
+    processor = learned(kind)._processor
+    ids = (processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
+    assert ids == (PAD, BOS, EOS, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(any_text)
+@example("  two  leading, and trailing  ")
+@example("\u2581 \U0010fffd1 \U0010fffd0 \U0010fffd")
+@example("\0\t\r\n\x1b\u2028\ufeff\ufffd\u2585")
+@example("<s> </s> <unk> <pad> <0x41> ⁇")
+@example("")
+@example(" ")
+def test_what_is_decoded_from_what_was_encoded_is_the_text_again(kind: str, text: str) -> None:
+    tokenizer = learned(kind)
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.decode([BOS, *ids, EOS, PAD, PAD]) == text
+    assert not {PAD, BOS, EOS} & set(ids)
+    assert all(0 <= i < len(tokenizer) for i in ids)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_lone_surrogate_becomes_the_replacement_character(kind: str) -> None:
+    tokenizer = learned(kind)
+    assert tokenizer.decode(tokenizer.encode("a\ud800b")).count("\ufffd") >= 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(any_text)
+def test_lowered_text_comes_back_lowered(kind: str, text: str) -> None:
+    tokenizer = learned(kind, lower=True)
+    assert tokenizer.decode(tokenizer.encode(text)) == text.lower()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_byte_fallback_an_unknown_character_never_crashes(kind: str) -> None:
+    tokenizer = learned(kind, byte_fallback=False)
+    ids = tokenizer.encode("the 漢字 cat")
+    assert ids.count(tokenizer.unk_id) == 1
+    assert tokenizer.decode(ids) == "the  ⁇  cat"
+    assert tokenizer.decode(tokenizer.encode(SENTENCES[0])) == SENTENCES[0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_is_encoded_like_its_texts(kind: str) -> None:
+    tokenizer = learned(kind)
+    texts = SENTENCES * 100  # enough that the cores share them
+    assert tokenizer.encode_batch(texts) == [tokenizer.encode(text) for text in texts]
+    assert tokenizer.encode_batch([]) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_vocabulary_is_as_large_as_small_data_allow(kind: str) -> None:
+    config = TokenizerConfig(kind="bpe" if kind == "bpe" else "unigram", max_vocabulary=8000)
+    tokenizer = learn_tokenizer(SENTENCES, config)
+    assert 260 < len(tokenizer) < 8000
+    assert len(learned(kind)) <= 340
+    vast = replace(config, max_vocabulary=10**12)
+    assert learn_tokenizer(SENTENCES, vast).fingerprint() == tokenizer.fingerprint()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_vocabulary_too_small_for_the_characters_says_what_it_needs(kind: str) -> None:
+    config = TokenizerConfig(kind="bpe" if kind == "bpe" else "unigram", max_vocabulary=10)
+    with pytest.raises(ConfigError, match="max_vocabulary = 10 is too small") as raised:
+        learn_tokenizer(SENTENCES, config)
+    needed = int("".join(filter(str.isdigit, str(raised.value.todo))))
+    assert len(learn_tokenizer(SENTENCES, replace(config, max_vocabulary=needed))) <= needed
+    with pytest.raises(ConfigError):
+        learn_tokenizer(SENTENCES, replace(config, max_vocabulary=needed - 1))
+
+
+@pytest.mark.parametrize("kind", ["words", *KINDS])
+def test_nothing_to_learn_from_is_an_error(kind: str) -> None:
+    config = TokenizerConfig(kind=kind)  # pyright: ignore[reportArgumentType]
+    for texts in ([], ["", "  "]):
+        with pytest.raises(DataError):
+            learn_tokenizer(texts, config)
+
+
+@pytest.mark.parametrize("error", [DataError("not UTF-8", where="a:3"), KeyboardInterrupt()])
+def test_an_error_in_the_texts_is_not_taken_for_the_trainers(error: BaseException) -> None:
+    def texts() -> Iterator[str]:
+        yield "hello world"
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        learn_tokenizer(texts(), TokenizerConfig())
+    assert raised.value is error
+
+
+@pytest.mark.parametrize("mark", ["\0", "\u2585", "\u2581"])
+def test_no_line_is_passed_over_in_learning(mark: str) -> None:
+    config = TokenizerConfig(byte_fallback=False)
+    tokenizer = learn_tokenizer(["abc", f"xyz {mark}", "q" * 50_000], config)
+    assert tokenizer.unk_id not in tokenizer.encode("abc xyz qqq")
+
+
+def test_spaces_come_back_however_rare_they_were_in_learning() -> None:
+    tokenizer = learn_tokenizer(["x" * 100_000, "a b"], TokenizerConfig(max_vocabulary=270))
+    assert tokenizer.decode(tokenizer.encode("x x")) == "x x"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_learning_twice_gives_the_same_model(kind: str) -> None:
+    config = TokenizerConfig(kind="bpe" if kind == "bpe" else "unigram", max_vocabulary=340)
+    again = learn_tokenizer(iter(SENTENCES), config)
+    assert again.fingerprint() == learned(kind).fingerprint()
+
+
+# Sampling
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_draw_is_a_function_of_texts_and_seed_alone(kind: str) -> None:
+    tokenizer = learned(kind, sampling=0.3)
+    first = tokenizer.sample_batch(SENTENCES, seed=5)
+    others = [tokenizer.sample_batch(SENTENCES, seed=seed) for seed in range(6, 12)]
+    assert tokenizer.sample_batch(SENTENCES, seed=5) == first
+    assert all(other != first for other in others)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_draw_is_the_same_in_another_process(kind: str, tmp_path: Path) -> None:
+    tokenizer = learned(kind, sampling=0.3)
+    tokenizer.save(tmp_path, "t")
+    program = (
+        "import json, sys; from pathlib import Path\n"
+        "from clearhead.tokenizer import load_tokenizer\n"
+        "tokenizer = load_tokenizer(Path(sys.argv[1]), 't')\n"
+        "print(json.dumps(tokenizer.sample_batch(json.loads(sys.argv[2]), seed=7)))"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path), json.dumps(SENTENCES)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert json.loads(output) == tokenizer.sample_batch(SENTENCES, seed=7)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(any_text, st.integers(0, 2**32))
+@example("漢字" * 100 + " " + "x" * 200, 1)
+def test_every_draw_writes_the_same_text(kind: str, text: str, seed: int) -> None:
+    tokenizer = learned(kind, sampling=0.3)
+    assert tokenizer.decode(tokenizer.sample_batch([text], seed)[0]) == text
+
+
+@pytest.mark.parametrize("byte_fallback", [True, False])
+@given(st.one_of(plain_text, any_text))
+@example("the 漢字 cat, the blackest mother")
+def test_bpe_with_next_to_no_merge_left_out_is_the_usual_segmentation(
+    byte_fallback: bool, text: str
+) -> None:
+    tokenizer = learned("bpe", sampling=1e-300, byte_fallback=byte_fallback)
+    # A "word" of more than 40 characters is drawn in parts.
+    if max(map(len, text.split(" "))) <= 40:
+        assert tokenizer.sample_batch([text], seed=1) == [tokenizer.encode(text)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_sampling_a_draw_is_the_usual_segmentation(kind: str) -> None:
+    tokenizer = learned(kind)
+    assert tokenizer.sample_batch(SENTENCES, seed=1) == tokenizer.encode_batch(SENTENCES)
+
+
+def merge_outcomes(word: str, scores: dict[str, float], p: float) -> dict[str, float]:
+    """Algorithm 1 of Provilkov et al. by enumeration: every set of merges left out, weighed."""
+
+    @cache
+    def outcomes(symbols: tuple[str, ...]) -> dict[str, float]:
+        sites = [i for i in range(len(symbols) - 1) if symbols[i] + symbols[i + 1] in scores]
+        found: defaultdict[str, float] = defaultdict(float)
+        for dropped in range(2 ** len(sites)):
+            kept = [site for n, site in enumerate(sites) if not dropped >> n & 1]
+            weight = p ** (len(sites) - len(kept)) * (1 - p) ** len(kept)
+            if not kept:
+                found["|".join(symbols)] += weight
+                continue
+            i = min(kept, key=lambda i: (-scores[symbols[i] + symbols[i + 1]], i))
+            after = (*symbols[:i], symbols[i] + symbols[i + 1], *symbols[i + 2 :])
+            for outcome, share in outcomes(after).items():
+                found[outcome] += weight * share
+        return found
+
+    return outcomes(tuple(word))
+
+
+def lattice_outcomes(word: str, scores: dict[str, float], alpha: float) -> dict[str, float]:
+    """Kudo's distribution by enumeration: p(segmentation)^alpha over the sum of all."""
+    weights: dict[str, float] = {}
+    for cuts in range(2 ** (len(word) - 1)):
+        borders = [0, *(i + 1 for i in range(len(word) - 1) if cuts >> i & 1), len(word)]
+        pieces = [word[start:end] for start, end in pairwise(borders)]
+        if all(piece in scores for piece in pieces):
+            weights["|".join(pieces)] = exp(alpha * sum(scores[piece] for piece in pieces))
+    total = sum(weights.values())
+    return {outcome: weight / total for outcome, weight in weights.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("word", ["mother", "blacks"])
+@pytest.mark.parametrize("strength", [0.1, 0.4])
+def test_draws_have_the_distribution_of_the_papers(kind: str, word: str, strength: float) -> None:
+    tokenizer = learned(kind, sampling=strength)
+    processor = tokenizer._processor
+    scores = {processor.id_to_piece(i): processor.get_score(i) for i in range(260, len(tokenizer))}
+    written = "\u2581" + word
+    expected = (
+        merge_outcomes(written, scores, strength)
+        if kind == "bpe"
+        else lattice_outcomes(written, scores, strength)
+    )
+    assert sum(expected.values()) == pytest.approx(1.0)
+    draws = 20_000
+    drawn = Counter(
+        "|".join(tokenizer.pieces(ids)) for ids in tokenizer.sample_batch([word] * draws, seed=3)
+    )
+    assert set(drawn) <= set(expected)
+    for outcome, share in expected.items():
+        spread = sqrt(draws * share * (1 - share))
+        assert abs(drawn[outcome] - draws * share) < 5 * spread + 1
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    "tokenizer",
+    [words_of(), words_of(lower=True), learned("bpe", lower=True), learned("unigram", 0.2)],
+    ids=["words", "words lowered", "bpe lowered", "unigram sampled"],
+)
+def test_a_saved_tokenizer_is_read_back_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    tokenizer.save(tmp_path, "source")
+    loaded = load_tokenizer(tmp_path, "source")
+    text = "The CAT is <unk> black 漢"
+    assert loaded.fingerprint() == tokenizer.fingerprint()
+    assert loaded.encode(text) == tokenizer.encode(text)
+    assert loaded.sampling == tokenizer.sampling
+    assert loaded.sample_batch([text], 3) == tokenizer.sample_batch([text], 3)
+    assert (len(loaded), loaded.unk_id) == (len(tokenizer), tokenizer.unk_id)
+    assert not [path for path in tmp_path.iterdir() if "partial" in path.name]
+
+
+def test_other_programs_can_read_the_model_file(tmp_path: Path) -> None:
+    learned("bpe").save(tmp_path, "source")
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "source.model"))
+    assert processor.encode(SENTENCES[0]) == learned("bpe").encode(SENTENCES[0])
+
+
+def test_the_fingerprint_follows_what_encoding_depends_on() -> None:
+    assert learned("bpe").fingerprint() != learned("unigram").fingerprint()
+    assert words_of().fingerprint() != words_of(lower=True).fingerprint()
+    model = learned("bpe").model
+    lowered = SentencePieceTokenizer(model, kind="bpe", lower=True)
+    sampled = SentencePieceTokenizer(model, kind="bpe", sampling=0.1)
+    assert lowered.fingerprint() != learned("bpe").fingerprint() == sampled.fingerprint()
+
+
+def change_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("kind", ["words", *KINDS])
+def test_missing_or_damaged_files_are_refused(kind: str, tmp_path: Path) -> None:
+    described, model = tmp_path / "t.json", tmp_path / "t.model"
+
+    def refused(match: str) -> None:
+        with pytest.raises(ModelFolderError, match=match):
+            load_tokenizer(tmp_path, "t")
+        tokenizer.save(tmp_path, "t")
+        load_tokenizer(tmp_path, "t")
+
+    tokenizer: Tokenizer = words_of() if kind == "words" else learned(kind)
+    refused("missing")
+    described.write_bytes(described.read_bytes()[:-20])
+    refused("damaged")
+    described.write_bytes(b"\xff\xfe")
+    refused("damaged")
+    described.write_text("[]")
+    refused("damaged")
+    change_json(described, version=99)
+    refused("format 99")
+    change_json(described, lower=not tokenizer.__dict__["lower"])
+    refused("damaged")
+    change_json(described, kind="runes")
+    refused("damaged")
+    if kind == "words":
+        change_json(described, words=["other"])
+        refused("damaged")
+    else:
+        model.write_bytes(model.read_bytes()[:-100])
+        refused("damaged")
+        model.write_bytes(b"")
+        refused("damaged")
+        model.unlink()
+        refused("missing")
+
+
+def test_tokenizers_and_reading_data_do_without_torch() -> None:
+    program = (
+        "import sys, clearhead.tokenizer, clearhead.data.readers, clearhead.data.corpus\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
