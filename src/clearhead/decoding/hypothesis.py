@@ -1,0 +1,27 @@
+"""What a search gives for a sentence; free of torch, so that every engine can speak it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output for one source, with its log-probabilities (natural logarithm).
+
+    Attributes:
+        tokens: the target ids, without the start and end symbols.
+        score: the log-probability of the whole output, that of the end symbol included.
+        token_scores: the log-probability of each token given those before it, and last that of
+            the end symbol if the hypothesis is finished; they sum to `score`.
+        normalised_score: `score` divided by the length penalty.
+        finished: whether it ended with the end symbol, and not at the longest output.
+        text: the tokens as text, filled in by whoever owns a tokenizer.
+    """
+
+    tokens: tuple[int, ...]
+    score: float
+    token_scores: tuple[float, ...]
+    normalised_score: float
+    finished: bool
+    text: str = ""

@@ -1,0 +1,27 @@
+"""How long an output may be, and how its length weighs on its score."""
+
+from __future__ import annotations
+
+import math
+
+from clearhead.config import SearchConfig
+
+
+def length_penalty(length: int, alpha: float) -> float:
+    """What a log-probability is divided by: ((5 + |Y|) / 6) ** alpha.
+
+    Wu et al. 2016, section 7, equation 14. `length` counts the end symbol. With an alpha of 0
+    nothing is changed.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+def longest_output(source_length: int, config: SearchConfig) -> int:
+    """The most tokens that an output may have, the end symbol counted as one.
+
+    That is `max_length_ratio * source_length + max_length_offset`, rounded up, and `max_length`
+    at most where that is set.
+    """
+    # Without the small number 1.1 * 50 gave 56, because floats make it 55.00000000000001.
+    longest = math.ceil(config.max_length_ratio * source_length + config.max_length_offset - 1e-9)
+    return min(longest, config.max_length) if config.max_length else longest

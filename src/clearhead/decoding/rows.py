@@ -1,0 +1,95 @@
+"""The live hypotheses of a search: one row each, in step with the rows of a stepper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.decoding.length import length_penalty
+from clearhead.decoding.stepper import Stepper
+from clearhead.tokenizer import BOS
+
+Ids = NDArray[np.int64]
+Scores = NDArray[np.float64]
+
+
+class Rows:
+    """What is known of each live hypothesis; all of them have the same number of tokens.
+
+    It lies in the CPU's memory, and only logits do not: so a step waits for the device once.
+
+    Attributes:
+        sentence: (rows,) the sentence that each row belongs to, ascending.
+        tokens: (rows, steps) the tokens so far.
+        token_scores: (rows, steps) the log-probability of each.
+        score: (rows,) their sum.
+    """
+
+    def __init__(self, sentence: Ids, stepper: Stepper, stepper_rows: Ids) -> None:
+        """One empty row for each number in `sentence`, which continues row `stepper_rows[i]`."""
+        self.sentence = sentence
+        self.tokens = np.empty((len(sentence), 0), dtype=np.int64)
+        self.token_scores = np.empty((len(sentence), 0))
+        self.score = np.zeros(len(sentence))
+        self._stepper = stepper
+        self._stepper_rows = stepper_rows
+        self._stepper_count = int(stepper_rows.max(initial=-1)) + 1
+
+    def __len__(self) -> int:
+        return len(self.sentence)
+
+    @property
+    def steps(self) -> int:
+        """The number of tokens in each row."""
+        return self.tokens.shape[1]
+
+    def logits(self) -> Tensor:
+        """(rows, vocabulary) the logits of what follows each row: one step of the stepper."""
+        # Only now are the moves of `select` made, all at once.
+        kept = np.arange(len(self))
+        if len(kept) != self._stepper_count or (self._stepper_rows != kept).any():
+            self._stepper.reorder(torch.from_numpy(self._stepper_rows))
+        self._stepper_rows, self._stepper_count = kept, len(kept)
+        newest = self.tokens[:, -1] if self.steps else np.full(len(self), BOS, dtype=np.int64)
+        return self._stepper.step(torch.from_numpy(np.ascontiguousarray(newest)))
+
+    def select(self, rows: Ids) -> None:
+        """Let row i continue the former row `rows[i]`."""
+        self.sentence = self.sentence[rows]
+        self.tokens = self.tokens[rows]
+        self.token_scores = self.token_scores[rows]
+        self.score = self.score[rows]
+        self._stepper_rows = self._stepper_rows[rows]
+
+    def append(self, tokens: Ids, token_scores: Scores) -> None:
+        """Add a token and its log-probability to each row."""
+        self.tokens = np.column_stack((self.tokens, tokens))
+        self.token_scores = np.column_stack((self.token_scores, token_scores))
+        self.score = self.score + token_scores
+
+    def unfinished(self, row: int, alpha: float) -> Hypothesis:
+        """The hypothesis of a row that stops without an end symbol."""
+        return _hypothesis(self.tokens[row], self.token_scores[row].tolist(), alpha)
+
+    def finished(self, row: int, end_score: float, alpha: float) -> Hypothesis:
+        """The hypothesis of a row that takes the end symbol with log-probability `end_score`."""
+        return _hypothesis(self.tokens[row], [*self.token_scores[row].tolist(), end_score], alpha)
+
+
+def _hypothesis(tokens: Ids, token_scores: Sequence[float], alpha: float) -> Hypothesis:
+    # Added up one by one, as the search did it: `sum` would round otherwise.
+    total = 0.0
+    for score in token_scores:
+        total += score
+    return Hypothesis(
+        tokens=tuple(tokens.tolist()),
+        score=total,
+        token_scores=tuple(token_scores),
+        normalised_score=total / length_penalty(len(token_scores), alpha),
+        finished=len(token_scores) > len(tokens),
+    )

@@ -1,0 +1,128 @@
+"""Sampling: outputs drawn from the model's distribution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clearhead.config import SearchConfig
+from clearhead.decoding.constraints import Constraints
+from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.decoding.logits import check_scores
+from clearhead.decoding.rows import Ids, Rows, Scores
+from clearhead.decoding.stepper import Stepper
+from clearhead.tokenizer import EOS
+
+
+def sample(
+    stepper: Stepper,
+    longest: Sequence[int],
+    prefixes: Sequence[Sequence[int]],
+    config: SearchConfig,
+    keys: Sequence[int],
+) -> list[list[Hypothesis]]:
+    """`n_best` independent draws for each sentence of a stepper that was started.
+
+    They stand in the order drawn, not ranked, so that the first few are as fair a sample as all.
+    Each draw depends on `config.seed`, the sentence's key and the number of the draw, and on
+    nothing else. Temperature and cuts decide what is drawn (in the order temperature, `top_k`,
+    `top_p`; Holtzman et al. 2020, section 3); the scores are of the model's own distribution.
+
+    Args:
+        stepper: the model; it has one row a sentence.
+        longest: (sentences,) the most steps for each.
+        prefixes: the tokens with which each output must begin.
+        config: how to draw.
+        keys: (sentences,) the number by which each is known, at least 0.
+
+    Raises:
+        SearchError: the logits hold NaN or plus infinity.
+    """
+    count = config.n_best
+    # From here each draw counts as a sentence of its own.
+    source = np.repeat(np.arange(len(longest)), count)
+    limit = np.asarray(longest, dtype=np.int64)[source]
+    uniform = _uniform_numbers(config.seed, keys, count, max(longest))
+    constraints = Constraints(config, [prefix for prefix in prefixes for _ in range(count)])
+    found: dict[int, Hypothesis] = {}
+    rows = Rows(np.arange(len(source)), stepper, source)
+    while True:
+        going = rows.steps < limit[rows.sentence]
+        for row in np.flatnonzero(~going).tolist():
+            found[int(rows.sentence[row])] = rows.unfinished(row, config.length_penalty)
+        rows.select(np.flatnonzero(going))
+        if not len(rows):
+            break
+        scores, tokens = _draw(rows, constraints, config, uniform[rows.sentence, rows.steps])
+        _advance(rows, scores, tokens, found, config.length_penalty)
+    hypotheses = [found[draw] for draw in range(len(source))]
+    return [hypotheses[first : first + count] for first in range(0, len(source), count)]
+
+
+def _advance(
+    rows: Rows, scores: Scores, tokens: Ids, found: dict[int, Hypothesis], alpha: float
+) -> None:
+    """Append what was drawn; a row that ends, or that nothing may follow, goes to `found`."""
+    stuck = scores == -np.inf
+    ends = ~stuck & (tokens == EOS)
+    for row in np.flatnonzero(stuck).tolist():
+        found[int(rows.sentence[row])] = rows.unfinished(row, alpha)
+    for row in np.flatnonzero(ends).tolist():
+        found[int(rows.sentence[row])] = rows.finished(row, float(scores[row]), alpha)
+    going = np.flatnonzero(~stuck & ~ends)
+    rows.select(going)
+    rows.append(tokens[going], scores[going])
+
+
+def _uniform_numbers(seed: int, keys: Sequence[int], count: int, steps: int) -> np.ndarray:
+    """(sentences * count, steps) numbers in [0, 1): a stream for each draw of each sentence."""
+    streams = [
+        np.random.default_rng((seed, key, draw)).random(steps)
+        for key in keys
+        for draw in range(count)
+    ]
+    return np.stack(streams)
+
+
+def _draw(
+    rows: Rows, constraints: Constraints, config: SearchConfig, uniform: np.ndarray
+) -> tuple[Scores, Ids]:
+    """(rows,) a token for each row and its log-probability (minus infinity: none may follow)."""
+    logits = rows.logits()
+    log_probabilities = logits.log_softmax(dim=1)
+    constraints.apply(logits, rows)
+    weights, ids = _weights(logits, config)
+    cumulative = weights.cumsum(dim=1)
+    threshold = torch.from_numpy(uniform).to(logits.device)[:, None] * cumulative[:, -1:]
+    # The first place at which the sum exceeds the threshold: its weight is more than 0. There is
+    # none where all weights are 0 or NaN.
+    place = torch.searchsorted(cumulative, threshold, right=True).clamp(max=weights.shape[1] - 1)
+    tokens = ids.gather(1, place)
+    forbidden = logits.gather(1, tokens) == -torch.inf
+    scores = log_probabilities.gather(1, tokens).masked_fill(forbidden, -torch.inf)
+    packed = torch.cat((scores.double(), tokens.double()), dim=1).cpu().numpy()
+    check_scores(packed[:, 0])
+    return packed[:, 0], packed[:, 1].astype(np.int64)
+
+
+def _weights(logits: Tensor, config: SearchConfig) -> tuple[Tensor, Tensor]:
+    """(rows, kept) the weight of each token that may be drawn (float64, not normalised), its id."""
+    if config.top_k:
+        values, ids = logits.topk(min(config.top_k, logits.shape[1]), dim=1)
+    elif config.top_p < 1.0:
+        values, ids = logits.sort(dim=1, descending=True, stable=True)
+    else:
+        values = logits
+        ids = torch.arange(logits.shape[1], device=logits.device).expand_as(logits)
+    values = values.double()
+    # Taken away before dividing: a tiny temperature then gives 0 and minus infinity, never NaN.
+    highest = values.amax(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float32).min)
+    weights = ((values - highest) / config.temperature).exp()
+    if config.top_p < 1.0:
+        before = weights.cumsum(dim=1) - weights
+        cut = before >= config.top_p * weights.sum(dim=1, keepdim=True)
+        weights = weights.masked_fill(cut, 0.0)
+    return weights, ids
