@@ -1,0 +1,1 @@
+"""Data: readers, checks, the memory-mapped corpus, batches by tokens, the phrasebook."""

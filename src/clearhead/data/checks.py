@@ -1,0 +1,220 @@
+"""What is looked at in the sentence pairs before anything trains, and what is done about it.
+
+A pair is left out of the training data for the first of these reasons that holds:
+
+- `empty`: the source or the target has no token;
+- `held_out`: the same pair is in the validation or test data, where it would inflate the score;
+- `duplicate`: the same pair came before (if `drop_duplicates`);
+- `long`: the source or the target has more than `max_length` tokens;
+- `ratio`: one side has more than `max_length_ratio` times the tokens of the other.
+
+`held_out_source`, a training pair whose source alone is in the validation or test data (with
+another translation), is counted and kept. Validation and test data are judged by the same
+rules and kept whole: a score over a part of them would compare with nothing.
+
+Texts are the same when they are equal after spaces at their ends have been taken away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from clearhead.config import DataConfig
+from clearhead.data.hashes import HashSet, HeldOut, hash_array, pair_hash
+from clearhead.data.readers import Pair, place
+
+RULES = {
+    "empty": "a side has no token",
+    "held_out": "the same pair is in the validation or test data",
+    "duplicate": "the same pair came before",
+    "long": "a side has more than {max_length} tokens",
+    "ratio": "a side has more than {max_length_ratio:g} times the tokens of the other",
+    "held_out_source": "the source is in the validation or test data, with another target",
+}
+KEPT_RULES = ("held_out_source",)
+SHOWN_PLACES = 5
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How many pairs one rule met, the first places of them, and whether they were left out."""
+
+    rule: str
+    text: str
+    count: int
+    places: tuple[str, ...]
+    left_out: bool
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """What the check found in one part of the data.
+
+    `pairs` were read and `kept` are used; tokens are counted over the kept pairs, without BOS
+    and EOS.
+    """
+
+    name: str
+    pairs: int
+    kept: int
+    source_tokens: int
+    target_tokens: int
+    findings: tuple[Finding, ...] = field(default=())
+
+    def lines(self) -> list[str]:
+        """The report for people: one line of counts and one line a finding."""
+        kept = "all kept" if self.kept == self.pairs else f"{self.kept:,} kept"
+        lines = [
+            f"{self.name}: {self.pairs:,} pairs, {kept}; "
+            f"{self.source_tokens:,} source and {self.target_tokens:,} target tokens"
+        ]
+        for finding in self.findings:
+            more = ", …" if finding.count > len(finding.places) else ""
+            lines.append(
+                f"{self.name}: {finding.count:,} {'left out' if finding.left_out else 'kept'}: "
+                f"{finding.text} ({', '.join(finding.places)}{more})"
+            )
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `from_dict` reads them back."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, tree: dict[str, Any]) -> DataReport:
+        """The report that `to_dict` wrote.
+
+        Raises:
+            TypeError, KeyError: it did not write this.
+        """
+        findings = tuple(
+            Finding(**{**finding, "places": tuple(finding["places"])})
+            for finding in tree["findings"]
+        )
+        return cls(**{**tree, "findings": findings})
+
+
+class PairChecker:
+    """Judges blocks of pairs one after the other and adds up a `DataReport`.
+
+    Args:
+        name: what the data are called in the report ("train").
+        files: their files, to name places by.
+        config: the limits.
+        held_out: the pairs that must not be trained on.
+        mend: leave out what the rules say; otherwise only count it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        files: Sequence[str],
+        config: DataConfig,
+        held_out: HeldOut | None = None,
+        *,
+        mend: bool = True,
+    ) -> None:
+        self._name, self._files, self._config, self._mend = name, files, config, mend
+        self._held_out = held_out or HeldOut()
+        self._seen = HashSet()
+        self._pairs = self._kept = self._source_tokens = self._target_tokens = 0
+        self._counts = dict.fromkeys(RULES, 0)
+        self._places: dict[str, list[str]] = {rule: [] for rule in RULES}
+
+    def check(
+        self, pairs: Sequence[Pair], source_lengths: np.ndarray, target_lengths: np.ndarray
+    ) -> np.ndarray:
+        """Which of the pairs (N,), with lengths in tokens (N,), are used: bool (N,)."""
+        verdicts = self._verdicts(pairs, source_lengths, target_lengths)
+        keep = np.ones(len(pairs), dtype=bool)
+        undecided = keep.copy()
+        for rule, hit in verdicts.items():
+            rows = np.flatnonzero(hit & undecided)
+            self._counts[rule] += len(rows)
+            room = SHOWN_PLACES - len(self._places[rule])
+            self._places[rule] += [self._place(pairs[row]) for row in rows[:room]]
+            undecided[rows] = False
+            if self._mend and rule not in KEPT_RULES:
+                keep[rows] = False
+        self._pairs += len(pairs)
+        self._kept += int(keep.sum())
+        self._source_tokens += int(source_lengths[keep].sum())
+        self._target_tokens += int(target_lengths[keep].sum())
+        return keep
+
+    def report(self) -> DataReport:
+        """What was found so far."""
+        limits = {
+            "max_length": self._config.max_length,
+            "max_length_ratio": self._config.max_length_ratio,
+        }
+        findings = tuple(
+            Finding(
+                rule=rule,
+                text=RULES[rule].format(**limits),
+                count=count,
+                places=tuple(self._places[rule]),
+                left_out=self._mend and rule not in KEPT_RULES,
+            )
+            for rule, count in self._counts.items()
+            if count
+        )
+        return DataReport(
+            *(self._name, self._pairs, self._kept, self._source_tokens, self._target_tokens),
+            findings,
+        )
+
+    def _place(self, pair: Pair) -> str:
+        return place(self._files, pair.line).rpartition("/")[2]
+
+    def _verdicts(
+        self, pairs: Sequence[Pair], source_lengths: np.ndarray, target_lengths: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        shorter = np.minimum(source_lengths, target_lengths)
+        longer = np.maximum(source_lengths, target_lengths)
+        hashes = hash_array(pair_hash(pair.source, pair.target) for pair in pairs)
+        empty = shorter == 0
+        verdicts = {"empty": empty}
+        if len(self._held_out.pairs):
+            verdicts["held_out"] = np.isin(hashes, self._held_out.pairs)
+        if self._config.drop_duplicates:
+            verdicts["duplicate"] = self._repeated(hashes)
+        verdicts["long"] = longer > self._config.max_length
+        verdicts["ratio"] = longer > self._config.max_length_ratio * shorter
+        if len(self._held_out.sources):
+            sources = hash_array(pair_hash(pair.source) for pair in pairs)
+            verdicts["held_out_source"] = np.isin(sources, self._held_out.sources)
+        return verdicts
+
+    def _repeated(self, hashes: np.ndarray) -> np.ndarray:
+        """Which hashes came before, in this block or an earlier one; remembers them all."""
+        fresh, first = np.unique(hashes, return_index=True)
+        repeated = np.ones(len(hashes), dtype=bool)
+        repeated[first] = self._seen.contains(fresh)
+        self._seen.add(fresh[~self._seen.contains(fresh)])
+        return repeated
+
+
+def check_kept(
+    name: str,
+    files: Sequence[str],
+    pairs: Sequence[Pair],
+    lengths: tuple[Sequence[int], Sequence[int]],
+    config: DataConfig,
+) -> DataReport:
+    """The report on validation or test pairs, of which none is left out.
+
+    Args:
+        name: what the data are called ("validation").
+        files: their files.
+        pairs: the pairs (N,).
+        lengths: the tokens of each source (N,) and of each target (N,).
+        config: the limits.
+    """
+    checker = PairChecker(name, files, config, mend=False)
+    checker.check(pairs, np.asarray(lengths[0], dtype=np.int64), np.asarray(lengths[1], np.int64))
+    return checker.report()

@@ -1,0 +1,182 @@
+"""The training pairs as ids on disk, memory-mapped, made once and used again.
+
+A corpus is a folder named after a hash of all that it depends on: the bytes of the files, the
+tokenizers, the limits, the held-out pairs. It holds, for each side, `*.ids` (all ids one after
+the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (int64, pairs + 1),
+and last `corpus.json`. The folder takes its name only when it is whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clearhead.config import DataConfig
+from clearhead.data.checks import DataReport, PairChecker
+from clearhead.data.hashes import HeldOut
+from clearhead.data.readers import (
+    PHRASEBOOK,
+    Pair,
+    Part,
+    open_packed,
+    phrasebook_pairs,
+)
+from clearhead.data.writer import FORMAT_VERSION, SIDES, write_corpus
+from clearhead.errors import DataError
+from clearhead.tokenizer import Tokenizer
+
+
+class Corpus:
+    """Encoded sentence pairs, read from disk as they are asked for.
+
+    Raises:
+        ValueError, OSError, KeyError, TypeError: the folder does not hold a whole corpus.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        described: dict[str, Any] = json.loads((folder / "corpus.json").read_text("utf-8"))
+        self.report = DataReport.from_dict(described["report"])
+        self._ids, self._offsets = {}, {}
+        for side in SIDES:
+            ids = np.memmap(folder / f"{side}.ids", dtype=described["dtypes"][side], mode="r")
+            offsets = np.memmap(folder / f"{side}.offsets", dtype=np.int64, mode="r")
+            if len(offsets) != self.report.kept + 1 or offsets[-1] != len(ids):
+                raise ValueError(f"{side}.ids or {side}.offsets has the wrong length")
+            self._ids[side], self._offsets[side] = ids, offsets
+
+    def __len__(self) -> int:
+        return self.report.kept
+
+    def source(self, row: int) -> np.ndarray:
+        """The ids of a source sentence (S,), without BOS and EOS."""
+        return self._row("source", row)
+
+    def target(self, row: int) -> np.ndarray:
+        """The ids of a target sentence (T,), without BOS and EOS."""
+        return self._row("target", row)
+
+    @cached_property
+    def source_lengths(self) -> np.ndarray:
+        """The tokens of each source sentence, int32 (N,)."""
+        return np.diff(self._offsets["source"]).astype(np.int32)
+
+    @cached_property
+    def target_lengths(self) -> np.ndarray:
+        """The tokens of each target sentence, int32 (N,), without BOS and EOS."""
+        return np.diff(self._offsets["target"]).astype(np.int32)
+
+    def _row(self, side: str, row: int) -> np.ndarray:
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        offsets = self._offsets[side]
+        return np.asarray(self._ids[side][offsets[row] : offsets[row + 1]])
+
+
+def build_corpus(
+    folder: Path,
+    files: Sequence[str],
+    source_tokenizer: Tokenizer,
+    target_tokenizer: Tokenizer,
+    config: DataConfig,
+    forbidden: Iterable[Pair] = (),
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Corpus, DataReport]:
+    """The corpus of training files and the report on them: made now, or found as made before.
+
+    Args:
+        folder: where corpora are kept; this one becomes `folder/<16 hex digits>`.
+        files: the training files, as `read_pairs` takes them.
+        source_tokenizer: encodes the sources.
+        target_tokenizer: encodes the targets.
+        config: the limits.
+        forbidden: the validation and test pairs, which are not trained on.
+        progress: called after each block with the number of pairs read so far.
+
+    Raises:
+        DataError: a file cannot be used, no pair is left, or the disk is full.
+    """
+    held_out = HeldOut(forbidden)
+    tokenizers = (source_tokenizer, target_tokenizer)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        whole = folder / _key(files, tokenizers, config, held_out)
+        with _lock(folder):
+            corpus = _open(whole)
+            if corpus is None:
+                checker = PairChecker("train", files, config, held_out)
+                write_corpus(whole, files, tokenizers, checker, progress)
+                corpus = Corpus(whole)
+    except OSError as error:
+        raise DataError("the corpus cannot be written", where=folder, why=str(error)) from None
+    return corpus, corpus.report
+
+
+def _open(folder: Path) -> Corpus | None:
+    try:
+        return Corpus(folder)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _key(
+    files: Sequence[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    config: DataConfig,
+    held_out: HeldOut,
+) -> str:
+    """16 hex digits that change with anything the corpus or its report depends on."""
+    key = hashlib.blake2b(digest_size=8)
+    settings = (
+        FORMAT_VERSION,
+        [str(file) for file in files],
+        [tokenizer.fingerprint() for tokenizer in tokenizers],
+        *(config.max_length, config.max_length_ratio, config.drop_duplicates),
+    )
+    key.update(json.dumps(settings).encode())
+    key.update(held_out.pairs.tobytes())
+    key.update(held_out.sources.tobytes())
+    for file in files:
+        key.update(content_hash(str(file)))
+    return key.hexdigest()
+
+
+def content_hash(file: str, part: Part = "train") -> bytes:
+    """32 bytes of hash of a file's bytes as they lie on disk, or of a part of the phrasebook.
+
+    `part` is the part of a phrasebook named without one, as in `read_pairs`.
+
+    Raises:
+        DataError: the file is missing or cannot be read.
+    """
+    if file.startswith(PHRASEBOOK):
+        pairs = phrasebook_pairs(file, part)
+        return hashlib.blake2b(json.dumps(pairs).encode(), digest_size=32).digest()
+    digest = hashlib.blake2b(digest_size=32)
+    with open_packed(file) as stream:
+        try:
+            while block := stream.read(2**20):
+                digest.update(block)
+        except OSError as error:
+            raise DataError("the file cannot be read", where=file, why=str(error)) from None
+    return digest.digest()
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    """Runs that want the same corpus at once: one makes it, the others wait and find it."""
+    try:
+        import fcntl
+    except ImportError:  # no such lock on Windows
+        yield
+        return
+    with (folder / ".lock").open("wb") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,1 @@
+"""The English-Spanish grammar: words, phrases, clauses, and the rules of its sentences."""
