@@ -1,0 +1,105 @@
+"""Runs a model with PyTorch and this package's own searches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from clearhead.config import SearchConfig
+from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.decoding.search import search as search_batch
+from clearhead.model.cache import KVCache
+from clearhead.model.transformer import EncoderDecoder
+
+PADDED_TOKENS = 16_384
+"""Source tokens of a batch, padding included, at most: what bounds memory for long inputs."""
+
+
+class ModelStepper:
+    """An encoder-decoder as the searches see it: one more token for each row at a time."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        self.model = model
+        self.device = next(model.parameters()).device
+        self._cache: KVCache | None = None
+
+    @property
+    def cache(self) -> KVCache:
+        """What was decoded so far."""
+        if self._cache is None:
+            raise RuntimeError("start() comes before step() and reorder()")
+        return self._cache
+
+    def start(self, sources: Sequence[Sequence[int]]) -> None:
+        """Encode the sources; one row for each."""
+        ids = [torch.tensor(source, dtype=torch.long) for source in sources]
+        pad_id = self.model.source_input.pad_id
+        padded = pad_sequence(ids, batch_first=True, padding_value=pad_id)
+        self._cache = self.model.start(padded.to(self.device))
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        """The logits of the token after `tokens`, one of which is appended to each row."""
+        hidden = self.model.step(tokens.to(self.device), self.cache)
+        return self.model.output(hidden).float()
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        """Row i continues what was row rows[i]."""
+        self.cache.reorder(rows.to(self.device))
+
+
+class TorchEngine:
+    """Sorts sources by length, searches them batch by batch, and gives them back in order."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        self.model = model
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        search: SearchConfig,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        keys: Sequence[int] | None = None,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, in the order of the sources; see `Engine`."""
+        keys = range(len(sources)) if keys is None else keys
+        results: list[list[Hypothesis]] = [[] for _ in sources]
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            done = 0
+            for batch in _batches([len(source) for source in sources], batch_size):
+                found = search_batch(
+                    ModelStepper(self.model),
+                    [sources[i] for i in batch],
+                    search,
+                    prefixes=None if prefixes is None else [prefixes[i] for i in batch],
+                    keys=[keys[i] for i in batch],
+                )
+                for i, hypotheses in zip(batch, found, strict=True):
+                    results[i] = hypotheses
+                done += len(batch)
+                if progress is not None:
+                    progress(done)
+        finally:
+            self.model.train(was_training)
+        return results
+
+
+def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
+    """Indices, longest first: what would not fit in memory fails at once, and time left is fair."""
+    batch: list[int] = []
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        longest = lengths[batch[0]] if batch else 0
+        if batch and (len(batch) == batch_size or (len(batch) + 1) * longest > PADDED_TOKENS):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch

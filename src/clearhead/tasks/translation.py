@@ -1,0 +1,217 @@
+"""Translation: an encoder-decoder learns from sentence pairs and is judged by what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.config import RunConfig
+from clearhead.data.batches import Batch, Sampling, batch_order, collate, epoch_batches
+from clearhead.data.checks import DataReport, check_kept
+from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.data.readers import Pair, read_pairs
+from clearhead.engines.torch_engine import TorchEngine
+from clearhead.errors import ConfigError
+from clearhead.losses import projected_cross_entropy
+from clearhead.model.build import build_model
+from clearhead.model.transformer import EncoderDecoder
+from clearhead.tasks.scores import bleu_and_chrf
+from clearhead.tasks.task import Evaluation, Loss, Sample
+from clearhead.tasks.texts import translate_texts
+from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, learn_tokenizer
+
+SAMPLES = 3
+"""Validation sentences shown again at each validation."""
+
+
+@dataclass(frozen=True)
+class TranslationData:
+    """What a run learns from and is judged by, ready to use."""
+
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    corpus: Corpus
+    validation: tuple[Pair, ...]
+    reports: tuple[DataReport, ...]
+
+
+def learn_tokenizers(config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
+    """The source's and the target's tokenizer, learned from the training pairs."""
+    if config.tokenizer.joint:
+        pairs = read_pairs(_training_files(config))
+        both = learn_tokenizer((text for pair in pairs for text in pair[:2]), config.tokenizer)
+        return both, both
+    sources = (pair.source for pair in read_pairs(_training_files(config)))
+    targets = (pair.target for pair in read_pairs(_training_files(config)))
+    return learn_tokenizer(sources, config.tokenizer), learn_tokenizer(targets, config.tokenizer)
+
+
+def prepare_data(
+    config: RunConfig,
+    folder: Path,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    progress: Callable[[int], None] | None = None,
+) -> TranslationData:
+    """Check all data and encode the training pairs into a corpus under `folder`.
+
+    Raises:
+        DataError: a file cannot be used; the message has the file and line.
+        ConfigError: no training or validation data is named.
+    """
+    if not config.data.validation:
+        raise ConfigError(
+            "data.validation names no files",
+            why="training is judged, and its best model picked, on pairs it does not learn from",
+            todo="name two parallel files; a thousand pairs split off the training data will do",
+        )
+    validation = tuple(read_pairs(config.data.validation, "validation"))
+    test = tuple(read_pairs(config.data.test, "test")) if config.data.test else ()
+    corpus, report = build_corpus(
+        folder,
+        _training_files(config),
+        *tokenizers,
+        config.data,
+        forbidden=(*validation, *test),
+        progress=progress,
+    )
+    source_ids = tokenizers[0].encode_batch([pair.source for pair in validation])
+    target_ids = tokenizers[1].encode_batch([pair.target for pair in validation])
+    lengths = [len(ids) for ids in source_ids], [len(ids) for ids in target_ids]
+    files = config.data.validation
+    validation_report = check_kept("validation", files, validation, lengths, config.data)
+    return TranslationData(*tokenizers, corpus, validation, (report, validation_report))
+
+
+def _training_files(config: RunConfig) -> Sequence[str]:
+    if not config.data.train:
+        raise ConfigError(
+            "data.train names no files",
+            todo="name two parallel files: train = ['train.en', 'train.de']",
+        )
+    return config.data.train
+
+
+class TranslationTask:
+    """Batches of pairs, the loss of the target tokens, BLEU and chrF of real beam output."""
+
+    def __init__(self, config: RunConfig, data: TranslationData) -> None:
+        self.config = config
+        self.data = data
+        self.measure = config.evaluation.measure
+        self.higher_is_better = self.measure != "loss"
+        most = config.evaluation.max_sentences or len(data.validation)
+        self.validation = data.validation[:most]
+        sampled = config.tokenizer.sampling > 0
+        self._sampling = (
+            Sampling(data.source_tokenizer, data.target_tokenizer, config.data.max_length)
+            if sampled
+            else None
+        )
+
+    def build_model(self) -> EncoderDecoder:
+        """A new model of the run's configuration, initialised from its seed."""
+        torch.manual_seed(self.config.seed)
+        sizes = len(self.data.source_tokenizer), len(self.data.target_tokenizer)
+        return build_model(self.config.model, *sizes)
+
+    def batch_count(self, epoch: int) -> int:
+        """Batches in an epoch."""
+        corpus = self.data.corpus
+        limit = self.config.training.batch_tokens
+        lengths = corpus.source_lengths, corpus.target_lengths
+        return len(batch_order(*lengths, limit, self.config.seed, epoch))
+
+    def batches(self, epoch: int, first: int) -> Iterator[Batch]:
+        """The batches of an epoch from index `first` on."""
+        limit = self.config.training.batch_tokens
+        seed = self.config.seed
+        return epoch_batches(self.data.corpus, limit, seed, epoch, first, self._sampling)
+
+    def counts(self, batch: Batch) -> Mapping[str, int]:
+        """Tokens of both sides, and all places of the padded batch."""
+        return {
+            "source tokens": batch.source_tokens,
+            "target tokens": batch.target_tokens,
+            "places": batch.source.numel() + batch.target_output.numel(),
+        }
+
+    def loss(self, model: nn.Module, batch: Batch) -> Loss:
+        """The summed cross-entropy of the target tokens; padding is left out."""
+        training = self.config.training
+        model = cast(EncoderDecoder, model)
+        device = model.output.weight.device
+        source, inputs, outputs = (
+            part.to(device, non_blocking=True)
+            for part in (batch.source, batch.target_input, batch.target_output)
+        )
+        passes = 1
+        divergence = training.r_drop if model.training else 0.0
+        if divergence > 0:
+            # Two passes of the same batch differ in their dropout alone.
+            passes = 2
+            source, inputs, outputs = (part.repeat(2, 1) for part in (source, inputs, outputs))
+        if model.training and training.word_dropout > 0:
+            source = _hide_words(source, self.data.source_tokenizer, training.word_dropout)
+            inputs = _hide_words(inputs, self.data.target_tokenizer, training.word_dropout)
+        real = outputs != PAD
+        hidden = model(source, inputs)[real]
+        smoothing = training.label_smoothing if model.training else 0.0
+        total, plain = projected_cross_entropy(
+            hidden, model.output.weight, model.output.bias, outputs[real], smoothing, divergence
+        )
+        return Loss(total / passes, plain / passes, batch.target_tokens)
+
+    def evaluate(self, model: nn.Module) -> Evaluation:
+        """Loss, BLEU and chrF on the validation pairs, by the run's own search."""
+        model = cast(EncoderDecoder, model)
+        loss = self._validation_loss(model)
+        tokenizers = (self.data.source_tokenizer, self.data.target_tokenizer)
+        sources = [pair.source for pair in self.validation]
+        references = [pair.target for pair in self.validation]
+        found = translate_texts(TorchEngine(model), tokenizers, sources, self.config.search)
+        outputs = [hypotheses[0].text for hypotheses in found]
+        bleu, chrf = bleu_and_chrf(outputs, references, self.config.evaluation.tokenize)
+        exact = sum(a == b for a, b in zip(outputs, references, strict=True)) / len(references)
+        samples = zip(sources[:SAMPLES], references, outputs, strict=False)
+        return Evaluation(
+            scores={
+                "loss": loss,
+                "bleu": bleu.score,
+                "chrf": chrf.score,
+                "exact match": 100 * exact,
+            },
+            signatures={"bleu": bleu.signature, "chrf": chrf.signature},
+            samples=tuple(Sample(*sample) for sample in samples),
+        )
+
+    @torch.inference_mode()
+    def _validation_loss(self, model: EncoderDecoder) -> float:
+        was_training = model.training
+        model.eval()
+        total, count = 0.0, 0
+        for start in range(0, len(self.validation), 64):
+            pairs = self.validation[start : start + 64]
+            longest = self.config.data.max_length
+            source, target = (
+                [ids[:longest] or [EOS] for ids in tokenizer.encode_batch(texts)]
+                for tokenizer, texts in (
+                    (self.data.source_tokenizer, [pair.source for pair in pairs]),
+                    (self.data.target_tokenizer, [pair.target for pair in pairs]),
+                )
+            )
+            loss = self.loss(model, collate(source, target))
+            total += float(loss.plain)
+            count += loss.units
+        model.train(was_training)
+        return total / count
+
+
+def _hide_words(ids: Tensor, tokenizer: Tokenizer, rate: float) -> Tensor:
+    """A share of the tokens replaced by the unknown one (word dropout, Sennrich et al. 2016)."""
+    hidden = torch.rand(ids.shape, device=ids.device) < rate
+    return ids.masked_fill(hidden & (ids != PAD) & (ids != BOS), tokenizer.unk_id)

@@ -1,0 +1,116 @@
+"""The files of a run: its best weights, the last few, and the state to go on from."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.checkpoint import (
+    WEIGHTS,
+    load_parameters,
+    parameters_of,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
+from clearhead.tasks.task import Evaluation
+
+
+class Keeper:
+    """Writes and reads what a run keeps in its folder.
+
+    Args:
+        folder: the model folder; the state lies apart in its `training/`.
+        average_last: how many recent checkpoints are kept.
+        provenance: facts on where the weights come from, written beside them.
+    """
+
+    def __init__(self, folder: Path, average_last: int, provenance: dict[str, Any]) -> None:
+        self.folder = folder
+        self.average_last = average_last
+        self.provenance = provenance
+
+    @property
+    def state_path(self) -> Path:
+        """The file of the state to go on from."""
+        return self.folder / "training" / "state.safetensors"
+
+    def write_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: Any) -> None:
+        """Write weights, optimizer and progress as one file, wholly or not at all."""
+        tensors = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
+        for index, slots in optimizer.state_dict()["state"].items():
+            for slot, value in slots.items():
+                if value is not None:
+                    tensors[f"optimizer.{index}.{slot}"] = value
+        write_tensors(self.state_path, tensors, dataclasses.asdict(state))
+
+    def read_state(
+        self, model: nn.Module, optimizer: torch.optim.Optimizer
+    ) -> dict[str, Any] | None:
+        """Put model and optimizer where they were; the fields of the state, or None if new.
+
+        Raises:
+            ModelFolderError: the state is damaged or of another model.
+        """
+        if not self.state_path.exists():
+            return None
+        tensors, fields = read_tensors(self.state_path)
+        load_parameters(model, _part(tensors, "model."), self.state_path)
+        slots: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in _part(tensors, "optimizer.").items():
+            index, slot = name.split(".")
+            slots.setdefault(int(index), {})[slot] = tensor
+        groups = optimizer.state_dict()["param_groups"]
+        optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        return fields
+
+    def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
+        """Make these the weights of the model folder, with their scores."""
+        write_tensors(self.folder / WEIGHTS, parameters_of(model), {"step": step})
+        write_json(
+            self.folder / "scores.json",
+            {
+                "data": "validation",
+                "step": step,
+                "weights": weights,
+                "scores": dict(evaluation.scores),
+                "signatures": dict(evaluation.signatures),
+            },
+        )
+        write_json(self.folder / "provenance.json", {**self.provenance, "step": step})
+
+    def keep_recent(self, model: nn.Module, step: int) -> None:
+        """Keep a checkpoint, and only the last few of them."""
+        path = self.folder / "training" / "checkpoints" / f"step-{step:08d}.safetensors"
+        write_tensors(path, parameters_of(model), {"step": step})
+        for old in self._recent()[: -self.average_last]:
+            old.unlink()
+
+    def average_recent(self, model: nn.Module) -> int:
+        """Put the mean of the recent checkpoints into the model; how many there were."""
+        recent = self._recent()[-self.average_last :]
+        mean: dict[str, Tensor] = {}
+        for path in recent:
+            tensors, _ = read_tensors(path)
+            for name, tensor in tensors.items():
+                # In float64: a sum of many nearly equal numbers.
+                mean[name] = mean.get(name, 0) + tensor.double() / len(recent)
+        if recent:
+            load_parameters(model, mean, self.folder)
+        return len(recent)
+
+    def restore_current(self, model: nn.Module) -> None:
+        """Put the weights of the last written state back into the model."""
+        tensors, _ = read_tensors(self.state_path)
+        load_parameters(model, _part(tensors, "model."), self.state_path)
+
+    def _recent(self) -> list[Path]:
+        return sorted((self.folder / "training" / "checkpoints").glob("step-*.safetensors"))
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

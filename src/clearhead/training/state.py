@@ -1,0 +1,21 @@
+"""Where a run is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class State:
+    """Where a run is: with the weights and the optimizer, all that resuming needs."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    elapsed_s: float = 0.0
+    best_score: float | None = None
+    best_step: int = 0
+    best_scores: dict[str, float] = field(default_factory=dict)
+    validations_since_best: int = 0
+    validated_step: int = 0
+    finished: bool = False

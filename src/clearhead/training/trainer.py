@@ -1,0 +1,278 @@
+"""The one trainer: steps, validations, checkpoints, and going on where it stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import nn
+
+from clearhead.config import TrainingConfig
+from clearhead.errors import TrainingError
+from clearhead.tasks.task import Task
+from clearhead.training.events import (
+    Event,
+    Note,
+    Observer,
+    Progress,
+    RunEnded,
+    RunStarted,
+    Validated,
+)
+from clearhead.training.keeper import Keeper
+from clearhead.training.limits import Limits
+from clearhead.training.meter import Meter
+from clearhead.training.optimizer import make_optimizer
+from clearhead.training.schedule import learning_rate
+from clearhead.training.state import State
+
+REPORT_SECONDS = 2.0
+MOST_BAD_STEPS = 20
+"""Steps in a row without a finite gradient before a run is given up."""
+
+
+class Trainer:
+    """Trains a model on a task, until a limit is reached or somebody interrupts.
+
+    Args:
+        task: batches, loss and evaluation.
+        model: on the device it is to be trained on.
+        config: how to train.
+        seed: all that is random follows from it, the epoch and the step.
+        keeper: what writes and reads the run's files.
+        observers: told of every event.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        model: nn.Module,
+        config: TrainingConfig,
+        seed: int,
+        d_model: int,
+        keeper: Keeper,
+        observers: Sequence[Observer],
+    ) -> None:
+        self.task = task
+        self.model = model
+        self.config = config
+        self.seed = seed
+        self.d_model = d_model
+        self.keeper = keeper
+        self.observers = observers
+        self.device = next(model.parameters()).device
+        self.optimizer = make_optimizer(model, config.optimizer)
+        self.state = State()
+        self.steps_per_epoch = -(-task.batch_count(0) // config.accumulate)
+        self.limits = Limits(config, self.steps_per_epoch, task.measure)
+        self.meter = Meter(self.device)
+        self._resumed_at = time.monotonic()
+        self._elapsed_before = 0.0
+        self._bad_steps = 0
+
+    def run(self) -> RunEnded:
+        """Train from the state of the last checkpoint, or from the beginning.
+
+        Raises:
+            TrainingError: the loss diverged.
+        """
+        self._resume()
+        self._tell_start()
+        try:
+            reason = self._train()
+            self._finish()
+        except KeyboardInterrupt:
+            self._save()
+            return self._end("interrupted", finished=False)
+        return self._end(reason, finished=True)
+
+    def _resume(self) -> None:
+        saved = self.keeper.read_state(self.model, self.optimizer)
+        if saved is not None:
+            self.state = State(**saved)
+        self._elapsed_before = self.state.elapsed_s
+        self._resumed_at = time.monotonic()
+        self._saved_at = time.monotonic()
+
+    def _train(self) -> str:
+        self.model.train()
+        if reason := self.limits.reached(self.state, self._elapsed()):
+            return reason
+        self.state.finished = False
+        while True:
+            for batches in self._groups():
+                self._step(batches)
+                self._after_step()
+                if reason := self.limits.reached(self.state, self._elapsed()):
+                    return reason
+            self.state.epoch += 1
+            self.state.batch = 0
+            if reason := self.limits.reached(self.state, self._elapsed()):
+                return reason
+
+    def _groups(self) -> Iterator[list[Any]]:
+        """The batches of each step left in the epoch: `accumulate` of them, fewer in the last."""
+        batches = self.task.batches(self.state.epoch, self.state.batch)
+        while group := list(islice(batches, self.config.accumulate)):
+            yield group
+
+    def _step(self, batches: list[Any]) -> None:
+        """One update from the summed gradients of the batches, divided by their units."""
+        state = self.state
+        state.step += 1
+        state.batch += len(batches)
+        torch.manual_seed(_mix(self.seed, state.step))
+        units = 0
+        plain = torch.zeros((), device=self.device)
+        for batch in batches:
+            with torch.autocast(
+                self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"
+            ):
+                loss = self.task.loss(self.model, batch)
+            loss.total.backward()
+            units += loss.units
+            plain += loss.plain.detach()
+            self.meter.count(self.task.counts(batch))
+        norm = self._clip(units)
+        rate = learning_rate(
+            state.step, self.config.schedule, self.d_model, self.limits.total_steps
+        )
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        if torch.isfinite(norm):
+            self.optimizer.step()
+            self._bad_steps = 0
+        else:
+            self._skip(float(norm))
+        self.optimizer.zero_grad(set_to_none=True)
+        self.meter.step(plain, units, norm, rate)
+
+    def _clip(self, units: int) -> torch.Tensor:
+        """Turn summed gradients into mean ones, no longer than `clip_norm`; their norm before."""
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm(gradients) / units
+        scale = torch.full_like(norm, 1 / units)
+        if self.config.clip_norm > 0:
+            scale = scale * (self.config.clip_norm / (norm + 1e-6)).clamp(max=1.0)
+        for gradient in gradients:
+            gradient.mul_(scale)
+        return norm
+
+    def _skip(self, norm: float) -> None:
+        self._bad_steps += 1
+        self._tell(Note(f"step {self.state.step}: gradient norm {norm}, no update made"))
+        if self._bad_steps >= MOST_BAD_STEPS:
+            raise TrainingError(
+                f"training diverged: no finite gradient in {MOST_BAD_STEPS} steps",
+                where=f"step {self.state.step}",
+                todo="lower training.schedule.peak, or lengthen training.schedule.warmup",
+            )
+
+    def _after_step(self) -> None:
+        if self.meter.seconds >= REPORT_SECONDS:
+            self._tell(self._progress())
+        if self.state.step % self.config.validate_every == 0:
+            self._validate()
+        minutes = (time.monotonic() - self._saved_at) / 60
+        if 0 < self.config.checkpoint_minutes <= minutes:
+            self._save()
+
+    def _validate(self) -> None:
+        """Score the model; keep it among the last, and as the best if it is."""
+        state = self.state
+        evaluation = self.task.evaluate(self.model)
+        state.validated_step = state.step
+        self.keeper.keep_recent(self.model, state.step)
+        self._judge(evaluation, "current")
+        self._save()
+        self.meter.restart()
+
+    def _judge(self, evaluation: Any, weights: str) -> None:
+        state = self.state
+        score = evaluation.scores[self.task.measure]
+        sign = 1 if self.task.higher_is_better else -1
+        is_best = state.best_score is None or sign * score > sign * state.best_score
+        if is_best:
+            state.best_score, state.best_step = score, state.step
+            state.best_scores = dict(evaluation.scores)
+            self.keeper.keep_best(self.model, evaluation, state.step, weights)
+        if weights == "current":
+            state.validations_since_best = 0 if is_best else state.validations_since_best + 1
+        self._tell(
+            Validated(
+                step=state.step,
+                epoch=state.epoch,
+                scores=evaluation.scores,
+                signatures=evaluation.signatures,
+                measure=self.task.measure,
+                is_best=is_best,
+                best_score=score if state.best_score is None else state.best_score,
+                best_step=state.best_step,
+                samples=evaluation.samples,
+                weights=weights,
+                elapsed_s=self._elapsed(),
+            )
+        )
+
+    def _finish(self) -> None:
+        """A last validation, then the average of the last checkpoints, kept if it is better."""
+        if self.state.finished:
+            return
+        if self.state.validated_step != self.state.step:
+            self._validate()
+        self._save()
+        if self.keeper.average_recent(self.model) > 1:
+            self._judge(self.task.evaluate(self.model), "average")
+            self.keeper.restore_current(self.model)
+        self.state.finished = True
+        self._save()
+
+    def _elapsed(self) -> float:
+        return self._elapsed_before + time.monotonic() - self._resumed_at
+
+    def _progress(self) -> Progress:
+        elapsed = self._elapsed()
+        # At the speed of this sitting, validations included.
+        each = (elapsed - self._elapsed_before) / max(1, self.meter.steps_in_all)
+        remaining = self.limits.remaining_s(self.state.step, elapsed, each)
+        return self.meter.report(self.state.step, self.state.epoch, elapsed, remaining)
+
+    def _save(self) -> None:
+        self.state.elapsed_s = self._elapsed()
+        self.keeper.write_state(self.model, self.optimizer, self.state)
+        self._saved_at = time.monotonic()
+
+    def _tell_start(self) -> None:
+        self._tell(
+            RunStarted(
+                folder=str(self.keeper.folder),
+                device=str(self.device),
+                precision=self.config.precision,
+                parameters=sum(p.numel() for p in self.model.parameters()),
+                step=self.state.step,
+                max_steps=self.limits.total_steps or None,
+                batches_per_epoch=self.steps_per_epoch * self.config.accumulate,
+                measure=self.task.measure,
+            )
+        )
+
+    def _end(self, reason: str, finished: bool) -> RunEnded:
+        state = self.state
+        ended = RunEnded(
+            *(state.step, reason, finished, str(self.keeper.folder), state.best_scores),
+            elapsed_s=self._elapsed(),
+        )
+        self._tell(ended)
+        return ended
+
+    def _tell(self, event: Event) -> None:
+        for observer in self.observers:
+            observer.observe(event)
+
+
+def _mix(seed: int, step: int) -> int:
+    """A seed of its own for each step; neighbouring steps share no part of their streams."""
+    return (seed * 1_000_003 + step) * 0x9E3779B97F4A7C15 % 2**63

@@ -1,0 +1,123 @@
+"""The model folder: it comes back as it was written, or is refused with the reason."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from clearhead import api
+from clearhead.checkpoint import read_model_folder, read_tensors, write_json, write_tensors
+from clearhead.errors import ModelFolderError
+from test_training import small_run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small trained model."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = small_run(folder, max_steps=4)
+    api.train(config)
+    return Path(config.folder)
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> Path:
+    """A copy of it elsewhere, of which only the model is left: no data, no training state."""
+    copy = tmp_path / "copy"
+    shutil.copytree(trained, copy, ignore=shutil.ignore_patterns("training"))
+    return copy
+
+
+def test_a_copied_folder_translates_as_the_original_without_the_data(
+    trained: Path, folder: Path
+) -> None:
+    texts = ["1 a b", "2 c d e f", "unknown ☃"]
+    found = [api.load(path).translate(texts) for path in (trained, folder)]
+    assert found[0] == found[1]
+
+
+def test_the_configuration_comes_back_equal(trained: Path) -> None:
+    assert read_model_folder(trained).config == small_run(trained.parent, max_steps=4)
+
+
+def test_a_missing_folder_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(ModelFolderError, match="clearhead train"):
+        api.load(tmp_path / "nothing")
+
+
+def test_a_folder_without_weights_is_refused(folder: Path) -> None:
+    (folder / "weights.safetensors").unlink()
+    with pytest.raises(ModelFolderError, match="no weights"):
+        api.load(folder)
+
+
+def test_another_version_is_refused(folder: Path) -> None:
+    tree = json.loads((folder / "config.json").read_text())
+    write_json(folder / "config.json", {**tree, "format": 99})
+    with pytest.raises(ModelFolderError, match="format 99"):
+        api.load(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer.model"])
+@pytest.mark.parametrize("damage", ["missing", "cut off", "rubbish"])
+def test_a_damaged_file_is_named(folder: Path, name: str, damage: str) -> None:
+    path = folder / name
+    match damage:
+        case "missing":
+            path.unlink()
+        case "cut off":
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        case _:
+            path.write_bytes(b"\x00\xff rubbish")
+    with pytest.raises(ModelFolderError, match=name.split(".")[0]):
+        api.load(folder)
+
+
+@pytest.mark.parametrize("cut", [0, 7, 100, -1])
+def test_cut_off_weights_are_refused(folder: Path, cut: int) -> None:
+    path = folder / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ModelFolderError, match="weights"):
+        api.load(folder)
+
+
+def test_one_altered_bit_in_the_weights_is_found(folder: Path) -> None:
+    path = folder / "weights.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFolderError, match="checksum"):
+        api.load(folder)
+
+
+def test_weights_of_another_model_are_refused(folder: Path) -> None:
+    tensors, facts = read_tensors(folder / "weights.safetensors")
+    name = next(iter(tensors))
+    write_tensors(folder / "weights.safetensors", {**tensors, name: torch.zeros(1)}, facts)
+    with pytest.raises(ModelFolderError, match=name.replace(".", r"\.")):
+        api.load(folder)
+
+
+def test_tensors_and_facts_come_back_bit_for_bit(tmp_path: Path) -> None:
+    tensors = {
+        "a": torch.randn(3, 4).T,
+        "b": torch.tensor(float("nan")),
+        "c": torch.randn(5).bfloat16(),
+    }
+    write_tensors(tmp_path / "file", tensors, {"step": 3, "names": ["ü"]})
+    found, facts = read_tensors(tmp_path / "file")
+    assert facts == {"step": 3, "names": ["ü"]}
+    for name, tensor in tensors.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=0, equal_nan=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_stays_whole_when_writing_it_fails(tmp_path: Path) -> None:
+    write_json(tmp_path / "file", {"good": 1})
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "file", {"bad": object()})
+    assert json.loads((tmp_path / "file").read_text()) == {"good": 1}

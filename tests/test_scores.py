@@ -1,0 +1,237 @@
+"""Scores against sacreBLEU's own command, a BLEU written out here, and invariants."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from clearhead.errors import ConfigError, DataError
+from clearhead.tasks.scores import bleu_and_chrf, compare, score_translations, scores_by_length
+
+WORDS = "the a man woman dog rides walks sees red blue bicycle street in on with and".split()
+
+
+def sentences(count: int, seed: int) -> list[str]:
+    chance = random.Random(seed)
+    return [" ".join(chance.choices(WORDS, k=chance.randint(4, 18))) + " ." for _ in range(count)]
+
+
+def damaged(lines: list[str], share: float, seed: int) -> list[str]:
+    chance = random.Random(seed)
+    return [
+        " ".join(chance.choice(WORDS) if chance.random() < share else w for w in line.split())
+        for line in lines
+    ]
+
+
+REFERENCES = sentences(150, seed=1)
+HYPOTHESES = damaged(REFERENCES, share=0.3, seed=2)
+
+
+def written_out_bleu(hypotheses: list[str], references: list[str]) -> float:
+    """Papineni et al. 2002, section 2.3, on words between spaces; all precisions above 0."""
+    logs, lengths = [], [0, 0]
+    for n in (1, 2, 3, 4):
+        matched = total = 0
+        for hypothesis, reference in zip(hypotheses, references, strict=True):
+            ours, theirs = hypothesis.split(), reference.split()
+            grams = Counter(tuple(ours[i : i + n]) for i in range(len(ours) - n + 1))
+            known = Counter(tuple(theirs[i : i + n]) for i in range(len(theirs) - n + 1))
+            matched += sum(min(count, known[gram]) for gram, count in grams.items())
+            total += sum(grams.values())
+            if n == 1:
+                lengths = [lengths[0] + len(ours), lengths[1] + len(theirs)]
+        logs.append(math.log(matched / total))
+    brevity = min(1.0, math.exp(1 - lengths[1] / lengths[0]))
+    return 100 * brevity * math.exp(sum(logs) / 4)
+
+
+def test_bleu_is_that_of_the_paper() -> None:
+    shortened = [line.removesuffix(" .") for line in HYPOTHESES]
+    for hypotheses in (HYPOTHESES, shortened):
+        bleu, _ = bleu_and_chrf(hypotheses, REFERENCES, tokenize="none")
+        assert bleu.score == pytest.approx(written_out_bleu(hypotheses, REFERENCES), abs=1e-9)
+
+
+@pytest.mark.parametrize("tokenize", ["13a", "none", "char"])
+def test_scores_intervals_and_signatures_are_those_of_the_sacrebleu_command(
+    tokenize: str, tmp_path: Path
+) -> None:
+    (tmp_path / "hypotheses").write_text("\n".join(HYPOTHESES) + "\n", encoding="utf-8")
+    (tmp_path / "references").write_text("\n".join(REFERENCES) + "\n", encoding="utf-8")
+    arguments = ["references", "-i", "hypotheses", "-m", "bleu", "chrf", "ter", "-w", "6"]
+    arguments += ["--tokenize", tokenize, "--confidence", "--confidence-n", "200"]
+    environment = {k: v for k, v in os.environ.items() if k != "SACREBLEU_SEED"}
+    finished = subprocess.run(
+        [sys.executable, "-m", "sacrebleu", *arguments],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    expected = json.loads(finished.stdout)
+
+    scores = score_translations(HYPOTHESES, REFERENCES, tokenize, bootstrap=200)
+    for measure, oracle in zip((scores.bleu, scores.chrf, scores.ter), expected, strict=True):
+        assert measure.name == oracle["name"]
+        assert measure.signature == oracle["signature"]
+        assert measure.score == pytest.approx(oracle["score"], abs=1e-5)
+        assert measure.low is not None
+        assert measure.high is not None
+        mean, half = oracle["confidence_mean"], oracle["confidence_var"]
+        assert measure.low == pytest.approx(mean - half, abs=1e-4)
+        assert measure.high == pytest.approx(mean + half, abs=1e-4)
+
+
+def test_the_quick_scores_are_those_of_the_full_ones() -> None:
+    full = score_translations(HYPOTHESES, REFERENCES, bootstrap=10)
+    bleu, chrf = bleu_and_chrf(HYPOTHESES, REFERENCES)
+    assert (bleu.name, bleu.score) == (full.bleu.name, full.bleu.score)
+    assert (chrf.name, chrf.score) == (full.chrf.name, full.chrf.score)
+    assert bleu.low is bleu.high is bleu.p_value is None
+
+
+def test_a_perfect_translation_scores_100_and_needs_no_edit() -> None:
+    scores = score_translations(REFERENCES, REFERENCES, bootstrap=20)
+    for measure, perfect in ((scores.bleu, 100), (scores.chrf, 100), (scores.ter, 0)):
+        assert (measure.score, measure.low, measure.high) == pytest.approx([perfect] * 3)
+
+
+def test_each_interval_holds_its_score_and_narrows_with_more_sentences() -> None:
+    few = score_translations(HYPOTHESES[:30], REFERENCES[:30], bootstrap=200)
+    many = score_translations(HYPOTHESES, REFERENCES, bootstrap=200)
+    for narrow, wide in ((many.bleu, few.bleu), (many.chrf, few.chrf), (many.ter, few.ter)):
+        for measure in (narrow, wide):
+            assert measure.low is not None
+            assert measure.high is not None
+            assert measure.low < measure.score < measure.high
+        assert narrow.high - narrow.low < wide.high - wide.low  # type: ignore[operator]
+
+
+def test_empty_lines_are_scored_as_empty_translations() -> None:
+    half_empty = ["" if i % 2 else line for i, line in enumerate(REFERENCES)]
+    scores = score_translations(half_empty, REFERENCES, bootstrap=20)
+    assert 0 < scores.bleu.score < 100
+    assert 0 < scores.ter.score < 100
+
+
+def test_scores_can_be_written_as_json() -> None:
+    scores = score_translations(HYPOTHESES[:20], REFERENCES[:20], bootstrap=20)
+    tree = json.loads(json.dumps(scores.to_dict()))
+    assert tree["bleu"]["score"] == scores.bleu.score
+    assert tree["ter"]["signature"] == scores.ter.signature
+    assert tree["chrf"]["low"] == scores.chrf.low
+
+
+def test_only_a_system_that_differs_is_told_apart_from_the_baseline() -> None:
+    better = damaged(REFERENCES, share=0.1, seed=3)
+    nearly = [REFERENCES[0], *HYPOTHESES[1:]]
+    assert nearly != HYPOTHESES
+    systems = {"baseline": HYPOTHESES, "twin": list(HYPOTHESES), "nearly": nearly, "better": better}
+    compared = compare(systems, REFERENCES, bootstrap=300)
+
+    assert list(compared) == list(systems)
+    assert compared["baseline"].bleu.p_value is None
+    for name in ("bleu", "chrf", "ter"):
+        twin, near, far = (
+            getattr(compared[system], name).p_value for system in ("twin", "nearly", "better")
+        )
+        assert twin == 1.0
+        assert near > 0.05
+        assert far < 0.05
+    assert compared["better"].bleu.score > compared["twin"].bleu.score
+    assert compared["better"].ter.score < compared["twin"].ter.score
+    assert compared["twin"].bleu.score == compared["baseline"].bleu.score
+
+
+def test_compared_scores_are_those_of_each_system_alone() -> None:
+    better = damaged(REFERENCES, share=0.1, seed=3)
+    compared = compare({"a": HYPOTHESES, "b": better}, REFERENCES, bootstrap=50)
+    for name, hypotheses in (("a", HYPOTHESES), ("b", better)):
+        alone = score_translations(hypotheses, REFERENCES, bootstrap=50)
+        assert compared[name].chrf.score == alone.chrf.score
+        assert compared[name].chrf.low == pytest.approx(alone.chrf.low, abs=1e-4)
+
+
+def test_a_comparison_needs_two_systems() -> None:
+    with pytest.raises(DataError, match="two systems"):
+        compare({"alone": HYPOTHESES}, REFERENCES)
+
+
+def test_the_table_by_length_counts_every_sentence_once_in_its_class() -> None:
+    sources = [" ".join(["x"] * n) for n in (0, 1, 5, 6, 10, 11, 40, 41, 300)]
+    lines = sentences(len(sources), seed=4)
+    table = scores_by_length(sources, lines, lines)
+    counts = {row.words: row.sentences for row in table}
+    assert counts == {"0-5": 3, "6-10": 2, "11-15": 1, "31-40": 1, "41+": 2}
+    assert all(row.bleu == pytest.approx(100) for row in table)
+
+
+def test_each_class_of_the_table_is_scored_by_itself() -> None:
+    sources = ["short one" if i % 3 else "quite a long source sentence" for i in range(150)]
+    table = scores_by_length(sources, HYPOTHESES, REFERENCES, "none", word_counts=(3,))
+    for row, keep in zip(table, ((1, 2), (0,)), strict=True):
+        numbers = [i for i in range(150) if i % 3 in keep]
+        expected = written_out_bleu(
+            [HYPOTHESES[i] for i in numbers], [REFERENCES[i] for i in numbers]
+        )
+        assert row.sentences == len(numbers)
+        assert row.bleu == pytest.approx(expected, abs=1e-9)
+
+
+def test_unequal_counts_are_refused() -> None:
+    with pytest.raises(DataError, match="3 translations and 4 references"):
+        score_translations(HYPOTHESES[:3], REFERENCES[:4])
+    with pytest.raises(DataError, match="3 translations and 4 references"):
+        bleu_and_chrf(HYPOTHESES[:3], REFERENCES[:4])
+    with pytest.raises(DataError, match="2 sources and 3 references"):
+        scores_by_length(["a", "b"], HYPOTHESES[:3], REFERENCES[:3])
+    with pytest.raises(DataError, match="2 translations and 3 references"):
+        compare({"a": HYPOTHESES[:3], "b": HYPOTHESES[:2]}, REFERENCES[:3])
+
+
+def test_nothing_to_score_is_refused() -> None:
+    with pytest.raises(DataError, match="nothing to score"):
+        score_translations([], [])
+    with pytest.raises(DataError, match="nothing to score"):
+        bleu_and_chrf([], [])
+
+
+def test_an_unknown_tokenizer_is_refused_with_those_that_are_known() -> None:
+    for function in (score_translations, bleu_and_chrf):
+        with pytest.raises(ConfigError, match="'13b'") as caught:
+            function(HYPOTHESES, REFERENCES, tokenize="13b")
+        assert "intl" in str(caught.value)
+
+
+def test_too_few_samples_are_refused() -> None:
+    with pytest.raises(ConfigError, match="1 resamples"):
+        score_translations(HYPOTHESES, REFERENCES, bootstrap=1)
+
+
+def test_tokenised_text_is_scored_without_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert sum(line.endswith(" .") for line in REFERENCES) > 100
+    bleu_and_chrf(REFERENCES, REFERENCES, tokenize="none")
+    score_translations(REFERENCES, REFERENCES, tokenize="none", bootstrap=2)
+    assert caplog.records == []
+
+
+def test_importing_the_measures_loads_neither_torch_nor_sacrebleu() -> None:
+    program = "import clearhead.tasks.scores, sys; print({'torch', 'sacrebleu'} & {*sys.modules})"
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert finished.stdout.strip() == "set()"

@@ -1,0 +1,301 @@
+"""The trainer: exact sums, exact resuming, the files it keeps, and when it stops."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from clearhead import api
+from clearhead.checkpoint import read_tensors
+from clearhead.config import (
+    DataConfig,
+    DropoutConfig,
+    ModelConfig,
+    OptimizerConfig,
+    RunConfig,
+    ScheduleConfig,
+    SearchConfig,
+    TokenizerConfig,
+    TrainingConfig,
+)
+from clearhead.errors import TrainingError
+from clearhead.training.events import Event, RunEnded, Validated
+from clearhead.training.optimizer import make_optimizer
+from clearhead.training.schedule import learning_rate
+
+
+class Watcher:
+    """Remembers events; interrupts the run at a step, as Ctrl-C would."""
+
+    def __init__(self, interrupt_at: int | None = None) -> None:
+        self.events: list[Event] = []
+        self.interrupt_at = interrupt_at
+
+    def observe(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Validated) and event.step == self.interrupt_at:
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        pass
+
+
+def write_pairs(folder: Path, pairs: int = 120) -> DataConfig:
+    """Small reversing data: training and validation."""
+    chance = random.Random(7)
+    names = []
+    for part, count in (("train", pairs), ("validation", 12)):
+        lines = []
+        for number in range(count):
+            words = [str(number), *chance.choices("abcdefgh", k=chance.randint(2, 9))]
+            lines.append(f"{' '.join(words)}\t{' '.join(words[::-1])}\n")
+        path = folder / f"{part}.tsv"
+        path.write_text("".join(lines), encoding="utf-8")
+        names.append((str(path),))
+    return DataConfig(train=names[0], validation=names[1], drop_duplicates=False)
+
+
+def small_run(folder: Path, name: str = "run", **training: object) -> RunConfig:
+    """A run of seconds; dropout and sampling are on, so that all that is random takes part."""
+    settings = {
+        "batch_tokens": 200,
+        "max_steps": 12,
+        "validate_every": 4,
+        "average_last": 2,
+        "schedule": ScheduleConfig(kind="linear", peak=5e-3, warmup=3),
+        **training,
+    }
+    return RunConfig(
+        folder=str(folder / name),
+        data=write_pairs(folder),
+        tokenizer=TokenizerConfig(kind="bpe", max_vocabulary=60, sampling=0.2, byte_fallback=False),
+        model=ModelConfig(
+            encoder_layers=1,
+            decoder_layers=1,
+            d_model=16,
+            d_ff=32,
+            n_heads=2,
+            dropout=DropoutConfig.everywhere(0.2),
+        ),
+        training=TrainingConfig(**settings),  # pyright: ignore[reportArgumentType]
+        search=SearchConfig(beam_size=2, max_length=15),
+    )
+
+
+def final_state(config: RunConfig) -> dict[str, torch.Tensor]:
+    """All tensors to resume from: weights and the optimizer's."""
+    return read_tensors(Path(config.folder) / "training" / "state.safetensors")[0]
+
+
+def assert_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> None:
+    assert left.keys() == right.keys()
+    for name, tensor in left.items():
+        assert torch.equal(tensor, right[name]), name
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
+    tmp_path: Path, accumulate: int
+) -> None:
+    through = small_run(tmp_path, "through", accumulate=accumulate, r_drop=1.0, word_dropout=0.1)
+    api.train(through)
+    pieces = dataclasses.replace(through, folder=str(tmp_path / "pieces"))
+    for step in (4, 8):
+        ended = api.train(pieces, observers=[Watcher(interrupt_at=step)])
+        assert not ended.finished
+        assert ended.step == step
+    assert api.train(pieces).finished
+    assert_same(final_state(through), final_state(pieces))
+    best = [read_tensors(Path(run.folder) / "weights.safetensors")[0] for run in (through, pieces)]
+    assert_same(*best)
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    class Killed(BaseException):
+        """As sudden as a machine that dies: nothing may be written any more."""
+
+    class Killer(Watcher):
+        def observe(self, event: Event) -> None:
+            if isinstance(event, Validated) and event.step == 8:
+                raise Killed
+
+    through = small_run(tmp_path, "through")
+    api.train(through)
+    killed = dataclasses.replace(through, folder=str(tmp_path / "killed"))
+    with pytest.raises(Killed):
+        api.train(killed, observers=[Killer()])
+    assert api.train(killed).step == 12
+    assert_same(final_state(through), final_state(killed))
+
+
+def test_a_finished_run_that_may_go_on_longer_goes_on(tmp_path: Path) -> None:
+    constant = ScheduleConfig(kind="constant", peak=1e-3, warmup=2)
+    long = small_run(tmp_path, "long", schedule=constant)
+    api.train(long)
+    short = small_run(tmp_path, "grown", schedule=constant, max_steps=8)
+    assert api.train(short).step == 8
+    assert api.train(short).step == 8
+    assert api.train(small_run(tmp_path, "grown", schedule=constant)).step == 12
+    assert_same(final_state(long), final_state(short))
+
+
+def test_other_settings_are_refused_by_name_and_restart_begins_anew(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    other = dataclasses.replace(config, seed=2)
+    with pytest.raises(TrainingError, match="seed was 1, now 2"):
+        api.train(other)
+    assert api.train(other, restart=True).finished
+
+
+def test_accumulated_batches_make_the_step_of_one_large_batch(tmp_path: Path) -> None:
+    # One step over the whole epoch, in one batch or in several unequal ones.
+    exact = {
+        "max_steps": 1,
+        "validate_every": 1,
+        "clip_norm": 0.5,
+        "optimizer": OptimizerConfig(kind="sgd", momentum=0.0),
+        "schedule": ScheduleConfig(kind="constant", peak=0.5, warmup=0),
+    }
+    runs = []
+    for name, batch_tokens, accumulate in (("one", 10_000, 1), ("many", 150, 1000)):
+        config = small_run(
+            tmp_path, name, batch_tokens=batch_tokens, accumulate=accumulate, **exact
+        )
+        config = dataclasses.replace(
+            config,
+            model=dataclasses.replace(config.model, dropout=DropoutConfig()),
+            tokenizer=dataclasses.replace(config.tokenizer, sampling=0.0),
+        )
+        api.train(config)
+        runs.append(final_state(config))
+    for name, tensor in runs[0].items():
+        torch.testing.assert_close(tensor, runs[1][name], rtol=1e-4, atol=1e-6)
+
+
+def test_the_folder_keeps_the_best_scores_the_last_checkpoints_and_a_log(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    watcher = Watcher()
+    ended = api.train(config, observers=[watcher])
+    folder = Path(config.folder)
+    checkpoints = sorted(p.name for p in (folder / "training" / "checkpoints").iterdir())
+    assert checkpoints == ["step-00000008.safetensors", "step-00000012.safetensors"]
+    validations = [event for event in watcher.events if isinstance(event, Validated)]
+    assert [v.weights for v in validations] == ["current"] * 3 + ["average"]
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["scores"]["bleu"] == max(v.scores["bleu"] for v in validations)
+    assert scores["scores"] == ended.scores
+    assert "version" in scores["signatures"]["bleu"]
+    facts = json.loads((folder / "provenance.json").read_text())
+    assert set(facts["data"]) == {"train", "validation", "test"}
+    log = (folder / "training" / "log.jsonl").read_text().splitlines()
+    assert len([json.loads(line) for line in log]) >= len(watcher.events)
+
+
+def test_the_average_is_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:
+    from clearhead.model.build import build_model
+    from clearhead.training.keeper import Keeper
+
+    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, n_heads=2)
+    keeper = Keeper(tmp_path, 3, {})
+    models = [build_model(config, 7, 7) for _ in range(5)]
+    for step, model in enumerate(models):
+        keeper.keep_recent(model, step)
+    mean = build_model(config, 7, 7)
+    assert keeper.average_recent(mean) == 3
+    for name, parameter in mean.named_parameters():
+        expected = torch.stack([dict(m.named_parameters())[name] for m in models[2:]]).mean(0)
+        torch.testing.assert_close(parameter.detach(), expected.detach())
+
+
+def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
+    still = ScheduleConfig(kind="constant", peak=1e-12, warmup=0)
+    config = small_run(tmp_path, schedule=still, patience=2, max_steps=0, validate_every=2)
+    ended = api.train(config)
+    assert ended.step == 6
+    assert "no better" in ended.reason
+
+
+def test_epochs_bound_a_run(tmp_path: Path) -> None:
+    watcher = Watcher()
+    ended = api.train(small_run(tmp_path, max_steps=0, max_epochs=2), observers=[watcher])
+    assert isinstance(watcher.events[-1], RunEnded)
+    assert "2 epochs" in ended.reason
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path: Path) -> None:
+    wild = ScheduleConfig(kind="constant", peak=1e30, warmup=0)
+    config = small_run(tmp_path, schedule=wild, max_steps=100, validate_every=100, clip_norm=0.0)
+    with pytest.raises(TrainingError, match="diverged"):
+        api.train(config)
+
+
+def test_bf16_follows_the_loss_of_float32(tmp_path: Path) -> None:
+    losses = []
+    for precision in ("float32", "bf16"):
+        watcher = Watcher()
+        api.train(small_run(tmp_path, precision, precision=precision), observers=[watcher])
+        losses.append([e.scores["loss"] for e in watcher.events if isinstance(e, Validated)])
+    assert losses[0][-1] < losses[0][0]
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+
+
+def test_a_dry_run_writes_nothing_and_counts_the_parameters(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    found = api.dry_run(config)
+    assert not Path(config.folder).exists()
+    assert any("120 pairs" in line for line in found.data)
+    assert found.steps == 12
+    api.train(config)
+    kept = read_tensors(Path(config.folder) / "weights.safetensors")[0]
+    assert found.parameters == sum(tensor.numel() for tensor in kept.values())
+
+
+def test_a_schedule_rises_over_the_warm_up_and_then_keeps_its_law() -> None:
+    peak, warmup, total = 2e-3, 10, 100
+    for kind in ("inverse_sqrt", "cosine", "linear", "constant"):
+        schedule = ScheduleConfig(kind=kind, peak=peak, warmup=warmup)
+        rates = [learning_rate(step, schedule, 512, total) for step in range(1, total + 1)]
+        assert rates[: warmup - 1] == pytest.approx([peak * n / warmup for n in range(1, warmup)])
+        assert rates[warmup - 1] == pytest.approx(peak)
+        falls = all(a >= b for a, b in zip(rates[warmup:], rates[warmup + 1 :], strict=False))
+        assert falls
+        if kind in ("cosine", "linear"):
+            assert rates[-1] == pytest.approx(0.0, abs=1e-12)
+        if kind == "inverse_sqrt":
+            assert rates[39] == pytest.approx(peak / 2)
+
+
+def test_the_papers_schedule_peaks_where_the_paper_says() -> None:
+    schedule = ScheduleConfig(kind="paper", warmup=4000)
+    rates = {step: learning_rate(step, schedule, 512, 0) for step in (1, 2000, 4000, 16000)}
+    assert rates[4000] == pytest.approx((512 * 4000) ** -0.5)
+    assert rates[2000] == pytest.approx(rates[4000] / 2)
+    assert rates[16000] == pytest.approx(rates[4000] / 2)
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_the_optimizer_is_pytorchs_own(kind: str) -> None:
+    torch.manual_seed(0)
+    ours, theirs = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    theirs.load_state_dict(ours.state_dict())
+    config = OptimizerConfig(kind=kind, momentum=0.7)  # pyright: ignore[reportArgumentType]
+    optimizers = [
+        make_optimizer(ours, config),
+        torch.optim.Adam(theirs.parameters(), betas=(0.9, 0.98), eps=1e-9)
+        if kind == "adam"
+        else torch.optim.SGD(theirs.parameters(), momentum=0.7),
+    ]
+    for _ in range(3):
+        x = torch.randn(5, 3)
+        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
+            optimizer.param_groups[0]["lr"] = 0.01
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+    torch.testing.assert_close(ours.weight, theirs.weight)

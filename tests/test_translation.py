@@ -1,0 +1,146 @@
+"""From texts to translations: order, neighbours, prefixes, and what the API promises."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import clearhead
+from clearhead import api
+from clearhead.api import Translator
+from clearhead.config import SearchConfig
+from clearhead.engines import torch_engine
+from clearhead.errors import ConfigError, SearchError
+from clearhead.tasks import texts as texts_module
+from test_training import small_run
+
+TEXTS = [
+    "1 a b c",
+    "22 h g f e d c b a",
+    "",
+    "3 a",
+    "   ",
+    "never seen ☃ words",
+    *(f"{n} a b" for n in range(9)),
+]
+
+
+@pytest.fixture(scope="module")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    folder = tmp_path_factory.mktemp("translator")
+    config = small_run(folder, max_steps=60, validate_every=60)
+    api.train(config)
+    return clearhead.load(config.folder, device="cpu")
+
+
+def outputs(translator: Translator, texts: list[str], **choices: Any) -> list[list[str]]:
+    found = translator.translate(texts, **choices)
+    return [[hypothesis.text for hypothesis in hypotheses] for hypotheses in found]
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
+def test_a_sentence_gets_the_same_words_in_any_batch_and_order(
+    translator: Translator, batch_size: int
+) -> None:
+    alone = [outputs(translator, [text])[0] for text in TEXTS]
+    assert outputs(translator, TEXTS, batch_size=batch_size) == alone
+    assert outputs(translator, TEXTS[::-1], batch_size=batch_size) == alone[::-1]
+
+
+def test_an_empty_text_gives_one_empty_hypothesis(translator: Translator) -> None:
+    for hypotheses in translator.translate(["", " \t"], n_best=2):
+        (hypothesis,) = hypotheses
+        assert hypothesis.text == ""
+        assert hypothesis.score == 0.0
+
+
+def test_the_best_come_first_and_scores_are_sums_of_token_scores(translator: Translator) -> None:
+    for hypotheses in translator.translate(["1 a b c", "4 d e"], beam_size=4, n_best=4):
+        ranks = [hypothesis.normalised_score for hypothesis in hypotheses]
+        assert ranks == sorted(ranks, reverse=True)
+        assert len({hypothesis.tokens for hypothesis in hypotheses}) == len(hypotheses)
+        for hypothesis in hypotheses:
+            assert math.isclose(hypothesis.score, sum(hypothesis.token_scores), abs_tol=1e-4)
+
+
+def test_scores_are_those_of_the_model_under_teacher_forcing(translator: Translator) -> None:
+    engine = translator.engine
+    assert isinstance(engine, torch_engine.TorchEngine)
+    source = translator.source_tokenizer.encode("5 a b c d")
+    ((hypothesis,),) = engine.translate([source], SearchConfig(beam_size=3))
+    forced = torch.tensor([[1, *hypothesis.tokens]])
+    wanted = torch.tensor([[*hypothesis.tokens, 2]])
+    with torch.inference_mode():
+        hidden = engine.model(torch.tensor([source]), forced)
+        log_p = engine.model.output(hidden).log_softmax(-1).gather(2, wanted[..., None])[0, :, 0]
+    expected = log_p if hypothesis.finished else log_p[:-1]
+    torch.testing.assert_close(torch.tensor(hypothesis.token_scores), expected)
+
+
+def test_a_prefix_begins_the_translation(translator: Translator) -> None:
+    for prefix in ("a b", "h"):
+        ((hypothesis,),) = translator.translate(["1 a b c"], prefixes=[prefix])
+        assert hypothesis.text.startswith(prefix)
+
+
+def test_samples_depend_on_the_seed_and_not_on_the_batch(translator: Translator) -> None:
+    draw = dict(method="sampling", n_best=3, max_length=8)
+    first = outputs(translator, TEXTS, seed=1, **draw)
+    assert outputs(translator, TEXTS, seed=1, batch_size=1, **draw) == first
+    assert outputs(translator, TEXTS, seed=2, **draw) != first
+
+
+def test_an_overlong_text_is_cut_with_a_warning(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts_module, "LONGEST_SOURCE", 6)
+    with pytest.warns(UserWarning, match="text 2 has .* cut to 6"):
+        outputs(translator, ["1 a", "1 a b c d e f g h"])
+
+
+def test_batches_keep_to_their_tokens_and_cover_everything() -> None:
+    lengths = [1, 900, 3, 3, 400, 2, 16_000, 20_000]
+    batches = list(torch_engine._batches(lengths, 4))
+    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) <= 4
+        padded = len(batch) * max(lengths[index] for index in batch)
+        assert len(batch) == 1 or padded <= torch_engine.PADDED_TOKENS
+
+
+def test_progress_counts_every_sentence(translator: Translator) -> None:
+    told: list[int] = []
+    translator.translate(TEXTS, batch_size=4, progress=told.append)
+    assert told == sorted(told)
+    assert told[-1] == sum(bool(text.strip()) for text in TEXTS)
+
+
+def test_mistakes_are_named(translator: Translator) -> None:
+    with pytest.raises(TypeError, match="list of sentences"):
+        translator.translate("a single string")
+    with pytest.raises(SearchError, match="beam_sise"):
+        translator.translate(["a"], beam_sise=3)
+    with pytest.raises(SearchError, match="n_best = 9"):
+        translator.translate(["a"], n_best=9)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_missing_gpu_is_named(translator: Translator) -> None:
+    with pytest.raises(ConfigError, match="no GPU"):
+        api.load(translator.folder.path, device="cuda")
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(clearhead.__all__) == {
+        *("Hypothesis", "ModelConfig", "RunConfig", "SearchConfig", "Tokenizer", "Translator"),
+        *("build_model", "load", "train"),
+    }
+    for name in clearhead.__all__:
+        assert getattr(clearhead, name).__name__ == name
+    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
+        _ = clearhead.nothing_of_the_kind  # pyright: ignore[reportAttributeAccessIssue]
+    assert Path(clearhead.__file__).name == "__init__.py"
