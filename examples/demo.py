@@ -1,0 +1,63 @@
+"""The main job on the built-in data: train, score on unseen sentences, translate.
+
+    make demo
+
+Trains one model for each language pair of the phrasebook, counts the held-out test sentences that
+come out exactly, and translates the sentences of two classic toy systems, two of them unseen.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from clearhead import api
+from clearhead.config import read_config
+from clearhead.data.phrasebook import phrasebook
+from clearhead.tasks.scores import bleu_and_chrf
+from clearhead.training.display import choose_display
+
+UNSEEN = {"en-es": ["i love cat", "this is a cat"], "de-en": []}
+
+
+def main() -> None:
+    """Train, score and translate for each pair; the runs stay in runs/."""
+    began = time.monotonic()
+    for pair in UNSEEN:
+        config = read_config(Path(__file__).with_name(f"phrasebook-{pair}.toml"))
+        print(f"== {pair}: training {config.folder}", file=sys.stderr)
+        ended = api.train(config, restart=True, observers=[choose_display(sys.stderr)])
+        if not ended.finished:
+            sys.exit("interrupted; `make demo` begins anew")
+        show(pair, config.folder)
+    print(f"\nIn all {time.monotonic() - began:.0f} seconds. Now try it yourself:")
+    print(f"  echo 'ich mochte ein bier' | .venv/bin/clearhead translate {config.folder}")
+
+
+def show(pair: str, folder: str) -> None:
+    """Print the score on the held-out sentences and the translations of the reference ones."""
+    translator = api.load(folder)
+    book = phrasebook(pair)
+    outputs = best(translator, [p.source for p in book.test])
+    references = [p.target for p in book.test]
+    right = sum(a == b for a, b in zip(outputs, references, strict=True))
+    bleu, _ = bleu_and_chrf(outputs, references, "none")
+    share = 100 * right / len(references)
+    print(f"\n{pair}: {right} of {len(references)} held-out sentences exactly right ({share:.1f} %)")
+    print(f"{pair}: BLEU {bleu.score:.1f} ({bleu.signature})")
+    known = {p.source: p.target for p in book.reference}
+    sentences = [*known, *UNSEEN[pair]]
+    for sentence, output in zip(sentences, best(translator, sentences), strict=True):
+        expected = known.get(sentence)
+        mark = "unseen" if expected is None else "right" if output == expected else "WRONG"
+        print(f"  {sentence:<22} = {output:<24} ({mark})")
+
+
+def best(translator: api.Translator, sentences: list[str]) -> list[str]:
+    """The best translation of each sentence."""
+    return [hypotheses[0].text for hypotheses in translator.translate(sentences)]
+
+
+if __name__ == "__main__":
+    main()
