@@ -67,7 +67,7 @@ def choices(min_width: int = 1) -> st.SearchStrategy[ModelConfig]:
         output_bias=st.booleans(),
         positions=st.sampled_from([Sinusoidal(), Learned(max_length=7)]),
         share_embeddings=st.sampled_from(["none", "target", "all"]),
-        initialisation=st.sampled_from(["pytorch", "xavier"]),
+        initialisation=st.sampled_from(["pytorch", "xavier", "xavier_unit"]),
     )
 
 
@@ -177,10 +177,34 @@ def fills(weight: Tensor, bound: float) -> bool:
     )
 
 
+def assert_normal(weight: Tensor, deviation: float) -> None:
+    """Mean, deviation and the share within one deviation are those of N(0, deviation²)."""
+    count = weight.numel()
+    assert abs(weight.mean().item()) < 5 * deviation / math.sqrt(count)
+    assert weight.std().item() == pytest.approx(deviation, rel=5 / math.sqrt(2 * count))
+    within = (weight.abs() < deviation).double().mean().item()
+    assert abs(within - math.erf(math.sqrt(0.5))) < 5 * 0.5 / math.sqrt(count)
+
+
+@pytest.mark.parametrize("sharing", ["none", "target", "all"])
+def test_embeddings_of_unit_length_are_shared_with_the_projection_where_asked(
+    sharing: Literal["none", "target", "all"],
+) -> None:
+    torch.manual_seed(1)
+    config = small_config(d_model=64, share_embeddings=sharing, initialisation="xavier_unit")
+    model = build_model(config, 90, 90)
+    table = model.target_input.embedding.weight
+    assert_normal(table, 1 / math.sqrt(64))
+    assert (model.output.weight is table) == (sharing != "none")
+
+
 WIDE = small_config(d_model=64, n_heads=4, d_k=8, d_v=40, d_ff=96, output_bias=True)
 
 
-def wide_model(initialisation: Literal["pytorch", "xavier"]) -> EncoderDecoder:
+Initialisation = Literal["pytorch", "xavier", "xavier_unit"]
+
+
+def wide_model(initialisation: Initialisation) -> EncoderDecoder:
     torch.manual_seed(1)
     return build_model(dataclasses.replace(WIDE, initialisation=initialisation), 70, 50)
 
@@ -191,12 +215,15 @@ def parts(module: MultiHeadAttention) -> list[Tensor]:
     return [weight[:32], weight[32:64], weight[64:]]
 
 
-def test_xavier_fills_its_bound_for_each_of_q_k_and_v_though_they_are_packed() -> None:
+@pytest.mark.parametrize("initialisation", ["xavier", "xavier_unit"])
+def test_xavier_fills_its_bound_for_each_of_q_k_and_v_though_they_are_packed(
+    initialisation: Initialisation,
+) -> None:
     def bound(fan_in: int, fan_out: int) -> float:
         return math.sqrt(6 / (fan_in + fan_out))
 
     assert bound(64, 32) > 1.1 * bound(64, 160)  # the parts can be told apart from the whole
-    model = wide_model("xavier")
+    model = wide_model(initialisation)
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             for part, width in zip(parts(module), (32, 32, 160), strict=True):
@@ -205,9 +232,12 @@ def test_xavier_fills_its_bound_for_each_of_q_k_and_v_though_they_are_packed() -
         elif isinstance(module, FeedForward):
             assert fills(module.hidden.weight, bound(64, 96))
             assert fills(module.output.weight, bound(96, 64))
-    assert fills(model.source_input.embedding.weight, bound(64, 70))
-    assert fills(model.target_input.embedding.weight, bound(64, 50))
     assert fills(model.output.weight, bound(64, 50))
+    for table in (model.source_input.embedding.weight, model.target_input.embedding.weight):
+        if initialisation == "xavier":
+            assert fills(table, bound(64, len(table)))
+        else:
+            assert_normal(table, 1 / math.sqrt(64))
 
 
 def test_the_initialisation_of_torch_is_that_of_separate_linear_layers() -> None:
@@ -224,13 +254,13 @@ def test_the_initialisation_of_torch_is_that_of_separate_linear_layers() -> None
         (nn.Linear(160, 64), 160),
     ):
         assert fills(linear.weight, 1 / math.sqrt(fan_in))
-    table = model.source_input.embedding.weight
-    assert table.std().item() == pytest.approx(1.0, rel=0.05)
+    assert_normal(model.source_input.embedding.weight, 1.0)
+    assert_normal(model.target_input.embedding.weight, 1.0)
     assert fills(model.output.weight, 1 / math.sqrt(64))
 
 
 def test_a_seed_settles_the_first_weights() -> None:
-    first, second = wide_model("xavier"), wide_model("xavier")
+    first, second = wide_model("xavier_unit"), wide_model("xavier_unit")
     for a, b in zip(first.parameters(), second.parameters(), strict=True):
         assert a.equal(b)
 

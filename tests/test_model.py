@@ -13,6 +13,8 @@ from torch import Tensor
 from clearhead.config import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
 from clearhead.model import cache as cache_module
 from clearhead.model.attention import Attend, explicit_attention, fused_attention
+from clearhead.model.dropout import Dropout
+from clearhead.model.layers import EncoderLayer
 from clearhead.model.transformer import EncoderDecoder
 from small_models import (
     SOURCE_VOCABULARY,
@@ -217,6 +219,39 @@ def test_dropout_acts_at_each_place_of_both_stacks_in_training_alone(place: str,
     assert not torch.allclose(model.encode(source)[0], model.encode(source)[0])
     first, second = (model.decode(target, memory, mask) for _ in range(2))
     assert not torch.allclose(first, second)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+def test_each_dropout_drops_what_its_name_says(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def all_or_nothing(dropout: Dropout, x: Tensor) -> Tensor:
+        return torch.zeros_like(x) if dropout.rate else x
+
+    monkeypatch.setattr(Dropout, "forward", all_or_nothing)
+    ids, x = random_ids(2, 5), torch.randn(2, 5, 8, dtype=torch.float64)
+
+    def model_that_drops(place: str) -> tuple[EncoderDecoder, EncoderLayer]:
+        model = random_model(small_config(norm=norm, dropout=DropoutConfig(**{place: 0.5})))
+        layer = model.encoder.layers[0]
+        assert isinstance(layer, EncoderLayer)
+        return model, layer
+
+    model, _ = model_that_drops("embeddings")
+    assert (model.source_input(ids) == 0).all()
+    assert (model.target_input(ids, start=1) == 0).all()
+
+    _, layer = model_that_drops("attention")
+    attended = layer.self_attention(*layer.self_attention.project(x), None)
+    torch.testing.assert_close(attended, layer.self_attention.output.bias.expand_as(x))
+
+    _, layer = model_that_drops("hidden")
+    torch.testing.assert_close(layer.feed_forward(x), layer.feed_forward.output.bias.expand_as(x))
+
+    _, layer = model_that_drops("layer_output")
+    assert (layer(x, None) == 0).all()
+
+    _, layer = model_that_drops("residual")
+    first, second = (residual.get_submodule("norm") for residual in layer.residuals)
+    torch.testing.assert_close(layer(x, None), x if norm == "pre" else second(first(x)))
 
 
 def test_without_dropout_training_equals_evaluation() -> None:

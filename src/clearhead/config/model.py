@@ -62,6 +62,10 @@ class DropoutConfig:
 class ModelConfig:
     """The shape of a Transformer and each choice of its parts (Vaswani et al. 2017, section 3).
 
+    `initialisation`: as PyTorch does it; Xavier-uniform on every matrix, embeddings too
+    (`xavier`); or that, but embeddings drawn from N(0, 1/d_model), so that scaled by √d_model they
+    are of the size of the positions added to them (`xavier_unit`, which learns fastest).
+
     `d_k` and `d_v`, the widths of a head's keys and values, are `d_model / n_heads` where 0.
     """
 
@@ -83,7 +87,7 @@ class ModelConfig:
     share_embeddings: Literal["none", "target", "all"] = "all"
     scale_embeddings: bool = True
     dropout: DropoutConfig = field(default_factory=lambda: DropoutConfig.everywhere(0.1))
-    initialisation: Literal["pytorch", "xavier"] = "xavier"
+    initialisation: Literal["pytorch", "xavier", "xavier_unit"] = "xavier_unit"
 
     def __post_init__(self) -> None:
         for name in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "n_heads"):

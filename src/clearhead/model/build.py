@@ -61,8 +61,11 @@ def build_model(
         ),
         output=output,
     )
-    if config.initialisation == "xavier":
+    if config.initialisation != "pytorch":
         _initialise_xavier(model)
+    if config.initialisation == "xavier_unit":
+        for embedding in (source, target):
+            nn.init.normal_(embedding.weight, std=config.d_model**-0.5)
     if config.share_embeddings != "none":
         output.weight = target.weight
     return model

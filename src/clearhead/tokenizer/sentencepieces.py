@@ -23,6 +23,9 @@ MAX_TRAINING_LINES = 2_000_000
 # Longer lines are cut for learning only: the trainers' time grows with the longest "word".
 MAX_TRAINING_LINE = 10_000
 
+# Unigram learning begins with this many candidates, and with a far larger limit it never ends.
+MAX_VOCABULARY = 1_000_000
+
 # SentencePiece writes a space as U+2581, so a U+2581 in the text would come back as a space.
 # It is written as ESCAPE "1", and ESCAPE itself (private use, hardly ever met) as ESCAPE "0".
 ESCAPE = "\U0010fffd"
@@ -77,7 +80,7 @@ class SentencePieceTokenizer:
                 sentence_iterator=itertools.chain([first], lines),
                 model_writer=written,
                 model_type=config.kind,
-                vocab_size=min(config.max_vocabulary, 2**31 - 1),
+                vocab_size=min(config.max_vocabulary, MAX_VOCABULARY),
                 # max_vocabulary is a limit: small data may have fewer pieces.
                 hard_vocab_limit=False,
                 byte_fallback=config.byte_fallback,
