@@ -24,6 +24,7 @@ from clearhead.errors import DataError
 Part = Literal["train", "validation", "test"]
 
 PHRASEBOOK = "phrasebook:"
+BYTE_ORDER_MARK = "\ufeff"
 # A guard for the memory: a line of a megabyte is text, one of a hundred is something else.
 MAX_LINE_BYTES = 64 * 2**20
 
@@ -178,11 +179,9 @@ def _decode(raw: bytes, path: str, number: int) -> str:
             where=f"{path}:{number}",
             todo="give plain text with one sentence a line (a file in UTF-16 must be converted)",
         )
-    if number == 1:
-        raw = raw.removeprefix(b"\xef\xbb\xbf")
     raw = raw.removesuffix(b"\n").removesuffix(b"\r")
     try:
-        return raw.decode("utf-8")
+        text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
             "this is not UTF-8",
@@ -190,6 +189,7 @@ def _decode(raw: bytes, path: str, number: int) -> str:
             why=f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}",
             todo="convert the file, e.g. iconv -f latin1 -t utf-8",
         ) from None
+    return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
 def _read_parallel(source: str, target: str) -> Iterator[Pair]:

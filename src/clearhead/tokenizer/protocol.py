@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -38,11 +38,11 @@ class Tokenizer(Protocol):
         """Another segmentation of each text: a function of (texts, seed) alone."""
         ...
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         """The text of ids; PAD, BOS and EOS are passed over."""
         ...
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         """Each id as it is shown to people."""
         ...
 

@@ -129,12 +129,12 @@ class SentencePieceTokenizer:
     def _sampler(self) -> SegmentSampler:
         return SegmentSampler(self._processor, self.kind, self.sampling)
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids; bytes that are no UTF-8 read U+FFFD."""
         text = self._processor.decode([int(i) for i in ids if i > EOS])
         return text.replace(ESCAPE + "1", META_SPACE).replace(ESCAPE + "0", ESCAPE)
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         """The piece of each id, with U+2581 for a space and `<0xC3>` for a byte."""
         return [self._processor.id_to_piece(int(i)) for i in ids]
 

@@ -63,11 +63,11 @@ class WordTokenizer:
         """A word has one segmentation: the same as `encode_batch`."""
         return self.encode_batch(texts)
 
-    def decode(self, ids: Sequence[int]) -> str:
+    def decode(self, ids: Iterable[int]) -> str:
         """The words of the ids, joined with single spaces."""
         return " ".join(self._shown[i] for i in ids if i >= len(SPECIALS))
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         """The word, or special symbol, of each id."""
         return [self._shown[i] for i in ids]
 

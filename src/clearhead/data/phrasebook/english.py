@@ -40,7 +40,11 @@ class Finite:
             return f"{subject} {self.plain} {rest}"
         if mood == "negative":
             return f"{subject} {self.negative} {rest}"
-        return f"{self.opening} {subject} {self.rest} {rest} ?/q"
+        return f"{self.question(subject, rest)} ?/q"
+
+    def question(self, subject: str, rest: str) -> str:
+        """The template of a question without its mark."""
+        return f"{self.opening} {subject} {self.rest} {rest}"
 
 
 def present(base: str, third: str, person: int, letter: str = "v") -> Finite:

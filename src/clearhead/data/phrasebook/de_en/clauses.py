@@ -11,16 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from clearhead.data.phrasebook.de_en.lexicon import (
-    DEEDS,
-    NO,
-    NOT_ANY,
-    NOUNS,
-    STATES,
-    WASH,
-    Adjective,
-    Verb,
-)
+from clearhead.data.phrasebook.de_en.lexicon import DEEDS, NO, NOT_ANY, NOUNS, STATES, WASH
 from clearhead.data.phrasebook.de_en.phrases import (
     FEW,
     NONE,
@@ -36,6 +27,7 @@ from clearhead.data.phrasebook.de_en.phrases import (
     someone,
     subject_of,
 )
+from clearhead.data.phrasebook.de_en.words import Adjective, Verb
 from clearhead.data.phrasebook.dice import Dice
 from clearhead.data.phrasebook.english import (
     Finite,
@@ -106,20 +98,15 @@ class Clause:
         german = f"T {self.verbs.second} S {self.middle} {self.verbs.end} ./p"
         return self._weave(german, f"T {self._english()} ./p", T=time)
 
-    def question(self, word: tuple[str, str] = ("", "")) -> Fragment:
+    def question(self, word: tuple[str, str] = ("", ""), mark: str = "?/q") -> Fragment:
         """The verb first, or behind a question word: `was hat er gelesen ?`"""
-        german = f"{word[0]} {self.verbs.second} S {self.middle} {self.verbs.end} ?/q"
-        return self._weave(
-            german, f"{word[1]} {self.verbs.english.clause('question', 'S', self.rest)}"
-        )
+        german = f"{word[0]} {self.verbs.second} S {self.middle} {self.verbs.end} {mark}"
+        english = f"{word[1]} {self.verbs.english.question('S', self.rest)} {mark}"
+        return self._weave(german, english)
 
     def embedded(self) -> Fragment:
         """The verbs last, as behind weil and dass: `er das buch gelesen hat`."""
         return self._weave(f"S {self.middle} {self.verbs.all_last}", self._english())
-
-    def bare(self) -> Fragment:
-        """A statement that goes on behind a comma."""
-        return self.statement(mark="")
 
     def _english(self) -> str:
         mood = "negative" if self.negative else "plain"
@@ -165,16 +152,25 @@ def modal(name: Modal, verb: Verb, person: int) -> Verbs:
 
 def some_tense(dice: Dice, verb: Verb, person: int) -> Verbs:
     """The present, the perfect or a modal verb, by chance."""
-    if dice.chance(0.35):
-        return now(verb, person)
+    return now(verb, person) if dice.chance(0.35) else not_now(dice, verb, person)
+
+
+def not_now(dice: Dice, verb: Verb, person: int) -> Verbs:
+    """The perfect or a modal verb, by chance (er kommt is rather he is coming)."""
     if dice.chance(0.45):
         return then(verb, person)
     return modal(dice.pick(tuple(MODALS)), verb, person)
 
 
-def do_something(dice: Dice, subject: Subject, verb: Verb, verbs: Verbs) -> Clause:
-    """A clause with an object; one in six says that it is not so."""
-    negative = dice.chance(1 / 6) and "would/m" not in verbs.english.plain
+def may_deny(dice: Dice, verbs: Verbs) -> bool:
+    """Whether to say that it is not so: one time in six, but never that one would not like to."""
+    return dice.chance(1 / 6) and WOULD_LIKE.plain not in verbs.english.plain
+
+
+def do_something(
+    dice: Dice, subject: Subject, verb: Verb, verbs: Verbs, *, negative: bool
+) -> Clause:
+    """A clause with an object, which may be so or not so."""
     thing = some_object(dice, verb, negative)
     middle = "O"
     if negative:  # kein buch, or: das buch nicht
@@ -215,10 +211,12 @@ def quality(dice: Dice) -> Clause:
 def deed(dice: Dice) -> Clause:
     """Somebody does, did, can, wants or has to do something."""
     verb, subject = dice.pick(DEEDS), someone(dice)
-    return do_something(dice, subject, verb, some_tense(dice, verb, subject.person))
+    verbs = some_tense(dice, verb, subject.person)
+    return do_something(dice, subject, verb, verbs, negative=may_deny(dice, verbs))
 
 
 def state(dice: Dice) -> Clause:
     """Somebody has, needs, knows, loves or likes something."""
     verb, subject = dice.pick(STATES), someone(dice)
-    return do_something(dice, subject, verb, now(verb, subject.person))
+    verbs = now(verb, subject.person)
+    return do_something(dice, subject, verb, verbs, negative=may_deny(dice, verbs))

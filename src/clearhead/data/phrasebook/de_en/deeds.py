@@ -12,7 +12,9 @@ from clearhead.data.phrasebook.de_en.clauses import (
     Verbs,
     deed,
     do_something,
+    may_deny,
     modal,
+    not_now,
     now,
     some_tense,
     state,
@@ -41,18 +43,16 @@ from clearhead.data.phrasebook.de_en.lexicon import (
     THE,
     WASH,
     WORK,
-    Noun,
-    Verb,
 )
 from clearhead.data.phrasebook.de_en.phrases import (
     ONE,
-    PERSONS,
     Subject,
     build,
     kind,
     some,
     someone,
 )
+from clearhead.data.phrasebook.de_en.words import Noun, Verb
 from clearhead.data.phrasebook.dice import Dice
 from clearhead.data.phrasebook.english import HE, ME, THEY, WE, YOU, present
 from clearhead.data.phrasebook.fragment import Fragment, weave
@@ -115,14 +115,15 @@ def timed(dice: Dice) -> Fragment:
     else:
         name = dice.pick(tuple(MODALS))
         verbs, time = modal(name, verb, subject.person), dice.pick(PLANNED)
-    return do_something(dice, subject, verb, verbs).fronted(time)
+    return do_something(dice, subject, verb, verbs, negative=False).fronted(time)
 
 
 def moving(dice: Dice) -> Fragment:
     """`er geht zum bahnhof .`, `ich muss im hotel arbeiten .`, `wir sind nach hause gegangen .`"""
     subject = someone(dice)
     verb, middle, rest, slots = some_move(dice)
-    verbs = some_tense(dice, verb, subject.person)
+    tense = not_now if verb is COME else some_tense
+    verbs = tense(dice, verb, subject.person)
     return asked_or_told(dice, Clause(subject, verbs, middle, rest, slots))
 
 
@@ -157,8 +158,8 @@ def meeting(dice: Dice) -> Fragment:
     options = [one for one in options if subject.person not in one[3]]
     accusative, dative, english, _ = dice.pick(options)
     tenses = some_tense if verb in (SEE, HELP) else _always
-    verbs, negative = tenses(dice, verb, subject.person), dice.chance(0.2)
-    negative = negative and "would/m" not in verbs.english.plain
+    verbs = tenses(dice, verb, subject.person)
+    negative = may_deny(dice, verbs)
     word = f"{dative if verb is HELP else accusative}/o{' nicht/n' if negative else ''}"
     return asked_or_told(dice, Clause(subject, verbs, word, f"{english}/o", {}, negative))
 
@@ -185,7 +186,9 @@ def pastime(dice: Dice) -> Fragment:
 def wish(dice: Dice) -> Fragment:
     """`ich möchte ein bier .`, `will er einen hund ?`"""
     subject = someone(dice)
-    phrase = some(dice, kind("cup cup food goods pet"), ONE, "accusative", adjectives=0.3)
+    while subject.person == WE:  # would we like a dog ?
+        subject = someone(dice)
+    phrase = some(dice, kind("cup food goods pet"), ONE, "accusative", adjectives=0.3)
     name = dice.pick(("want", "would"))
     english = present("want", "wants", subject.person, "m") if name == "want" else WOULD_LIKE
     form = f"{MODALS[name][subject.person]}/m"
@@ -202,14 +205,12 @@ def asking(dice: Dice) -> Fragment:
         verb, word = dice.pick((RISE, COME, SLEEP, WORK)), ("wann/w", "when/w")
     else:
         verb, word = dice.pick((EAT, DRINK, READ, BUY, SELL, FIND, SEE, WASH)), ("was/w", "what/w")
-    return Clause(subject, some_tense(dice, verb, subject.person)).question(word)
+    tense = not_now if verb is COME else some_tense
+    return Clause(subject, tense(dice, verb, subject.person)).question(word)
 
 
 def _who(dice: Dice) -> Fragment:
     who = Subject(weave("wer/w", "who/w"), HE, None)
     verb = dice.pick(DEEDS)
-    clause = do_something(dice, who, verb, some_tense(dice, verb, HE))
-    return clause.statement("?/q")
-
-
-__all__ = ["PERSONS"]
+    verbs = some_tense(dice, verb, HE)
+    return do_something(dice, who, verb, verbs, negative=False).statement("?/q")

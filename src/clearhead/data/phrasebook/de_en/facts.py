@@ -19,9 +19,9 @@ from clearhead.data.phrasebook.de_en.lexicon import (
     SEE,
     THE,
     THIS,
-    Noun,
 )
 from clearhead.data.phrasebook.de_en.phrases import (
+    FEW,
     NONE,
     ONE,
     OWNED,
@@ -36,9 +36,9 @@ from clearhead.data.phrasebook.de_en.phrases import (
     build,
     kind,
     some,
-    someone,
     subject_of,
 )
+from clearhead.data.phrasebook.de_en.words import Noun
 from clearhead.data.phrasebook.dice import Dice
 from clearhead.data.phrasebook.english import BE, ME
 from clearhead.data.phrasebook.fragment import Fragment, tie, weave
@@ -99,7 +99,7 @@ def feeling(dice: Dice) -> Fragment:
 def identity(dice: Dice) -> Fragment:
     """`das ist ein rotes auto .`, `das sind meine bücher .`, `das ist kein hund .`"""
     wanted = (*ONE * 6, *PLAIN[1:] * 2, *OWNED, *NONE * 2)
-    phrase = some(dice, kind("item big animal person"), wanted, adjectives=0.5)
+    phrase = some(dice, kind("item big animal person"), wanted, adjectives=0.6)
     word = "those" if phrase.plural else "that"
     that = Subject(weave("das/t", f"{word}/t"), phrase.person, None)
     negative = phrase.determiner is NO
@@ -127,7 +127,7 @@ def at(place: Noun) -> Fragment:
 
 def location(dice: Dice) -> Fragment:
     """`das buch ist auf dem tisch .`, `wo ist dein bruder ?`"""
-    phrase = some(dice, kind("item food drink animal person"), SPECIFIC, adjectives=0.1)
+    phrase = some(dice, kind("item food drink animal person"), SPECIFIC, adjectives=0.15)
     subject, negative = subject_of(phrase), dice.chance(0.15)
     if dice.chance(0.15):
         return Clause(subject, is_(phrase.person)).question(("wo/w", "where/w"))
@@ -139,7 +139,7 @@ def location(dice: Dice) -> Fragment:
 
 def existence(dice: Dice) -> Fragment:
     """`im garten sind zwei hunde .`, `there are two dogs in the garden .`"""
-    phrase = some(dice, THERE, (*ONE * 6, *SOME), adjectives=0.35)
+    phrase = some(dice, THERE, (*ONE * 8, *FEW * 2, *SOME), adjectives=0.3)
     place = somewhere(dice, phrase.noun)
     german, english = SEIN[phrase.person], BE[phrase.person]
     slots = {"O": phrase.fragment, "P": place}
@@ -172,7 +172,7 @@ def price(dice: Dice) -> Fragment:
 
 def counting(dice: Dice) -> Fragment:
     """`wie viele bücher hast du ?`, `how many books do you have ?`"""
-    verb, subject = dice.pick((HAVE, NEED, BUY, SEE)), someone(dice, pronouns=0.8)
+    verb, subject = dice.pick((HAVE, NEED, BUY, SEE)), dice.pick(PERSONS[1:])
     noun = dice.pick([noun for noun in kind(" ".join(sorted(verb.objects))) if noun.plurals])
     things = build(noun, BARE, True, verb.case).fragment
     clause = Clause(subject, now(verb, subject.person), slots={"O": things})

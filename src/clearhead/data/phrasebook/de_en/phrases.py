@@ -17,12 +17,8 @@ from clearhead.data.phrasebook.de_en.lexicon import (
     THE,
     THIS,
     A,
-    Adjective,
-    Case,
-    Determiner,
-    Gender,
-    Noun,
 )
+from clearhead.data.phrasebook.de_en.words import Adjective, Case, Determiner, Gender, Noun
 from clearhead.data.phrasebook.dice import Dice
 from clearhead.data.phrasebook.english import HE, ME, THEY, WE, YOU, a_or_an
 from clearhead.data.phrasebook.fragment import Fragment, weave
@@ -150,7 +146,7 @@ def _takes(noun: Noun, determiner: Determiner, plural: bool) -> bool:
         return False
     if "kin" in noun.kinds:
         return determiner in OWNERS
-    if noun.kinds & {"adult", "place", "shade"} and determiner in OWNERS:
+    if noun.kinds & {"adult", "youth", "place", "shade"} and determiner in OWNERS:
         return False
     if determiner in (BARE, NOT_ANY):
         return plural or noun.plurals is None

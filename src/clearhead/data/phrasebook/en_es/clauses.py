@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from clearhead.data.phrasebook.dice import Dice
-from clearhead.data.phrasebook.en_es.lexicon import (
-    HAVE,
-    WASH,
-    Adjective,
-    Verb,
-    agree,
-    conjugate,
-)
+from clearhead.data.phrasebook.en_es.lexicon import HAVE, WASH
 from clearhead.data.phrasebook.en_es.phrases import (
     FEW,
     ONE,
@@ -22,6 +15,7 @@ from clearhead.data.phrasebook.en_es.phrases import (
     nouns_of,
     some,
 )
+from clearhead.data.phrasebook.en_es.words import Adjective, Verb, agree, conjugate
 from clearhead.data.phrasebook.english import (
     ME,
     Finite,

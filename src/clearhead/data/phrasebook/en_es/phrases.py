@@ -17,12 +17,8 @@ from clearhead.data.phrasebook.en_es.lexicon import (
     THE,
     THIS,
     A,
-    Adjective,
-    Determiner,
-    Gender,
-    Noun,
-    agree,
 )
+from clearhead.data.phrasebook.en_es.words import Adjective, Determiner, Gender, Noun, agree
 from clearhead.data.phrasebook.english import HE, ME, THEY, WE, YOU, a_or_an
 from clearhead.data.phrasebook.fragment import Fragment, weave
 

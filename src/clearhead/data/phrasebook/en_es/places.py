@@ -15,17 +15,9 @@ from clearhead.data.phrasebook.en_es.clauses import (
     clause,
     pick_mood,
 )
-from clearhead.data.phrasebook.en_es.lexicon import (
-    BARE,
-    NOUNS,
-    OWNERS,
-    THAT,
-    THE,
-    THIS,
-    Noun,
-    agree,
-)
+from clearhead.data.phrasebook.en_es.lexicon import BARE, NOUNS, OWNERS, THAT, THE, THIS
 from clearhead.data.phrasebook.en_es.phrases import (
+    FEW,
     ONE,
     OWNED,
     PERSONS,
@@ -38,6 +30,7 @@ from clearhead.data.phrasebook.en_es.phrases import (
     kind,
     some,
 )
+from clearhead.data.phrasebook.en_es.words import Noun, agree
 from clearhead.data.phrasebook.english import BE, be
 from clearhead.data.phrasebook.fragment import Fragment, tie, weave
 
@@ -122,7 +115,7 @@ def location(dice: Dice) -> Fragment:
 
 def existence(dice: Dice) -> Fragment:
     """`there are two black cats in the garden`, `is there a key on the table ?`."""
-    phrase = some(dice, THERE, (*ONE * 6, *SOME), adjectives=0.35)
+    phrase = some(dice, THERE, (*ONE * 8, *FEW * 2, *SOME), adjectives=0.35)
     place, are = _somewhere(dice, phrase.noun), f"{BE[phrase.person]}/v"
     slots = {"O": phrase.fragment, "P": place}
     if dice.chance(0.2):

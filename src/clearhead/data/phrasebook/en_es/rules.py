@@ -11,7 +11,7 @@ CONTRACTIONS = {("a", "el"): "al", ("de", "el"): "del"}
 # A rule counts as many times as its weight; small rules run dry and leave room to the others.
 WEIGHTS = (
     (places.quality, 16),
-    (places.feeling, 2),
+    (places.feeling, 4),
     (places.identity, 10),
     (places.location, 9),
     (places.existence, 7),
@@ -21,7 +21,7 @@ WEIGHTS = (
     (deeds.meeting, 5),
     (deeds.taste, 8),
     (deeds.pastime, 3),
-    (days.scene, 5),
+    (days.scene, 8),
     (days.routine, 3),
     (days.family, 2),
     (days.counting, 2),

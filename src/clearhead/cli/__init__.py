@@ -1,0 +1,69 @@
+"""The command `clearhead`: the roof, which nothing else imports.
+
+Each command is a file of its own and imports what it needs when it runs, so that `--help` answers
+at once. Results go to the standard output, all else to the standard error.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from clearhead.cli.evaluate import evaluate
+from clearhead.cli.failures import CommandGroup
+from clearhead.cli.init import InitCommand, init
+from clearhead.cli.phrasebook import phrasebook
+from clearhead.cli.train import train
+from clearhead.cli.translate import translate
+
+OVERVIEW = """
+Train a translator on your own sentence pairs, measure it, and use it.
+
+\b
+clearhead init my-model --train train.en train.de --validation val.en val.de
+clearhead train my-model.toml
+clearhead translate runs/my-model < in.txt > out.txt
+clearhead evaluate runs/my-model --source test.en --reference test.de
+
+Each command says more: clearhead train --help
+"""
+
+app = typer.Typer(
+    cls=CommandGroup,
+    help=OVERVIEW,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+app.command(cls=InitCommand, short_help="Write a configuration that suits your data.")(init)
+app.command(short_help="Train a model, or go on with its training.")(train)
+app.command(short_help="Translate lines of text.")(translate)
+app.command(short_help="Score models on a test set, and compare them.")(evaluate)
+app.command(short_help="Write the built-in sentence pairs as files.")(phrasebook)
+
+
+def main() -> None:
+    """Run the command with the arguments of this process, and exit."""
+    app(prog_name="clearhead")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from clearhead import __version__
+
+        typer.echo(f"clearhead {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _roof(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version."),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())

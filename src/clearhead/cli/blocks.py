@@ -1,0 +1,121 @@
+"""Sentences translated in blocks, as a stream: memory does not grow with the input."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+from typing import TYPE_CHECKING, NamedTuple
+
+from clearhead.cli.failures import say
+from clearhead.errors import DataError
+
+if TYPE_CHECKING:
+    from clearhead.api import Translator
+    from clearhead.cli.counter import Counter
+    from clearhead.config import SearchConfig
+    from clearhead.decoding.hypothesis import Hypothesis
+
+BLOCK_LINES = 1024  # enough to make batches of sentences of like length
+BLOCK_CHARACTERS = 4 * 2**20
+
+
+class Line(NamedTuple):
+    """A line to translate, and what its translation must begin with ("": with anything)."""
+
+    text: str
+    prefix: str
+
+
+def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[Line]:
+    """Each text with its prefix.
+
+    Raises:
+        DataError: there are not as many prefixes as texts.
+    """
+    if prefixes is None:
+        for text in texts:
+            yield Line(text, "")
+        return
+    for number, (text, prefix) in enumerate(zip_longest(texts, prefixes), start=1):
+        if text is None or prefix is None:
+            more, fewer = ("prefixes", "input") if text is None else ("input", "prefixes")
+            raise DataError(
+                f"the {fewer} ended, but the {more} go on", where=f"{more}, line {number}"
+            )
+        yield Line(text, prefix)
+
+
+def blocks(lines: Iterable[Line], most: int = BLOCK_LINES) -> Iterator[list[Line]]:
+    """The lines in lists of at most so many, fewer where they are very long."""
+    block: list[Line] = []
+    characters = 0
+    for line in lines:
+        block.append(line)
+        characters += len(line.text)
+        if len(block) >= most or characters >= BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
+
+
+def translate_blocks(
+    translator: Translator,
+    lines: Iterable[Line],
+    search: SearchConfig,
+    batch_size: int,
+    counter: Counter,
+    most: int = BLOCK_LINES,
+) -> Iterator[tuple[str, list[Hypothesis]]]:
+    """Each text with its hypotheses, in order.
+
+    Warnings, such as that a text was cut, are said with the number of the line.
+
+    Args:
+        translator: does it.
+        lines: what to translate; read one block ahead of the output.
+        search: how to search.
+        batch_size: sentences at a time, at most.
+        counter: shown how many lines are done.
+        most: lines in a block.
+    """
+    done = 0
+    for block in blocks(lines, most):
+        texts = [line.text for line in block]
+        prefixes = [line.prefix for line in block]
+        before = done
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            found = translator.translate(
+                texts,
+                # Draws depend on the seed and the place in the block: each block has its own.
+                search=replace(search, seed=search.seed + before),
+                prefixes=prefixes if any(prefixes) else None,
+                batch_size=batch_size,
+                progress=lambda count, before=before: counter.show(before + count),
+            )
+        if caught:
+            counter.clear()
+        for warning in caught:
+            say(f"warning: {_with_line(str(warning.message), before)}")
+        done += len(block)
+        counter.show(done)
+        yield from zip(texts, found, strict=True)
+
+
+def _with_line(message: str, before: int) -> str:
+    """A warning on `text 3` of a block, told as on line 3 + before of the input."""
+    return re.sub(r"^text (\d+)", lambda match: f"line {int(match[1]) + before}", message)
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks, which a model that knows all bytes may well write."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def best_texts(results: Iterable[tuple[str, Sequence[Hypothesis]]]) -> list[str]:
+    """The best hypothesis of each, as one line."""
+    return [one_line(hypotheses[0].text) for _, hypotheses in results]

@@ -1,0 +1,65 @@
+"""How far a long command has come, on the terminal."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from clearhead.training.wording import duration
+
+PATIENCE_S = 2.0
+INTERVAL_S = 0.5
+CLEAR = "\r\x1b[K"
+
+
+class Counter:
+    """One line on a terminal that is written over and over, and gone at the end.
+
+    It says nothing in the first two seconds, and nothing at all where the stream is no terminal.
+
+    Args:
+        stream: where it writes.
+        total: how many sentences there are, if that is known.
+        wanted: False if it would be in the way.
+        clock: tells seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        total: int | None,
+        wanted: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stream = stream
+        self._total = total
+        self._clock = clock
+        self._began = clock()
+        self._next = self._began + PATIENCE_S
+        self._shown = False
+        self._on = wanted and stream.isatty()
+
+    def show(self, done: int) -> None:
+        """So many sentences are done."""
+        now = self._clock()
+        if not self._on or now < self._next:
+            return
+        self._next = now + INTERVAL_S
+        self._shown = True
+        rate = done / (now - self._began)
+        line = f"{done:,} sentences"
+        if self._total is not None:
+            line = f"{done:,} of {self._total:,} sentences"
+        line += f", {rate:,.1f} a second"
+        if self._total is not None and rate > 0:
+            line += f", {duration((self._total - done) / rate)} left"
+        self._stream.write(CLEAR + line)
+        self._stream.flush()
+
+    def clear(self) -> None:
+        """Take the line away, so that something else can be written."""
+        if self._shown:
+            self._stream.write(CLEAR)
+            self._stream.flush()
+            self._shown = False

@@ -1,0 +1,111 @@
+"""`clearhead init`: a commented configuration that suits the data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from clearhead.cli.failures import say
+from clearhead.errors import ConfigError
+
+FILE_OPTIONS = ("--train", "--validation", "--test")
+SINGLE_FILES = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
+BUILT_IN = "phrasebook:"
+
+
+class InitCommand(TyperCommand):
+    """Lets an option of files take one value or two: `--train train.en train.de`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments after `spread` has been over them."""
+        return super().parse_args(ctx, spread(args))
+
+
+def spread(args: list[str]) -> list[str]:
+    """Arguments in which each option of files is said again before its second file.
+
+    A file that holds both sides (.tsv, .jsonl, a phrasebook) stands alone, and no option has more
+    than two, so what follows is something else: `--train pairs.tsv my-model`.
+    """
+    written: list[str] = []
+    files = dict.fromkeys(FILE_OPTIONS, 0)
+    left = list(args)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            return [*written, word, *left]
+        written.append(word)
+        if word not in FILE_OPTIONS or not left:
+            continue
+        first = left.pop(0)
+        written.append(first)
+        files[word] += 1
+        whole = first.lower().endswith(SINGLE_FILES) or first.startswith(BUILT_IN)
+        if files[word] == 1 and not whole and left and not left[0].startswith("-"):
+            written += [word, left.pop(0)]
+            files[word] += 1
+    return written
+
+
+def init(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The run's name; the file is NAME.toml.")
+    ],
+    train: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE [FILE]",
+            help="Sentence pairs to train on: source and target in two parallel files, or one "
+            ".tsv or .jsonl file; each may end in .gz.",
+        ),
+    ] = None,
+    validation: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE [FILE]", help="Pairs that pick the best model."),
+    ] = None,
+    test: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE [FILE]",
+            help="Pairs to score with later; training pairs that are also here are left out.",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite NAME.toml.")] = False,
+) -> None:
+    """Write NAME.toml, a configuration with comments, to look over and to train with.
+
+    Looks at the files and proposes the size of the model, the vocabulary, the regularisation and
+    the length of the training that suit their amount, each with its reason. Without files it
+    writes the defaults.
+
+    \b
+    clearhead init my-model --train train.en train.de --validation val.en val.de
+    clearhead init my-model --train pairs.tsv.gz --validation val.tsv --test test.tsv
+    """  # noqa: D301
+    from clearhead.proposal import propose
+
+    path = Path(f"{name.removesuffix('.toml')}.toml")
+    if path.exists() and not force:
+        raise ConfigError(
+            "the file exists already", where=path, todo="choose another name, or say --force"
+        )
+    proposal = propose(train or (), validation or (), test or ())
+    _write(path, proposal.to_toml(str(path.with_suffix(""))))
+    for line in proposal.seen:
+        say(line)
+    say(f"wrote {path}; what it would take: clearhead train {path} --dry-run")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write the file, wholly or not at all."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        unfinished.write_text(text, encoding="utf-8")
+        os.replace(unfinished, path)
+    except (OSError, UnicodeEncodeError) as error:
+        unfinished.unlink(missing_ok=True)
+        raise ConfigError("the file cannot be written", where=path, why=str(error)) from None

@@ -1,0 +1,88 @@
+"""Where the sentences of a command come from, and where its output goes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from clearhead.cli.failures import say
+from clearhead.data.readers import read_lines, read_stream
+from clearhead.errors import DataError
+
+STANDARD = "-"
+
+
+def input_lines(path: str) -> Iterator[str]:
+    """The lines of a file, or of the standard input where the path is `-`.
+
+    An empty standard input has no lines; an empty file is an error, for it is hardly meant.
+
+    Raises:
+        DataError: the input is unreadable, binary or not UTF-8, with the number of the line.
+    """
+    if path != STANDARD:
+        return read_lines(path)
+    if sys.stdin is None:
+        raise DataError("there is no standard input", todo="name a file: -i in.txt")
+    return read_stream(sys.stdin.buffer, "standard input")
+
+
+def counted_lines(path: str) -> int | None:
+    """The lines of a file, all of which are checked; None where it cannot be read twice.
+
+    Raises:
+        DataError: the file is missing, unreadable, empty, binary or not UTF-8.
+    """
+    if path == STANDARD or (Path(path).exists() and not Path(path).is_file()):
+        return None
+    return sum(1 for _ in read_lines(path))
+
+
+@contextmanager
+def opened_output(path: str) -> Iterator[BinaryIO]:
+    """A stream to a file, or to the standard output where the path is `-`.
+
+    The file appears under its name when all of it is written. If that does not come to pass, what
+    was written stays beside it as `name.part`.
+
+    Raises:
+        DataError: the file cannot be written.
+    """
+    if path == STANDARD:
+        yield sys.stdout.buffer
+        return
+    whole = Path(path).resolve()
+    # A device or a pipe is written to; moving a file to its name would take its place.
+    special = whole.exists() and not whole.is_file()
+    part = whole if special else whole.with_name(f"{whole.name}.part")
+    try:
+        stream = part.open("wb")
+    except OSError as error:
+        raise DataError("the file cannot be written", where=path, why=str(error)) from None
+    try:
+        with stream:
+            yield stream
+        if not special:
+            os.replace(part, whole)
+    except OSError as error:
+        _settle(part, special)
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise DataError("the file cannot be written", where=path, why=str(error)) from None
+    except BaseException:
+        _settle(part, special)
+        raise
+
+
+def _settle(part: Path, special: bool) -> None:
+    """Keep what is worth keeping of an output that was not finished, and say so."""
+    if special:
+        return
+    if part.stat().st_size:
+        say(f"what was written so far is in {part}")
+    else:
+        part.unlink()

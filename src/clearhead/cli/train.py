@@ -1,0 +1,88 @@
+"""`clearhead train`: trains, or goes on with a run that was interrupted."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from clearhead.cli.failures import INTERRUPTED, say
+
+if TYPE_CHECKING:
+    from clearhead.config import RunConfig
+
+
+def train(
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG.toml", help="Written by clearhead init, or by you.")
+    ],
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="A setting laid over the file's, by its dotted path; may be given again.",
+        ),
+    ] = None,
+    restart: Annotated[
+        bool, typer.Option("--restart", help="Begin anew; the run in the folder is deleted.")
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Only say what is in the data and what the run would need; nothing is written.",
+        ),
+    ] = False,
+) -> None:
+    """Train a model: learns the vocabulary, trains, validates, writes the model folder.
+
+    Said again, it goes on with an unfinished run from its last checkpoint, whether it was
+    interrupted with Ctrl-C or killed. A terminal shows a live screen, anything else plain lines;
+    the run's log is training/log.jsonl in the model folder, one JSON object a line.
+
+    \b
+    clearhead train my-model.toml
+    clearhead train my-model.toml --dry-run
+    clearhead train my-model.toml --set model.dropout=0.2 --set training.max_minutes=30
+    """  # noqa: D301
+    from clearhead.config import read_config
+
+    run = read_config(config, settings or ())
+    if dry_run:
+        from clearhead import api
+
+        for line in api.dry_run(run).lines():
+            typer.echo(line)
+    elif _finishes(run, restart):
+        say(f"use the model: clearhead translate {shlex.quote(run.folder)} < in.txt > out.txt")
+    else:
+        say(f"to go on: {resuming_command(config, settings or ())}")
+        raise typer.Exit(INTERRUPTED)
+
+
+def resuming_command(config: Path, settings: Sequence[str]) -> str:
+    """The command that goes on with this run, to be copied into a shell."""
+    words = ["clearhead", "train", str(config)]
+    for setting in settings:
+        words += ["--set", setting]
+    return shlex.join(words)
+
+
+def _finishes(run: RunConfig, restart: bool) -> bool:
+    """Train; False if somebody interrupted it."""
+    from clearhead import api
+    from clearhead.training.display import choose_display
+
+    display = choose_display(sys.stderr)
+    try:
+        return api.train(run, restart=restart, observers=[display]).finished
+    except KeyboardInterrupt:
+        # Not yet, or no longer, in the trainer's hands.
+        return False
+    finally:
+        display.close()

@@ -1,0 +1,70 @@
+"""A translator of a few lines, and a way to run the command on it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from typer.testing import CliRunner
+
+from clearhead.cli import app
+from clearhead.config import RunConfig, SearchConfig
+from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.errors import DataError
+
+RUNNER = CliRunner()
+
+
+class Words:
+    """Stands for a tokenizer where only its pieces are asked for."""
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        return [f"piece{i}" for i in ids]
+
+
+@dataclass
+class Backwards:
+    """A translator that turns each sentence round, and remembers what it was asked."""
+
+    config: RunConfig = field(default_factory=RunConfig)
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    target_tokenizer: Words = field(default_factory=Words)
+    mend: Callable[[str], str] = lambda text: text
+
+    @property
+    def search(self) -> SearchConfig:
+        return self.config.search
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        search: SearchConfig | None = None,
+        prefixes: Sequence[str] | None = None,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        assert search is not None
+        self.calls.append({"texts": texts, "search": search, "prefixes": prefixes})
+        for number, text in enumerate(texts, start=1):
+            if len(text.split()) > 9:
+                warnings.warn(f"text {number} has many tokens and was cut to 9", stacklevel=1)
+            if text == "boom":
+                raise DataError("boom")
+        if progress:
+            progress(len(texts))
+        return [[self.hypothesis(text, n) for n in range(search.n_best)] for text in texts]
+
+    def hypothesis(self, text: str, rank: int) -> Hypothesis:
+        output = self.mend(" ".join(reversed(text.split())) + "'" * rank)
+        return Hypothesis((5, 6), -1.5 - rank, (-1.0, -0.5 - rank), -0.75 - rank, True, output)
+
+
+def run(*arguments: str, stdin: str | bytes = b"") -> tuple[int, str, str]:
+    """The exit code, the standard output and the standard error of the command."""
+    result = RUNNER.invoke(app, arguments, input=stdin)
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stdout, result.stderr

@@ -1,0 +1,302 @@
+"""Batches: every pair once, within the limit, with little padding, the same for the same seed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from clearhead.config import DataConfig, TokenizerConfig
+from clearhead.data.batches import (
+    Batch,
+    Sampling,
+    batch_order,
+    collate,
+    epoch_batches,
+    prefetch,
+)
+from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer
+
+ids = st.lists(st.integers(3, 50), max_size=7)
+lengths = st.integers(0, 60).flatmap(
+    lambda n: st.tuples(*[arrays(np.int32, n, elements=st.integers(1, 40))] * 2)
+)
+
+
+def typical_lengths(rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lengths as sentence pairs have them: skewed, the two sides alike but not equal."""
+    rng = np.random.default_rng(0)
+    sources = np.clip(rng.lognormal(2.6, 0.4, rows), 2, 80).astype(np.int32)
+    targets = np.clip(sources * rng.normal(1.05, 0.15, rows), 2, 90).astype(np.int32)
+    return sources, targets
+
+
+# Padding
+
+
+@given(st.lists(st.tuples(ids, ids), min_size=1, max_size=6))
+def test_collating_pads_and_adds_bos_and_eos(pairs: list[tuple[list[int], list[int]]]) -> None:
+    batch = collate([source for source, _ in pairs], [target for _, target in pairs])
+    for row, (source, target) in enumerate(pairs):
+        assert [i for i in batch.source[row].tolist() if i != PAD] == source
+        assert batch.source[row, : len(source)].tolist() == source
+        assert batch.target_input[row, : len(target) + 1].tolist() == [BOS, *target]
+        assert batch.target_output[row, : len(target) + 1].tolist() == [*target, EOS]
+        for side, length in (
+            (batch.source, len(source)),
+            (batch.target_input, len(target) + 1),
+            (batch.target_output, len(target) + 1),
+        ):
+            assert side.dtype == torch.int64
+            assert (side[row, length:] == PAD).all()
+    assert batch.source.shape == (len(pairs), max(len(source) for source, _ in pairs))
+    assert batch.target_input.shape == batch.target_output.shape
+    assert batch.source_tokens == sum(len(source) for source, _ in pairs)
+    assert batch.target_tokens == sum(len(target) + 1 for _, target in pairs)
+
+
+def test_the_share_of_padding_counts_both_sides() -> None:
+    batch = collate([[5, 5, 5, 5], [5]], [[7], [7, 7, 7]])
+    assert batch.padding_share == pytest.approx((3 + 2) / 16)
+    assert collate([[5]], [[7]]).padding_share == 0.0
+
+
+# Order
+
+
+@given(lengths, st.integers(1, 200), st.integers(0, 9), st.integers(0, 9))
+def test_every_row_comes_once_and_batches_stay_within_the_limit(
+    sides: tuple[np.ndarray, np.ndarray], batch_tokens: int, seed: int, epoch: int
+) -> None:
+    sources, targets = sides
+    order = batch_order(sources, targets, batch_tokens, seed, epoch)
+    assert sorted(row for rows in order for row in rows.tolist()) == list(range(len(sources)))
+    for rows in order:
+        assert len(rows) > 0
+        if len(rows) > 1:
+            assert len(rows) * sources[rows].max() <= batch_tokens
+            assert len(rows) * (targets[rows].max() + 1) <= batch_tokens
+
+
+def test_the_order_is_a_function_of_seed_and_epoch_alone() -> None:
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return [rows.tolist() for rows in batch_order(*typical_lengths(500), 300, seed, epoch)]
+
+    first = order(1, 0)
+    np.random.seed(0)
+    assert order(1, 0) == first
+    others = [order(1, 1), order(2, 0), order(0, 1)]
+    for n, other in enumerate(others):
+        assert other != first
+        assert other not in others[:n]
+        # Not only the batches' order changes: so does a pair's company.
+        assert {frozenset(rows) for rows in other} != {frozenset(rows) for rows in first}
+
+
+@pytest.mark.parametrize("batch_tokens", [2048, 4096])
+def test_padding_is_rare_and_batches_are_full_on_typical_data(batch_tokens: int) -> None:
+    sources, targets = typical_lengths(30_000)
+    order = batch_order(sources, targets, batch_tokens, seed=1, epoch=0)
+    places = sum(len(rows) * (sources[rows].max() + targets[rows].max() + 1) for rows in order)
+    tokens = sources.sum() + targets.sum() + len(targets)
+    assert 1 - tokens / places < 0.05
+    # Rows of one length could be packed into this many batches at best.
+    best = np.maximum(sources, targets + 1).sum() / batch_tokens
+    assert len(order) < 1.1 * best
+
+
+def test_batches_do_not_come_in_the_order_of_their_lengths() -> None:
+    sources, targets = typical_lengths(5000)
+    order = batch_order(sources, targets, 1000, seed=1, epoch=0)
+    longest = [int(targets[rows].max()) for rows in order]
+    rises = sum(a < b for a, b in pairwise(longest))
+    assert 0.3 < rises / len(longest) < 0.7
+
+
+# An epoch
+
+
+TEXTS = ["the cat is black", "the blackest cat", "a house", "mother and other mothers", "hello"]
+
+
+def corpus_of(folder: Path, tokenizer: Tokenizer, rows: int = 60) -> Corpus:
+    sources, targets = folder / "s", folder / "t"
+    sources.write_text("".join(f"{TEXTS[n % 5]} {n}\n" for n in range(rows)))
+    targets.write_text("".join(f"{n} {TEXTS[n % 4]}\n" for n in range(rows)))
+    files = [str(sources), str(targets)]
+    return build_corpus(folder / "c", files, tokenizer, tokenizer, DataConfig())[0]
+
+
+def tokenizer_of(
+    kind: str = "bpe",
+    sampling: float = 0.0,
+    byte_fallback: bool = True,
+    learned_from: Sequence[str] = TEXTS,
+) -> Tokenizer:
+    config = TokenizerConfig(
+        kind="unigram" if kind == "unigram" else "bpe",
+        max_vocabulary=300,
+        sampling=sampling,
+        byte_fallback=byte_fallback,
+    )
+    return learn_tokenizer([*learned_from, "0 1 2 3 4 5 6 7 8 9"], config)
+
+
+def plain(batch: Batch) -> list[list[list[int]]]:
+    return [t.tolist() for t in (batch.source, batch.target_input, batch.target_output)]
+
+
+def texts(batch: Batch, tokenizer: Tokenizer) -> list[tuple[str, str]]:
+    return [
+        (tokenizer.decode(source), tokenizer.decode(target))
+        for source, target in zip(batch.source.tolist(), batch.target_output.tolist(), strict=True)
+    ]
+
+
+def test_an_epoch_gives_every_pair_in_the_order_of_the_batches(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of()
+    corpus = corpus_of(tmp_path, tokenizer)
+    order = batch_order(corpus.source_lengths, corpus.target_lengths, 200, seed=1, epoch=2)
+    batches = list(epoch_batches(corpus, 200, seed=1, epoch=2))
+    assert len(batches) == len(order) > 3
+    for batch, rows in zip(batches, order, strict=True):
+        expected = collate(
+            [corpus.source(row).tolist() for row in rows],
+            [corpus.target(row).tolist() for row in rows],
+        )
+        assert plain(batch) == plain(expected)
+
+
+@pytest.mark.parametrize("sampling", [0.0, 0.3])
+def test_an_epoch_can_be_taken_up_at_any_batch(sampling: float, tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(sampling=sampling)
+    corpus = corpus_of(tmp_path, tokenizer)
+    how = Sampling(tokenizer, tokenizer, max_length=256)
+    whole = [plain(batch) for batch in epoch_batches(corpus, 200, 1, 0, sampling=how)]
+    for start in (0, 2, len(whole) - 1, len(whole)):
+        rest = [plain(batch) for batch in epoch_batches(corpus, 200, 1, 0, start, how)]
+        assert rest == whole[start:]
+
+
+@pytest.mark.parametrize("kind", ["bpe", "unigram"])
+def test_sampling_changes_the_pieces_from_epoch_to_epoch_and_never_the_text(
+    kind: str, tmp_path: Path
+) -> None:
+    tokenizer = tokenizer_of(kind, sampling=0.3)
+    corpus = corpus_of(tmp_path, tokenizer)
+    how = Sampling(tokenizer, tokenizer, max_length=256)
+    expected = sorted(
+        (tokenizer.decode(corpus.source(row)), tokenizer.decode(corpus.target(row)))
+        for row in range(len(corpus))
+    )
+    drawn = []
+    for epoch in (0, 1):
+        batches = list(epoch_batches(corpus, 200, 1, epoch, sampling=how))
+        assert sorted(pair for batch in batches for pair in texts(batch, tokenizer)) == expected
+        drawn.append(sorted(row for batch in batches for row in unpadded(batch)))
+    usual = sorted(row for batch in epoch_batches(corpus, 200, 1, 0) for row in unpadded(batch))
+    assert drawn[0] != drawn[1] != usual
+
+
+def unpadded(batch: Batch) -> list[list[int]]:
+    return [[i for i in row if i != PAD] for row in batch.source.tolist()]
+
+
+def test_a_draw_longer_than_the_limit_is_not_used(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(sampling=0.9)
+    corpus = corpus_of(tmp_path, tokenizer)
+    limit = int(corpus.source_lengths.max())
+    how = Sampling(tokenizer, tokenizer, max_length=limit)
+    drawn = list(epoch_batches(corpus, 200, 1, 0, sampling=how))
+    assert max(len(row) for batch in drawn for row in unpadded(batch)) <= limit
+    assert sum(batch.source_tokens for batch in drawn) > corpus.source_lengths.sum()
+
+
+def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> None:
+    lacking = tokenizer_of(sampling=0.9, byte_fallback=False, learned_from=TEXTS[:2])
+    corpus = corpus_of(tmp_path, lacking)
+    how = Sampling(lacking, lacking, max_length=256)
+    unknown, drawn = 0, 0
+    for batch, usual in zip(
+        epoch_batches(corpus, 200, 1, 0, sampling=how),
+        epoch_batches(corpus, 200, 1, 0),
+        strict=True,
+    ):
+        for row, expected in zip(unpadded(batch), unpadded(usual), strict=True):
+            if lacking.unk_id in expected:
+                unknown += 1
+                assert row == expected
+            else:
+                drawn += row != expected
+    assert unknown > 0 < drawn
+
+
+def test_whole_words_are_never_sampled(tmp_path: Path) -> None:
+    words = WordTokenizer.learn(TEXTS)
+    corpus = corpus_of(tmp_path, words)
+    drawn = epoch_batches(corpus, 100, 1, 0, sampling=Sampling(words, words, max_length=256))
+    usual = epoch_batches(corpus, 100, 1, 0)
+    assert [plain(batch) for batch in drawn] == [plain(batch) for batch in usual]
+
+
+# Ahead of time
+
+
+def test_prefetching_gives_the_same_items() -> None:
+    assert list(prefetch(iter(range(50)), ahead=3)) == list(range(50))
+    assert list(prefetch(iter(()), ahead=3)) == []
+
+
+def test_prefetching_runs_ahead_by_no_more_than_was_asked() -> None:
+    made: list[int] = []
+    filled = threading.Event()
+
+    def items() -> Iterator[int]:
+        for n in range(100):
+            made.append(n)
+            if len(made) == 6:  # one taken, four waiting, one in the thread's hand
+                filled.set()
+            yield n
+
+    ahead = prefetch(items(), ahead=4)
+    next(ahead)
+    assert filled.wait(timeout=10)
+    assert len(made) == 6
+    ahead.close()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_an_error_comes_through_after_the_items_before_it() -> None:
+    def items() -> Iterator[int]:
+        yield 1
+        raise KeyError("lost")
+
+    ahead = prefetch(items(), ahead=4)
+    assert next(ahead) == 1
+    with pytest.raises(KeyError, match="lost"):
+        next(ahead)
+    assert not batch_threads()
+
+
+def test_a_consumer_that_stops_ends_the_thread() -> None:
+    ahead = prefetch(iter(range(1000)), ahead=2)
+    assert next(ahead) == 0
+    assert batch_threads()
+    ahead.close()  # pyright: ignore[reportAttributeAccessIssue]
+    assert not batch_threads()
+    dropped = prefetch(iter(range(1000)), ahead=2)
+    next(dropped)
+    del dropped
+    assert not batch_threads()
+
+
+def batch_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "clearhead-batches"]

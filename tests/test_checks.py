@@ -1,0 +1,152 @@
+"""Checks: what is found is what a plain reading of the rules finds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.config import DataConfig
+from clearhead.data.checks import DataReport, PairChecker, check_kept
+from clearhead.data.hashes import HashSet, HeldOut, pair_hash
+from clearhead.data.readers import Pair
+
+FILES = ("/data/train.en", "/data/train.de")
+CONFIG = DataConfig(max_length=4, max_length_ratio=2.0)
+words = st.lists(st.sampled_from("ab"), max_size=6).map(" ".join)
+pairs_of_words = st.lists(st.tuples(words, words), max_size=30)
+
+
+def lengths(pairs: list[Pair], side: int) -> np.ndarray:
+    texts = [(pair.source, pair.target)[side] for pair in pairs]
+    return np.array([len(text.split()) for text in texts], dtype=np.int64)
+
+
+def numbered(rows: list[tuple[str, str]]) -> list[Pair]:
+    return [Pair(*row, line) for line, row in enumerate(rows, start=1)]
+
+
+def checked(
+    rows: list[tuple[str, str]],
+    held_out: Sequence[tuple[str, str]] = (),
+    config: DataConfig = CONFIG,
+    block: int = 7,
+) -> tuple[list[bool], DataReport]:
+    checker = PairChecker("train", FILES, config, HeldOut(held_out))
+    pairs, keep = numbered(rows), []
+    for start in range(0, len(pairs), block):
+        part = pairs[start : start + block]
+        keep += checker.check(part, lengths(part, 0), lengths(part, 1)).tolist()
+    return keep, checker.report()
+
+
+def judged_plainly(
+    rows: list[tuple[str, str]], held_out: list[tuple[str, str]], config: DataConfig
+) -> list[str | None]:
+    """For each pair the first rule that it breaks, by a plain reading of the rules."""
+    seen: set[tuple[str, str]] = set()
+    verdicts: list[str | None] = []
+    for source, target in rows:
+        sides = len(source.split()), len(target.split())
+        verdict = None
+        if 0 in sides:
+            verdict = "empty"
+        elif (source, target) in held_out:
+            verdict = "held_out"
+        elif config.drop_duplicates and (source, target) in seen:
+            verdict = "duplicate"
+        elif max(sides) > config.max_length:
+            verdict = "long"
+        elif max(sides) / min(sides) > config.max_length_ratio:
+            verdict = "ratio"
+        elif source in {pair[0] for pair in held_out}:
+            verdict = "held_out_source"
+        seen.add((source, target))
+        verdicts.append(verdict)
+    return verdicts
+
+
+@given(pairs_of_words, pairs_of_words, st.booleans(), st.integers(1, 9))
+def test_pairs_are_judged_as_the_rules_say(
+    rows: list[tuple[str, str]], held_out: list[tuple[str, str]], drop: bool, block: int
+) -> None:
+    config = DataConfig(max_length=4, max_length_ratio=2.0, drop_duplicates=drop)
+    keep, report = checked(rows, held_out, config, block)
+    verdicts = judged_plainly(rows, held_out, config)
+    assert keep == [verdict in (None, "held_out_source") for verdict in verdicts]
+    assert (report.pairs, report.kept) == (len(rows), sum(keep))
+    kept = [row for row, kept in zip(rows, keep, strict=True) if kept]
+    assert report.source_tokens == sum(len(source.split()) for source, _ in kept)
+    assert report.target_tokens == sum(len(target.split()) for _, target in kept)
+    for finding in report.findings:
+        lines = [line for line, verdict in enumerate(verdicts, 1) if verdict == finding.rule]
+        assert finding.count == len(lines) > 0
+        assert finding.places == tuple(f"train.en:{line}" for line in lines[:5])
+        assert finding.left_out == (finding.rule != "held_out_source")
+    assert {finding.rule for finding in report.findings} == set(verdicts) - {None}
+
+
+def test_spaces_at_the_ends_do_not_hide_a_duplicate_or_a_held_out_pair() -> None:
+    keep, _ = checked([("a", "b"), (" a", "b "), ("c", "d ")], held_out=[("c ", "d")])
+    assert keep == [True, False, False]
+
+
+def test_text_does_not_move_from_source_to_target_unnoticed() -> None:
+    assert pair_hash("a b", "c") != pair_hash("a", "b c")
+    assert checked([("a b", "c"), ("a", "b c")])[0] == [True, True]
+
+
+def test_validation_pairs_are_reported_by_the_same_rules_and_all_kept() -> None:
+    rows = [("a", "b"), ("a", "b"), ("", "x"), ("a a a a a", "b b b"), ("a", "b b b")]
+    pairs = numbered(rows)
+    sides = lengths(pairs, 0).tolist(), lengths(pairs, 1).tolist()
+    report = check_kept("validation", FILES, pairs, sides, CONFIG)
+    assert report.kept == report.pairs == len(rows)
+    counts = {finding.rule: finding.count for finding in report.findings}
+    assert counts == {"duplicate": 1, "empty": 1, "long": 1, "ratio": 1}
+    assert not any(finding.left_out for finding in report.findings)
+
+
+def test_the_report_reads_as_counts_reasons_and_places() -> None:
+    _, report = checked([("a", "b"), ("", "b"), *[("a", "b")] * 6])
+    assert report.lines() == [
+        "train: 8 pairs, 1 kept; 1 source and 1 target tokens",
+        "train: 1 left out: a side has no token (train.en:2)",
+        "train: 6 left out: the same pair came before "
+        "(train.en:3, train.en:4, train.en:5, train.en:6, train.en:7, …)",
+    ]
+
+
+def test_a_report_survives_json() -> None:
+    _, report = checked([("a", "b"), ("", "b"), ("a a a a a", "b")])
+    assert DataReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+
+
+@pytest.mark.parametrize("damage", [{"findings": [{"rule": "x"}]}, {"findings": 3}, {"more": 1}])
+def test_what_is_no_report_is_refused(damage: dict[str, object]) -> None:
+    _, report = checked([("a", "b")])
+    with pytest.raises((TypeError, KeyError)):
+        DataReport.from_dict({**report.to_dict(), **damage})
+
+
+@given(st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 30), unique=True)))
+def test_a_hash_set_holds_what_was_put_in(blocks: list[list[int]]) -> None:
+    hashes, expected = HashSet(), set()
+    for block in blocks:
+        asked = np.array(block, dtype=np.uint64)
+        assert hashes.contains(asked).tolist() == [value in expected for value in block]
+        hashes.add(asked[~hashes.contains(asked)])
+        expected |= set(block)
+    assert sum(len(run) for run in hashes._runs) == len(expected)
+
+
+def test_the_runs_of_a_hash_set_stay_few() -> None:
+    hashes = HashSet()
+    for start in range(0, 3000, 3):
+        hashes.add(np.arange(start, start + 3, dtype=np.uint64))
+    assert len(hashes._runs) <= np.log2(3000)
+    assert hashes.contains(np.arange(3001, dtype=np.uint64)).tolist() == [True] * 3000 + [False]

@@ -1,0 +1,250 @@
+"""The command: help, errors, `init`, `train` and `phrasebook`."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_translator import run
+
+from clearhead import api
+from clearhead.cli.init import spread
+from clearhead.config import RunConfig, read_config
+from clearhead.errors import TrainingError
+from clearhead.training.events import Note, RunEnded
+
+COMMANDS = ("init", "train", "translate", "evaluate", "phrasebook")
+
+
+def child(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, **settings)
+
+
+# ---- help, version, what is loaded
+
+
+def test_help_loads_nothing_heavy_and_neither_does_the_import() -> None:
+    heavy = "torch numpy pydantic sacrebleu sentencepiece rich safetensors".split()
+    look = f"import sys; print([m for m in {heavy} if m in sys.modules])"
+    assert child("-c", f"import clearhead.cli; {look}").stdout.strip() == "[]"
+    code = (
+        "import sys, atexit; sys.argv = ['clearhead', '--help'];"
+        f"atexit.register(lambda: print([m for m in {heavy} if m in sys.modules]));"
+        "from clearhead.cli import main; main()"
+    )
+    lines = child("-c", code).stdout.splitlines()
+    assert lines[0].startswith("Usage: clearhead")
+    assert lines[-1] == "[]"
+
+
+def test_the_command_alone_prints_its_help() -> None:
+    done = child("-m", "clearhead")
+    assert done.returncode == 0
+    assert all(command in done.stdout for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_s_help_has_an_example_that_can_be_copied(command: str) -> None:
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    examples = [line for line in out.splitlines() if line.startswith(f"  clearhead {command} ")]
+    assert examples
+    for example in examples:
+        for word in shlex.split(example):
+            if word.startswith("--"):
+                assert f"{word} " in out.replace(example, ""), word
+
+
+def test_the_version_is_said() -> None:
+    from clearhead import __version__
+
+    assert run("--version")[:2] == (0, f"clearhead {__version__}\n")
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bug(*_: Any, **__: Any) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(api, "load", bug)
+    with pytest.raises(RuntimeError, match="a bug"):
+        run("translate", "m", stdin="a\n")
+
+
+# ---- init
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ("m --train a b", "m --train a --train b"),
+        ("--train a b m", "--train a --train b m"),
+        ("m --train a b --test c d --force", "m --train a --train b --test c --test d --force"),
+        ("m --train a --force", "m --train a --force"),
+        ("--train p.tsv m", "--train p.tsv m"),
+        ("--train p.JSONL.gz m", "--train p.JSONL.gz m"),
+        ("--train phrasebook:en-es m", "--train phrasebook:en-es m"),
+        ("--train a --train b m", "--train a --train b m"),
+        ("m --train", "m --train"),
+        ("--train a b -- --train c", "--train a --train b -- --train c"),
+    ],
+)
+def test_an_option_of_files_takes_one_or_two(given_: str, expected: str) -> None:
+    assert spread(given_.split()) == expected.split()
+
+
+@pytest.fixture
+def text_files(tmp_path: Path) -> tuple[str, str]:
+    (tmp_path / "a.en").write_text("A man.\nTwo dogs.\n")
+    (tmp_path / "a.de").write_text("Ein Mann.\nZwei Hunde.\n")
+    return str(tmp_path / "a.en"), str(tmp_path / "a.de")
+
+
+def test_init_writes_a_configuration_that_can_be_read(
+    tmp_path: Path, text_files: tuple[str, str]
+) -> None:
+    name = str(tmp_path / "my-model")
+    code, out, err = run("init", name, "--train", *text_files, "--validation", *text_files)
+    assert (code, out) == (0, "")
+    assert "2 pairs" in err
+    config = read_config(f"{name}.toml")
+    assert config.data.train == config.data.validation == text_files
+    assert config.folder == "runs/my-model"
+    assert {path.name for path in tmp_path.iterdir()} == {"a.en", "a.de", "my-model.toml"}
+
+
+def test_init_overwrites_nothing_unless_it_is_told_to(tmp_path: Path) -> None:
+    path = tmp_path / "my-model.toml"
+    path.write_text("mine")
+    code, _, err = run("init", str(tmp_path / "my-model"))
+    assert code == 2
+    assert "exists already" in err
+    assert path.read_text() == "mine"
+    assert run("init", str(path), "--force")[0] == 0
+    assert read_config(path).data.train == ()
+
+
+def test_init_that_fails_writes_nothing(tmp_path: Path) -> None:
+    code, _, err = run("init", str(tmp_path / "m"), "--train", "no.en", "no.de")
+    assert code == 3
+    assert err.startswith("clearhead: no.en: there is no such file")
+    assert run("init", str(tmp_path / "no" / "m"))[0] == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+# ---- train
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    path = tmp_path / "my model.toml"
+    path.write_text("[training]\nmax_steps = 7\n")
+    return path
+
+
+def ended(finished: bool) -> RunEnded:
+    return RunEnded(7, "7 steps are done" if finished else "interrupted", finished, "runs/m")
+
+
+def test_train_passes_on_what_was_said_and_narrates_on_the_standard_error(
+    toml: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {}
+
+    def train(config: RunConfig, *, restart: bool, observers: Sequence[Any]) -> RunEnded:
+        asked.update(config=config, restart=restart)
+        for event in (Note("learning"), ended(finished=True)):
+            observers[0].observe(event)
+        return ended(finished=True)
+
+    monkeypatch.setattr(api, "train", train)
+    code, out, err = run("train", str(toml), "--set", "seed=5", "--restart")
+    assert (code, out) == (0, "")
+    assert asked["restart"] is True
+    assert (asked["config"].seed, asked["config"].training.max_steps) == (5, 7)
+    assert "learning\n" in err
+    assert "clearhead translate 'runs/my model'" in err
+
+
+@pytest.mark.parametrize("caught_by_trainer", [True, False])
+def test_an_interrupted_training_prints_the_command_that_resumes(
+    toml: Path, monkeypatch: pytest.MonkeyPatch, caught_by_trainer: bool
+) -> None:
+    def train(config: RunConfig, **_: Any) -> RunEnded:
+        if caught_by_trainer:
+            return ended(finished=False)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "train", train)
+    arguments = [str(toml), "--set", 'folder="a b"', "--set", "seed=5"]
+    code, _, err = run("train", *arguments, "--restart")
+    assert code == 130
+    # The same words but --restart, which would throw away what was reached.
+    said = err.split("to go on: ")[1]
+    assert shlex.split(said) == ["clearhead", "train", *arguments]
+
+
+def test_a_dry_run_prints_its_lines_and_trains_nothing(
+    toml: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Dry:
+        def lines(self) -> list[str]:
+            return ["parameters: 7", "memory: 8 MB"]
+
+    monkeypatch.setattr(api, "dry_run", lambda config: Dry())
+    monkeypatch.setattr(api, "train", None)
+    assert run("train", str(toml), "--dry-run")[:2] == (0, "parameters: 7\nmemory: 8 MB\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (("no.toml",), 2, "no.toml: there is no such file"),
+        (("{toml}", "--set", "training.max_stepz=3"), 2, "training.max_steps"),
+        (("{toml}", "--set", "nonsense"), 2, "path=value"),
+        ((), 2, "Missing argument"),
+    ],
+)
+def test_a_wrong_configuration_is_said_in_a_line_and_a_code(
+    toml: Path, arguments: tuple[str, ...], code: int, part: str
+) -> None:
+    exit_code, out, err = run("train", *(word.format(toml=toml) for word in arguments))
+    assert (exit_code, out) == (code, "")
+    assert part in err
+    assert "Traceback" not in err
+
+
+def test_an_error_of_the_training_gives_its_own_exit_code(
+    toml: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(config: RunConfig, **_: Any) -> RunEnded:
+        raise TrainingError("training diverged", where="step 7", todo="lower the peak")
+
+    monkeypatch.setattr(api, "train", train)
+    code, _, err = run("train", str(toml))
+    assert code == TrainingError.exit_code
+    assert "clearhead: step 7: training diverged\nWhat to do: lower the peak" in err
+
+
+# ---- phrasebook
+
+
+def test_the_phrasebook_is_written_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    folder = tmp_path / "book"
+    code, out, _ = run("phrasebook", "en-es", str(folder))
+    assert code == 0
+    paths = [Path(line) for line in out.splitlines()]
+    assert sorted(paths) == sorted(folder.iterdir())
+    assert {"train.en", "train.es", "test.en"} <= {path.name for path in paths}
+    (folder / "train.en").write_text("mine\n")
+    assert run("phrasebook", "en-es", str(folder))[0] == 3
+    assert (folder / "train.en").read_text() == "mine\n"
+    assert run("phrasebook", "en-es", str(folder), "--force")[0] == 0
+    assert run("phrasebook", "en-xx", str(folder))[0] == 3
+    (tmp_path / "file").write_text("")
+    assert run("phrasebook", "en-es", str(tmp_path / "file"), "--force")[0] == 3

@@ -1,0 +1,80 @@
+"""`clearhead evaluate`: scores for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from fake_translator import Backwards, run
+
+from clearhead import api
+from clearhead.config import RunConfig
+
+
+@pytest.fixture
+def test_set(tmp_path: Path) -> tuple[str, ...]:
+    words = "the cat sees a big red dog on its way home".split()
+    sources = [" ".join(words[: 3 + n % 8]) for n in range(40)]
+    (tmp_path / "s").write_text("".join(f"{line}\n" for line in sources))
+    references = (" ".join(reversed(line.split())) for line in sources)
+    (tmp_path / "r").write_text("".join(f"{line}\n" for line in references))
+    return "--source", str(tmp_path / "s"), "--reference", str(tmp_path / "r")
+
+
+@pytest.fixture
+def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backwards]:
+    """Two perfect models and one that gets every third word wrong."""
+    tokenised = replace(RunConfig(), evaluation=replace(RunConfig().evaluation, tokenize="none"))
+
+    def spoil(text: str) -> str:
+        return " ".join("x" if n % 3 == 2 else word for n, word in enumerate(text.split()))
+
+    found = {"good": Backwards(), "bad": Backwards(mend=spoil), "other": Backwards(tokenised)}
+    monkeypatch.setattr(api, "load", lambda folder, device, threads: found[str(folder)])
+    monkeypatch.setattr("clearhead.checkpoint.read_model_folder", lambda folder: found[str(folder)])
+    return found
+
+
+def test_evaluate_scores_a_model_for_people_and_for_programs(
+    models: dict[str, Backwards], test_set: tuple[str, ...]
+) -> None:
+    code, out, _ = run("evaluate", "good", *test_set)
+    assert code == 0
+    for part in ("BLEU  100.00", "chrF2 100.00", "TER     0.00", "exact 100.00 %", "tok:13a"):
+        assert part in out
+    assert models["good"].calls[0]["search"].n_best == 1
+    code, out, _ = run("evaluate", "bad", *test_set, "--json", "--tokenize", "char")
+    result = json.loads(out)
+    assert (code, result["sentences"], result["tokenize"]) == (0, 40, "char")
+    bleu = result["systems"]["bad"]["scores"]["bleu"]
+    assert bleu["low"] < bleu["score"] < bleu["high"] < 100
+    assert "tok:char" in bleu["signature"]
+    assert sum(row["sentences"] for row in result["systems"]["bad"]["by_length"]) == 40
+
+
+def test_evaluate_compares_each_model_with_the_first(
+    models: dict[str, Backwards], test_set: tuple[str, ...]
+) -> None:
+    _, out, _ = run("evaluate", "good", "bad", *test_set, "--json")
+    systems = json.loads(out)["systems"]
+    assert systems["good"]["scores"]["bleu"]["p_value"] is None
+    assert systems["bad"]["scores"]["bleu"]["p_value"] < 0.05
+    assert systems["bad"]["exact"] < systems["good"]["exact"] == 100
+    _, text, _ = run("evaluate", "good", "bad", *test_set)
+    assert text.index("\ngood\n") < text.index("\nbad\n") < text.index("p = ")
+
+
+def test_evaluate_refuses_what_cannot_be_compared(
+    models: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert run("evaluate", "good", "good", *test_set)[0] == 3
+    code, _, err = run("evaluate", "good", "other", *test_set)
+    assert code == 2
+    assert "--tokenize" in err
+    assert run("evaluate", "good", "other", *test_set, "--tokenize", "none")[0] == 0
+    (tmp_path / "r").write_text("one line\n")
+    code, _, err = run("evaluate", "good", *test_set)
+    assert code == 3
+    assert "40 lines and 1 lines" in err

@@ -1,0 +1,555 @@
+"""Configurations: each mistake is named by its dotted path, and what is written is read back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead.config import (
+    SIZES,
+    DataConfig,
+    DropoutConfig,
+    EvaluationConfig,
+    Learned,
+    ModelConfig,
+    NoPositions,
+    OptimizerConfig,
+    RunConfig,
+    ScheduleConfig,
+    SearchConfig,
+    Sinusoidal,
+    TokenizerConfig,
+    TrainingConfig,
+    config_from,
+    config_to_dict,
+    read_config,
+)
+from clearhead.errors import ConfigError
+
+LIMIT: dict[str, Any] = {"max_steps": 10}
+
+
+def nested(dotted: str, value: Any) -> dict[str, Any]:
+    """`a.b.c` and a value as {"a": {"b": {"c": value}}}, with a limit where training is begun."""
+    *sections, name = dotted.split(".")
+    tree: dict[str, Any] = {name: value}
+    for section in reversed(sections):
+        tree = {section: tree}
+    if isinstance(tree.get("training"), dict):
+        tree["training"] = {**LIMIT, **tree["training"]}
+    return tree
+
+
+def refusal(tree: dict[str, Any]) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        config_from(tree, where="run.toml")
+    assert caught.value.where == "run.toml"
+    return caught.value
+
+
+def test_an_empty_file_is_a_run_with_all_defaults() -> None:
+    assert config_from({}) == RunConfig()
+
+
+def test_what_is_said_is_what_is_read_and_the_rest_stays() -> None:
+    config = config_from(
+        {
+            "seed": 7,
+            "data": {"train": ["a.en", "a.de"], "drop_duplicates": False},
+            "model": {"norm": "post", "positions": {"kind": "learned", "max_length": 9}},
+            "training": {"max_minutes": 2, "optimizer": {"kind": "sgd", "momentum": 0.99}},
+        }
+    )
+    assert config == RunConfig(
+        seed=7,
+        data=DataConfig(train=("a.en", "a.de"), drop_duplicates=False),
+        model=ModelConfig(norm="post", positions=Learned(max_length=9)),
+        training=TrainingConfig(
+            max_minutes=2.0, optimizer=OptimizerConfig(kind="sgd", momentum=0.99)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("dotted", "nearest"),
+    [
+        ("modle", "model"),
+        ("model.d_modl", "model.d_model"),
+        ("model.dropout.atention", "model.dropout.attention"),
+        ("model.n_head", "model.n_heads"),
+        ("training.optimiser", "training.optimizer"),
+        ("training.optimizer.beta_1", "training.optimizer.beta1"),
+        ("training.schedule.warm_up", "training.schedule.warmup"),
+        ("search.beamsize", "search.beam_size"),
+        ("tokenizer.vocabulary", "tokenizer.max_vocabulary"),
+    ],
+)
+def test_a_wrong_key_is_met_with_its_path_and_the_nearest_right_one(
+    dotted: str, nearest: str
+) -> None:
+    error = refusal(nested(dotted, 1))
+    assert error.what == f"{dotted}: there is no such setting"
+    assert error.todo == f"did you mean {nearest}?"
+
+
+def test_a_key_like_no_other_is_met_with_all_that_there_are() -> None:
+    error = refusal({"evaluation": {"qqqq": 1}})
+    assert error.what == "evaluation.qqqq: there is no such setting"
+    assert error.todo == "the settings here are tokenize, measure, max_sentences"
+
+
+def test_the_kinds_of_positions_have_their_own_keys() -> None:
+    error = refusal(nested("model.positions", {"kind": "learned", "maxlength": 3}))
+    assert error.what == "model.positions.maxlength: there is no such setting"
+    assert error.todo == "did you mean model.positions.max_length?"
+    assert "there is no such setting" in str(
+        refusal(nested("model.positions", {"kind": "sinusoidal", "max_length": 3}))
+    )
+
+
+@pytest.mark.parametrize(
+    ("dotted", "value"),
+    [
+        ("seed", "1"),
+        ("seed", 1.0),
+        ("seed", True),
+        ("seed", None),
+        ("folder", 3),
+        ("data", 3),
+        ("data", []),
+        ("data.train", "train.en"),
+        ("data.drop_duplicates", 1),
+        ("data.drop_duplicates", "yes"),
+        ("model.d_model", 64.5),
+        ("model.dropout", True),
+        ("model.dropout", "0.1"),
+        ("model.dropout.hidden", "0.1"),
+        ("model.positions", "learned"),
+        ("model.attention_bias", 0),
+        ("model.norm", "before"),
+        ("model.activation", "ReLU"),
+        ("training.max_steps", "many"),
+        ("training.precision", "fp16"),
+        ("training.schedule", "cosine"),
+        ("training.schedule.peak", "1e-3"),
+        ("search.method", "greedy"),
+        ("evaluation.tokenize", 13),
+    ],
+)
+def test_a_wrong_type_or_choice_is_named_with_its_path_and_what_it_says(
+    dotted: str, value: Any
+) -> None:
+    error = refusal(nested(dotted, value))
+    assert error.what.startswith(f"{dotted}: Input should be")
+    assert error.why == f"it says {value!r}"
+
+
+def test_a_wrong_item_of_a_list_is_named_with_its_place() -> None:
+    assert refusal({"data": {"train": ["a", 1]}}).what.startswith("data.train.1: ")
+
+
+def test_wrong_positions_are_met_with_the_three_kinds() -> None:
+    for kind in ("learnt", 3, ["learned"], None):
+        error = refusal(nested("model.positions", {"kind": kind}))
+        assert error.what.startswith("model.positions.kind: ")
+        assert "sinusoidal, learned, none" in error.what
+    assert "positions.kind" in refusal(nested("model.positions", {"max_length": 3})).what
+    wrong = refusal(nested("model.positions", {"kind": "learned", "max_length": "3"}))
+    assert wrong.what.startswith("model.positions.max_length: ")
+    empty = refusal(nested("model.positions", {"kind": "learned", "max_length": 0}))
+    assert empty.what == "model.positions: max_length must be at least 1"
+
+
+@pytest.mark.parametrize(
+    ("dotted", "value"),
+    [
+        ("seed", -1),
+        ("seed", 2**63),
+        *((f"data.{name}", 0) for name in ("max_length", "max_length_ratio")),
+        ("data.train", ["a", "b", "c"]),
+        ("tokenizer.max_vocabulary", -1),
+        ("tokenizer.max_vocabulary", 0),
+        ("tokenizer.sampling", 1.0),
+        ("tokenizer.sampling", -0.1),
+        *((f"model.{n}", 0) for n in ("encoder_layers", "decoder_layers", "d_model", "d_ff")),
+        ("model.n_heads", 0),
+        ("model.n_heads", 7),
+        ("model.d_k", -1),
+        ("model.d_v", -1),
+        ("model.norm_epsilon", 0.0),
+        ("model.dropout", 1.0),
+        ("model.dropout.residual", -0.1),
+        ("model.dropout.residual", math.nan),
+        *((f"training.{n}", 0) for n in ("batch_tokens", "accumulate", "validate_every")),
+        ("training.average_last", 0),
+        ("training.label_smoothing", 1.0),
+        ("training.word_dropout", -0.5),
+        *((f"training.{n}", -1) for n in ("clip_norm", "r_drop", "max_minutes", "patience")),
+        *((f"training.{n}", -1) for n in ("max_epochs", "checkpoint_minutes", "threads")),
+        ("training.max_steps", 0),
+        *((f"training.optimizer.{n}", 1.0) for n in ("beta1", "beta2", "momentum")),
+        ("training.optimizer.epsilon", 0.0),
+        ("training.optimizer.weight_decay", -1.0),
+        ("training.schedule.peak", 0.0),
+        ("training.schedule.peak", math.nan),
+        ("training.schedule.warmup", -1),
+        ("search.beam_size", 0),
+        ("search.n_best", 0),
+        ("search.n_best", 6),
+        *((f"search.{n}", -1) for n in ("length_penalty", "min_length", "max_length", "seed")),
+        *((f"search.{n}", -1) for n in ("max_length_ratio", "max_length_offset", "top_k")),
+        ("search.no_repeat_ngram", -1),
+        ("search.temperature", 0.0),
+        ("search.top_p", 0.0),
+        ("search.top_p", 1.5),
+        ("evaluation.max_sentences", -1),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(dotted: str, value: Any) -> None:
+    error = refusal(nested(dotted, value))
+    section, _, name = dotted.rpartition(".")
+    if dotted == "model.dropout":
+        section, name = "model.dropout", "a dropout rate"
+    if dotted == "training.max_steps":
+        name = "max_steps"
+    assert error.what.startswith(f"{section or 'the configuration'}: ")
+    assert name in error.what
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        ({"search": {"min_length": 5, "max_length": 4}}, "min_length = 5"),
+        ({"tokenizer": {"kind": "words", "sampling": 0.1}}, "whole words cannot be sampled"),
+        ({"training": {"batch_tokens": 5}}, "would never end"),
+        (
+            {"training": {"patience": 3, "schedule": {"kind": "cosine"}}},
+            "needs max_steps or max_epochs",
+        ),
+        (
+            {"training": {"max_minutes": 3, "schedule": {"kind": "linear"}}},
+            "needs max_steps or max_epochs",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(tree: dict[str, Any], words: str) -> None:
+    assert words in refusal(tree).what
+
+
+def test_settings_that_go_together_are_taken() -> None:
+    config_from({"search": {"min_length": 5, "max_length": 0}})
+    config_from({"search": {"method": "sampling", "n_best": 20}})
+    config_from({"tokenizer": {"kind": "words", "max_vocabulary": 0}})
+    config_from({"training": {"max_epochs": 3, "schedule": {"kind": "cosine"}}})
+    config_from({"model": {"d_model": 30, "n_heads": 7, "d_k": 4, "d_v": 5}})
+
+
+def test_a_width_that_is_not_given_is_settled_from_the_others() -> None:
+    config = ModelConfig(d_model=24, n_heads=4, d_v=5)
+    assert (config.d_k, config.d_v) == (6, 5)
+    with pytest.raises(ValueError, match="d_model = 24 is not a multiple of n_heads = 5"):
+        ModelConfig(d_model=24, n_heads=5, d_v=5)
+
+
+# Shorthands
+
+
+@pytest.mark.parametrize("size", sorted(SIZES))
+def test_a_size_stands_for_its_settings_and_what_is_given_beside_it_wins(size: str) -> None:
+    sized = config_from({"model": {"size": size}}).model
+    choices: dict[str, Any] = SIZES[size]
+    assert sized == ModelConfig(**choices) == ModelConfig.of_size(size)
+    other = config_from({"model": {"d_ff": 77, "size": size, "norm": "post"}}).model
+    assert other == ModelConfig.of_size(size, d_ff=77, norm="post")
+    assert other.d_ff == 77
+
+
+@pytest.mark.parametrize("size", ["huge", "", 3, ["tiny"], True])
+def test_a_size_that_there_is_not_is_met_with_those_that_there_are(size: Any) -> None:
+    error = refusal({"model": {"size": size}})
+    assert error.what == f"model.size: {size!r} is not one of tiny, small, base, big"
+    with pytest.raises(ConfigError, match="tiny, small, base, big"):
+        ModelConfig.of_size(size)
+
+
+@pytest.mark.parametrize("rate", [0, 0.0, 0.3])
+def test_one_dropout_is_that_of_four_places(rate: float) -> None:
+    dropout = config_from({"model": {"dropout": rate}}).model.dropout
+    assert dropout == DropoutConfig.everywhere(rate)
+    assert dropout.layer_output == 0.0
+
+
+def test_shorthands_leave_the_tree_that_was_given_alone() -> None:
+    tree = {"model": {"size": "tiny", "dropout": 0.2}}
+    config_from(tree)
+    assert tree == {"model": {"size": "tiny", "dropout": 0.2}}
+
+
+# The file, overrides, environment
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "my-run.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+RUN = """
+[model]
+size = "tiny"
+dropout = 0.1
+[training]
+max_steps = 100
+"""
+
+
+@pytest.mark.parametrize(
+    ("override", "dotted", "value"),
+    [
+        ("seed=5", "seed", 5),
+        (" seed = 5", "seed", 5),
+        ("training.max_steps=1_000", "training.max_steps", 1000),
+        ("training.schedule.peak=4e-3", "training.schedule.peak", 0.004),
+        ("training.tensorboard=true", "training.tensorboard", True),
+        ("folder=runs/other one", "folder", "runs/other one"),
+        ('folder="runs/x"', "folder", "runs/x"),
+        ("folder=a=b", "folder", "a=b"),
+        ("folder=2026-01-01", "folder", "2026-01-01"),
+        ("model.norm=post", "model.norm", "post"),
+        ('data.train=["a.en", "b.de"]', "data.train", ("a.en", "b.de")),
+        ('model.positions={kind = "none"}', "model.positions", NoPositions()),
+        ("model.positions.kind=sinusoidal", "model.positions", Sinusoidal()),
+        ("model.dropout=0.4", "model.dropout", DropoutConfig.everywhere(0.4)),
+        ("model.dropout={hidden = 0.4}", "model.dropout", DropoutConfig(hidden=0.4)),
+        ("model.d_ff=300", "model.d_ff", 300),
+        ("model.size=small", "model.d_model", 256),
+    ],
+)
+def test_an_override_lays_its_value_over_the_file(
+    tmp_path: Path, override: str, dotted: str, value: Any
+) -> None:
+    got: Any = read_config(written(tmp_path, RUN), [override])
+    for name in dotted.split("."):
+        got = getattr(got, name)
+    assert got == value
+    assert type(got) is type(value)
+
+
+def test_the_last_of_two_overrides_wins_and_the_rest_of_the_file_stays(tmp_path: Path) -> None:
+    config = read_config(written(tmp_path, RUN), ["seed=2", "seed=3", "training.patience=4"])
+    assert config.seed == 3
+    assert config.training == TrainingConfig(max_steps=100, patience=4)
+    assert config.model == ModelConfig.of_size("tiny")
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("seed", "not path=value"),
+        ("=3", "not path=value"),
+        ("sede=3", "sede: there is no such setting"),
+        ("model.dropuot=3", "model.dropuot: there is no such setting"),
+        ("model..norm=post", "there is no such setting"),
+        ("seed=", "seed: Input should be a valid integer"),
+        ("seed=one", "it says 'one'"),
+        ("model.norm=3", "model.norm: Input should be 'pre' or 'post'"),
+        ("seed.x=3", "seed: Input should be a valid integer"),
+        ("training.max_steps=-3", "max_steps must not be negative"),
+        ("model.dropout.attention=0", "dropout is a single value here"),
+        ("training.max_steps.x=0", "max_steps is a single value here"),
+    ],
+)
+def test_a_wrong_override_is_refused_with_its_reason(
+    tmp_path: Path, override: str, words: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(written(tmp_path, RUN), [override])
+    assert words in str(caught.value)
+
+
+def test_the_model_folder_is_named_after_the_file_unless_it_is_given(tmp_path: Path) -> None:
+    assert read_config(written(tmp_path, RUN)).folder == "runs/my-run"
+    assert read_config(written(tmp_path, 'folder = "elsewhere"')).folder == "elsewhere"
+
+
+def test_an_environment_variable_stands_for_its_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLEARHEAD_DATA", "/big disk")
+    monkeypatch.setenv("CH_LANG", "de")
+    monkeypatch.delenv("CH_NONE", raising=False)
+    text = 'folder = "$CH_LANG ${}"\n[data]\ntrain = ["${CLEARHEAD_DATA}/x.en", "y.${CH_LANG}"]'
+    config = read_config(written(tmp_path, text))
+    assert config.data.train == ("/big disk/x.en", "y.de")
+    assert config.folder == "$CH_LANG ${}"
+    with pytest.raises(ConfigError) as caught:
+        read_config(written(tmp_path, text), ['data.validation=["${CH_NONE}/v.en"]'])
+    assert caught.value.what == "data.validation: the environment variable CH_NONE is not set"
+    assert "export CH_NONE=" in str(caught.value)
+
+
+def test_a_file_that_is_missing_unreadable_or_not_toml_is_refused(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.toml"
+    with pytest.raises(ConfigError, match="no such file") as caught:
+        read_config(missing)
+    assert caught.value.where == str(missing)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_config(tmp_path)
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"\xff\xfe\x00seed")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_config(binary)
+    with pytest.raises(ConfigError, match="not valid TOML") as caught:
+        read_config(written(tmp_path, "seed = \n"))
+    assert "line 1" in str(caught.value)
+
+
+def test_an_error_of_a_file_names_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "[model]\nnorms = 3")
+    with pytest.raises(ConfigError) as caught:
+        read_config(path)
+    assert str(caught.value).startswith(f"{path}: model.norms: ")
+    assert caught.value.exit_code == 2
+
+
+# There and back
+
+rates = st.floats(0, 1, exclude_max=True)
+positive = st.floats(1e-9, 1e9)
+counts = st.integers(0, 10**9)
+above_zero = st.integers(1, 10**9)
+names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="$"), max_size=8)
+files = st.lists(names, max_size=2).map(tuple)
+
+
+@st.composite
+def trainings(draw: st.DrawFn) -> TrainingConfig:
+    schedule = draw(
+        st.builds(
+            ScheduleConfig,
+            kind=st.sampled_from(["paper", "inverse_sqrt", "cosine", "linear", "constant"]),
+            peak=positive,
+            warmup=counts,
+        )
+    )
+    optimizer = draw(
+        st.builds(
+            OptimizerConfig,
+            kind=st.sampled_from(["adam", "sgd"]),
+            beta1=rates,
+            beta2=rates,
+            epsilon=positive,
+            momentum=rates,
+            weight_decay=st.floats(0, 10),
+        )
+    )
+    falls = schedule.kind in ("cosine", "linear")
+    return TrainingConfig(
+        batch_tokens=draw(above_zero),
+        label_smoothing=draw(rates),
+        clip_norm=draw(st.floats(0, 10)),
+        max_steps=draw(above_zero if falls else counts),
+        max_minutes=draw(positive),
+        precision=draw(st.sampled_from(["float32", "bf16"])),
+        tensorboard=draw(st.booleans()),
+        optimizer=optimizer,
+        schedule=schedule,
+    )
+
+
+models = st.builds(
+    ModelConfig,
+    encoder_layers=st.integers(1, 9),
+    d_model=st.integers(1, 999),
+    n_heads=st.integers(1, 9),
+    d_k=st.integers(1, 99),
+    d_v=st.integers(1, 99),
+    norm=st.sampled_from(["pre", "post"]),
+    norm_epsilon=positive,
+    attention_bias=st.booleans(),
+    positions=st.one_of(
+        st.just(Sinusoidal()),
+        st.just(NoPositions()),
+        st.builds(Learned, max_length=above_zero),
+    ),
+    share_embeddings=st.sampled_from(["none", "target", "all"]),
+    dropout=st.builds(
+        DropoutConfig,
+        embeddings=rates,
+        attention=rates,
+        hidden=rates,
+        residual=rates,
+        layer_output=rates,
+    ),
+)
+searches = st.builds(
+    SearchConfig,
+    method=st.just("sampling"),
+    beam_size=above_zero,
+    n_best=above_zero,
+    length_penalty=st.floats(0, 9),
+    temperature=positive,
+    top_k=counts,
+    top_p=st.floats(0, 1, exclude_min=True),
+)
+runs = st.builds(
+    RunConfig,
+    folder=names,
+    seed=st.integers(0, 2**63 - 1),
+    data=st.builds(DataConfig, train=files, validation=files, drop_duplicates=st.booleans()),
+    tokenizer=st.builds(
+        TokenizerConfig,
+        kind=st.sampled_from(["bpe", "unigram"]),
+        max_vocabulary=above_zero,
+        sampling=rates,
+    ),
+    model=models,
+    training=trainings(),
+    search=searches,
+    evaluation=st.builds(
+        EvaluationConfig,
+        tokenize=st.sampled_from(["13a", "none", "intl", "char", "zh"]),
+        max_sentences=counts,
+    ),
+)
+
+
+@settings(max_examples=60)
+@given(runs)
+def test_a_config_is_read_back_from_its_plain_values_and_from_their_json(config: RunConfig) -> None:
+    tree = config_to_dict(config)
+    assert config_from(tree) == config
+    assert config_from(json.loads(json.dumps(tree))) == config
+
+
+def test_a_config_cannot_be_changed() -> None:
+    config = RunConfig()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.seed = 3  # pyright: ignore[reportAttributeAccessIssue]
+    assert dataclasses.replace(config, seed=3).seed == 3
+
+
+def test_every_setting_that_is_a_dataclass_is_read_strictly() -> None:
+    """A wrong key is refused in each table, however deep."""
+    tables = ["", "data", "tokenizer", "model", "model.dropout", "training", "search"]
+    tables += ["evaluation", "training.optimizer", "training.schedule"]
+    for table in tables:
+        error = refusal(nested(f"{table}.no_such_key".lstrip("."), 1))
+        assert "there is no such setting" in error.what
+
+    def inner(kind: type, path: str) -> list[str]:
+        found = [path]
+        for field in dataclasses.fields(kind):
+            value = getattr(kind(**LIMIT) if kind is TrainingConfig else kind(), field.name)
+            if dataclasses.is_dataclass(value) and field.name != "positions":
+                found += inner(type(value), f"{path}.{field.name}".lstrip("."))
+        return found
+
+    assert sorted(inner(RunConfig, "")) == sorted(tables)

@@ -1,0 +1,264 @@
+"""The corpus: what was read and kept comes back, and a corpus is trusted only when whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clearhead.config import DataConfig, TokenizerConfig
+from clearhead.data import corpus as corpus_module
+from clearhead.data import writer as writer_module
+from clearhead.data.corpus import Corpus, build_corpus, content_hash
+from clearhead.data.readers import Pair, read_pairs
+from clearhead.errors import DataError
+from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
+
+SOURCES = [f"{'a ' * (n % 5)}source {n}" for n in range(25)]
+TARGETS = [f"target {n} {'b ' * (n % 3)}".strip() for n in range(25)]
+CONFIG = DataConfig(max_length=5, max_length_ratio=9.0)
+
+
+def write(path: Path, lines: Iterable[str]) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    return [write(tmp_path / "train.en", SOURCES), write(tmp_path / "train.de", TARGETS)]
+
+
+@pytest.fixture
+def tokenizers() -> tuple[Tokenizer, Tokenizer]:
+    return WordTokenizer.learn(SOURCES), WordTokenizer.learn(TARGETS)
+
+
+@pytest.fixture
+def built(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The folders that were written, in order; those used again are not among them."""
+    folders: list[Path] = []
+    write_corpus = writer_module.write_corpus
+
+    def counted(whole: Path, *rest: object) -> None:
+        folders.append(whole)
+        write_corpus(whole, *rest)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(corpus_module, "write_corpus", counted)
+    return folders
+
+
+def texts(corpus: Corpus, tokenizers: tuple[Tokenizer, Tokenizer]) -> list[tuple[str, str]]:
+    return [
+        (tokenizers[0].decode(corpus.source(row)), tokenizers[1].decode(corpus.target(row)))
+        for row in range(len(corpus))
+    ]
+
+
+@pytest.mark.parametrize("block", [1, 4, 1000])
+def test_kept_pairs_come_back_in_order(
+    block: int,
+    files: list[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(writer_module, "BLOCK_PAIRS", block)
+    read: list[int] = []
+    corpus, report = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, progress=read.append)
+    kept = [
+        pair for pair in zip(SOURCES, TARGETS, strict=True) if max(len(t.split()) for t in pair) < 6
+    ]
+    assert texts(corpus, tokenizers) == kept
+    assert len(corpus) == report.kept == len(kept) < report.pairs == len(SOURCES) == read[-1]
+    assert corpus.source_lengths.tolist() == [len(source.split()) for source, _ in kept]
+    assert corpus.target_lengths.tolist() == [len(target.split()) for _, target in kept]
+    assert report.source_tokens == corpus.source_lengths.sum()
+    for row in (-1, len(corpus)):
+        with pytest.raises(IndexError):
+            corpus.source(row)
+
+
+def test_a_large_vocabulary_is_stored_in_32_bits(
+    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    words = [f"w{n:06}" for n in range(2**16 - 4)]
+    fits, large = WordTokenizer(words), WordTokenizer([*words, "source"])
+    assert len(fits) == 2**16
+    config = DataConfig()
+    corpus, _ = build_corpus(tmp_path / "c", files, fits, tokenizers[1], config)
+    assert corpus.source(0).dtype == np.uint16
+    assert corpus.source(0).tolist() == [fits.unk_id] * 2
+    corpus, _ = build_corpus(tmp_path / "c", files, large, tokenizers[1], config)
+    assert corpus.source(0).dtype == np.uint32
+    assert corpus.source(0).tolist() == large.encode("source 0")
+    assert max(corpus.source(0)) == 2**16
+
+
+def test_sentencepiece_ids_come_back(files: list[str], tmp_path: Path) -> None:
+    joint = learn_tokenizer([*SOURCES, *TARGETS], TokenizerConfig(max_vocabulary=300))
+    corpus, report = build_corpus(tmp_path / "c", files, joint, joint, DataConfig())
+    assert texts(corpus, (joint, joint)) == list(zip(SOURCES, TARGETS, strict=True))
+    assert report.findings == ()
+
+
+def test_a_corpus_is_used_again_while_nothing_changed(
+    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, built: list[Path]
+) -> None:
+    forbidden = [Pair("x", "y", 1)]
+    first = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, forbidden)
+    again = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, list(forbidden))
+    assert len(built) == 1
+    assert first[1] == again[1]
+    assert texts(first[0], tokenizers) == texts(again[0], tokenizers)
+
+
+Change = Callable[[list[str], "dict[str, object]"], object]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda files, options: write(Path(files[1]), ["other", *TARGETS[1:]]),
+        lambda files, options: options.update(config=DataConfig(max_length=6)),
+        lambda files, options: options.update(config=DataConfig(max_length=5, max_length_ratio=8)),
+        lambda files, options: options.update(
+            config=DataConfig(max_length=5, drop_duplicates=False)
+        ),
+        lambda files, options: options.update(forbidden=[Pair(SOURCES[0], TARGETS[0], 1)]),
+        lambda files, options: options.update(forbidden=[Pair(SOURCES[0], "z", 1)]),
+        lambda files, options: options.update(target=WordTokenizer(["other"])),
+    ],
+    ids=["a line", "length", "ratio", "duplicates", "held out", "held-out source", "tokenizer"],
+)
+def test_anything_it_depends_on_makes_a_new_corpus(
+    change: Change,
+    files: list[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    tmp_path: Path,
+    built: list[Path],
+) -> None:
+    options: dict[str, object] = {"config": CONFIG, "forbidden": [], "target": tokenizers[1]}
+
+    def build() -> None:
+        build_corpus(
+            *(tmp_path / "c", files, tokenizers[0], options["target"]),  # pyright: ignore
+            config=options["config"],  # pyright: ignore[reportArgumentType]
+            forbidden=options["forbidden"],  # pyright: ignore[reportArgumentType]
+        )
+
+    build()
+    change(files, options)
+    build()
+    assert len(set(built)) == 2
+    assert all(folder.is_dir() and len(folder.name) == 16 for folder in built)
+
+
+def test_held_out_pairs_are_left_out(
+    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    held_out = Pair(SOURCES[5], TARGETS[5], 1)
+    corpus, report = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, [held_out])
+    assert held_out[:2] not in texts(corpus, tokenizers)
+    places = {finding.rule: finding.places for finding in report.findings}
+    assert places["held_out"] == ("train.en:6",)
+
+
+@pytest.mark.parametrize("name", ["source.ids", "target.offsets", "corpus.json"])
+@pytest.mark.parametrize("damage", ["missing", "short", "empty"])
+def test_a_damaged_corpus_is_made_anew(
+    name: str,
+    damage: str,
+    files: list[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    tmp_path: Path,
+    built: list[Path],
+) -> None:
+    corpus, _ = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    expected = texts(corpus, tokenizers)
+    path = corpus.folder / name
+    content = path.read_bytes()
+    del corpus
+    path.unlink()
+    if damage != "missing":
+        path.write_bytes(content[: len(content) // 2] if damage == "short" else b"")
+    again, _ = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    assert texts(again, tokenizers) == expected
+    assert len(built) == 2
+
+
+def test_a_build_that_ends_early_leaves_nothing_that_is_trusted(
+    files: list[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(read: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, progress=interrupt)
+    assert [path.name for path in (tmp_path / "c").iterdir()] == [".lock"]
+
+    # Killed outright, a build cleans up nothing: what it left must not disturb the next one.
+    def killed(read: int) -> None:
+        monkeypatch.setattr(writer_module.shutil, "rmtree", lambda *_, **__: None)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, progress=killed)
+    monkeypatch.undo()
+    assert list((tmp_path / "c").glob(".*.partial"))
+    corpus, report = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    assert len(corpus) == report.kept
+    assert not list((tmp_path / "c").glob(".*.partial"))
+
+
+def test_a_bad_line_late_in_a_file_leaves_no_corpus(
+    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    write(Path(files[1]), TARGETS[:-1])
+    with pytest.raises(DataError, match="differ in length"):
+        build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    assert [path.name for path in (tmp_path / "c").iterdir()] == [".lock"]
+
+
+def test_no_pair_left_is_an_error_with_the_reasons(
+    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match="no pair is left") as raised:
+        build_corpus(tmp_path / "c", files, *tokenizers, DataConfig(max_length=1))
+    assert "25 left out: a side has more than 1 tokens" in str(raised.value)
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(
+    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    write(tmp_path / "taken", [])
+    with pytest.raises(DataError, match="cannot be written"):
+        build_corpus(tmp_path / "taken", files, *tokenizers, CONFIG)
+
+
+def test_a_content_hash_follows_the_bytes(tmp_path: Path) -> None:
+    one, same, other = (
+        content_hash(write(tmp_path / name, lines))
+        for name, lines in (("one", ["a"]), ("same", ["a"]), ("other", ["b"]))
+    )
+    assert one == same != other
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(DataError):
+            content_hash(str(path))
+
+
+def test_real_data_come_back(clearhead_data: Path, tmp_path: Path) -> None:
+    files = [str(clearhead_data / "multi30k" / f"val.{side}.gz") for side in ("en", "de")]
+    pairs = list(read_pairs(files))
+    lines = [text for pair in pairs for text in pair[:2]]
+    joint = learn_tokenizer(lines, TokenizerConfig(max_vocabulary=2000))
+    corpus, report = build_corpus(tmp_path / "c", files, joint, joint, DataConfig())
+    assert texts(corpus, (joint, joint)) == [pair[:2] for pair in pairs]
+    described = json.loads((corpus.folder / "corpus.json").read_text())
+    assert described["report"]["kept"] == len(pairs) == report.kept

@@ -1,0 +1,311 @@
+"""The observers of a run: plain lines, the live screen, the log, TensorBoard."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from clearhead.errors import TrainingError
+from clearhead.tasks.task import Sample
+from clearhead.training.display import PlainLines, choose_display
+from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
+from clearhead.training.log import JsonLog
+from clearhead.training.screen import LiveScreen, Picture, sparkline
+from clearhead.training.wording import duration
+
+STARTED = RunStarted("runs/m", "cpu", "float32", 3_012_864, 0, 12_000, 112, "bleu")
+PROGRESS = Progress(
+    step=4_200,
+    epoch=37,
+    loss=2.314,
+    learning_rate=2.4e-3,
+    gradient_norm=0.81,
+    rates={"source tokens": 9_210.4, "target tokens": 9_110.7},
+    shares={"padding": 0.061},
+    memory_mb=812.0,
+    elapsed_s=100.0,
+    remaining_s=4_320.0,
+)
+SAMPLES = tuple(
+    Sample(f"source {n} " + "word " * 30, f"reference {n}", f"output {n} [bold]as it is[/bold]")
+    for n in range(3)
+)
+VALIDATED = Validated(
+    step=4_000,
+    epoch=35,
+    scores={"loss": 1.812, "bleu": 38.21, "chrf2": 62.1, "exact": 3.25},
+    signatures={"bleu": "nrefs:1"},
+    measure="bleu",
+    is_best=False,
+    best_score=38.4,
+    best_step=3_500,
+    samples=SAMPLES,
+    elapsed_s=99.0,
+)
+ENDED = RunEnded(12_000, "60 epochs are done", True, "runs/m", {"bleu": 38.4}, 5_000.0)
+EVENTS: tuple[Event, ...] = (Note("a note"), STARTED, PROGRESS, VALIDATED, ENDED)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def drawn(picture: Picture, width: int, height: int) -> str:
+    written = io.StringIO()
+    Console(file=written, width=width, height=height, force_terminal=False).print(picture)
+    return written.getvalue()
+
+
+def plain_lines(*events: Event, interval_s: float = 10.0) -> list[str]:
+    stream = io.StringIO()
+    display = PlainLines(stream, interval_s)
+    for event in events:
+        display.observe(event)
+    display.close()
+    return stream.getvalue().splitlines()
+
+
+def test_a_terminal_gets_the_live_screen_and_anything_else_plain_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    assert isinstance(choose_display(Terminal()), LiveScreen)
+    assert isinstance(choose_display(io.StringIO()), PlainLines)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(choose_display(Terminal()), PlainLines)
+
+
+def test_progress_is_written_once_an_interval_of_training_and_the_rest_always() -> None:
+    progress = [replace(PROGRESS, elapsed_s=float(s), step=s) for s in range(26)]
+    lines = plain_lines(*progress[:13], VALIDATED, *progress[13:], ENDED)
+    assert [line.split()[1] for line in lines if line.startswith("step")] == ["0", "10", "20"]
+    assert sum(line.startswith("validation") for line in lines) == 1
+    assert lines[-1].startswith("finished at step 12,000")
+
+
+def test_plain_lines_hold_the_figures_and_nothing_that_steers_a_terminal() -> None:
+    lines = plain_lines(*EVENTS)
+    assert len(lines) == len(EVENTS)
+    assert all(line.isprintable() for line in lines)
+    for figure in ("2.314", "2.40e-03", "0.81", "9,210/s", "9,111/s", "6.1 %", "812 MB", "1 h 12"):
+        assert figure in lines[2]
+    assert "bleu 38.21" in lines[3]
+    assert "best 38.40 at step 3,500" in lines[3]
+
+
+def test_an_interrupted_run_is_not_called_finished() -> None:
+    [line] = plain_lines(replace(ENDED, finished=False, reason="interrupted"))
+    assert line.startswith("stopped")
+    assert "interrupted" in line
+
+
+def test_the_picture_shows_the_figures_the_best_score_and_the_sentences() -> None:
+    picture = Picture(STARTED, Clock())
+    picture.take(PROGRESS)
+    picture.take(VALIDATED)
+    text = drawn(picture, 80, 24)
+    for figure in ("4,200 of 12,000", "2.314", "2.40e-03", "0.81", "9,210/s", "6.1 %", "812 MB"):
+        assert figure in text
+    assert "bleu 38.21" in text
+    assert "38.40 at step 3,500" in text
+    for sample in SAMPLES:
+        assert sample.reference in text
+        assert sample.output in text
+
+
+def test_time_goes_on_between_two_events() -> None:
+    clock = Clock()
+    picture = Picture(STARTED, clock)
+    picture.take(PROGRESS)
+    clock.now = 30.0
+    assert "2 min 10 s so far, 1 h 11 min left" in drawn(picture, 80, 24)
+    clock.now = 10_000.0
+    assert ", 0 s left" in drawn(picture, 80, 24)
+
+
+@settings(max_examples=30)
+@given(
+    texts=st.lists(st.text(max_size=400), min_size=3, max_size=3),
+    width=st.integers(20, 200),
+    height=st.integers(24, 60),
+    remaining=st.none() | st.floats(0, 1e6),
+)
+def test_the_picture_fits_the_terminal_whatever_the_sentences_are(
+    texts: list[str], width: int, height: int, remaining: float | None
+) -> None:
+    picture = Picture(replace(STARTED, max_steps=None), Clock())
+    picture.take(replace(PROGRESS, remaining_s=remaining))
+    picture.take(replace(VALIDATED, samples=(Sample(*texts),) * 3))
+    lines = drawn(picture, width, height).splitlines()
+    assert not any("\x1b" in line or "\x07" in line for line in lines)
+    if width >= 80:
+        assert len(lines) < height
+
+
+def test_the_live_screen_gives_the_cursor_back_and_ends_with_how_the_run_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    screen = LiveScreen(terminal)
+    for event in EVENTS:
+        screen.observe(event)
+    screen.close()
+    screen.close()
+    text = terminal.getvalue()
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert "finished at step 12,000" in text
+
+
+def test_a_live_screen_that_is_closed_before_the_run_began_does_nothing() -> None:
+    terminal = Terminal()
+    LiveScreen(terminal).close()
+    assert terminal.getvalue() == ""
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=30))
+def test_a_sparkline_rises_and_falls_with_its_finite_values(values: list[float]) -> None:
+    finite = [value for value in values if math.isfinite(value)]
+    line = sparkline(values)
+    if len(finite) < 2:
+        assert line == ""
+        return
+    assert len(line) == len(finite)
+    ranked = [block for _, block in sorted(zip(finite, line, strict=True))]
+    assert ranked == sorted(ranked)
+
+
+@given(st.floats(0, 1e7))
+def test_a_duration_is_the_time_but_for_what_its_units_leave_out(seconds: float) -> None:
+    units = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+    parts = re.findall(r"(\d+) (s|min|h|d)\b", duration(seconds))
+    assert 1 <= len(parts) <= 2
+    told = sum(int(number) * units[unit] for number, unit in parts)
+    assert -0.5 <= seconds - told < units[parts[-1][1]] + 0.5
+
+
+def test_a_duration_that_is_not_known_is_said_to_be_so() -> None:
+    assert duration(math.inf) == "unknown"
+    assert duration(-3.0) == "0 s"
+
+
+def read_log(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_log_holds_every_event_with_its_time_as_soon_as_it_happened(tmp_path: Path) -> None:
+    path = tmp_path / "training" / "log.jsonl"
+    clock = Clock()
+    log = JsonLog(path, clock)
+    for number, event in enumerate(EVENTS, start=1):
+        clock.now = float(number)
+        log.observe(event)
+        assert len(read_log(path)) == number  # before it is closed
+    log.close()
+    records = read_log(path)
+    assert [record["event"] for record in records] == [type(event).__name__ for event in EVENTS]
+    assert [record["time"] for record in records] == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert records[2]["rates"] == dict(PROGRESS.rates)
+    assert records[3]["samples"][0]["output"] == SAMPLES[0].output  # pyright: ignore
+
+
+def test_a_number_that_json_lacks_is_null_in_the_log(tmp_path: Path) -> None:
+    log = JsonLog(tmp_path / "log.jsonl")
+    log.observe(replace(PROGRESS, loss=math.nan, rates={"tokens": math.inf}))
+    log.close()
+    [record] = read_log(tmp_path / "log.jsonl")
+    assert record["loss"] is None
+    assert record["rates"] == {"tokens": None}
+    assert record["step"] == PROGRESS.step
+
+
+@pytest.fixture(scope="module")
+def whole_log(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("log") / "log.jsonl"
+    log = JsonLog(path, Clock())
+    for event in (*EVENTS, Note("é" * 70_000), Note("last, with 東京")):
+        log.observe(event)
+    log.close()
+    return path.read_bytes()
+
+
+@given(data=st.data())
+def test_a_log_cut_anywhere_goes_on_with_all_its_whole_lines(
+    whole_log: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    cut = data.draw(st.integers(0, len(whole_log)))
+    path = tmp_path_factory.mktemp("cut") / "log.jsonl"
+    path.write_bytes(whole_log[:cut])
+    log = JsonLog(path, Clock())
+    log.observe(Note("went on"))
+    log.close()
+    records = read_log(path)
+    assert records[-1]["text"] == "went on"
+    lines = [json.loads(line) for line in whole_log.decode().splitlines()]
+    kept = len(records) - 1
+    assert records[:-1] == lines[:kept]
+    # A line that lacks its break only is whole.
+    assert kept == whole_log[: cut + 1].count(b"\n")
+
+
+def test_a_log_that_cannot_be_written_is_a_training_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(TrainingError, match="log cannot be written"):
+        JsonLog(tmp_path / "file" / "log.jsonl")
+
+
+def test_tensorboard_that_is_not_installed_is_a_training_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from clearhead.training.tensorboard import TensorBoardLog
+
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
+    with pytest.raises(TrainingError, match="not installed"):
+        TensorBoardLog(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_tensorboard_shows_each_step_once_though_a_run_went_back(tmp_path: Path) -> None:
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    from clearhead.training.tensorboard import TensorBoardLog
+
+    for first, steps in ((0, (100, 200, 300)), (200, (300, 400))):
+        log = TensorBoardLog(tmp_path)
+        log.observe(replace(STARTED, step=first))
+        for step in steps:
+            log.observe(replace(PROGRESS, step=step, loss=1000.0 / step))
+            log.observe(replace(VALIDATED, step=step))
+        log.close()
+    events = accumulators.EventAccumulator(str(tmp_path))
+    events.Reload()
+    losses = {event.step: event.value for event in events.Scalars("training/loss")}
+    assert losses == pytest.approx({step: 1000.0 / step for step in (100, 200, 300, 400)})
+    assert len(events.Scalars("training/loss")) == 4
+    assert events.Scalars("validation/bleu")[0].value == pytest.approx(38.21)
+
+
+def test_watching_a_run_needs_no_torch() -> None:
+    modules = ("display", "screen", "log", "wording", "tensorboard", "events")
+    imports = "; ".join(f"import clearhead.training.{name}" for name in modules)
+    code = f"{imports}; import sys; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

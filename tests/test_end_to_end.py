@@ -1,0 +1,206 @@
+"""The whole way through the command, as a user goes it: processes, pipes, signals, files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from clearhead.data.phrasebook import phrasebook
+
+SMALL = [
+    *("tokenizer.kind=words", "tokenizer.max_vocabulary=0", "tokenizer.sampling=0.0"),
+    "model.encoder_layers=1",
+    *("model.decoder_layers=1", "model.d_model=32", "model.d_ff=64", "model.n_heads=2"),
+    *("training.batch_tokens=500", "training.validate_every=10", "training.max_steps=40"),
+    *("training.max_epochs=0", "training.patience=0", "training.precision=float32"),
+    "training.schedule={kind='constant', peak=5e-3, warmup=5}",
+]
+
+
+def clearhead(*words: str | Path, cwd: Path, stdin: bytes = b"") -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "clearhead", *map(str, words)],
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def train_words(config: str = "small.toml") -> list[str]:
+    return ["train", config, *(word for setting in SMALL for word in ("--set", setting))]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's folder: parallel files, a configuration by `init`, and a model by `train`."""
+    folder = tmp_path_factory.mktemp("user")
+    book = phrasebook("en-es")
+    for part, pairs in (("train", book.train[:400]), ("val", book.validation[:20])):
+        for side, texts in (
+            ("en", [pair.source for pair in pairs]),
+            ("es", [pair.target for pair in pairs]),
+        ):
+            (folder / f"{part}.{side}").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    made = clearhead(
+        *("init", "small", "--train", "train.en", "train.es", "--validation", "val.en", "val.es"),
+        cwd=folder,
+    )
+    assert made.returncode == 0, made.stderr.decode()
+    done = clearhead(*train_words(), cwd=folder)
+    assert done.returncode == 0, done.stderr.decode()
+    return folder
+
+
+def test_training_through_the_command_leaves_a_model_that_has_learned(folder: Path) -> None:
+    text = (folder / "runs/small/training/log.jsonl").read_text(encoding="utf-8")
+    log = [json.loads(line) for line in text.splitlines()]
+    losses = [
+        entry["scores"]["loss"] for entry in log if "scores" in entry and "best_step" in entry
+    ]
+    assert len(losses) >= 4
+    assert losses[-1] < losses[0]
+    assert (folder / "runs/small/weights.safetensors").exists()
+
+
+def test_lines_go_in_and_come_out_in_step(folder: Path) -> None:
+    text = "the cat is black\n\nwhat is your name\r\nunseen wörds ☃\nno newline at the end"
+    done = clearhead("translate", "runs/small", cwd=folder, stdin=text.encode())
+    assert done.returncode == 0, done.stderr.decode()
+    lines = done.stdout.decode().split("\n")
+    assert len(lines) == 6
+    assert lines[-1] == ""
+    assert lines[1] == ""
+    assert all(lines[i] for i in (0, 2, 3, 4))
+
+
+def test_the_command_and_python_say_the_same(folder: Path) -> None:
+    from clearhead import api
+
+    texts = [pair.source for pair in phrasebook("en-es").validation[:20]]
+    done = clearhead("translate", "runs/small", cwd=folder, stdin="\n".join(texts).encode())
+    found = api.load(folder / "runs/small", device="cpu").translate(texts)
+    assert done.stdout.decode().splitlines() == [hypotheses[0].text for hypotheses in found]
+
+
+def test_evaluation_prints_scores_with_signatures_on_stdout(folder: Path) -> None:
+    files = ("--source", "val.en", "--reference", "val.es")
+    done = clearhead("evaluate", "runs/small", *files, "--json", cwd=folder)
+    assert done.returncode == 0, done.stderr.decode()
+    assert "version:" in done.stdout.decode()
+    json.loads(done.stdout)
+    shutil.copytree(folder / "runs/small", folder / "runs/twin", dirs_exist_ok=True)
+    plain = clearhead("evaluate", "runs/small", "runs/twin", *files, cwd=folder)
+    assert plain.returncode == 0, plain.stderr.decode()
+    assert "BLEU" in plain.stdout.decode()
+
+
+def test_ctrl_c_prints_the_command_that_resumes_and_a_kill_loses_nothing(folder: Path) -> None:
+    words = train_words()
+    words[words.index("training.max_steps=40")] = "training.max_steps=4000"
+    words += ["--set", "folder=runs/long", "--set", "training.checkpoint_minutes=0.01"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    for sent in (signal.SIGINT, signal.SIGKILL):
+        before = state_time(folder)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "clearhead", *words],
+            cwd=folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        # Until it has written a checkpoint of its own.
+        for _ in range(1200):
+            if state_time(folder) != before:
+                break
+            time.sleep(0.1)
+        process.send_signal(sent)
+        out, narration = process.communicate(timeout=120)
+        assert out == b""
+        assert b"Traceback" not in narration
+        if sent == signal.SIGINT:
+            assert process.returncode == 130
+            assert b"clearhead train small.toml --set" in narration
+    words[words.index("training.max_steps=4000")] = "training.max_steps=1"
+    done = clearhead(*words, cwd=folder)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def state_time(folder: Path) -> float:
+    """When the state of the long run was last written; 0 before."""
+    path = folder / "runs/long/training/state.safetensors"
+    return path.stat().st_mtime if path.exists() else 0.0
+
+
+def test_a_closed_pipe_ends_translating_without_a_word(folder: Path) -> None:
+    command = f"yes 'the cat is black' | head -n 3000 | {sys.executable} -m clearhead"
+    done = subprocess.run(
+        ["bash", "-c", f"{command} translate runs/small | head -n 1"],
+        cwd=folder,
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 1
+    assert b"Traceback" not in done.stderr
+    assert b"Error" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["train", "nowhere.toml"], 2, "clearhead init"),
+        (["train", "small.toml", "--set", "model.d_modle=3"], 2, "did you mean model.d_model"),
+        (["train", "small.toml", "--set", "training.max_steps='x'"], 2, "training.max_steps"),
+        (["train", "small.toml", "--set", "data.train=['no.en','no.es']"], 3, "no.en"),
+        (["train", "small.toml", "--set", "data.train=['train.en','val.es']"], 3, "400"),
+        (["train", "small.toml", "--set", "data.train=['empty','empty']"], 3, "empty"),
+        (["train", "small.toml", "--set", "data.train=['binary','binary']"], 3, "binary:"),
+        (["translate", "runs/nothing"], 4, "no such model folder"),
+        (["evaluate", "runs/small", "--source", "val.en", "--reference", "train.es"], 3, "20"),
+    ],
+)
+def test_a_mistake_gets_one_clear_message_and_its_exit_code(
+    folder: Path, words: list[str], code: int, said: str
+) -> None:
+    (folder / "empty").write_bytes(b"")
+    (folder / "binary").write_bytes(b"\x7fELF\x00\x01\xff\xfe" * 9)
+    files_before = sorted(path.name for path in (folder / "runs").iterdir())
+    extra = ["--set", "folder=runs/failed"] if words[0] == "train" else []
+    done = clearhead(*words, *extra, cwd=folder)
+    narration = done.stderr.decode()
+    assert done.returncode == code, narration
+    assert said in narration
+    assert "Traceback" not in narration
+    assert done.stdout == b""
+    files_after = sorted(path.name for path in (folder / "runs").iterdir())
+    assert files_after == files_before or not (folder / "runs/failed/config.json").exists()
+
+
+def test_a_line_of_a_megabyte_is_cut_with_a_warning(folder: Path) -> None:
+    long = "the cat " * 125_000
+    text = f"{long}\nthe cat is black\n"
+    done = clearhead("translate", "runs/small", "--beam-size", "1", cwd=folder, stdin=text.encode())
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(done.stdout.decode().splitlines()) == 2
+    assert b"1" in done.stderr
+    assert b"1024" in done.stderr or b"1,024" in done.stderr
+
+
+def test_a_half_used_folder_without_weights_is_named(folder: Path) -> None:
+    target = folder / "runs/hollow"
+    target.mkdir()
+    (target / "config.json").write_text((folder / "runs/small/config.json").read_text())
+    done = clearhead("translate", "runs/hollow", cwd=folder, stdin=b"a\n")
+    assert done.returncode == 4
+    assert "no weights" in done.stderr.decode()

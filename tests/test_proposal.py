@@ -1,0 +1,242 @@
+"""What `clearhead init` sees in the data, and what it proposes."""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import random
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead import proposal
+from clearhead.commented_config import MEANINGS, default_values
+from clearhead.config import SIZES, ModelConfig, RunConfig, read_config
+from clearhead.data import survey as surveying
+from clearhead.data.survey import Side, Survey, survey
+from clearhead.errors import DataError
+from clearhead.proposal import RECIPES, propose, recipe_for, round_figure
+
+ENGLISH = ["A man rides a bicycle.", "Two dogs, one cat.", "She sees Mr. Smith"]
+GERMAN = ["Ein Mann fährt Rad.", "Zwei Hunde, eine Katze.", "Sie sieht Herrn Schmidt"]
+LATIN = Side(1000, 5000, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
+
+
+def write(path: Path, lines: Sequence[str]) -> str:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return str(path)
+
+
+def parallel(folder: Path, sources: Sequence[str], targets: Sequence[str]) -> tuple[str, str]:
+    return write(folder / "train.src", sources), write(folder / "train.tgt", targets)
+
+
+def read_back(text: str, folder: Path) -> RunConfig:
+    path = folder / "my-model.toml"
+    path.write_text(text, encoding="utf-8")
+    return read_config(path)
+
+
+def seen(pairs: int, source: Side = LATIN, target: Side = LATIN) -> Survey:
+    words = {"words": 12 * pairs, "characters": 60 * pairs}
+    sides = (dataclasses.replace(side, **words) for side in (source, target))
+    return Survey(("a", "b"), pairs, *sides)
+
+
+def test_pairs_words_and_characters_are_counted(tmp_path: Path) -> None:
+    found = survey(parallel(tmp_path, ENGLISH, GERMAN))
+    assert found.pairs == 3
+    assert found.source.words == sum(len(line.split()) for line in ENGLISH)
+    assert found.target.words == sum(len(line.split()) for line in GERMAN)
+    assert found.target.characters == sum(map(len, GERMAN))
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+@pytest.mark.parametrize("last_break", [True, False])
+def test_all_pairs_are_counted_though_the_text_is_a_sample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, last_break: bool
+) -> None:
+    monkeypatch.setattr(surveying, "SURVEYED_PAIRS", 10)
+    text = "two words\n" * 37 if last_break else "two words\n" * 36 + "two words"
+    files = []
+    for name in ("a", "b"):
+        path = tmp_path / f"{name}{suffix}"
+        path.write_bytes(gzip.compress(text.encode()) if suffix else text.encode())
+        files.append(str(path))
+    found = survey(files)
+    assert found.pairs == 37
+    assert found.source.words == 74
+
+
+def test_a_damaged_archive_beyond_the_sample_is_a_data_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surveying, "SURVEYED_PAIRS", 10)
+    chance = random.Random(1)
+    lines = [str(chance.random()) for _ in range(20_000)]
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress("\n".join(lines).encode())[:-1000])
+    with pytest.raises(DataError, match=r"a\.gz"):
+        survey([str(path), str(path)])
+
+
+def test_tokenised_text_is_told_from_plain_text(tmp_path: Path) -> None:
+    tokenised = [line.replace(".", " .").replace(",", " ,") for line in ENGLISH]
+    found = survey(parallel(tmp_path, tokenised, ENGLISH))
+    assert found.source.tokenised
+    assert not found.target.tokenised
+
+
+def test_french_spaces_before_question_marks_do_not_make_tokenised_text(tmp_path: Path) -> None:
+    french = ["Où est le chat ?", "Voilà !", "Il dort, je crois."]
+    assert not survey(parallel(tmp_path, french, french)).source.tokenised
+
+
+def test_lower_cased_text_is_told_and_script_without_case_is_not_lower_cased(
+    tmp_path: Path,
+) -> None:
+    found = survey(parallel(tmp_path, [line.lower() for line in ENGLISH], ["我有一只猫"] * 3))
+    assert found.source.lower_cased
+    assert not found.target.lower_cased
+    assert not survey(parallel(tmp_path, ENGLISH, GERMAN)).source.lower_cased
+
+
+@pytest.mark.parametrize(
+    ("sentence", "script", "tokenize"),
+    [
+        ("Ein Mann fährt Rad.", "LATIN", "13a"),
+        ("Человек едет на велосипеде.", "CYRILLIC", "13a"),
+        ("我有一只猫。", "CJK", "zh"),
+        ("猫がいます。", "HIRAGANA", "char"),
+        ("ฉันรักแมว", "THAI", "char"),
+        ("ein mann fährt rad .", "LATIN", "none"),
+    ],
+)
+def test_the_target_s_script_and_form_decide_how_it_is_scored(
+    tmp_path: Path, sentence: str, script: str, tokenize: str
+) -> None:
+    files = parallel(tmp_path, ["A man rides a bicycle."], [sentence])
+    assert survey(files).target.script == script
+    config = read_back(propose(files).to_toml("my-model"), tmp_path)
+    assert config.evaluation.tokenize == tokenize
+
+
+@pytest.mark.parametrize(
+    ("target", "joint", "share"),
+    [("Ein Mann.", True, "all"), ("Человек.", False, "target"), ("猫", False, "target")],
+)
+def test_languages_of_one_script_share_their_vocabulary(
+    tmp_path: Path, target: str, joint: bool, share: str
+) -> None:
+    files = parallel(tmp_path, ["A man."], [target])
+    config = read_back(propose(files).to_toml("my-model"), tmp_path)
+    assert config.tokenizer.joint is joint
+    assert config.model.share_embeddings == share
+
+
+def test_without_files_the_defaults_are_written(tmp_path: Path) -> None:
+    text = propose().to_toml("my-model")
+    assert read_back(text, tmp_path) == dataclasses.replace(RunConfig(), folder="runs/my-model")
+    for part in ("train", "validation", "test"):
+        assert f"\n# {part} = [" in text
+
+
+def test_every_setting_is_written_with_the_value_proposed_and_a_comment(tmp_path: Path) -> None:
+    files = parallel(tmp_path, ENGLISH, GERMAN)
+    proposed = propose(files, files, files)
+    text = proposed.to_toml("my-model")
+    tree = tomllib.loads(text)
+    for path in MEANINGS:
+        value = tree
+        for name in path.split("."):
+            value = value[name]
+        expected = proposed.values[path]
+        assert value == (list(expected) if isinstance(expected, tuple) else expected)
+        assert MEANINGS[path] in text
+
+
+def test_the_comments_name_every_choice() -> None:
+    for path, meaning in MEANINGS.items():
+        kind: Any = RunConfig
+        for name in path.split("."):
+            kind = get_type_hints(kind).get(name) if dataclasses.is_dataclass(kind) else None
+        choices = get_args(kind) if get_origin(kind) is Literal else ()
+        for choice in (*choices, *(SIZES if path == "model.size" else ())):
+            assert choice in meaning, path
+
+
+@pytest.mark.parametrize("pairs", [1, 4_999, 5_000, 99_999, 100_000, 2_000_000, 50_000_000])
+def test_each_amount_of_data_gets_a_valid_configuration_with_reasons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
+) -> None:
+    monkeypatch.setattr(proposal, "survey", lambda files, part: seen(pairs))
+    text = propose(("a", "b"), ("a", "b")).to_toml("my-model")
+    config = read_back(text, tmp_path)
+    recipe = recipe_for(pairs)
+    assert config.data.train == ("a", "b")
+    assert config.model.d_model == SIZES[recipe.size]["d_model"]
+    assert config.model.dropout.residual == recipe.dropout
+    assert config.tokenizer.max_vocabulary == recipe.vocabulary
+    assert config.training.schedule.peak == recipe.peak
+    assert config.training.max_epochs == recipe.epochs
+    assert config.training.patience > 0
+    assert f"# {pairs:,} pairs" in text
+    assert "training: " in text
+
+
+def test_more_data_never_gets_a_smaller_model_or_stronger_regularisation() -> None:
+    widths = [ModelConfig.of_size(recipe.size).d_model for recipe in RECIPES]
+    assert widths == sorted(widths)
+    for name, falling in (("dropout", True), ("vocabulary", False), ("batch_tokens", False)):
+        values = [getattr(recipe, name) for recipe in RECIPES]
+        assert values == sorted(values, reverse=falling), name
+    assert [recipe.below for recipe in RECIPES] == sorted({recipe.below for recipe in RECIPES})
+
+
+def test_the_peaks_of_the_large_sizes_are_the_paper_s() -> None:
+    for recipe in RECIPES:
+        if recipe.size in ("base", "big"):
+            width = SIZES[recipe.size]["d_model"]
+            assert recipe.peak == pytest.approx((width * recipe.warmup) ** -0.5, rel=0.05)
+
+
+@settings(max_examples=50)
+@given(names=st.lists(st.text(min_size=1, max_size=20), min_size=2, max_size=2))
+def test_files_of_any_name_come_back_from_the_file(
+    names: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    text = dataclasses.replace(
+        propose(), values={**default_values(), "data.train": tuple(names)}, seen=tuple(names)
+    ).to_toml("my-model")
+    assert tomllib.loads(text)["data"]["train"] == names
+
+
+@given(st.floats(1e-3, 1e9))
+def test_a_round_figure_is_near_and_within_its_limits(value: float) -> None:
+    figure = round_figure(value)
+    assert 50 <= figure <= 5000
+    if 50 <= value <= 5000:
+        assert value / 1.6 <= figure <= value * 1.6
+
+
+def test_a_missing_file_and_files_of_unequal_length_are_data_errors(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file"):
+        propose((str(tmp_path / "no.en"), str(tmp_path / "no.de")))
+    with pytest.raises(DataError, match="differ in length"):
+        propose(parallel(tmp_path, ENGLISH, GERMAN[:2]))
+    files = parallel(tmp_path, ENGLISH, GERMAN)
+    with pytest.raises(DataError, match="no such file"):
+        propose(files, (str(tmp_path / "no.en"), files[1]))
+
+
+def test_the_built_in_phrasebook_can_be_proposed_for(tmp_path: Path) -> None:
+    name = ("phrasebook:en-es",)
+    proposed = propose(name, name, name)
+    assert len({line.split(":")[1].split(",")[0] for line in proposed.seen}) == 3
+    assert read_back(proposed.to_toml("my-model"), tmp_path).data.train == name
