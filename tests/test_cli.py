@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_translator import run
 
 from clearhead import api
 from clearhead.cli.init import spread
 from clearhead.config import RunConfig, read_config
 from clearhead.errors import TrainingError
 from clearhead.training.events import Note, RunEnded
+from fake_translator import run
 
 COMMANDS = ("init", "train", "translate", "evaluate", "phrasebook")
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fake_translator import Backwards, run
 
 from clearhead import api
 from clearhead.config import RunConfig
+from fake_translator import Backwards, run
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_translator import RUNNER, Backwards, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +25,7 @@ from clearhead.cli.counter import Counter
 from clearhead.cli.options import SearchOptions
 from clearhead.config import RunConfig, SearchConfig
 from clearhead.errors import SearchError
+from fake_translator import RUNNER, Backwards, run
 
 TRANSLATE = importlib.import_module("clearhead.cli.translate")
 

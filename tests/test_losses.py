@@ -214,6 +214,10 @@ def test_in_bf16_the_products_alone_are_rounded(
     assert got.dtype == rounded_likelihood.dtype == torch.float32
     torch.testing.assert_close(got, expected, rtol=0.01, atol=0)
     torch.testing.assert_close(rounded_likelihood, likelihood, rtol=0.01, atol=0)
+    assert case.bias is not None
+    logits = F.linear(case.hidden.bfloat16(), case.weight.bfloat16()).float() + case.bias
+    exactly = F.cross_entropy(logits, case.targets, reduction="sum")
+    torch.testing.assert_close(rounded_likelihood, exactly, rtol=1e-5, atol=0)
     for a, b in zip(case.gradients(got), gradients, strict=True):
         assert a.dtype == b.dtype == torch.float32
         # bf16 keeps 8 bits: 2⁻⁸ of the whole for each of a few roundings.

@@ -337,6 +337,18 @@ def test_draws_have_the_distribution_of_the_papers(kind: str, word: str, strengt
         assert abs(drawn[outcome] - draws * share) < 5 * spread + 1
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_forgetting_what_was_worked_out_changes_no_draw(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = learned(kind, sampling=0.3).sample_batch(SENTENCES, seed=2)
+    monkeypatch.setattr("clearhead.tokenizer.sampling._MAX_REMEMBERED", 3)
+    forgetful = SentencePieceTokenizer(
+        learned(kind).model, kind="bpe" if kind == "bpe" else "unigram", sampling=0.3
+    )
+    assert forgetful.sample_batch(SENTENCES, seed=2) == expected
+
+
 # Files
 
 

@@ -215,8 +215,14 @@ def _prepare(
 
 def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:
     from clearhead.data.corpus import content_hash
+    from clearhead.data.readers import Part
 
-    parts = {"train": data.train, "validation": data.validation, "test": data.test}
+    parts: dict[Part, tuple[str, ...]] = {
+        "train": data.train,
+        "validation": data.validation,
+        "test": data.test,
+    }
     return {
-        part: {file: content_hash(file).hex() for file in files} for part, files in parts.items()
+        part: {file: content_hash(file, part).hex() for file in files}
+        for part, files in parts.items()
     }

@@ -26,7 +26,7 @@ class Meter:
         self._counts: Counter[str] = Counter()
         self._plain: torch.Tensor | float = 0.0
         self._units = 0
-        self._norm: torch.Tensor | float = 0.0
+        self._norm = 0.0
         self._rate = 0.0
 
     @property
@@ -38,7 +38,7 @@ class Meter:
         """Add a batch's counts."""
         self._counts.update(counts)
 
-    def step(self, plain: torch.Tensor, units: int, norm: torch.Tensor, rate: float) -> None:
+    def step(self, plain: torch.Tensor, units: int, norm: float, rate: float) -> None:
         """Add a step: its summed loss, its units, its gradient norm, its learning rate."""
         self.steps_in_all += 1
         self._plain = self._plain + plain
@@ -57,7 +57,7 @@ class Meter:
             epoch=epoch,
             loss=float(self._plain) / max(1, self._units),
             learning_rate=self._rate,
-            gradient_norm=float(self._norm),
+            gradient_norm=self._norm,
             rates={name: count / seconds for name, count in self._counts.items()},
             shares={"padding": 1 - real / places} if places else {},
             memory_mb=memory_mb(self.device),

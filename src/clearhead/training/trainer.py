@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -11,7 +12,6 @@ import torch
 from torch import nn
 
 from clearhead.config import TrainingConfig
-from clearhead.errors import TrainingError
 from clearhead.tasks.task import Task
 from clearhead.training.events import (
     Event,
@@ -25,13 +25,11 @@ from clearhead.training.events import (
 from clearhead.training.keeper import Keeper
 from clearhead.training.limits import Limits
 from clearhead.training.meter import Meter
-from clearhead.training.optimizer import make_optimizer
-from clearhead.training.schedule import learning_rate
 from clearhead.training.state import State
+from clearhead.training.updater import Updater
 
 REPORT_SECONDS = 2.0
-MOST_BAD_STEPS = 20
-"""Steps in a row without a finite gradient before a run is given up."""
+"""Between two reports of progress."""
 
 
 class Trainer:
@@ -60,18 +58,16 @@ class Trainer:
         self.model = model
         self.config = config
         self.seed = seed
-        self.d_model = d_model
         self.keeper = keeper
         self.observers = observers
         self.device = next(model.parameters()).device
-        self.optimizer = make_optimizer(model, config.optimizer)
         self.state = State()
         self.steps_per_epoch = -(-task.batch_count(0) // config.accumulate)
         self.limits = Limits(config, self.steps_per_epoch, task.measure)
+        self.updater = Updater(model, config, d_model, self.limits.total_steps)
         self.meter = Meter(self.device)
         self._resumed_at = time.monotonic()
         self._elapsed_before = 0.0
-        self._bad_steps = 0
 
     def run(self) -> RunEnded:
         """Train from the state of the last checkpoint, or from the beginning.
@@ -90,7 +86,7 @@ class Trainer:
         return self._end(reason, finished=True)
 
     def _resume(self) -> None:
-        saved = self.keeper.read_state(self.model, self.optimizer)
+        saved = self.keeper.read_state(self.model, self.updater.optimizer)
         if saved is not None:
             self.state = State(**saved)
         self._elapsed_before = self.state.elapsed_s
@@ -136,40 +132,10 @@ class Trainer:
             units += loss.units
             plain += loss.plain.detach()
             self.meter.count(self.task.counts(batch))
-        norm = self._clip(units)
-        rate = learning_rate(
-            state.step, self.config.schedule, self.d_model, self.limits.total_steps
-        )
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        if torch.isfinite(norm):
-            self.optimizer.step()
-            self._bad_steps = 0
-        else:
-            self._skip(float(norm))
-        self.optimizer.zero_grad(set_to_none=True)
+        norm, rate = self.updater.update(state.step, units)
+        if not math.isfinite(norm):
+            self._tell(Note(f"step {state.step}: gradient norm {norm}, no update made"))
         self.meter.step(plain, units, norm, rate)
-
-    def _clip(self, units: int) -> torch.Tensor:
-        """Turn summed gradients into mean ones, no longer than `clip_norm`; their norm before."""
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients) / units
-        scale = torch.full_like(norm, 1 / units)
-        if self.config.clip_norm > 0:
-            scale = scale * (self.config.clip_norm / (norm + 1e-6)).clamp(max=1.0)
-        for gradient in gradients:
-            gradient.mul_(scale)
-        return norm
-
-    def _skip(self, norm: float) -> None:
-        self._bad_steps += 1
-        self._tell(Note(f"step {self.state.step}: gradient norm {norm}, no update made"))
-        if self._bad_steps >= MOST_BAD_STEPS:
-            raise TrainingError(
-                f"training diverged: no finite gradient in {MOST_BAD_STEPS} steps",
-                where=f"step {self.state.step}",
-                todo="lower training.schedule.peak, or lengthen training.schedule.warmup",
-            )
 
     def _after_step(self) -> None:
         if self.meter.seconds >= REPORT_SECONDS:
@@ -242,7 +208,7 @@ class Trainer:
 
     def _save(self) -> None:
         self.state.elapsed_s = self._elapsed()
-        self.keeper.write_state(self.model, self.optimizer, self.state)
+        self.keeper.write_state(self.model, self.updater.optimizer, self.state)
         self._saved_at = time.monotonic()
 
     def _tell_start(self) -> None:

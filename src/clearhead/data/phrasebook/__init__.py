@@ -37,7 +37,7 @@ def phrasebook(pair: str) -> Phrasebook:
 
 
 def write_phrasebook(folder: Path, pair: str) -> dict[str, Path]:
-    """Write a phrasebook as text files: one sentence a line, UTF-8, lines ending in `\\n`.
+    """Write a phrasebook as text files: UTF-8, a sentence on every line.
 
     Each part (train, validation, test) becomes a file for each language, as `train.en`, and one
     for the alignments, `train.align`, with lines such as `0-0 1-2`. The folder is made if need be.

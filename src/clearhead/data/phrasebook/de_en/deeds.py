@@ -92,7 +92,9 @@ def having(dice: Dice) -> Fragment:
 
 def asked_or_told(dice: Dice, clause: Clause) -> Fragment:
     """The clause as a statement, or now and then as a question; nobody asks about himself."""
-    if dice.chance(0.2) and not clause.negative and clause.subject.person != ME:
+    person, english = clause.subject.person, clause.verbs.english
+    odd = person == ME or (person == WE and WOULD_LIKE.opening in english.opening)
+    if dice.chance(0.2) and not clause.negative and not odd:
         return clause.question()
     return clause.statement()
 
@@ -140,7 +142,7 @@ def some_move(dice: Dice) -> tuple[Verb, str, str, dict[str, Fragment]]:
             return verb, "nach/h hause/h", "home/h", {}
         return verb, "P", "P", {"P": going_to(place)}
     if verb is STAY and dice.chance(0.5):
-        return verb, "zu/h hause/h", "at/a home/h", {}
+        return verb, "zu/h hause/h", "at/h home/h", {}
     return verb, "P", "P", {"P": at(place)}
 
 
@@ -186,9 +188,8 @@ def pastime(dice: Dice) -> Fragment:
 def wish(dice: Dice) -> Fragment:
     """`ich möchte ein bier .`, `will er einen hund ?`"""
     subject = someone(dice)
-    while subject.person == WE:  # would we like a dog ?
-        subject = someone(dice)
-    phrase = some(dice, kind("cup food goods pet"), ONE, "accusative", adjectives=0.3)
+    nouns = kind("cup") if dice.chance(0.4) else kind("food goods pet")
+    phrase = some(dice, nouns, ONE, "accusative", adjectives=0.25)
     name = dice.pick(("want", "would"))
     english = present("want", "wants", subject.person, "m") if name == "want" else WOULD_LIKE
     form = f"{MODALS[name][subject.person]}/m"
@@ -201,6 +202,8 @@ def asking(dice: Dice) -> Fragment:
     if dice.chance(0.4):
         return _who(dice)
     subject = someone(dice, pronouns=0.7)
+    if subject.person == ME:
+        return asking(dice)
     if dice.chance(0.2):
         verb, word = dice.pick((RISE, COME, SLEEP, WORK)), ("wann/w", "when/w")
     else:

@@ -89,11 +89,12 @@ def quality(dice: Dice) -> Fragment:
 
 def feeling(dice: Dice) -> Fragment:
     """`ich bin müde .`, `warum ist sie traurig ?`"""
-    subject, negative = dice.pick(PERSONS), dice.chance(0.2)
-    clause = clauses.be_so(subject, dice.pick(adjectives_of(kind("adult")[0])), negative)
-    if negative or subject.person == ME or dice.chance(0.6):
+    subject, adjective = dice.pick(PERSONS), dice.pick(adjectives_of(kind("adult")[0]))
+    clause = clauses.be_so(subject, adjective, dice.chance(0.2))
+    if clause.negative or subject.person == ME or dice.chance(0.6):
         return clause.statement()
-    return clause.question(("warum/w", "why/w") if dice.chance(0.5) else ("", ""))
+    passing = adjective.german in ("krank", "müde", "glücklich", "traurig")
+    return clause.question(("warum/w", "why/w") if passing and dice.chance(0.7) else ("", ""))
 
 
 def identity(dice: Dice) -> Fragment:

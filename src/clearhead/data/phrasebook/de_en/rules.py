@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from clearhead.data.phrasebook.de_en import deeds, facts, reasons
+from clearhead.data.phrasebook.de_en.phrases import kind
 from clearhead.data.phrasebook.dice import Dice
 from clearhead.data.phrasebook.fragment import contract_source
 from clearhead.data.phrasebook.pair import AlignedPair
@@ -16,9 +17,9 @@ CONTRACTIONS = {
 }
 # A rule counts as many times as its weight; small rules run dry and leave room to the others.
 WEIGHTS = (
-    (facts.quality, 14),
+    (facts.quality, 12),
     (facts.feeling, 2),
-    (facts.identity, 8),
+    (facts.identity, 10),
     (facts.location, 7),
     (facts.existence, 5),
     (facts.age, 3),
@@ -31,7 +32,7 @@ WEIGHTS = (
     (deeds.moving, 7),
     (deeds.meeting, 4),
     (deeds.pastime, 4),
-    (deeds.wish, 4),
+    (deeds.wish, 6),
     (deeds.asking, 4),
     (reasons.absence, 3),
     (reasons.feelings, 2),
@@ -40,6 +41,13 @@ WEIGHTS = (
     (reasons.replacement, 2),
     (reasons.report, 6),
 )
+PEOPLE = {noun.german for noun in kind("person")}
+CHILDREN = {
+    noun.decline(case, plural)
+    for noun in kind("child")
+    for case in ("nominative", "dative")
+    for plural in (False, True)
+}
 RULES = tuple(rule for rule, weight in WEIGHTS for _ in range(weight))
 # The pairs of a reference system's training data.
 REFERENCE = (
@@ -52,4 +60,12 @@ UNSEEN = ()
 def sentence(dice: Dice) -> AlignedPair:
     """A sentence pair by chance."""
     fragment = dice.pick(RULES)(dice)
+    while not _sensible(fragment.source):
+        fragment = dice.pick(RULES)(dice)
     return contract_source(fragment, CONTRACTIONS).as_pair()
+
+
+def _sensible(words: tuple[str, ...]) -> bool:
+    """Whether nobody is named twice (anna hilft anna), and no child has to do with beer."""
+    people = [word for word in words if word in PEOPLE]
+    return len(people) == len(set(people)) and not ("bier" in words and CHILDREN & set(words))

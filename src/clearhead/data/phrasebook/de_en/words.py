@@ -88,11 +88,8 @@ class Verb:
         return (*self.singular, self.infinitive, self.infinitive)[person]
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 def make_noun(german: str, english: str, gender: Gender, kinds: str, weak: bool = False) -> Noun:
+    """A noun from `singular plural` in both languages, or from the singulars alone."""
     one, *many = german.split()
     single, *several = english.split()
     plurals = (many[0], several[0]) if many else None
@@ -102,12 +99,14 @@ def make_noun(german: str, english: str, gender: Gender, kinds: str, weak: bool 
 def make_place(
     german: str, english: str, gender: Gender, kinds: str, *, at: str = "in in", to: str = "zu to"
 ) -> Noun:
+    """A place, with its prepositions, each as `german english`."""
     here, there = at.split(), to.split()
     prepositions = ((here[0], here[1]), (there[0], there[1]))
     return Noun(german, english, gender, _set(kinds), None, False, *prepositions)
 
 
 def make_adjective(german: str, english: str, suits: str, stem: str = "") -> Adjective:
+    """An adjective; the stem is only needed if it is not the word without a final -e."""
     return Adjective(german, stem or german.removesuffix("e"), english, _set(suits))
 
 
@@ -121,7 +120,7 @@ def make_verb(
     be: bool = False,
     case: Case = "accusative",
 ) -> Verb:
-    """From `infinitive ich du er participle` and `base, third person, past`."""
+    """A verb from `infinitive ich du er participle` and `base, third person, past`."""
     infinitive, first, second, third, participle = german.split()
     base, s_form, past = english.split(", ")
     present, kinds = (first, second, third), _set(objects)
@@ -129,3 +128,7 @@ def make_verb(
         *(infinitive, present, participle, base, s_form, past, kinds, _set(manners)),
         *(prefix, be, case),
     )
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())

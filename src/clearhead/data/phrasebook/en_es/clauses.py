@@ -97,7 +97,7 @@ def some_object(dice: Dice, verb: Verb, mood: Mood = "plain") -> tuple[Fragment,
 
 def _is_somebody(phrase: Phrase) -> bool:
     kinds = phrase.noun.kinds
-    return "person" in kinds or ("animal" in kinds and phrase.definite)
+    return "person" in kinds or ("pet" in kinds and phrase.definite)
 
 
 def pick_modal(dice: Dice, person: int, then: str) -> tuple[Finite, str, str]:

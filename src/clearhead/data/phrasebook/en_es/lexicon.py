@@ -67,7 +67,6 @@ NOUNS = (
     make_noun("milk", "leche", "f", "drink goods warm"),
     make_noun("coffee", "café", "m", "drink goods warm"),
     make_noun("tea", "té", "m", "drink goods warm"),
-    make_noun("wine", "vino", "m", "drink goods"),
     make_noun("juice", "zumo", "m", "drink goods"),
     make_noun("park parks", "parque parques", "m", "place outside town size pretty"),
     make_noun("garden gardens", "jardín jardines", "m", "place outside size pretty"),

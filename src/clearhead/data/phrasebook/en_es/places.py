@@ -77,12 +77,14 @@ def identity(dice: Dice) -> Fragment:
     """`this is a book`, `are those your shoes ?`, `that is not my sister`."""
     wanted = (*ONE * 8, *PLAIN[1:] * 3, *OWNED)
     phrase = some(dice, kind("item food drink big animal person"), wanted, adjectives=0.5)
-    pointer, gender, plural = dice.pick((THIS, THAT)), phrase.noun.gender, phrase.plural
-    word = pointer.plural if plural else pointer.english
-    this = weave(f"{word}/t", f"{agree(pointer.spanish, gender, plural)}/t")
-    subject = Subject(phrase.person, gender, this)
-    verbs = (be(phrase.person), f"{SER[phrase.person]}/v")
-    return clause(dice.pick(MOODS), subject, verbs, ("O", "O"), O=phrase.fragment)
+    pointer, plural, mood = dice.pick((THIS, THAT)), phrase.plural, dice.pick(MOODS)
+    this = f"{agree(pointer.spanish, phrase.noun.gender, plural)}/t"
+    no = "no/n" if mood == "negative" else ""
+    right = f"{this} {no} {SER[phrase.person]}/v O"
+    if mood == "question":  # the pronoun stays first: ¿ estos son tus zapatos ?
+        right = f"¿/q {right} ?/q"
+    word = f"{pointer.plural if plural else pointer.english}/t"
+    return weave(be(phrase.person).clause(mood, word, "O"), right, O=phrase.fragment)
 
 
 def _somewhere(dice: Dice, what: Noun) -> Fragment:

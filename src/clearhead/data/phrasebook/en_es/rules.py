@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clearhead.data.phrasebook.dice import Dice
 from clearhead.data.phrasebook.en_es import days, deeds, places
+from clearhead.data.phrasebook.en_es.phrases import kind
 from clearhead.data.phrasebook.fragment import contract_target
 from clearhead.data.phrasebook.pair import AlignedPair
 
@@ -29,6 +30,7 @@ WEIGHTS = (
     (days.greeting, 1),
     (days.naming, 1),
 )
+PEOPLE = {noun.english for noun in kind("person")}
 RULES = tuple(rule for rule, weight in WEIGHTS for _ in range(weight))
 # The pairs of a reference system's training data, and a sentence that it has to translate unseen.
 REFERENCE = (
@@ -45,4 +47,12 @@ UNSEEN = ("i love cat", "this is a cat")
 def sentence(dice: Dice) -> AlignedPair:
     """A sentence pair by chance."""
     fragment = dice.pick(RULES)(dice)
+    while not _sensible(fragment.source):
+        fragment = dice.pick(RULES)(dice)
     return contract_target(fragment, CONTRACTIONS).as_pair()
+
+
+def _sensible(words: tuple[str, ...]) -> bool:
+    """Whether nobody is named twice (ana helps ana)."""
+    people = [word for word in words if word in PEOPLE]
+    return len(people) == len(set(people))

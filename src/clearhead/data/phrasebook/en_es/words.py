@@ -90,16 +90,17 @@ def conjugate(infinitive: str, strong: str = "", first: str = "") -> tuple[str, 
 def make_noun(
     english: str, spanish: str, gender: Gender, kinds: str, stressed_a: bool = False
 ) -> Noun:
+    """A noun from `singular plural` in both languages, or from the singulars alone."""
     one, *many = english.split()
     uno, *muchos = spanish.split()
     plurals = (many[0], muchos[0]) if many else None
-    return Noun(one, uno, gender, frozenset(kinds.split()), plurals, stressed_a)
+    return Noun(one, uno, gender, _set(kinds), plurals, stressed_a)
 
 
 def make_adjective(
     english: str, spanish: str, be: Literal["ser", "estar"], suits: str
 ) -> Adjective:
-    """From the masculine in -o, or from singular and plural that serve both genders."""
+    """An adjective from the masculine in -o, or from the two forms of one without gender."""
     one, *many = spanish.split()
     stem = one.removesuffix("o")
     forms = (one, one, *many, *many) if many else (one, stem + "a", stem + "os", stem + "as")
@@ -116,15 +117,17 @@ def make_verb(
     strong: str = "",
     first: str = "",
 ) -> Verb:
+    """A verb from `base third` and the infinitive; `strong` and `first` as in `conjugate`."""
     base, third = english.split()
     present = conjugate(infinitive, strong, first)
     return Verb(base, third, infinitive, present, _set(objects), _set(manners))
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 def make_determiner(english: str, plural: str, spanish: str) -> Determiner:
+    """A determiner from its English singular and plural and its four Spanish forms."""
     ms, fs, mp, fp = spanish.split()
     return Determiner(english, plural, (ms, fs, mp, fp))
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())

@@ -1,0 +1,138 @@
+"""How long the corpus of ever more sentence pairs takes to build, and in how much memory.
+
+    .venv/bin/python benchmarks/corpus_scale.py
+    .venv/bin/python benchmarks/corpus_scale.py --pairs 10000000 50000000 --folder /large/disk
+
+The pairs are made up on the spot: words of random syllables, as frequent as Zipf's law has it,
+5 to 25 a sentence, in a file of about 190 bytes a pair. Each size is built in a new process, so
+that its peak of memory is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from clearhead.config import DataConfig, TokenizerConfig
+from clearhead.data.corpus import build_corpus
+from clearhead.errors import ClearheadError
+from clearhead.tokenizer import learn_tokenizer, load_tokenizer
+
+WORDS = 20_000
+BLOCK = 10_000
+LEARNED_FROM = 10_000
+VOCABULARY = 8000
+
+
+def main(words: list[str] | None = None) -> int:
+    """Print a line for each number of pairs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--pairs", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--folder", help="where to work, and leave nothing (the system's default)")
+    parser.add_argument("--build", metavar="FOLDER", help=argparse.SUPPRESS)
+    options = parser.parse_args(words)
+    try:
+        if options.build:
+            print(json.dumps(build(Path(options.build))))
+        else:
+            measure(options.pairs, options.folder)
+    except ClearheadError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def measure(sizes: list[int], folder: str | None) -> None:
+    """Make the pairs of each size and build their corpus in a process of its own."""
+    print(
+        f"{'pairs':>12}{'seconds':>10}{'pairs/s':>10}{'peak MB':>10}{'corpus MB':>11}{'B/pair':>8}"
+    )
+    with TemporaryDirectory(dir=folder) as name:
+        work = Path(name)
+        learned = (text for pair in made_up_pairs(LEARNED_FROM) for text in pair)
+        config = TokenizerConfig(kind="bpe", max_vocabulary=VOCABULARY)
+        learn_tokenizer(learned, config).save(work, "bpe")
+        for size in sizes:
+            with (work / "train.tsv").open("w", encoding="utf-8") as stream:
+                stream.writelines(f"{s}\t{t}\n" for s, t in made_up_pairs(size))
+            found = built_apart(work)
+            if found["kept"] != size:
+                sys.exit(f"{size - found['kept']:,.0f} of {size:,} pairs were left out")
+            print(
+                f"{size:>12,}{found['seconds']:>10.1f}{size / found['seconds']:>10,.0f}"
+                f"{found['peak_bytes'] / 1e6:>10.0f}{found['bytes'] / 1e6:>11.1f}"
+                f"{found['bytes'] / size:>8.0f}",
+                flush=True,
+            )
+
+
+def built_apart(work: Path) -> dict[str, float]:
+    """What `build` gives, run in a new process."""
+    command = [sys.executable, __file__, "--build", str(work)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"building failed with exit code {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def build(work: Path) -> dict[str, float]:
+    """Build the corpus of `train.tsv` and take it away again: seconds, bytes, pairs kept."""
+    tokenizer = load_tokenizer(work, "bpe")
+    files, corpus = [str(work / "train.tsv")], work / "corpus"
+    began = time.perf_counter()
+    _, report = build_corpus(corpus, files, tokenizer, tokenizer, DataConfig())
+    seconds = time.perf_counter() - began
+    size = sum(path.stat().st_size for path in corpus.rglob("*") if path.is_file())
+    shutil.rmtree(corpus)
+    return {"seconds": seconds, "peak_bytes": peak_bytes(), "bytes": size, "kept": report.kept}
+
+
+def peak_bytes() -> int:
+    """The most memory this process has held."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    # Not ru_maxrss: on Linux that begins with the memory of the process that started this one.
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def made_up_pairs(count: int) -> Iterator[tuple[str, str]]:
+    """Sentence pairs, always the same ones; a target is up to two words longer or shorter."""
+    chance = np.random.default_rng(1)
+    sources, targets = made_up_words(chance, "bdfgklmnprst"), made_up_words(chance, "chjqvwxyz")
+    frequency = 1 / np.arange(1, WORDS + 1)
+    frequency /= frequency.sum()
+    for start in range(0, count, BLOCK):
+        rows = min(BLOCK, count - start)
+        lengths = chance.integers(5, 26, rows)
+        sides = []
+        for words, size in ((sources, lengths), (targets, lengths + chance.integers(-2, 3, rows))):
+            ends = np.cumsum(size)
+            drawn = words[chance.choice(WORDS, size=int(ends[-1]), p=frequency)]
+            sides.append([" ".join(row) for row in np.split(drawn, ends[:-1])])
+        yield from zip(*sides, strict=True)
+
+
+def made_up_words(chance: np.random.Generator, consonants: str) -> np.ndarray:
+    """`WORDS` different words of one to four syllables, (WORDS,) of str."""
+    syllables = np.array([consonant + vowel for consonant in consonants for vowel in "aeiou"])
+    words: dict[str, None] = {}
+    while len(words) < WORDS:
+        words["".join(chance.choice(syllables, size=chance.integers(1, 5)))] = None
+    return np.array(list(words), dtype=object)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

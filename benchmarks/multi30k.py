@@ -1,0 +1,100 @@
+"""Train on Multi30k and score on its test set: the example configuration, start to end.
+
+    export CLEARHEAD_DATA=/the/folder           # see examples/fetch_data.py
+    .venv/bin/python benchmarks/multi30k.py
+    .venv/bin/python benchmarks/multi30k.py --config examples/multi30k-de-en.toml
+
+Prints BLEU, chrF and TER with their signatures and intervals, and what the training took. Said
+again it goes on with an interrupted run, or scores a finished one again; `--restart` begins anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from pathlib import Path
+
+from clearhead import api
+from clearhead.config import RunConfig, read_config
+from clearhead.data.readers import read_pairs
+from clearhead.errors import ClearheadError, ConfigError
+from clearhead.tasks.scores import Measure, score_translations
+from clearhead.training.display import choose_display
+from clearhead.training.events import RunEnded
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "multi30k-en-de.toml"
+INTERRUPTED = 130
+
+
+def main(words: list[str] | None = None) -> int:
+    """Train, translate the test set, score."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--config", default=str(EXAMPLE), help="a configuration with a test set")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="choices")
+    parser.add_argument("--restart", action="store_true", help="begin anew")
+    options = parser.parse_args(words)
+    if not os.environ.get("CLEARHEAD_DATA"):
+        print("skipped: CLEARHEAD_DATA names no folder with the data (examples/fetch_data.py)")
+        return 0
+    try:
+        config = read_config(options.config, options.choices)
+        if not config.data.test:
+            raise ConfigError("data.test names no files to score on", where=options.config)
+        ended = api.train(config, restart=options.restart, observers=[choose_display(sys.stderr)])
+        if not ended.finished:
+            print("interrupted; the same command goes on", file=sys.stderr)
+            return INTERRUPTED
+        show_scores(config)
+        show_cost(config, ended)
+    except ClearheadError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+def show_scores(config: RunConfig) -> None:
+    """Translate the test set as the configuration says, and print its scores."""
+    training = config.training
+    translator = api.load(config.folder, device=training.device, threads=training.threads)
+    pairs = list(read_pairs(config.data.test, "test"))
+    references = [pair.target for pair in pairs]
+    found = translator.translate([pair.source for pair in pairs], search=config.search, n_best=1)
+    outputs = [hypotheses[0].text for hypotheses in found]
+    scores = score_translations(outputs, references, config.evaluation.tokenize)
+    tokens = sum(len(reference.split()) for reference in references)
+    print(f"test: {len(pairs):,} pairs, {tokens:,} reference tokens (between spaces)")
+    for measure in (scores.bleu, scores.chrf, scores.ter):
+        print(score_line(measure))
+
+
+def score_line(measure: Measure) -> str:
+    """A score with its 95 % interval and its signature."""
+    interval = "" if measure.low is None else f" [{measure.low:.2f}, {measure.high:.2f}]"
+    return f"{measure.name:<6}{measure.score:.2f}{interval}  {measure.signature}"
+
+
+def show_cost(config: RunConfig, ended: RunEnded) -> None:
+    """Print what the training took, and on what machine."""
+    import torch
+
+    from clearhead.engines.device import set_up_torch
+    from clearhead.training.meter import memory_mb
+
+    device = set_up_torch(config.training.device, config.training.threads)
+    gpu = f", {torch.cuda.get_device_name(device)}" if device.type == "cuda" else ""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    print(
+        f"training: {ended.elapsed_s / 60:.1f} minutes with validations, {ended.step:,} steps,"
+        f" ended by {ended.reason}"
+    )
+    print(f"memory: {memory_mb(device):,.0f} MB at most, translation included")
+    print(
+        f"machine: {cores} cores, {torch.get_num_threads()} threads, {platform.machine()}{gpu},"
+        f" torch {torch.__version__}, {config.training.precision}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

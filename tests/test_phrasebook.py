@@ -1,0 +1,383 @@
+"""The phrasebook: sizes, splits, alignments, and its Spanish and German seen with other eyes.
+
+What is right is written down here by hand (translations, genders, verb forms), and not taken from
+the grammars' own lexicons.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.data.phrasebook import LANGUAGE_PAIRS, AlignedPair, phrasebook, write_phrasebook
+from clearhead.data.phrasebook.de_en import rules as de_en
+from clearhead.data.phrasebook.dice import Dice
+from clearhead.data.phrasebook.en_es import rules as en_es
+from clearhead.data.phrasebook.fragment import Fragment, contract_source, contract_target, weave
+
+PARTS = ("train", "validation", "test")
+GRAMMARS = {"en-es": en_es.sentence, "de-en": de_en.sentence}
+REFERENCE = {
+    "en-es": {
+        "hello world": "hola mundo",
+        "i love you": "te amo",
+        "the cat is black": "el gato es negro",
+        "good morning": "buenos dias",
+        "this is a book": "este es un libro",
+        "what is your name": "como te llamas",
+    },
+    "de-en": {
+        "ich mochte ein bier": "i want a beer .",
+        "ich mochte ein cola": "i want a coke .",
+    },
+}
+# Source, target, and for some the alignment.
+EN_ES = """
+the cat is black = el gato es negro = 0-0 1-1 2-2 3-3
+i love you = te amo = 0-1 1-1 2-0
+this is a horse = este es un caballo = 0-0 1-1 2-2 3-3
+this is a house = esta es una casa
+this is a map = este es un mapa
+this is a photo = esta es una foto
+this is a flower = esta es una flor
+this is a red apple = esta es una manzana roja = 0-0 1-1 2-2 3-4 4-3
+these are my shoes = estos son mis zapatos
+these are our keys = estas son nuestras llaves
+is this your house ? = ¿ esta es tu casa ? = 0-2 1-1 2-3 3-4 4-0 4-5
+the water is cold = el agua está fría
+the water is hot = el agua está caliente
+the milk is cold = la leche está fría
+the house is big = la casa es grande
+the trees are big = los árboles son grandes
+the windows are broken = las ventanas están rotas
+the boy is sad = el niño está triste
+are you tired ? = ¿ estás cansado ?
+is she tired ? = ¿ está cansada ella ? = 0-1 1-3 2-2 3-0 3-4
+we are not sick = no estamos enfermos
+she is tall = ella es alta
+they are very intelligent = son muy inteligentes
+is the house clean ? = ¿ está limpia la casa ? = 0-1 1-3 2-4 3-2 4-0 4-5
+i have two brothers = tengo dos hermanos
+he has three sisters = él tiene tres hermanas
+he likes coffee = a él le gusta el café = 0-1 1-2 1-3 2-4 2-5
+do you like coffee ? = ¿ te gusta el café ? = 0-2 1-1 2-2 3-3 3-4 4-0 4-5
+i like apples = me gustan las manzanas
+i do not like milk = no me gusta la leche
+we love this house = nos encanta esta casa
+i love cats = me encantan los gatos
+i see her = la veo
+he sees us = él nos ve = 0-0 1-2 2-1
+do you know him ? = ¿ lo conoces ?
+she loves her mother = ella ama a su madre
+my name is ana = me llamo ana
+his name is pedro = él se llama pedro
+where is the cat ? = ¿ dónde está el gato ?
+where are my keys ? = ¿ dónde están mis llaves ?
+the cat is under the table = el gato está debajo de la mesa
+the dog is under the tree = el perro está debajo del árbol
+they go to the park = van al parque = 0-0 1-0 2-1 3-1 4-2
+i go to the beach = voy a la playa
+there is no milk on the table = no hay leche en la mesa
+how many books do you have ? = ¿ cuántos libros tienes ?
+how many houses do they have ? = ¿ cuántas casas tienen ?
+we drink water every day = bebemos agua todos los días = 0-0 1-0 2-1 3-2 3-3 4-4
+i want to eat bread = quiero comer pan = 0-0 1-0 2-1 3-1 4-2
+i have to help ana = tengo que ayudar a ana
+good night ana = buenas noches ana
+"""
+DE_EN = """
+die katze ist schwarz . = the cat is black . = 0-0 1-1 2-2 3-3 4-4
+der hund ist müde . = the dog is tired .
+das auto ist kaputt . = the car is broken .
+der junge ist groß . = the boy is tall .
+das haus ist groß . = the house is big .
+sie ist müde . = she is tired .
+sie sind müde . = they are tired .
+das ist ein rotes auto . = that is a red car .
+das ist ein schwarzer hund . = that is a black dog .
+das ist eine kleine katze . = that is a small cat .
+das ist kein hund . = that is not a dog . = 0-0 1-1 2-2 2-3 3-4 4-5
+das sind meine bücher . = those are my books .
+ich habe einen hund . = i have a dog .
+er hat kein auto . = he does not have a car .
+wir haben zwei katzen . = we have two cats .
+ich mag kaffee . = i like coffee .
+magst du käse ? = do you like cheese ?
+sie trinkt keinen kaffee . = she does not drink coffee . = 0-0 1-3 2-1 2-2 3-4 4-5
+ich möchte ein bier . = i would like a beer .
+ich möchte einen kaffee . = i would like a coffee . = 0-0 1-1 1-2 2-3 3-4 4-5
+ich will eine cola . = i want a coke .
+er trinkt gern tee . = he likes to drink tea . = 0-0 1-2 1-3 2-1 3-4 4-5
+trinkst du gern milch ? = do you like to drink milk ?
+ich liebe dich . = i love you .
+er kennt mich nicht . = he does not know me . = 0-0 1-3 2-4 3-1 3-2 4-5
+ich helfe dir . = i help you .
+wir helfen ihm . = we help him .
+er hilft ihr nicht . = he does not help her .
+wir haben ein buch gelesen . = we read a book . = 0-0 1-1 2-2 3-3 4-1 5-4
+was hast du gelesen ? = what did you read ?
+was möchtest du trinken ? = what would you like to drink ?
+wann stehst du auf ? = when do you get up ? = 0-0 1-1 1-3 1-4 2-2 3-1 3-3 3-4 4-5
+sie steht um sieben uhr auf . = she gets up at seven o'clock .
+wir rufen unsere mutter an . = we call our mother .
+wir gehen in den park . = we go to the park .
+er ist nach hause gegangen . = he went home . = 0-0 1-1 2-2 3-2 4-1 5-3
+sie arbeitet am bahnhof . = she works at the station .
+das buch ist auf dem tisch . = the book is on the table .
+wo ist mein schlüssel ? = where is my key ?
+im garten ist ein hund . = there is a dog in the garden . = 0-4 0-5 1-6 2-0 2-1 3-2 4-3 5-7
+wie viele bücher hast du ? = how many books do you have ?
+wie alt bist du ? = how old are you ?
+was kostet der hut ? = how much does the hat cost ?
+ich heiße anna . = my name is anna .
+wie heißt du ? = what is your name ?
+jeden tag trinke ich kaffee . = every day i drink coffee . = 0-0 1-1 2-3 3-2 4-4 5-5
+ich kann nicht kommen , weil ich krank bin . = i cannot come because i am sick .
+"""
+
+
+def every_pair(pair: str) -> tuple[AlignedPair, ...]:
+    """Train, validation and test."""
+    book = phrasebook(pair)
+    return (*book.train, *book.validation, *book.test)
+
+
+@cache
+def spoken(pair: str) -> dict[str, AlignedPair]:
+    """The phrasebook, and what its grammar says when it goes on talking; sources have one target."""
+    pairs = {entry.source: entry for entry in every_pair(pair)}
+    dice = Dice(2017)
+    for _ in range(30_000):
+        entry = GRAMMARS[pair](dice)
+        assert pairs.setdefault(entry.source, entry).target == entry.target
+    return pairs
+
+
+def words_of(pairs: Iterable[AlignedPair]) -> tuple[set[str], set[str]]:
+    """The source words and the target words."""
+    sources: set[str] = set()
+    targets: set[str] = set()
+    for entry in pairs:
+        sources.update(entry.source.split())
+        targets.update(entry.target.split())
+    return sources, targets
+
+
+@pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
+def test_about_twenty_thousand_distinct_pairs_with_a_thousand_to_test(pair):
+    book = phrasebook(pair)
+    assert (len(book.validation), len(book.test)) == (500, 1000)
+    assert len({entry.source for entry in every_pair(pair)}) == len(every_pair(pair)) == 20_000
+
+
+@pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
+def test_the_reference_pairs_open_the_training_part_verbatim(pair):
+    book = phrasebook(pair)
+    assert {entry.source: entry.target for entry in book.reference} == REFERENCE[pair]
+    assert book.train[: len(book.reference)] == book.reference
+
+
+def test_the_unseen_sentences_of_system_a_are_nowhere_but_can_be_learnt():
+    pairs = {entry.source: entry.target for entry in every_pair("en-es")}
+    assert not {"i love cat", "this is a cat"} & set(pairs)
+    assert "este es un gato" not in pairs.values()
+    trained = {entry.source: entry.target for entry in phrasebook("en-es").train}
+    alike = [source for source in trained if source.startswith("this is a ")]
+    assert len(alike) > 50
+    assert any(" cat" in source and target.startswith("ese es ") for source, target in pairs.items())
+
+
+@pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
+def test_no_source_and_no_target_of_the_held_out_parts_is_in_another_part(pair):
+    book = phrasebook(pair)
+    for held_out, others in (
+        (book.test, (*book.train, *book.validation)),
+        (book.validation, (*book.train, *book.test)),
+    ):
+        assert not {e.source for e in held_out} & {e.source for e in others}
+        assert not {e.target for e in held_out} & {e.target for e in others}
+
+
+@pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
+def test_every_word_to_test_was_seen_in_training(pair):
+    book = phrasebook(pair)
+    for seen, tested in zip(
+        words_of(book.train), words_of((*book.validation, *book.test)), strict=True
+    ):
+        assert tested <= seen
+
+
+@pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
+def test_a_source_has_one_target_however_long_the_grammar_talks(pair):
+    assert len(spoken(pair)) > len(every_pair(pair))  # asserted while it talks
+
+
+def test_the_phrasebook_is_the_same_in_another_process_with_other_hashes():
+    code = (
+        "import hashlib; from clearhead.data.phrasebook import *;"
+        "print(*(hashlib.sha256(repr(phrasebook(p)).encode()).hexdigest() for p in LANGUAGE_PAIRS))"
+    )
+    here = [hashlib.sha256(repr(phrasebook(p)).encode()).hexdigest() for p in LANGUAGE_PAIRS]
+    run = [sys.executable, "-c", code]
+    environment = os.environ | {"PYTHONHASHSEED": "1"}
+    there = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
+    assert there.stdout.split() == here
+
+
+def test_an_unknown_language_pair_is_refused_by_name():
+    with pytest.raises(ValueError, match="'en-fr'.*en-es and de-en"):
+        phrasebook("en-fr")
+
+
+@pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
+def test_sentences_are_lower_cased_words_between_single_spaces(pair):
+    marks = {"?", "¿", ".", ",", "o'clock"}
+    for entry in every_pair(pair):
+        for text in (entry.source, entry.target):
+            assert text == text.strip().lower()
+            assert all(word.isalpha() or word in marks for word in text.split(" "))
+
+
+@pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
+def test_every_word_is_aligned_but_the_personal_a_and_marks(pair):
+    for entry in every_pair(pair):
+        source, target = entry.source.split(), entry.target.split()
+        assert list(entry.alignment) == sorted(set(entry.alignment))
+        left = {i for i, _ in entry.alignment}
+        right = {j for _, j in entry.alignment}
+        assert left <= set(range(len(source)))
+        assert right <= set(range(len(target)))
+        assert {word for i, word in enumerate(source) if i not in left} <= {","}
+        assert {word for j, word in enumerate(target) if j not in right} <= {"a", "."}
+
+
+@pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
+def test_translations_and_alignments_made_by_hand(pair):
+    pairs, found = spoken(pair), 0
+    lines = (EN_ES if pair == "en-es" else DE_EN).strip().splitlines()
+    for line in lines:
+        source, target, *links = line.split(" = ")
+        if source in pairs:
+            found += 1
+            assert pairs[source].target == target
+            assert not links or pairs[source].pharaoh == links[0], source
+    assert found > 0.7 * len(lines), [line for line in lines if line.split(" = ")[0] not in pairs]
+
+
+def test_files_hold_the_phrasebook_line_by_line(tmp_path: Path):
+    paths = write_phrasebook(tmp_path / "new", "de-en")
+    suffixes = ("de", "en", "align")
+    assert set(paths) == {f"{part}.{suffix}" for part in PARTS for suffix in suffixes}
+    for part in PARTS:
+        columns = [
+            paths[f"{part}.{suffix}"].read_bytes().decode("utf-8").split("\n") for suffix in suffixes
+        ]
+        assert [column.pop() for column in columns] == ["", "", ""]
+        entries = getattr(phrasebook("de-en"), part)
+        assert list(zip(*columns, strict=True)) == [
+            (entry.source, entry.target, entry.pharaoh) for entry in entries
+        ]
+        first = [tuple(map(int, link.split("-"))) for link in columns[2][0].split()]
+        assert tuple(first) == entries[0].alignment
+
+
+# Spanish nouns by gender, and how adjectives end; written by hand.
+MASCULINE = set(
+    "niño hombre padre hermano gato perro conejo caballo pájaro libro periódico mapa coche "
+    "sombrero zapato árbol tomate huevo pan queso arroz café té zumo parque jardín hotel mundo "
+    "euro día".split()
+)
+FEMININE = set(
+    "niña mujer madre hermana vaca carta foto casa bicicleta mesa silla cama puerta ventana caja "
+    "botella llave camisa flor manzana carne sopa agua leche calle playa cocina escuela ciudad "
+    "mañana noche".split()
+)
+DETERMINERS = {
+    "m": {"el", "un", "este", "ese", "nuestro", "mi", "tu", "su", "al", "del"},
+    "f": {"la", "una", "esta", "esa", "nuestra", "mi", "tu", "su"},
+    "ms": {"los", "estos", "esos", "nuestros", "mis", "tus", "sus", "cuántos", "todos"},
+    "fs": {"las", "estas", "esas", "nuestras", "mis", "tus", "sus", "cuántas"},
+}
+NUMBERS = set("dos tres cuatro cinco seis siete ocho nueve diez".split())
+STEMS = set("negr blanc roj pequeñ nuev viej car barat bonit alt limpi suci abiert cerrad".split())
+STEMS |= set("rot vací enferm cansad frí delicios".split())
+WITHOUT_GENDER = set("verde grande interesante joven inteligente feliz triste caliente".split())
+
+
+def plural_of(word: str) -> str:
+    """The Spanish plural by rule."""
+    irregular = {"joven": "jóvenes", "jardín": "jardines", "feliz": "felices", "té": "tés"}
+    return irregular.get(word, word + ("s" if word[-1] in "aeiouáéó" else "es"))
+
+
+def spanish_nouns() -> dict[str, str]:
+    """Every form of every noun with its gender and number: m, f, ms, fs."""
+    table = {}
+    for gender, nouns in (("m", MASCULINE), ("f", FEMININE)):
+        for noun in nouns:
+            table |= {noun: gender, plural_of(noun): gender + "s"}
+    return table
+
+
+def adjective_fits(word: str, form: str) -> bool | None:
+    """Whether an adjective agrees; None if the word is no adjective."""
+    ending = {"m": "o", "f": "a", "ms": "os", "fs": "as"}[form]
+    if any(word == stem + end for stem in STEMS for end in ("o", "a", "os", "as")):
+        return word[: -len(ending)] in STEMS and word.endswith(ending)
+    if word in WITHOUT_GENDER or word in map(plural_of, WITHOUT_GENDER):
+        return (word in WITHOUT_GENDER) == (len(form) == 1)
+    return None
+
+
+def test_spanish_articles_and_adjectives_agree_with_their_nouns():
+    nouns, checked = spanish_nouns(), Counter()
+    for entry in every_pair("en-es"):
+        words = ["", *entry.target.split(), ""]
+        for before, word, after in zip(words, words[1:], words[2:], strict=False):
+            if word not in nouns:
+                continue
+            form = nouns[word]
+            if any(before in group for group in DETERMINERS.values()):
+                allowed = DETERMINERS[form] - ({"la"} if word == "agua" else set())
+                assert before in allowed | ({"el", "al"} if word == "agua" else set()), entry
+                checked["article"] += 1
+            if before in NUMBERS:
+                assert len(form) == 2, entry
+            if (fits := adjective_fits(after, form)) is not None:
+                assert fits, entry
+                checked["adjective"] += 1
+    assert min(checked["article"], checked["adjective"]) > 2_000
+
+
+def test_spanish_predicates_agree_with_their_subjects_and_choose_ser_or_estar():
+    nouns, checked = spanish_nouns(), 0
+    passing = set("limpi suci abiert cerrad rot vací enferm cansad frí delicios".split())
+    passing |= {"feliz", "felices", "triste", "tristes", "caliente", "calientes"}
+    for entry in every_pair("en-es"):
+        words = [word for word in entry.target.split() if word not in ("no", "muy")]
+        for at, verb in enumerate(words):
+            if verb not in ("es", "son", "está", "están") or not 0 < at < len(words) - 1:
+                continue
+            if at < 2 or words[at - 1] not in nouns or words[0] == "¿":
+                continue
+            form = nouns[words[at - 1]]
+            fits = adjective_fits(words[at + 1], form)
+            if fits is not None:
+                stem = words[at + 1].rstrip("s").rstrip("oa")
+                is_passing = stem in passing or words[at + 1] in passing
+                assert fits, entry
+                assert verb == ("está" if is_passing else "es") + "n" * 0 or len(form) == 2, entry
+                assert (verb in ("está", "están")) == is_passing, entry
+                assert (verb in ("son", "están")) == (len(form) == 2), entry
+                checked += 1
+    assert checked > 500
