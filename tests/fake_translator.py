@@ -45,12 +45,14 @@ class Backwards:
         prefixes: Sequence[str] | None = None,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
+        offset: int = 0,
     ) -> list[list[Hypothesis]]:
         assert search is not None
-        self.calls.append({"texts": texts, "search": search, "prefixes": prefixes})
-        for number, text in enumerate(texts, start=1):
+        call = {"texts": texts, "search": search, "prefixes": prefixes, "offset": offset}
+        self.calls.append(call)
+        for number, text in enumerate(texts, start=offset + 1):
             if len(text.split()) > 9:
-                warnings.warn(f"text {number} has many tokens and was cut to 9", stacklevel=1)
+                warnings.warn(f"line {number} has many tokens and was cut to 9", stacklevel=1)
             if text == "boom":
                 raise DataError("boom")
         if progress:

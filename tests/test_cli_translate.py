@@ -127,20 +127,16 @@ def test_search_options_are_laid_over_the_model_s_own(translator: Backwards) -> 
     )
 
 
-def test_sampling_draws_other_numbers_in_each_block_and_the_same_in_each_run(
+def test_blocks_of_a_stream_are_told_how_many_lines_came_before(
     translator: Backwards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(TRANSLATE, "BLOCK_LINES", 1)
     arguments = ("--sample", "--temperature", "0.8", "--top-k", "5", "--top-p", "0.9")
-    for _ in range(2):
-        assert run("translate", "m", *arguments, "--seed", "7", stdin="a\na\na\n")[0] == 0
-    searches = [call["search"] for call in translator.calls]
-    seeds = [search.seed for search in searches]
-    assert seeds[:3] == seeds[3:]
-    assert len(set(seeds)) == 3
-    assert replace(searches[0], seed=7) == SearchConfig(
-        method="sampling", temperature=0.8, top_k=5, top_p=0.9, seed=7
-    )
+    assert run("translate", "m", *arguments, "--seed", "7", stdin="a\na\na\n")[0] == 0
+    assert [call["offset"] for call in translator.calls] == [0, 1, 2]
+    assert {call["search"] for call in translator.calls} == {
+        SearchConfig(method="sampling", temperature=0.8, top_k=5, top_p=0.9, seed=7)
+    }
 
 
 @pytest.mark.parametrize(

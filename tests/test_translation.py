@@ -92,14 +92,17 @@ def test_samples_depend_on_the_seed_and_not_on_the_batch(translator: Translator)
     first = outputs(translator, TEXTS, seed=1, **draw)
     assert outputs(translator, TEXTS, seed=1, batch_size=1, **draw) == first
     assert outputs(translator, TEXTS, seed=2, **draw) != first
+    blocks = [outputs(translator, TEXTS[i : i + 4], offset=i, **draw) for i in (0, 4, 8, 12)]
+    joined = [sampled for block in blocks for sampled in block]
+    assert joined == outputs(translator, TEXTS, **draw)
 
 
 def test_an_overlong_text_is_cut_with_a_warning(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(texts_module, "LONGEST_SOURCE", 6)
-    with pytest.warns(UserWarning, match="text 2 has .* cut to 6"):
-        outputs(translator, ["1 a", "1 a b c d e f g h"])
+    with pytest.warns(UserWarning, match="line 12 has .* cut to 6"):
+        outputs(translator, ["1 a", "1 a b c d e f g h"], offset=10)
 
 
 def test_batches_keep_to_their_tokens_and_cover_everything() -> None:

@@ -68,6 +68,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
+        offset: int = 0,
         **choices: Any,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each text, best first; `str(hypothesis)` is its text.
@@ -78,6 +79,7 @@ class Translator:
             prefixes: for each text the beginning that its translation must have.
             batch_size: sentences at a time, at most.
             progress: told how many sentences are done.
+            offset: how many texts came before these, where a stream is translated in blocks.
             choices: single settings of `SearchConfig` (beam_size=5, n_best=3), laid over `search`.
 
         Raises:
@@ -98,6 +100,7 @@ class Translator:
             prefixes=prefixes,
             batch_size=batch_size,
             progress=progress,
+            offset=offset,
         )
 
 
@@ -133,7 +136,7 @@ def train(
 
     Args:
         config: the whole run.
-        restart: begin anew, though there is a run in the folder.
+        restart: begin anew; a run in the folder is removed once the new data are found good.
         observers: told what happens; the log in the folder is written in any case.
 
     Raises:
@@ -142,21 +145,25 @@ def train(
     """
     from clearhead.engines.device import set_up_torch
     from clearhead.tasks.translation import TranslationTask
-    from clearhead.training.continuation import run_folder
+    from clearhead.training.continuation import forget_run, run_folder
     from clearhead.training.keeper import Keeper
     from clearhead.training.log import JsonLog
     from clearhead.training.provenance import provenance
     from clearhead.training.trainer import Trainer
 
     folder = run_folder(config, restart)
-    watchers: list[Observer] = [*observers, JsonLog(folder / "training" / "log.jsonl")]
+    watchers = list(observers)
     try:
+        device = set_up_torch(config.training.device, config.training.threads)
+        found = None if restart or not (folder / "config.json").exists() else folder
+        data = _prepare(config, found, folder / "training" / "corpus", watchers)
+        if restart:
+            forget_run(folder)
+        watchers.append(JsonLog(folder / "training" / "log.jsonl"))
         if config.training.tensorboard:
             from clearhead.training.tensorboard import TensorBoardLog
 
             watchers.append(TensorBoardLog(folder / "training" / "tensorboard"))
-        device = set_up_torch(config.training.device, config.training.threads)
-        data = _prepare(config, folder, folder / "training" / "corpus", watchers)
         tokenizers = data.source_tokenizer, data.target_tokenizer
         # Only now: a folder with a config.json has a vocabulary that stands.
         write_model_folder(folder, config, *tokenizers)
@@ -184,16 +191,16 @@ def dry_run(config: RunConfig) -> DryRun:
 
     with TemporaryDirectory() as folder:
         device = set_up_torch(config.training.device, config.training.threads)
-        data = _prepare(config, Path(folder), Path(folder), ())
+        data = _prepare(config, None, Path(folder), ())
         task = TranslationTask(config, data)
         lines = tuple(line for report in data.reports for line in report.lines())
         return try_steps(task, task.build_model().to(device), config.training, lines)
 
 
 def _prepare(
-    config: RunConfig, folder: Path, corpus: Path, observers: Sequence[Observer]
+    config: RunConfig, folder: Path | None, corpus: Path, observers: Sequence[Observer]
 ) -> TranslationData:
-    """The tokenizers, learned now or found in the folder, and the data, checked and encoded."""
+    """The tokenizers, found in a folder or learned now, and the data, checked and encoded."""
     from clearhead.tasks.translation import learn_tokenizers, prepare_data
     from clearhead.training.events import Note
 
@@ -201,7 +208,7 @@ def _prepare(
         for observer in observers:
             observer.observe(Note(text))
 
-    if (folder / "config.json").exists():
+    if folder is not None:
         tokenizers = read_tokenizers(folder, config)
     else:
         note(f"learning the vocabulary ({config.tokenizer.kind})")

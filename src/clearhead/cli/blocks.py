@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -91,24 +89,19 @@ def translate_blocks(
             warnings.simplefilter("always", UserWarning)
             found = translator.translate(
                 texts,
-                # Draws depend on the seed and the place in the block: each block has its own.
-                search=replace(search, seed=search.seed + before),
+                search=search,
                 prefixes=prefixes if any(prefixes) else None,
                 batch_size=batch_size,
+                offset=before,
                 progress=lambda count, before=before: counter.show(before + count),
             )
         if caught:
             counter.clear()
         for warning in caught:
-            say(f"warning: {_with_line(str(warning.message), before)}")
+            say(f"warning: {warning.message}")
         done += len(block)
         counter.show(done)
         yield from zip(texts, found, strict=True)
-
-
-def _with_line(message: str, before: int) -> str:
-    """A warning on `text 3` of a block, told as on line 3 + before of the input."""
-    return re.sub(r"^text (\d+)", lambda match: f"line {int(match[1]) + before}", message)
 
 
 def one_line(text: str) -> str:

@@ -27,6 +27,7 @@ def translate_texts(
     prefixes: Sequence[str] | None = None,
     batch_size: int = 64,
     progress: Callable[[int], None] | None = None,
+    offset: int = 0,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each text, best first; an empty text has one, which is empty.
 
@@ -38,6 +39,8 @@ def translate_texts(
         prefixes: for each text the beginning that its translation must have.
         batch_size: sentences at a time, at most.
         progress: told how many texts are done.
+        offset: how many texts came before these; a warning numbers them from there on, and so
+            do random draws, so that blocks give what the whole would have given.
 
     Warns:
         UserWarning: a text has more than `LONGEST_SOURCE` tokens and was cut.
@@ -47,7 +50,8 @@ def translate_texts(
     sources = source_tokenizer.encode_batch([texts[i] for i in filled])
     for i, source in zip(filled, sources, strict=True):
         if len(source) > LONGEST_SOURCE:
-            message = f"text {i + 1} has {len(source)} tokens and was cut to {LONGEST_SOURCE}"
+            number = offset + i + 1
+            message = f"line {number} has {len(source)} tokens and was cut to {LONGEST_SOURCE}"
             warnings.warn(message, stacklevel=2)
             del source[LONGEST_SOURCE:]
     found = engine.translate(
@@ -56,7 +60,7 @@ def translate_texts(
         prefixes=None
         if prefixes is None
         else target_tokenizer.encode_batch([prefixes[i] for i in filled]),
-        keys=filled,
+        keys=[offset + i for i in filled],
         batch_size=batch_size,
         progress=progress,
     )

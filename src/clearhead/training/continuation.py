@@ -1,4 +1,4 @@
-"""Whether a run may go on in a folder that holds one already."""
+"""Whether a run may go on in a folder that holds one already, and how to begin anew there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clearhead.errors import ConfigError, TrainingError
 
 
 def run_folder(config: RunConfig, restart: bool) -> Path:
-    """The folder of a run, made, emptied, or found to hold the same run.
+    """The folder of a run, made, or found to hold the same run where that is to go on.
 
     Raises:
         ConfigError: the configuration names no folder.
@@ -21,15 +21,27 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
     if not config.folder:
         raise ConfigError("folder is empty", todo='name the model folder: folder = "runs/my-model"')
     folder = Path(config.folder)
-    if restart and (folder / "config.json").exists():
-        shutil.rmtree(folder)
-    if (folder / "config.json").exists():
+    if (folder / "config.json").exists() and not restart:
         _refuse_other_settings(read_folder_config(folder), config)
     try:
         (folder / "training").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TrainingError("the folder cannot be made", where=folder, why=str(error)) from None
     return folder
+
+
+def forget_run(folder: Path) -> None:
+    """Remove a run and its model; the corpora stay, since their names tell what is in them."""
+    # First what says that there is a run, so that none is half there.
+    for name in ("config.json", "weights.safetensors", "scores.json", "provenance.json"):
+        (folder / name).unlink(missing_ok=True)
+    for path in (folder / "training").iterdir():
+        if path.name == "corpus":
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 MAY_CHANGE = {
