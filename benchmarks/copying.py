@@ -45,7 +45,7 @@ TASKS = {"copying": lambda words: words, "reversing": lambda words: words[::-1]}
 
 def main() -> None:
     """Print what untrained models say, then how many unseen sequences trained ones get right."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="Untrained models talk; trained ones copy.")
     parser.add_argument("--pairs", type=int, default=20_000, help="training pairs a task")
     parser.add_argument("--steps", type=int, default=1500, help="training steps a task")
     options = parser.parse_args()

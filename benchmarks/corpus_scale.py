@@ -55,7 +55,8 @@ def main(words: list[str] | None = None) -> int:
 def measure(sizes: list[int], folder: str | None) -> None:
     """Make the pairs of each size and build their corpus in a process of its own."""
     print(
-        f"{'pairs':>12}{'seconds':>10}{'pairs/s':>10}{'peak MB':>10}{'corpus MB':>11}{'B/pair':>8}"
+        f"{'pairs':>12}{'seconds':>10}{'pairs/s':>10}{'CPU s':>10}{'peak MB':>10}"
+        f"{'corpus MB':>11}{'B/pair':>8}"
     )
     with TemporaryDirectory(dir=folder) as name:
         work = Path(name)
@@ -71,8 +72,7 @@ def measure(sizes: list[int], folder: str | None) -> None:
             print(
                 f"{size:>12,}{found['seconds']:>10.1f}{size / found['seconds']:>10,.0f}"
                 f"{found['cpu_seconds']:>10.1f}{found['peak_bytes'] / 1e6:>10.0f}"
-                f"{found['bytes'] / 1e6:>11.1f}"
-                f"{found['bytes'] / size:>8.0f}",
+                f"{found['bytes'] / 1e6:>11.1f}{found['bytes'] / size:>8.0f}",
                 flush=True,
             )
 

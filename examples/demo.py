@@ -32,7 +32,7 @@ def main() -> None:
             sys.exit("interrupted; `make demo` begins anew")
         show(pair, config.folder)
     print(f"\nIn all {time.monotonic() - began:.0f} seconds. Now try it yourself:")
-    print(f"  echo 'ich mochte ein bier' | .venv/bin/clearhead translate {config.folder}")
+    print("  echo 'ich mochte ein bier' | .venv/bin/clearhead translate runs/phrasebook-de-en")
 
 
 def show(pair: str, folder: str) -> None:
@@ -44,7 +44,7 @@ def show(pair: str, folder: str) -> None:
     right = sum(a == b for a, b in zip(outputs, references, strict=True))
     bleu, _ = bleu_and_chrf(outputs, references, "none")
     share = 100 * right / len(references)
-    print(f"\n{pair}: {right} of {len(references)} held-out sentences exactly right ({share:.1f} %)")
+    print(f"\n{pair}: {right} of {len(references)} unseen sentences exactly right ({share:.1f} %)")
     print(f"{pair}: BLEU {bleu.score:.1f} ({bleu.signature})")
     known = {p.source: p.target for p in book.reference}
     sentences = [*known, *UNSEEN[pair]]

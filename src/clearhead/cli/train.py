@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,6 +80,8 @@ def _finishes(run: RunConfig, restart: bool) -> bool:
     from clearhead.training.display import choose_display
 
     display = choose_display(sys.stderr)
+    # What a batch system, or a shutdown, sends first: time enough to write a checkpoint.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return api.train(run, restart=restart, observers=[display]).finished
     except KeyboardInterrupt:

@@ -176,5 +176,8 @@ def report(dice: Dice) -> Fragment:
         head = Clause(who, now(verb, who.person), "nicht/n", negative=True).statement(mark="")
     if unsure or verb is ASK:
         german, english = "ob/d", "whether/d"
-    said = dice.pick((quality, deed, state))(dice).embedded()
-    return weave(f"A , {german} B {mark}", f"A {english} B {mark}", A=head, B=said)
+    said = dice.pick((quality, deed, state))(dice)
+    while said.negative and german == "ob/d":  # nobody asks whether it is not so
+        said = dice.pick((quality, deed, state))(dice)
+    clauses = {"A": head, "B": said.embedded()}
+    return weave(f"A , {german} B {mark}", f"A {english} B {mark}", **clauses)
