@@ -35,8 +35,8 @@ def parameter_count(model: nn.Module) -> int:
 
 def count_by_formula(c: ModelConfig, source: int, target: int) -> int:
     """The numbers of every matrix and bias of Vaswani et al. 2017, figure 1."""
-    inner = c.n_heads * (2 * c.d_k + c.d_v)
-    attention = c.d_model * inner + c.n_heads * c.d_v * c.d_model
+    inner = c.n_heads * (2 * c.key_width + c.value_width)
+    attention = c.d_model * inner + c.n_heads * c.value_width * c.d_model
     attention += (inner + c.d_model) * c.attention_bias
     feed_forward = 2 * c.d_model * c.d_ff + (c.d_ff + c.d_model) * c.feed_forward_bias
     norm = 2 * c.d_model

@@ -253,7 +253,7 @@ def test_settings_that_go_together_are_taken() -> None:
 
 def test_a_width_that_is_not_given_is_settled_from_the_others() -> None:
     config = ModelConfig(d_model=24, n_heads=4, d_v=5)
-    assert (config.d_k, config.d_v) == (6, 5)
+    assert (config.key_width, config.value_width) == (6, 5)
     with pytest.raises(ValueError, match="d_model = 24 is not a multiple of n_heads = 5"):
         ModelConfig(d_model=24, n_heads=5, d_v=5)
 

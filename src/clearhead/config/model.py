@@ -101,9 +101,16 @@ class ModelConfig:
                 f"d_model = {self.d_model} is not a multiple of n_heads = {self.n_heads}: "
                 f"choose other numbers, or give {name}",
             )
-        # Frozen: the width is settled here, once, so that nobody else has to ask what 0 means.
-        object.__setattr__(self, "d_k", self.d_k or self.d_model // self.n_heads)
-        object.__setattr__(self, "d_v", self.d_v or self.d_model // self.n_heads)
+
+    @property
+    def key_width(self) -> int:
+        """The width of a head's queries and keys."""
+        return self.d_k or self.d_model // self.n_heads
+
+    @property
+    def value_width(self) -> int:
+        """The width of a head's values."""
+        return self.d_v or self.d_model // self.n_heads
 
     @classmethod
     def of_size(cls, size: str, **choices: Any) -> ModelConfig:

@@ -93,7 +93,7 @@ class _Parts:
         c = self.config
         dropout = Dropout(c.dropout.attention)
         return MultiHeadAttention(
-            c.d_model, c.n_heads, c.d_k, c.d_v, c.attention_bias, dropout, self.attend
+            c.d_model, c.n_heads, c.key_width, c.value_width, c.attention_bias, dropout, self.attend
         )
 
     def feed_forward(self) -> FeedForward:

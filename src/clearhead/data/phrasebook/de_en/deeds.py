@@ -49,6 +49,7 @@ from clearhead.data.phrasebook.de_en.phrases import (
     Subject,
     build,
     kind,
+    nouns_of,
     some,
     someone,
 )
@@ -104,7 +105,7 @@ def timed(dice: Dice) -> Fragment:
     subject, which = someone(dice), dice.pick(("habit", "past", "plan"))
     if which == "habit":
         verb, time = dice.pick((EAT, DRINK, READ)), dice.pick(HABITUAL)
-        noun = dice.pick(kind(" ".join(sorted(verb.objects))))
+        noun = dice.pick(nouns_of(verb.objects))
         thing = build(noun, BARE, noun.plurals is not None, "accusative").fragment
         clause = Clause(subject, now(verb, subject.person), "O", "O", {"O": thing})
         if dice.chance(0.5):  # er trinkt jeden tag kaffee
@@ -174,7 +175,7 @@ def _always(dice: Dice, verb: Verb, person: int) -> Verbs:
 def pastime(dice: Dice) -> Fragment:
     """`sie trinkt gern tee .`, `she likes to drink tea .`"""
     subject, verb = someone(dice), dice.pick((EAT, DRINK, READ, BUY))
-    noun = dice.pick(kind(" ".join(sorted(verb.objects))))
+    noun = dice.pick(nouns_of(verb.objects))
     thing = build(noun, BARE, noun.plurals is not None, "accusative").fragment
     negative = dice.chance(0.2)
     german = now(verb, subject.person)

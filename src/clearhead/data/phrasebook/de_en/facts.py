@@ -35,6 +35,7 @@ from clearhead.data.phrasebook.de_en.phrases import (
     adjectives_of,
     build,
     kind,
+    nouns_of,
     some,
     subject_of,
 )
@@ -174,7 +175,8 @@ def price(dice: Dice) -> Fragment:
 def counting(dice: Dice) -> Fragment:
     """`wie viele bücher hast du ?`, `how many books do you have ?`"""
     verb, subject = dice.pick((HAVE, NEED, BUY, SEE)), dice.pick(PERSONS[1:])
-    noun = dice.pick([noun for noun in kind(" ".join(sorted(verb.objects))) if noun.plurals])
+    nouns = [noun for noun in nouns_of(verb.objects) if noun.plurals and "kin" not in noun.kinds]
+    noun = dice.pick(nouns)
     things = build(noun, BARE, True, verb.case).fragment
     clause = Clause(subject, now(verb, subject.person), slots={"O": things})
     return clause.question(("wie/h viele/h O", "how/h many/h O"))

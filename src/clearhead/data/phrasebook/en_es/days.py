@@ -31,16 +31,18 @@ from clearhead.data.phrasebook.en_es.lexicon import (
     SLEEP,
     WANT,
     WORK,
-    A,
 )
 from clearhead.data.phrasebook.en_es.phrases import (
     DROPPED,
     EL,
     ELLA,
+    FEW,
+    ONE,
     POINTING,
     Subject,
     build,
     kind,
+    nouns_of,
     some,
     someone,
 )
@@ -80,7 +82,7 @@ BEARERS = (
 
 
 def scene(dice: Dice) -> Fragment:
-    """`my father works in the city`, `the cat sleeps at night`, `we go to the beach`."""
+    """`my father works in the city`, `she sleeps at night`, `we go to the beach`."""
     subject = someone(dice)
     if dice.chance(0.4):
         verbs = (present("go", "goes", subject.person), f"{IR[subject.person]}/v")
@@ -97,7 +99,7 @@ def scene(dice: Dice) -> Fragment:
 def routine(dice: Dice) -> Fragment:
     """`do you drink coffee in the morning ?`, `she reads books every day`."""
     subject, verb = someone(dice), dice.pick((EAT, DRINK, READ))
-    noun = dice.pick(kind(" ".join(verb.objects)))
+    noun = dice.pick(nouns_of(verb.objects))
     thing, time = build(noun, BARE, noun.plurals is not None).fragment, dice.pick(TIMES)
     verbs = conjugated(verb, subject.person)
     return clause(pick_mood(dice, subject), subject, verbs, ("O T", "O T"), O=thing, T=time)
@@ -106,9 +108,8 @@ def routine(dice: Dice) -> Fragment:
 def family(dice: Dice) -> Fragment:
     """`i have two brothers`, `does she have a sister ?`."""
     noun, subject = dice.pick(kind("sibling")), someone(dice)
-    relative = (
-        build(noun, A, False) if dice.chance(0.3) else build(noun, dice.pick(COUNTS[:4]), True)
-    )
+    determiner, plural = dice.pick((*ONE * 2, *FEW))
+    relative = build(noun, determiner, plural)
     mood = "question" if dice.chance(0.3) and subject.person != ME else "plain"
     verbs = conjugated(HAVE, subject.person)
     return clause(mood, subject, verbs, ("O", "O"), O=relative.fragment)
@@ -117,7 +118,8 @@ def family(dice: Dice) -> Fragment:
 def counting(dice: Dice) -> Fragment:
     """`how many books do you have ?`: ¿ cuántos libros tienes ?"""
     verb, subject = dice.pick((HAVE, WANT, NEED, BUY, SEE)), someone(dice, pronouns=0.8)
-    noun = dice.pick([noun for noun in kind(" ".join(verb.objects)) if noun.plurals])
+    nouns = [noun for noun in nouns_of(verb.objects) if noun.plurals and "kin" not in noun.kinds]
+    noun = dice.pick(nouns)
     finite, form = conjugated(verb, subject.person)
     many = "cuántas" if noun.gender == "f" else "cuántos"
     return weave(
@@ -158,7 +160,9 @@ def naming(dice: Dice) -> Fragment:
         return clause(pick_mood(dice, subject), subject, verbs, words)
     bearers = [bearer for bearer in BEARERS if name.gender in bearer[4]]
     owner, who, reflexive, calls, _ = dice.pick(bearers)
-    mood = dice.pick(MOODS) if owner != "my" else dice.pick(MOODS[:4])
+    mood = dice.pick(MOODS)
+    if owner == "my" and mood == "question":
+        mood = "plain"
     no = "no/n" if mood == "negative" else ""
     right = f"{who} {no} {reflexive}/o {calls}/lv {words[1]}"
     if mood == "question":

@@ -33,6 +33,7 @@ from clearhead.data.phrasebook.en_es.phrases import (
     build,
     build_generic,
     kind,
+    nouns_of,
     some,
     someone,
 )
@@ -98,7 +99,7 @@ def pastime(dice: Dice) -> Fragment:
     """`he likes to read books`: a él le gusta leer libros."""
     subject, verb = someone(dice), dice.pick((EAT, DRINK, READ, BUY))
     mood = pick_mood(dice, subject)
-    noun = dice.pick(kind(" ".join(verb.objects)))
+    noun = dice.pick(nouns_of(verb.objects))
     thing = build(noun, BARE, noun.plurals is not None)
     finite = present("like", "likes", subject.person)
     left = finite.clause(mood, subject.english("x"), f"to/i {verb.english}/i O")

@@ -33,7 +33,7 @@ POINTING: tuple[Choice, ...] = (
 OWNED: tuple[Choice, ...] = tuple((owner, plural) for owner in OWNERS for plural in (False, True))
 ONE: tuple[Choice, ...] = ((A, False),)
 SOME: tuple[Choice, ...] = tuple((count, True) for count in COUNTS)
-FEW = SOME[:4]
+FEW = SOME[:4]  # two to five, which one says more often
 PLAIN: tuple[Choice, ...] = ((BARE, False), (BARE, True))  # water, apples
 NAMED = PLAIN[:1]  # names have no other
 
@@ -119,11 +119,9 @@ def adjectives_of(noun: Noun, at_noun: bool = False) -> tuple[Adjective, ...]:
 @cache
 def choices(noun: Noun, wanted: tuple[Choice, ...]) -> tuple[Choice, ...]:
     """Those of the wanted determiners that this noun can take; a name needs none."""
-    return (
-        NAMED
-        if "name" in noun.kinds
-        else tuple(choice for choice in wanted if _takes(noun, *choice))
-    )
+    if "name" in noun.kinds:
+        return NAMED
+    return tuple(choice for choice in wanted if _takes(noun, *choice))
 
 
 def _takes(noun: Noun, determiner: Determiner, plural: bool) -> bool:
