@@ -34,8 +34,8 @@ class Recipe(NamedTuple):
 
 RECIPES = (
     # below, size, norm, vocabulary, dropout, sampling, batch, peak, warm-up, epochs, average
-    Recipe(5_000, "tiny", "post", 2_000, 0.3, 0.1, 2048, 2e-3, 500, 200, 10),
-    Recipe(100_000, "tiny", "post", 8_000, 0.3, 0.0, 4096, 4e-3, 1500, 100, 10),
+    Recipe(5_000, "tiny", "pre", 2_000, 0.3, 0.1, 2048, 3e-3, 500, 200, 10),
+    Recipe(100_000, "tiny", "pre", 8_000, 0.3, 0.0, 4096, 5e-3, 2000, 100, 10),
     Recipe(500_000, "small", "pre", 12_000, 0.2, 0.0, 8192, 1e-3, 4000, 40, 5),
     Recipe(2_000_000, "base", "pre", 16_000, 0.1, 0.0, 16_384, 7e-4, 4000, 25, 5),
     Recipe(10_000_000, "base", "pre", 32_000, 0.1, 0.0, 24_576, 7e-4, 4000, 12, 5),
@@ -148,7 +148,7 @@ def _suit_amount(found: Survey, values: dict[str, Any], reasons: dict[str, str])
 
 
 def _peak_reason(recipe: Recipe, d_model: int) -> str:
-    if recipe.norm == "post":
+    if recipe.size == "tiny":
         return "Small models bear a high rate and gain by it; lower it if the loss jumps."
     return f"About 1/sqrt({d_model} * {recipe.warmup}), the rate of Vaswani et al. 2017."
 

@@ -152,7 +152,7 @@ def modal(name: Modal, verb: Verb, person: int) -> Verbs:
 
 def some_tense(dice: Dice, verb: Verb, person: int) -> Verbs:
     """The present, the perfect or a modal verb, by chance."""
-    return now(verb, person) if dice.chance(0.35) else not_now(dice, verb, person)
+    return now(verb, person) if dice.chance(0.4) else not_now(dice, verb, person)
 
 
 def not_now(dice: Dice, verb: Verb, person: int) -> Verbs:
