@@ -91,7 +91,7 @@ def trained(task: str, pairs: int, steps: int) -> tuple[int, int]:
 
 
 def distinct_sequences(count: int) -> list[list[str]]:
-    """Different random sequences of 3 to 12 symbols, always the same ones."""
+    """Different random sequences of 4 to 12 symbols, always the same ones."""
     chance = random.Random(1)
     seen: dict[tuple[str, ...], None] = {}
     while len(seen) < count:

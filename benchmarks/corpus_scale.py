@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/corpus_scale.py --pairs 10000000 50000000 --folder /large/disk
 
 The pairs are made up on the spot: words of random syllables, as frequent as Zipf's law has it,
-5 to 25 a sentence, in a file of about 190 bytes a pair. Each size is built in a new process, so
+5 to 25 a sentence, in a file of about 200 bytes a pair. Each size is built in a new process, so
 that its peak of memory is its own.
 """
 
