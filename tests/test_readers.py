@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -119,7 +120,7 @@ def _little_phrasebook(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("clearhead.data.phrasebook")
     module.__dict__["LANGUAGE_PAIRS"] = ("en-es",)
     module.__dict__["phrasebook"] = lambda pair: SimpleNamespace(
-        **{name: part(f"{pair} {name}") for name in ("train", "validation", "test")}
+        reference=(), **{name: part(f"{pair} {name}") for name in ("train", "validation", "test")}
     )
     monkeypatch.setitem(sys.modules, "clearhead.data.phrasebook", module)
 
@@ -230,3 +231,17 @@ def test_names_that_do_not_go_together_are_refused(write: Write) -> None:
     assert "name it alone" in refusal("phrasebook:en-es", plain).what
     assert "0 files" in refusal().what
     assert "3 files" in refusal(plain, plain, plain).what
+
+
+def test_reference_pairs_come_often_in_training_and_nowhere_else() -> None:
+    from clearhead.data.phrasebook import phrasebook
+
+    for languages in ("en-es", "de-en"):
+        book = phrasebook(languages)
+        counts = Counter(pair[:2] for pair in read_pairs([f"phrasebook:{languages}"]))
+        reference = {(pair.source, pair.target) for pair in book.reference}
+        assert {pair for pair, count in counts.items() if count > 1} == reference
+        assert set(counts) == {(pair.source, pair.target) for pair in book.train}
+        for part in ("validation", "test"):
+            held_out = {pair[:2] for pair in read_pairs([f"phrasebook:{languages}:{part}"])}
+            assert not held_out & set(counts)
