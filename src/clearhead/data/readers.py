@@ -3,10 +3,7 @@ r"""Files of sentence pairs and of lines, read as a stream and checked strictly.
 A line ends at `\n` or `\r\n` and nowhere else (not at U+2028 and its like); a byte order mark
 at the beginning of a file is dropped; text is UTF-8.
 
-The built-in data are named like a file: `phrasebook:en-es` is the part that the caller asks for
-(training pairs where training pairs are wanted), `phrasebook:en-es:train`, `:validation` and
-`:test` are the parts by name. The reference pairs come first, and several times, among the
-training pairs; they stay so where `data.drop_duplicates` is false.
+The built-in data are named like a file, see `builtin`.
 """
 
 from __future__ import annotations
@@ -18,16 +15,11 @@ import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, cast, get_args
+from typing import BinaryIO, NamedTuple, cast
 
+from clearhead.data.builtin import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.errors import DataError
 
-REFERENCE_TIMES = 20
-"""So often each reference pair comes in training: once in 18,500 is too rare to be learned."""
-
-Part = Literal["train", "validation", "test"]
-
-PHRASEBOOK = "phrasebook:"
 BYTE_ORDER_MARK = "\ufeff"
 # A guard for the memory: a line of a megabyte is text, one of a hundred is something else.
 MAX_LINE_BYTES = 64 * 2**20
@@ -123,30 +115,6 @@ def open_packed(path: str) -> BinaryIO:
         raise DataError("this is a folder, not a file", where=path) from None
     except (OSError, ValueError) as error:
         raise DataError("the file cannot be read", where=path, why=str(error)) from None
-
-
-def phrasebook_pairs(name: str, part: Part = "train") -> Sequence[tuple[str, str]]:
-    """The built-in pairs of `phrasebook:en-es` or `phrasebook:en-es:test`.
-
-    Raises:
-        DataError: there is no such language pair or part.
-    """
-    from clearhead.data.phrasebook import LANGUAGE_PAIRS, phrasebook
-
-    languages, _, named = name.removeprefix(PHRASEBOOK).partition(":")
-    if languages not in LANGUAGE_PAIRS or (named and named not in get_args(Part)):
-        raise DataError(
-            "there is no such built-in data",
-            where=name,
-            todo="choose one of "
-            + ", ".join(PHRASEBOOK + languages for languages in LANGUAGE_PAIRS)
-            + ", with :train, :validation or :test behind it if need be",
-        )
-    book = phrasebook(languages)
-    entries = getattr(book, named or part)
-    if (named or part) == "train":
-        entries = (*book.reference * (REFERENCE_TIMES - 1), *entries)
-    return [(entry.source, entry.target) for entry in entries]
 
 
 @contextmanager

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from clearhead.data.readers import PHRASEBOOK, Part, open_packed, read_pairs
+from clearhead.data.builtin import PHRASEBOOK, Part
+from clearhead.data.readers import open_packed, read_pairs
 from clearhead.errors import DataError
 
 SURVEYED_PAIRS = 200_000
