@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,13 @@ from clearhead.config import (
     TrainingConfig,
 )
 from clearhead.errors import DataError, TrainingError
+from clearhead.tasks.task import Evaluation
+from clearhead.tasks.translation import TranslationTask
+from clearhead.training import continuation
 from clearhead.training.events import Event, Note, RunEnded, Validated
 from clearhead.training.optimizer import make_optimizer
 from clearhead.training.schedule import learning_rate
+from clearhead.training.updater import Updater
 
 
 class Watcher:
@@ -39,7 +44,7 @@ class Watcher:
     def observe(self, event: Event) -> None:
         self.events.append(event)
         if isinstance(event, Validated) and event.step == self.interrupt_at:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     def close(self) -> None:
         pass
@@ -314,3 +319,77 @@ def test_the_optimizer_is_pytorchs_own(kind: str) -> None:
             model(x).square().sum().backward()
             optimizer.step()
     torch.testing.assert_close(ours.weight, theirs.weight)
+
+
+def test_an_interruption_in_the_middle_of_a_step_waits_for_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through = small_run(tmp_path, "through")
+    api.train(through)
+    update = Updater.update
+
+    def interrupted_update(self: Updater, step: int, units: int) -> tuple[float, float]:
+        if step == 6:
+            signal.raise_signal(signal.SIGINT)
+        return update(self, step, units)
+
+    pieces = dataclasses.replace(through, folder=str(tmp_path / "pieces"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Updater, "update", interrupted_update)
+        assert api.train(pieces).step == 6
+    assert api.train(pieces).finished
+    assert_same(final_state(through), final_state(pieces))
+
+
+def test_a_second_interruption_acts_at_once_and_harms_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through = small_run(tmp_path, "through")
+    api.train(through)
+    evaluate = TranslationTask.evaluate
+    calls = []
+
+    def impatient(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
+        calls.append(1)
+        if len(calls) == 4:  # of the average of the last checkpoints
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return evaluate(self, model)
+
+    pieces = dataclasses.replace(through, folder=str(tmp_path / "pieces"))
+    with monkeypatch.context() as patch:
+        patch.setattr(TranslationTask, "evaluate", impatient)
+        ended = api.train(pieces)
+    assert not ended.finished
+    assert "step 12 is saved" in ended.reason
+    assert_same(final_state(through), final_state(pieces))
+    assert api.train(pieces).finished
+    assert_same(final_state(through), final_state(pieces))
+
+
+def test_data_may_move_but_not_change_under_a_run(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    moved = tmp_path / "moved.tsv"
+    Path(config.data.train[0]).rename(moved)
+    data = dataclasses.replace(config.data, train=(str(moved),))
+    longer = dataclasses.replace(config.training, max_steps=6)
+    config = dataclasses.replace(config, data=data, training=longer)
+    assert api.train(config).step == 6
+    moved.write_text(moved.read_text() + "one more\tpair\n")
+    with pytest.raises(TrainingError, match="train data are not those"):
+        api.train(config)
+
+
+def test_a_folder_takes_one_run_at_a_time(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    folder = continuation.run_folder(config, restart=False)
+    with continuation.only_run_in(folder), pytest.raises(TrainingError, match="another run"):
+        api.train(config)
+    assert api.train(config).finished
+
+
+def test_a_finished_run_says_so(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    assert "finished before" in api.train(config).reason

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,10 +15,9 @@ from clearhead.checkpoint import (
     read_tokenizers,
     write_model_folder,
 )
-from clearhead.config import DataConfig, RunConfig, SearchConfig
+from clearhead.config import DataConfig, RunConfig, SearchConfig, read_config
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.engines.engine import Engine
-from clearhead.errors import SearchError
 
 if TYPE_CHECKING:
     from clearhead.tasks.translation import TranslationData
@@ -83,20 +81,18 @@ class Translator:
             choices: single settings of `SearchConfig` (beam_size=5, n_best=3), laid over `search`.
 
         Raises:
-            SearchError: a choice is unknown or wrong.
+            SearchError: a choice is unknown or wrong, or the prefixes do not fit.
             TypeError: `texts` is a single string.
         """
-        from clearhead.tasks.texts import translate_texts
+        from clearhead.tasks.texts import chosen_search, translate_texts
 
         if isinstance(texts, str):
             raise TypeError("texts is a single string: give a list of sentences")
-        try:
-            search = dataclasses.replace(search or self.search, **choices)
-        except (TypeError, ValueError) as error:
-            raise SearchError(str(error), where="translate") from None
-        tokenizers = (self.source_tokenizer, self.target_tokenizer)
         return translate_texts(
-            *(self.engine, tokenizers, texts, search),
+            self.engine,
+            (self.source_tokenizer, self.target_tokenizer),
+            texts,
+            chosen_search(self.search if search is None else search, choices),
             prefixes=prefixes,
             batch_size=batch_size,
             progress=progress,
@@ -122,61 +118,78 @@ def load(folder: str | Path, *, device: str = "auto", threads: int = 0) -> Trans
 
     found = read_model_folder(folder)
     where = set_up_torch(device, threads)
-    sizes = len(found.source_tokenizer), len(found.target_tokenizer)
-    model = build_model(found.config.model, *sizes)
+    vocabularies = len(found.source_tokenizer), len(found.target_tokenizer)
+    model = build_model(found.config.model, *vocabularies)
     tensors, _ = read_tensors(found.weights)
     load_parameters(model, tensors, found.weights)
     return Translator(found, TorchEngine(model.to(where).eval()))
 
 
 def train(
-    config: RunConfig, *, restart: bool = False, observers: Sequence[Observer] = ()
+    config: RunConfig | str | Path,
+    *,
+    restart: bool = False,
+    observers: Sequence[Observer] = (),
 ) -> RunEnded:
     """Train, or go on with a run that was interrupted; the result is the folder `config.folder`.
 
+    The first Ctrl-C ends it after the step, with a checkpoint; a second one at once.
+
     Args:
-        config: the whole run.
+        config: the whole run, or the TOML file that describes it.
         restart: begin anew; a run in the folder is removed once the new data are found good.
         observers: told what happens; the log in the folder is written in any case.
 
     Raises:
         DataError: the data cannot be used.
-        TrainingError: the folder holds a run with other settings, or training diverged.
+        TrainingError: the folder holds a run with other settings or data, or one that is going
+            on, or training diverged.
     """
+    from clearhead.training.continuation import only_run_in, run_folder
+
+    config = config if isinstance(config, RunConfig) else read_config(config)
+    folder = run_folder(config, restart)
+    watchers = list(observers)
+    try:
+        with only_run_in(folder):
+            return _train(config, folder, restart, watchers)
+    finally:
+        for watcher in watchers:
+            watcher.close()
+
+
+def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observer]) -> RunEnded:
+    """Prepare data and model and let the trainer run; observers that are opened join the others."""
     from clearhead.engines.device import set_up_torch
     from clearhead.tasks.translation import TranslationTask
-    from clearhead.training.continuation import forget_run, run_folder
+    from clearhead.training.continuation import forget_run, note_data, refuse_other_data
     from clearhead.training.keeper import Keeper
     from clearhead.training.log import JsonLog
     from clearhead.training.provenance import provenance
     from clearhead.training.trainer import Trainer
 
-    folder = run_folder(config, restart)
-    watchers = list(observers)
-    try:
-        device = set_up_torch(config.training.device, config.training.threads)
-        found = None if restart or not (folder / "config.json").exists() else folder
-        data = _prepare(config, found, folder / "training" / "corpus", watchers)
-        if restart:
-            forget_run(folder)
-        watchers.append(JsonLog(folder / "training" / "log.jsonl"))
-        if config.training.tensorboard:
-            from clearhead.training.tensorboard import TensorBoardLog
+    device = set_up_torch(config.training.device, config.training.threads)
+    hashes = _data_hashes(config.data)
+    begun = folder if not restart and (folder / "config.json").exists() else None
+    if begun is not None:
+        refuse_other_data(folder, hashes)
+    data = _prepare(config, begun, folder / "training" / "corpus", watchers)
+    if begun is None:
+        forget_run(folder)
+        note_data(folder, hashes)
+    watchers.append(JsonLog(folder / "training" / "log.jsonl"))
+    if config.training.tensorboard:
+        from clearhead.training.tensorboard import TensorBoardLog
 
-            watchers.append(TensorBoardLog(folder / "training" / "tensorboard"))
-        tokenizers = data.source_tokenizer, data.target_tokenizer
-        # Only now: a folder with a config.json has a vocabulary that stands.
-        write_model_folder(folder, config, *tokenizers)
-        reports = [report.to_dict() for report in data.reports]
-        facts = provenance(config.seed, _data_hashes(config.data), reports)
-        keeper = Keeper(folder, config.training.average_last, facts)
-        task = TranslationTask(config, data)
-        model = task.build_model().to(device)
-        width = config.model.d_model
-        return Trainer(task, model, config.training, config.seed, width, keeper, watchers).run()
-    finally:
-        for watcher in watchers:
-            watcher.close()
+        watchers.append(TensorBoardLog(folder / "training" / "tensorboard"))
+    # Only now: a folder with a config.json has a vocabulary that stands.
+    write_model_folder(folder, config, data.source_tokenizer, data.target_tokenizer)
+    facts = provenance(config.seed, hashes, [report.to_dict() for report in data.reports])
+    keeper = Keeper(folder, config.training.average_last, facts)
+    task = TranslationTask(config, data)
+    model = task.build_model().to(device)
+    width = config.model.d_model
+    return Trainer(task, model, config.training, config.seed, width, keeper, watchers).run()
 
 
 def dry_run(config: RunConfig) -> DryRun:
@@ -194,7 +207,8 @@ def dry_run(config: RunConfig) -> DryRun:
         data = _prepare(config, None, Path(folder), ())
         task = TranslationTask(config, data)
         lines = tuple(line for report in data.reports for line in report.lines())
-        return try_steps(task, task.build_model().to(device), config.training, lines)
+        model = task.build_model().to(device)
+        return try_steps(task, model, config.training, config.model.d_model, lines)
 
 
 def _prepare(
@@ -221,8 +235,8 @@ def _prepare(
 
 
 def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:
+    from clearhead.data.builtin import Part
     from clearhead.data.corpus import content_hash
-    from clearhead.data.readers import Part
 
     parts: dict[Part, tuple[str, ...]] = {
         "train": data.train,

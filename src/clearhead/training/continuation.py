@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from clearhead.checkpoint import read_folder_config
+from clearhead.checkpoint import read_folder_config, read_json, write_json
 from clearhead.config import RunConfig, config_to_dict
 from clearhead.errors import ConfigError, TrainingError
 
@@ -36,7 +39,7 @@ def forget_run(folder: Path) -> None:
     for name in ("config.json", "weights.safetensors", "scores.json", "provenance.json"):
         (folder / name).unlink(missing_ok=True)
     for path in (folder / "training").iterdir():
-        if path.name == "corpus":
+        if path.name in ("corpus", ".lock"):
             continue
         if path.is_dir():
             shutil.rmtree(path)
@@ -44,7 +47,60 @@ def forget_run(folder: Path) -> None:
             path.unlink()
 
 
+@contextmanager
+def only_run_in(folder: Path) -> Iterator[None]:
+    """Hold the folder for one run; the lock ends with the process, however it ends.
+
+    Raises:
+        TrainingError: another process trains in this folder.
+    """
+    with (folder / "training" / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TrainingError(
+                "another run is going on in this folder",
+                where=folder,
+                todo="wait for its end, or choose another folder: --set folder=runs/other",
+            ) from None
+        yield
+
+
+def refuse_other_data(folder: Path, hashes: Mapping[str, Mapping[str, str]]) -> None:
+    """Find that the data are the same as when the run began; files may have moved.
+
+    Args:
+        folder: of the run.
+        hashes: for each part (train, validation, test) the content hash of each file.
+
+    Raises:
+        TrainingError: the run began with other data.
+    """
+    before = read_json(folder / DATA)
+    found = _contents(hashes)
+    changed = [part for part in found if before.get(part) != found[part]]
+    if changed:
+        raise TrainingError(
+            f"the {' and '.join(changed)} data are not those the run began with",
+            where=folder,
+            why="the content of the files has changed",
+            todo="bring the old files back, choose another folder, or begin anew: --restart",
+        )
+
+
+def note_data(folder: Path, hashes: Mapping[str, Mapping[str, str]]) -> None:
+    """Write down what the data of a run are, for those who go on with it."""
+    write_json(folder / DATA, _contents(hashes))
+
+
+def _contents(hashes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
+    return {part: list(files.values()) for part, files in hashes.items()}
+
+
+DATA = "training/data.json"
+
 MAY_CHANGE = {
+    *("data.train", "data.validation", "data.test"),  # their content is compared instead
     *("folder", "training.max_steps", "training.max_epochs", "training.max_minutes"),
     *("training.patience", "training.checkpoint_minutes", "training.threads", "training.device"),
     "training.tensorboard",

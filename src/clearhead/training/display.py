@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TextIO
+from typing import TextIO, cast
 
 from clearhead.training.events import (
     Event,
@@ -28,6 +28,51 @@ def choose_display(stream: TextIO) -> Observer:
     return PlainLines(stream)
 
 
+class ForgivingStream:
+    """A stream that falls silent for good when it cannot be written, e.g. to a broken pipe.
+
+    Training goes on when nobody watches it any more.
+
+    Args:
+        stream: what is written to.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._silent = False
+        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Write the text, or nothing once the stream is silent."""
+        if not self._silent:
+            try:
+                self._stream.write(text)
+            except OSError:
+                self._silent = True
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written."""
+        if not self._silent:
+            try:
+                self._stream.flush()
+            except OSError:
+                self._silent = True
+
+    def isatty(self) -> bool:
+        """Whether the stream is a terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """The number of the stream's file."""
+        return self._stream.fileno()
+
+
+def forgiving(stream: TextIO) -> TextIO:
+    """The stream, but falling silent instead of failing; enough of one for what is shown here."""
+    return cast(TextIO, ForgivingStream(stream))
+
+
 class PlainLines:
     """One line an interval and one a validation, fit for a log file.
 
@@ -37,7 +82,7 @@ class PlainLines:
     """
 
     def __init__(self, stream: TextIO, interval_s: float = INTERVAL_S) -> None:
-        self._stream = stream
+        self._stream = forgiving(stream)
         self._interval_s = interval_s
         self._max_steps: int | None = None
         self._shown_s: float | None = None

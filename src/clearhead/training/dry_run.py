@@ -4,71 +4,130 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
 
 import torch
 from torch import nn
 
 from clearhead.config import TrainingConfig
 from clearhead.tasks.task import Task
+from clearhead.training.limits import Limits
 from clearhead.training.meter import memory_mb
+from clearhead.training.updater import Updater
+from clearhead.training.wording import duration, megabytes
 
 STEPS = 5
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a run would need, found out without training."""
+    """What a run would need, found out without training.
+
+    Attributes:
+        parameters: of the model.
+        memory_mb: the most memory that the steps took, in megabytes.
+        seconds_per_step: updates included, validations and checkpoints not.
+        steps: after which the run ends by `max_steps` or `max_epochs`; None: neither is set.
+        config: how the run would be trained.
+        measure: the name of the score that patience waits for.
+        data: lines of the data report.
+    """
 
     parameters: int
     memory_mb: float
     seconds_per_step: float
     steps: int | None
+    config: TrainingConfig
+    measure: str
     data: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """For people to read."""
-        lines = [
+        """For people to read; the last line says how long the run is."""
+        return [
             *self.data,
             f"parameters: {self.parameters:,}",
-            f"memory: about {self.memory_mb:,.0f} MB",
-            f"a step: about {self.seconds_per_step:.2f} s",
+            f"memory: about {megabytes(self.memory_mb)} while training; validating may take more",
+            f"a step: about {self.seconds_per_step:.2g} s",
+            self._length(),
         ]
-        if self.steps:
-            hours = self.steps * self.seconds_per_step / 3600
-            lines.append(f"the run: {self.steps:,} steps, about {hours:.1f} hours at most")
-        return lines
+
+    def _length(self) -> str:
+        """How long the run is, by the limit that comes first, and what may end it sooner."""
+        config = self.config
+        patience = f"{config.patience} validations in a row without a better {self.measure}"
+        limits = []
+        if self.steps is not None:
+            limits.append((self.steps * self.seconds_per_step, f"{self.steps:,} steps"))
+        if config.max_minutes:
+            limits.append((60 * config.max_minutes, f"{config.max_minutes:g} minutes"))
+        if not limits:
+            least = config.patience * config.validate_every
+            return (
+                f"the run: until {patience}: at least {least:,} steps, about "
+                f"{duration(least * self.seconds_per_step)} and the time of validating"
+            )
+        seconds, limit = min(limits)
+        if seconds == 60 * config.max_minutes:
+            steps = int(seconds / self.seconds_per_step)
+            line = f"the run: at most {limit}, in which about {steps:,} steps can be made"
+            line += f" of {self.steps:,}" if self.steps is not None else ""
+            line += ", fewer by the time of validating"
+        else:
+            line = f"the run: at most {limit}, about {duration(seconds)} and the time of validating"
+            line += f", {config.max_minutes:g} minutes at most" if config.max_minutes else ""
+        return f"{line}; sooner after {patience}" if config.patience else line
 
 
 def try_steps(
-    task: Task, model: nn.Module, config: TrainingConfig, data: tuple[str, ...]
+    task: Task, model: nn.Module, config: TrainingConfig, width: int, data: tuple[str, ...]
 ) -> DryRun:
-    """Time a few forward and backward passes and see what memory they take.
+    """Make a few steps, updates of the weights included, and see what time and memory they take.
 
     Args:
         task: gives the batches and their loss.
-        model: on the device it would be trained on; its weights stay as they are.
+        model: on the device it would be trained on; to be thrown away, since its weights change.
         config: how it would be trained.
+        width: of the model, for the paper's schedule.
         data: lines of the data report.
     """
     device = next(model.parameters()).device
+    limits = Limits(config, -(-task.batch_count(0) // config.accumulate), task.measure)
+    updater = Updater(model, config, width, limits.total_steps)
     model.train()
+    batches = task.batches(0, 0)
     seconds = []
-    for _, batch in zip(range(STEPS * config.accumulate), task.batches(0, 0), strict=False):
+    for step in range(1, STEPS + 1):
         began = time.monotonic()
-        with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-            loss = task.loss(model, batch)
-        loss.total.backward()
-        loss.total.item()  # waits for a GPU
+        group = list(islice(batches, config.accumulate))
+        if not group:
+            break
+        _make_step(task, model, updater, step, group)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
         seconds.append(time.monotonic() - began)
-    later = seconds[1:] or seconds  # the first pass allocates what the others find
-    parameters = sum(p.numel() for p in model.parameters())
-    # Adam keeps two more numbers for each parameter, which these steps did not yet hold.
-    memory = memory_mb(device) + 2 * 4 * parameters / 1e6
-    by_epochs = config.max_epochs * -(-task.batch_count(0) // config.accumulate)
+    later = seconds[1:] or seconds  # the first step allocates what the others find
     return DryRun(
-        parameters=parameters,
-        memory_mb=memory,
-        seconds_per_step=config.accumulate * sum(later) / len(later),
-        steps=min((n for n in (config.max_steps, by_epochs) if n > 0), default=None),
+        parameters=sum(p.numel() for p in model.parameters()),
+        memory_mb=memory_mb(device),
+        seconds_per_step=sum(later) / len(later),
+        steps=limits.total_steps or None,
+        config=config,
+        measure=task.measure,
         data=data,
     )
+
+
+def _make_step(
+    task: Task, model: nn.Module, updater: Updater, step: int, batches: list[Any]
+) -> None:
+    """One step as the trainer makes it."""
+    device = next(model.parameters()).device
+    units = 0
+    for batch in batches:
+        enabled = updater.config.precision == "bf16"
+        with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
+            loss = task.loss(model, batch)
+        loss.total.backward()
+        units += loss.units
+    updater.update(step, units)

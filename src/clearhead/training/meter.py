@@ -24,6 +24,7 @@ class Meter:
         """Forget the sums and begin a new interval."""
         self._began = time.monotonic()
         self._counts: Counter[str] = Counter()
+        self.steps = 0
         self._plain: torch.Tensor | float = 0.0
         self._units = 0
         self._norm = 0.0
@@ -41,6 +42,7 @@ class Meter:
     def step(self, plain: torch.Tensor, units: int, norm: float, rate: float) -> None:
         """Add a step: its summed loss, its units, its gradient norm, its learning rate."""
         self.steps_in_all += 1
+        self.steps += 1
         self._plain = self._plain + plain
         self._units += units
         self._norm, self._rate = norm, rate

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from clearhead.tasks.task import Sample
+from clearhead.training.display import forgiving
 from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
 from clearhead.training.wording import (
     duration,
@@ -41,7 +42,7 @@ class LiveScreen:
     """
 
     def __init__(self, stream: TextIO) -> None:
-        self._console = Console(file=stream)
+        self._console = Console(file=forgiving(stream))
         self._live: Live | None = None
         self._picture: Picture | None = None
 

@@ -19,3 +19,9 @@ class State:
     validations_since_best: int = 0
     validated_step: int = 0
     finished: bool = False
+
+    def is_best(self, score: float, higher_is_better: bool) -> bool:
+        """Whether a score is better than the best so far."""
+        if self.best_score is None:
+            return True
+        return score > self.best_score if higher_is_better else score < self.best_score

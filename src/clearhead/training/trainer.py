@@ -17,19 +17,19 @@ from clearhead.training.events import (
     Event,
     Note,
     Observer,
-    Progress,
     RunEnded,
     RunStarted,
     Validated,
 )
+from clearhead.training.interruption import Interruption
 from clearhead.training.keeper import Keeper
 from clearhead.training.limits import Limits
 from clearhead.training.meter import Meter
+from clearhead.training.seeds import step_seed
 from clearhead.training.state import State
 from clearhead.training.updater import Updater
 
-REPORT_SECONDS = 2.0
-"""Between two reports of progress."""
+REPORT_SECONDS = 2.0  # between two reports of progress
 
 
 class Trainer:
@@ -40,6 +40,7 @@ class Trainer:
         model: on the device it is to be trained on.
         config: how to train.
         seed: all that is random follows from it, the epoch and the step.
+        d_model: the width of the model, for the paper's schedule.
         keeper: what writes and reads the run's files.
         observers: told of every event.
     """
@@ -61,13 +62,16 @@ class Trainer:
         self.keeper = keeper
         self.observers = observers
         self.device = next(model.parameters()).device
+        self.bf16 = config.precision == "bf16"
         self.state = State()
         self.steps_per_epoch = -(-task.batch_count(0) // config.accumulate)
         self.limits = Limits(config, self.steps_per_epoch, task.measure)
         self.updater = Updater(model, config, d_model, self.limits.total_steps)
         self.meter = Meter(self.device)
-        self._resumed_at = time.monotonic()
+        self.interruption = Interruption()
+        self._resumed_at = self._saved_at = time.monotonic()
         self._elapsed_before = 0.0
+        self._saved_step = 0
 
     def run(self) -> RunEnded:
         """Train from the state of the last checkpoint, or from the beginning.
@@ -77,12 +81,19 @@ class Trainer:
         """
         self._resume()
         self._tell_start()
+        if self.state.finished and (reason := self.limits.reached(self.state, self._elapsed())):
+            return self._end(f"it was finished before: {reason}", finished=True)
+        self.state.finished = False
         try:
-            reason = self._train()
-            self._finish()
+            with self.interruption:
+                reason = self._train()
+                if reason is None:
+                    self._save()
+                    return self._end("interrupted", finished=False)
+                self._finish()
         except KeyboardInterrupt:
-            self._save()
-            return self._end("interrupted", finished=False)
+            # A second Ctrl-C: what happened since the last checkpoint is given up.
+            return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
         return self._end(reason, finished=True)
 
     def _resume(self) -> None:
@@ -92,22 +103,22 @@ class Trainer:
         self._elapsed_before = self.state.elapsed_s
         self._resumed_at = time.monotonic()
         self._saved_at = time.monotonic()
+        self._saved_step = self.state.step
 
-    def _train(self) -> str:
+    def _train(self) -> str | None:
+        """Step until a limit is reached; which one, or None if somebody interrupted."""
         self.model.train()
-        if reason := self.limits.reached(self.state, self._elapsed()):
-            return reason
-        self.state.finished = False
-        while True:
+        while not (reason := self.limits.reached(self.state, self._elapsed())):
             for batches in self._groups():
                 self._step(batches)
                 self._after_step()
+                if self.interruption.wanted:
+                    return None
                 if reason := self.limits.reached(self.state, self._elapsed()):
                     return reason
             self.state.epoch += 1
             self.state.batch = 0
-            if reason := self.limits.reached(self.state, self._elapsed()):
-                return reason
+        return reason
 
     def _groups(self) -> Iterator[list[Any]]:
         """The batches of each step left in the epoch: `accumulate` of them, fewer in the last."""
@@ -120,13 +131,11 @@ class Trainer:
         state = self.state
         state.step += 1
         state.batch += len(batches)
-        torch.manual_seed(_mix(self.seed, state.step))
+        torch.manual_seed(step_seed(self.seed, state.step))
         units = 0
         plain = torch.zeros((), device=self.device)
         for batch in batches:
-            with torch.autocast(
-                self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16"
-            ):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
                 loss = self.task.loss(self.model, batch)
             loss.total.backward()
             units += loss.units
@@ -139,7 +148,7 @@ class Trainer:
 
     def _after_step(self) -> None:
         if self.meter.seconds >= REPORT_SECONDS:
-            self._tell(self._progress())
+            self._report()
         if self.state.step % self.config.validate_every == 0:
             self._validate()
         minutes = (time.monotonic() - self._saved_at) / 60
@@ -149,6 +158,8 @@ class Trainer:
     def _validate(self) -> None:
         """Score the model; keep it among the last, and as the best if it is."""
         state = self.state
+        if self.meter.steps:
+            self._report()
         evaluation = self.task.evaluate(self.model)
         state.validated_step = state.step
         self.keeper.keep_recent(self.model, state.step)
@@ -159,8 +170,7 @@ class Trainer:
     def _judge(self, evaluation: Any, weights: str) -> None:
         state = self.state
         score = evaluation.scores[self.task.measure]
-        sign = 1 if self.task.higher_is_better else -1
-        is_best = state.best_score is None or sign * score > sign * state.best_score
+        is_best = state.is_best(score, self.task.higher_is_better)
         if is_best:
             state.best_score, state.best_step = score, state.step
             state.best_scores = dict(evaluation.scores)
@@ -185,11 +195,8 @@ class Trainer:
 
     def _finish(self) -> None:
         """A last validation, then the average of the last checkpoints, kept if it is better."""
-        if self.state.finished:
-            return
         if self.state.validated_step != self.state.step:
             self._validate()
-        self._save()
         if self.keeper.average_recent(self.model) > 1:
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
@@ -199,17 +206,17 @@ class Trainer:
     def _elapsed(self) -> float:
         return self._elapsed_before + time.monotonic() - self._resumed_at
 
-    def _progress(self) -> Progress:
+    def _report(self) -> None:
         elapsed = self._elapsed()
-        # At the speed of this sitting, validations included.
         each = (elapsed - self._elapsed_before) / max(1, self.meter.steps_in_all)
         remaining = self.limits.remaining_s(self.state.step, elapsed, each)
-        return self.meter.report(self.state.step, self.state.epoch, elapsed, remaining)
+        self._tell(self.meter.report(self.state.step, self.state.epoch, elapsed, remaining))
 
     def _save(self) -> None:
         self.state.elapsed_s = self._elapsed()
         self.keeper.write_state(self.model, self.updater.optimizer, self.state)
         self._saved_at = time.monotonic()
+        self._saved_step = self.state.step
 
     def _tell_start(self) -> None:
         self._tell(
@@ -228,7 +235,11 @@ class Trainer:
     def _end(self, reason: str, finished: bool) -> RunEnded:
         state = self.state
         ended = RunEnded(
-            *(state.step, reason, finished, str(self.keeper.folder), state.best_scores),
+            step=state.step,
+            reason=reason,
+            finished=finished,
+            folder=str(self.keeper.folder),
+            scores=state.best_scores,
             elapsed_s=self._elapsed(),
         )
         self._tell(ended)
@@ -237,8 +248,3 @@ class Trainer:
     def _tell(self, event: Event) -> None:
         for observer in self.observers:
             observer.observe(event)
-
-
-def _mix(seed: int, step: int) -> int:
-    """A seed of its own for each step; neighbouring steps share no part of their streams."""
-    return (seed * 1_000_003 + step) * 0x9E3779B97F4A7C15 % 2**63
