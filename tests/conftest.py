@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,12 @@ def clearhead_data() -> Path:
     if not path.is_dir():
         pytest.fail(f"CLEARHEAD_DATA = {folder} is not a folder")
     return path
+
+
+@pytest.fixture(autouse=True)
+def _denormal_numbers() -> Iterator[None]:
+    """Training flushes denormal numbers for the whole process; hypothesis wants them back."""
+    import torch
+
+    yield
+    torch.set_flush_denormal(False)

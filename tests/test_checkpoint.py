@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from clearhead import api
-from clearhead.checkpoint import read_model_folder, read_tensors, write_json, write_tensors
+from clearhead.checkpoint import (
+    read_folder_config,
+    read_model_folder,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
 from clearhead.errors import ModelFolderError
 from test_training import small_run
 
@@ -121,3 +129,52 @@ def test_a_file_stays_whole_when_writing_it_fails(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         write_json(tmp_path / "file", {"bad": object()})
     assert json.loads((tmp_path / "file").read_text()) == {"good": 1}
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import torch
+from clearhead.checkpoint import write_json, write_model_folder, write_tensors
+from clearhead.config import RunConfig, TokenizerConfig
+from clearhead.errors import ModelFolderError
+from clearhead.tokenizer import learn_tokenizer
+
+folder = Path(sys.argv[1])
+texts = [f"word{n}" for n in range(2000)]
+words = learn_tokenizer(texts, TokenizerConfig(kind="words", max_vocabulary=0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+for write in (
+    lambda: write_tensors(folder / "weights", {"a": torch.zeros(5000)}, {}),
+    lambda: write_json(folder / "scores", {"a": "x" * 9000}),
+    lambda: write_model_folder(folder, RunConfig(), words, words),
+):
+    try:
+        write()
+    except ModelFolderError as error:
+        print(str(error).replace("\\n", " "))
+"""
+
+
+def test_a_full_disk_is_said_and_leaves_the_old_files_whole(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("old")
+    (tmp_path / "scores").write_text("old")
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    weights, scores, folder = done.stdout.splitlines()
+    for line, path in ((weights, tmp_path / "weights"), (scores, tmp_path / "scores")):
+        assert line.startswith(f"{path}: it cannot be written Why: ")
+        assert path.read_text() == "old"
+    assert folder.startswith(f"{tmp_path}: it cannot be written Why: ")
+    assert all("File too large" in line and "free some space" in line for line in (scores, folder))
+    assert {path.name for path in tmp_path.iterdir()} >= {"weights", "scores"}
+    assert not (tmp_path / ".weights.unfinished").exists()
+    assert not (tmp_path / ".scores.unfinished").exists()
+
+
+@pytest.mark.parametrize("config", [5, None, [], "x"])
+def test_settings_that_are_no_table_are_refused(tmp_path: Path, config: object) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"format": 1, "config": config}))
+    with pytest.raises(ModelFolderError, match="the configuration is damaged"):
+        read_folder_config(tmp_path)

@@ -95,6 +95,16 @@ def test_spaces_at_the_ends_do_not_hide_a_duplicate_or_a_held_out_pair() -> None
     assert keep == [True, False, False]
 
 
+@pytest.mark.parametrize("blank", ["   ", "\t", "\u3000"])
+def test_a_side_of_white_space_is_empty_though_a_tokenizer_has_a_token_for_it(blank: str) -> None:
+    checker = PairChecker("train", FILES, CONFIG)
+    ones = np.ones(3, dtype=np.int64)
+    pairs = numbered([(blank, "b"), ("a", blank), ("a", "b")])
+    assert checker.check(pairs, ones, ones).tolist() == [False, False, True]
+    [finding] = checker.report().findings
+    assert (finding.rule, finding.count) == ("empty", 2)
+
+
 def test_text_does_not_move_from_source_to_target_unnoticed() -> None:
     assert pair_hash("a b", "c") != pair_hash("a", "b c")
     assert checked([("a b", "c"), ("a", "b c")])[0] == [True, True]
@@ -115,7 +125,7 @@ def test_the_report_reads_as_counts_reasons_and_places() -> None:
     _, report = checked([("a", "b"), ("", "b"), *[("a", "b")] * 6])
     assert report.lines() == [
         "train: 8 pairs, 1 kept; 1 source and 1 target tokens",
-        "train: 1 left out: a side has no token (train.en:2)",
+        "train: 1 left out: a side is empty (train.en:2)",
         "train: 6 left out: the same pair came before "
         "(train.en:3, train.en:4, train.en:5, train.en:6, train.en:7, …)",
     ]

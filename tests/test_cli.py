@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from clearhead import api
+from clearhead.cli.failures import say
 from clearhead.cli.init import spread
 from clearhead.config import RunConfig, read_config
 from clearhead.errors import TrainingError
-from clearhead.training.events import Note, RunEnded
+from clearhead.training.events import Note, RunEnded, RunStarted
 from fake_translator import run
 
 COMMANDS = ("init", "train", "translate", "evaluate", "phrasebook")
@@ -65,6 +66,31 @@ def test_the_version_is_said() -> None:
     from clearhead import __version__
 
     assert run("--version")[:2] == (0, f"clearhead {__version__}\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("arguments", [("--help",), ("train", "--help"), ("--version",), ()])
+def test_a_full_disk_at_the_output_is_said_in_a_line(arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "clearhead", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert done.stderr.startswith("clearhead: the output cannot be written\nWhy: ")
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_nobody_at_the_standard_error_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def echo(*_: Any, **__: Any) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("typer.echo", echo)
+    say("anything")
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,8 +159,27 @@ def test_init_that_fails_writes_nothing(tmp_path: Path) -> None:
     code, _, err = run("init", str(tmp_path / "m"), "--train", "no.en", "no.de")
     assert code == 3
     assert err.startswith("clearhead: no.en: there is no such file")
-    assert run("init", str(tmp_path / "no" / "m"))[0] == 2
+    code, _, err = run("init", str(tmp_path / "no folder" / "m"))
+    assert code == 2
+    assert err.startswith(f"clearhead: {tmp_path / 'no folder'}: the folder is missing")
+    assert "mkdir -p '" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_commands_that_init_prints_and_writes_can_be_copied(tmp_path: Path) -> None:
+    path = tmp_path / "my model.toml"
+    _, _, err = run("init", str(path))
+    said = err.split("what it would take: ")[1]
+    assert shlex.split(said) == ["clearhead", "train", str(path), "--dry-run"]
+    commands = [
+        shlex.split(line.removeprefix("#"))
+        for line in path.read_text().splitlines()
+        if line.startswith("#   clearhead")
+    ]
+    assert [words[:3] for words in commands] == [
+        *[["clearhead", "train", str(path)]] * 2,
+        ["clearhead", "translate", "runs/my model"],
+    ]
 
 
 # ---- train
@@ -175,7 +220,9 @@ def test_train_passes_on_what_was_said_and_narrates_on_the_standard_error(
 def test_an_interrupted_training_prints_the_command_that_resumes(
     toml: Path, monkeypatch: pytest.MonkeyPatch, caught_by_trainer: bool
 ) -> None:
-    def train(config: RunConfig, **_: Any) -> RunEnded:
+    def train(config: RunConfig, observers: Sequence[Any], **_: Any) -> RunEnded:
+        for observer in observers:
+            observer.observe(RunStarted("runs/m", "cpu", "float32", 9, 0, 7, 1, "bleu"))
         if caught_by_trainer:
             return ended(finished=False)
         raise KeyboardInterrupt
@@ -187,6 +234,24 @@ def test_an_interrupted_training_prints_the_command_that_resumes(
     # The same words but --restart, which would throw away what was reached.
     said = err.split("to go on: ")[1]
     assert shlex.split(said) == ["clearhead", "train", *arguments]
+
+
+def test_a_restart_interrupted_before_training_is_still_a_restart(
+    toml: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old run stands as it was: without --restart it would go on, or be refused."""
+
+    def train(config: RunConfig, observers: Sequence[Any], **_: Any) -> RunEnded:
+        for observer in observers:
+            observer.observe(Note("learning the vocabulary"))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(api, "train", train)
+    for options in (["--set", "seed=5", "--restart"], ["--set", "seed=5"]):
+        code, _, err = run("train", str(toml), *options)
+        assert code == 130
+        said = err.split("to go on: ")[1]
+        assert shlex.split(said) == ["clearhead", "train", str(toml), *options]
 
 
 def test_a_dry_run_prints_its_lines_and_trains_nothing(

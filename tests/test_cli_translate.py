@@ -29,6 +29,14 @@ from fake_translator import RUNNER, Backwards, run
 
 TRANSLATE = importlib.import_module("clearhead.cli.translate")
 
+# A process of its own that translates with the fake, for what only a real output does.
+CHILD = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1));"
+    "from fake_translator import Backwards; from clearhead import api, cli;"
+    "api.load = lambda folder, device, threads: Backwards();"
+    "sys.argv = ['clearhead', 'translate', 'm']; cli.main()"
+)
+
 
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> Backwards:
@@ -163,15 +171,58 @@ def test_a_model_that_samples_by_its_configuration_takes_sampling_options() -> N
     assert SearchOptions(temperature=0.5).over(default, None).temperature == 0.5
 
 
+def test_a_model_that_samples_by_its_configuration_searches_with_a_beam_that_is_named() -> None:
+    default = SearchConfig(method="sampling", temperature=0.5)
+    found = SearchOptions(beam_size=3).over(default, None)
+    assert (found.method, found.beam_size) == ("beam", 3)
+    assert SearchOptions().over(default, None).method == "sampling"
+
+
+@pytest.mark.parametrize(
+    ("options", "config"),
+    [
+        (("--json",), SearchConfig()),
+        (("--n-best", "2"), SearchConfig()),
+        ((), SearchConfig(n_best=2)),
+    ],
+)
+def test_scores_that_are_there_anyway_are_not_ignored_in_silence(
+    translator: Backwards, options: tuple[str, ...], config: SearchConfig
+) -> None:
+    translator.config = replace(RunConfig(), search=config)
+    code, out, err = run("translate", "m", "--scores", *options, stdin="a\n")
+    assert (code, out) == (SearchError.exit_code, "")
+    assert "--scores means nothing with" in err
+    assert translator.calls == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("lines", [1, 20_000])
+def test_a_full_disk_at_the_output_is_said(tmp_path: Path, lines: int) -> None:
+    (tmp_path / "in.txt").write_text("a b c\n" * lines)
+    command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
+    with (tmp_path / "in.txt").open() as given_, open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdin=given_, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 3
+    said, why = done.stderr.splitlines()
+    assert said == "clearhead: standard output: the output cannot be written"
+    assert why.startswith("Why: ")
+
+
 def test_prefixes_go_with_their_lines(translator: Backwards, tmp_path: Path) -> None:
     (tmp_path / "prefixes").write_text("p\n\nq\n")
     prefixes = ("--prefix-file", str(tmp_path / "prefixes"))
     assert run("translate", "m", *prefixes, stdin="a\nb\nc\n")[0] == 0
     assert translator.calls[0]["prefixes"] == ["p", "", "q"]
-    for stdin, fewer in (("a\nb\n", "input"), ("a\nb\nc\nd\n", "prefixes")):
+    for stdin, what in (
+        ("a\nb\n", "prefixes, line 3: the input ended, but the prefixes go on"),
+        ("a\nb\nc\nd\n", "input, line 4: the prefixes ended, but the input goes on"),
+    ):
         code, _, err = run("translate", "m", *prefixes, stdin=stdin)
         assert code == 3
-        assert f"the {fewer} ended" in err
+        assert what in err
     assert run("translate", "m", "--prefix-file", "-", stdin="a\n")[0] == 3
 
 
@@ -283,15 +334,9 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_written(
 
 def test_a_broken_pipe_exits_quietly(tmp_path: Path) -> None:
     """As `clearhead translate … | head -1` does it, with more output than a pipe holds."""
-    code = (
-        "import sys; sys.path.insert(0, sys.argv.pop(1));"
-        "from fake_translator import Backwards; from clearhead import api, cli;"
-        "api.load = lambda folder, device, threads: Backwards();"
-        "sys.argv = ['clearhead', 'translate', 'm']; cli.main()"
-    )
     (tmp_path / "in.txt").write_text("a b c\n" * 200_000)
     with (tmp_path / "in.txt").open() as lines:
-        command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+        command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
         process = subprocess.Popen(
             command, stdin=lines, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )

@@ -63,14 +63,14 @@ def test_what_is_said_is_what_is_read_and_the_rest_stays() -> None:
         {
             "seed": 7,
             "data": {"train": ["a.en", "a.de"], "drop_duplicates": False},
-            "model": {"norm": "post", "positions": {"kind": "learned", "max_length": 9}},
+            "model": {"norm": "post", "positions": {"kind": "learned", "max_length": 900}},
             "training": {"max_minutes": 2, "optimizer": {"kind": "sgd", "momentum": 0.99}},
         }
     )
     assert config == RunConfig(
         seed=7,
         data=DataConfig(train=("a.en", "a.de"), drop_duplicates=False),
-        model=ModelConfig(norm="post", positions=Learned(max_length=9)),
+        model=ModelConfig(norm="post", positions=Learned(max_length=900)),
         training=TrainingConfig(
             max_minutes=2.0, optimizer=OptimizerConfig(kind="sgd", momentum=0.99)
         ),
@@ -164,7 +164,7 @@ def test_wrong_positions_are_met_with_the_three_kinds() -> None:
     wrong = refusal(nested("model.positions", {"kind": "learned", "max_length": "3"}))
     assert wrong.what.startswith("model.positions.max_length: ")
     empty = refusal(nested("model.positions", {"kind": "learned", "max_length": 0}))
-    assert empty.what == "model.positions: max_length must be at least 1"
+    assert empty.what == "model.positions.max_length must be at least 1"
 
 
 @pytest.mark.parametrize(
@@ -214,13 +214,66 @@ def test_wrong_positions_are_met_with_the_three_kinds() -> None:
 )
 def test_a_value_out_of_range_is_refused_by_name(dotted: str, value: Any) -> None:
     error = refusal(nested(dotted, value))
-    section, _, name = dotted.rpartition(".")
-    if dotted == "model.dropout":
-        section, name = "model.dropout", "a dropout rate"
-    if dotted == "training.max_steps":
-        name = "max_steps"
-    assert error.what.startswith(f"{section or 'the configuration'}: ")
-    assert name in error.what
+    match dotted:
+        case "model.dropout":
+            assert error.what.startswith("model.dropout.embeddings = 1.0: a dropout rate")
+        case "training.max_steps":
+            assert error.what.startswith("training: the run would never end: give max_steps")
+        case "model.n_heads" if value == 7:
+            assert error.what.startswith("model.d_model = 512 is not a multiple of n_heads = 7")
+        case _:
+            assert error.what.startswith(f"{dotted} ")
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+@pytest.mark.parametrize(
+    "dotted",
+    [
+        "training.schedule.peak",
+        "training.max_minutes",
+        "search.temperature",
+        "model.dropout.hidden",
+    ],
+)
+def test_a_number_that_is_not_finite_is_refused_by_name(
+    tmp_path: Path, dotted: str, value: float
+) -> None:
+    error = refusal(nested(dotted, value))
+    assert error.what == f"{dotted} must be a finite number"
+    assert error.why == f"it says {value}"
+    with pytest.raises(ConfigError, match=f"{dotted} must be a finite number"):
+        read_config(written(tmp_path, RUN), [f"{dotted}={value}"])
+
+
+@pytest.mark.parametrize(
+    ("dotted", "wrong", "right"),
+    [
+        ("training.schedule.kind", "cosin", "cosine"),
+        ("model.activation", "ReLU", "relu"),
+        ("model.size", "bigger", "big"),
+        ("model.positions.kind", "learnt", "learned"),
+        ("evaluation.measure", "BLEU", "bleu"),
+    ],
+)
+def test_a_wrong_choice_is_met_with_the_nearest_right_one_and_all_there_are(
+    dotted: str, wrong: str, right: str
+) -> None:
+    error = refusal(nested(dotted, wrong))
+    assert error.todo == f'did you mean {dotted} = "{right}"?'
+    assert right in error.what
+
+
+def test_a_choice_like_no_other_is_met_with_all_that_there_are() -> None:
+    error = refusal(nested("training.schedule.kind", "zzz"))
+    assert "cosine" in error.what
+    assert error.todo is None
+
+
+def test_a_model_that_is_a_word_is_met_with_its_size() -> None:
+    error = refusal({"model": "tiny"})
+    assert error.what.startswith("model: ")
+    assert error.todo == 'did you mean model.size = "tiny"?'
+    assert "tiny, small, base, big" in str(refusal({"model": "zzz"}))
 
 
 @pytest.mark.parametrize(
@@ -342,6 +395,23 @@ def test_an_override_lays_its_value_over_the_file(
     assert type(got) is type(value)
 
 
+def test_an_override_of_one_dropout_leaves_the_other_places_as_the_file_has_them(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, RUN)
+    rest = DropoutConfig.everywhere(0.1)
+    found = read_config(path, ["model.dropout.attention=0"]).model.dropout
+    assert found == dataclasses.replace(rest, attention=0.0)
+    found = read_config(path, ["model.dropout=0.3", "model.dropout.hidden=0"]).model.dropout
+    assert found == dataclasses.replace(DropoutConfig.everywhere(0.3), hidden=0.0)
+
+
+def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + b"seed = 7\n")
+    assert read_config(path).seed == 7
+
+
 def test_the_last_of_two_overrides_wins_and_the_rest_of_the_file_stays(tmp_path: Path) -> None:
     config = read_config(written(tmp_path, RUN), ["seed=2", "seed=3", "training.patience=4"])
     assert config.seed == 3
@@ -362,7 +432,6 @@ def test_the_last_of_two_overrides_wins_and_the_rest_of_the_file_stays(tmp_path:
         ("model.norm=3", "model.norm: Input should be 'pre' or 'post'"),
         ("seed.x=3", "seed: Input should be a valid integer"),
         ("training.max_steps=-3", "max_steps must not be negative"),
-        ("model.dropout.attention=0", "dropout is a single value here"),
         ("training.max_steps.x=0", "max_steps is a single value here"),
     ],
 )
@@ -477,7 +546,7 @@ models = st.builds(
     positions=st.one_of(
         st.just(Sinusoidal()),
         st.just(NoPositions()),
-        st.builds(Learned, max_length=above_zero),
+        st.builds(Learned, max_length=st.integers(257, 10**9)),
     ),
     share_embeddings=st.sampled_from(["none", "target", "all"]),
     dropout=st.builds(

@@ -119,6 +119,45 @@ def test_an_interrupted_run_is_not_called_finished() -> None:
     assert "interrupted" in line
 
 
+class BrokenPipe(Terminal):
+    """Takes so many writes, and no more."""
+
+    def __init__(self, room: int) -> None:
+        super().__init__()
+        self.room = room
+
+    def write(self, text: str) -> int:
+        if not self.room:
+            raise BrokenPipeError
+        self.room -= 1
+        return super().write(text)
+
+
+@pytest.mark.parametrize("room", range(4))
+def test_training_goes_on_when_nobody_reads_its_lines_any_more(room: int) -> None:
+    stream = BrokenPipe(room)
+    display = PlainLines(stream)
+    for event in EVENTS:
+        display.observe(event)
+    stream.room = 100
+    display.observe(Note("silent for good"))
+    display.close()
+    assert len(stream.getvalue().splitlines()) == room
+
+
+@pytest.mark.parametrize("room", range(4))
+def test_training_goes_on_when_the_terminal_is_gone(
+    monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = BrokenPipe(room)
+    screen = LiveScreen(stream)
+    for event in EVENTS:
+        screen.observe(event)
+    screen.close()
+    assert stream.room == 0
+
+
 def test_the_picture_shows_the_figures_the_best_score_and_the_sentences() -> None:
     picture = Picture(STARTED, Clock())
     picture.take(PROGRESS)

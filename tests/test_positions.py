@@ -8,12 +8,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.errors import DataError
+from clearhead.model.dropout import Dropout
+from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.positions import (
     LearnedPositions,
     NoPositions,
+    Positions,
     SinusoidalPositions,
     sinusoids,
 )
@@ -66,7 +69,7 @@ def test_a_later_position_is_a_rotation_that_depends_on_the_distance_alone(
         torch.testing.assert_close(rotation @ here, there, rtol=0, atol=1e-12)
 
 
-def all_kinds(d_model: int, longest: int) -> list[torch.nn.Module]:
+def all_kinds(d_model: int, longest: int) -> list[Positions]:
     return [
         SinusoidalPositions(d_model, longest),
         LearnedPositions(d_model, longest),
@@ -108,6 +111,13 @@ def test_beyond_the_learned_table_is_an_error_of_the_data(start: int, length: in
     positions(torch.zeros(1, 5, 4))
     with pytest.raises(DataError, match="6 tokens exceeds the model's 5 positions"):
         positions(torch.zeros(1, length, 4), start)
+
+
+def test_each_kind_tells_how_many_positions_it_has() -> None:
+    assert [kind.max_length for kind in all_kinds(6, 7)] == [None, 7, None]
+    for positions in all_kinds(6, 7):
+        embedding = TokenEmbedding(nn.Embedding(5, 6), positions, Dropout(0.0), True, 0)
+        assert embedding.max_length == positions.max_length
 
 
 def test_learned_positions_are_trained() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ import torch
 import clearhead
 from clearhead import api
 from clearhead.api import Translator
-from clearhead.config import SearchConfig
+from clearhead.config import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig
 from clearhead.engines import torch_engine
 from clearhead.errors import ConfigError, SearchError
 from clearhead.tasks import texts as texts_module
+from clearhead.tasks import translation
 from test_training import small_run
 
 TEXTS = [
@@ -129,6 +132,93 @@ def test_mistakes_are_named(translator: Translator) -> None:
         translator.translate(["a"], beam_sise=3)
     with pytest.raises(SearchError, match="n_best = 9"):
         translator.translate(["a"], n_best=9)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"beam_size": 2.5}, "beam_size.*integer"),
+        ({"beam_size": "5"}, "beam_size.*integer"),
+        ({"method": "greedy"}, "'beam' or 'sampling'"),
+        ({"beamsize": 1}, "(?s)beamsize.*did you mean search.beam_size"),
+        ({"search": SearchConfig(beam_size=2.5)}, "beam_size.*integer"),  # type: ignore[arg-type]
+        ({"search": {"beam_size": 2}}, "no SearchConfig"),
+        ({"batch_size": 0}, "batch_size = 0"),
+        ({"batch_size": 2.0}, "batch_size = 2.0"),
+        ({"prefixes": ["a"]}, "1 prefixes were given for 2 texts"),
+        ({"prefixes": ["a", "b", "c"]}, "3 prefixes were given for 2 texts"),
+        ({"prefixes": "ab"}, "not a list of strings"),
+        ({"prefixes": [None, "a"]}, "not a list of strings"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_name(
+    translator: Translator, choices: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SearchError, match=message):
+        translator.translate(["1 a", "2 b"], **choices)
+
+
+def test_an_unknown_device_is_met_with_those_there_are(translator: Translator) -> None:
+    with pytest.raises(ConfigError, match=r"(?s)'gpu'.*cpu, cuda, auto"):
+        api.load(translator.folder.path, device="gpu")
+
+
+@pytest.fixture(scope="module")
+def short_sighted(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    """A translator with 20 learned positions, trained and validated."""
+    config = small_run(tmp_path_factory.mktemp("learned"), max_steps=4, validate_every=4)
+    config = dataclasses.replace(
+        config,
+        data=dataclasses.replace(config.data, max_length=19),
+        model=dataclasses.replace(config.model, positions=Learned(max_length=20)),
+        search=SearchConfig(beam_size=2),
+    )
+    # The longest output of its search has 20 tokens more than twice the source.
+    assert api.train(config).finished
+    return clearhead.load(config.folder, device="cpu")
+
+
+def test_learned_positions_bound_sources_and_outputs(short_sighted: Translator) -> None:
+    assert short_sighted.engine.longest_source == 20
+    longest = " ".join("abcdefghij"[i % 8] for i in range(30))
+    with pytest.warns(UserWarning, match="line 2 has .* cut to 20"):
+        found = short_sighted.translate(["1 a", longest], min_length=30)
+    assert [len(hypothesis.tokens) for (hypothesis,) in found] == [20, 20]
+
+
+def test_a_prefix_beyond_learned_positions_is_named_by_its_line(short_sighted: Translator) -> None:
+    with pytest.raises(SearchError, match=r"the prefix of sentence 6 has .* 20 positions"):
+        short_sighted.translate(["1 a", "2 b c"], prefixes=["a", "a b " * 20], offset=4)
+
+
+def test_more_data_than_learned_positions_is_refused() -> None:
+    for most, fits in ((19, True), (20, False)):
+        model = ModelConfig(positions=Learned(max_length=20))
+        with nullcontext() if fits else pytest.raises(ValueError, match=r"needs 21 positions"):
+            RunConfig(model=model, data=DataConfig(max_length=most))
+
+
+def test_the_validation_loss_is_the_mean_over_tokens_and_encodes_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translation, "VALIDATION_PAIRS", 5)
+    config = small_run(tmp_path)
+    tokenizers = translation.learn_tokenizers(config)
+    data = translation.prepare_data(config, tmp_path / "corpus", tokenizers)
+    task = translation.TranslationTask(config, data)
+    model = task.build_model()
+    total, units = 0.0, 0
+    for pair in data.validation:
+        source = torch.tensor([tokenizers[0].encode(pair.source)])
+        target = tokenizers[1].encode(pair.target)
+        with torch.inference_mode():
+            hidden = model.eval()(source, torch.tensor([[1, *target]]))
+            log_p = model.output(hidden)[0].log_softmax(-1)
+        total -= float(log_p.gather(1, torch.tensor([[*target, 2]]).T).sum())
+        units += len(target) + 1
+    assert task._validation_loss(model) == pytest.approx(total / units, rel=1e-5)
+    monkeypatch.setattr(type(tokenizers[0]), "encode_batch", None)
+    assert task._validation_loss(model) == pytest.approx(total / units, rel=1e-5)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -16,7 +16,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,13 +52,20 @@ class ModelFolder:
 def write_model_folder(
     path: Path, config: RunConfig, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> None:
-    """Write all of a model folder but its weights and scores."""
-    path.mkdir(parents=True, exist_ok=True)
-    if config.tokenizer.joint:
-        source_tokenizer.save(path, JOINT_TOKENIZER)
-    else:
-        source_tokenizer.save(path, SOURCE_TOKENIZER)
-        target_tokenizer.save(path, TARGET_TOKENIZER)
+    """Write all of a model folder but its weights and scores.
+
+    Raises:
+        ModelFolderError: it cannot be written, e.g. because the disk is full.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if config.tokenizer.joint:
+            source_tokenizer.save(path, JOINT_TOKENIZER)
+        else:
+            source_tokenizer.save(path, SOURCE_TOKENIZER)
+            target_tokenizer.save(path, TARGET_TOKENIZER)
+    except OSError as error:
+        raise _unwritable(path, error) from None
     write_json(path / "config.json", {"format": FORMAT, "config": config_to_dict(config)})
 
 
@@ -102,16 +110,22 @@ def read_folder_config(path: Path) -> RunConfig:
             todo="use the clearhead that wrote it, or train it anew",
         )
     try:
+        if not isinstance(tree.get("config"), dict):
+            raise ConfigError("it holds no settings")
         return config_from(tree["config"], where=str(path / "config.json"))
-    except (KeyError, ConfigError) as error:
+    except ConfigError as error:
         raise ModelFolderError("the configuration is damaged", where=path, why=str(error)) from None
 
 
 def write_json(path: Path, tree: Mapping[str, Any]) -> None:
-    """Write a JSON file, wholly or not at all."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_text(json.dumps(tree, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(unfinished, path)
+    """Write a JSON file, wholly or not at all.
+
+    Raises:
+        ModelFolderError: it cannot be written, e.g. because the disk is full.
+    """
+    text = json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+    with _written_whole(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -123,9 +137,8 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ModelFolderError(
-            "the file is missing or damaged", where=path, why=str(error)
-        ) from None
+        what = "the file is missing or damaged"
+        raise ModelFolderError(what, where=path, why=str(error)) from None
     if not isinstance(tree, dict):
         raise ModelFolderError("the file is damaged", where=path, why="it is not a JSON object")
     return tree
@@ -137,17 +150,17 @@ def parameters_of(model: nn.Module) -> dict[str, Tensor]:
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-    """Write tensors and a few facts about them as one safetensors file, wholly or not at all."""
+    """Write tensors and a few facts about them as one safetensors file, wholly or not at all.
+
+    Raises:
+        ModelFolderError: it cannot be written, e.g. because the disk is full.
+    """
     from safetensors.torch import save_file
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     metadata = {"facts": json.dumps(facts), "digest": _digest(kept)}
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    save_file(kept, unfinished, metadata=metadata)
-    with unfinished.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(unfinished, path)
+    with _written_whole(path) as unfinished:
+        save_file(kept, unfinished, metadata=metadata)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -158,24 +171,17 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """
     from safetensors import SafetensorError, safe_open
 
+    todo = "copy the folder again, or train it anew"
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             metadata = file.metadata() or {}
     except (OSError, SafetensorError) as error:
-        raise ModelFolderError(
-            "the weights cannot be read: the file is missing or damaged",
-            where=path,
-            why=str(error),
-            todo="copy the folder again, or train it anew",
-        ) from None
+        what = "the weights cannot be read: the file is missing or damaged"
+        raise ModelFolderError(what, where=path, why=str(error), todo=todo) from None
     if metadata.get("digest") != _digest(tensors):
-        raise ModelFolderError(
-            "the weights are damaged",
-            where=path,
-            why="their checksum is not the one written with them",
-            todo="copy the folder again, or train it anew",
-        )
+        why = "their checksum is not the one written with them"
+        raise ModelFolderError("the weights are damaged", where=path, why=why, todo=todo)
     return tensors, json.loads(metadata["facts"])
 
 
@@ -204,6 +210,34 @@ def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
+
+
+@contextmanager
+def _written_whole(path: Path) -> Iterator[Path]:
+    """Another name to write a file under; it gets its own once all of it is on the disk."""
+    from safetensors import SafetensorError
+
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield unfinished
+        with unfinished.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except (OSError, SafetensorError) as error:
+        raise _unwritable(path, error) from None
+    finally:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, error: Exception) -> ModelFolderError:
+    return ModelFolderError(
+        "it cannot be written",
+        where=path,
+        why=str(error),
+        todo="free some space if the disk is full, then say the command again",
+    )
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

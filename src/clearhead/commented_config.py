@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import textwrap
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -67,13 +68,19 @@ class CommentedConfig:
             name: the file is to be called `name.toml`; it may have folders before it.
         """
         run = PurePath(name).name
+        train = shlex.join(["clearhead", "train", f"{name}.toml"])
+        translate = shlex.join(["clearhead", "translate", f"runs/{run}"])
+        commands = {
+            f"{train} --dry-run": "says what it would take",
+            train: "trains; said again, goes on",
+            f"{translate} < in.txt > out.txt": "",
+        }
+        width = len(train) + len(" --dry-run")
         lines = [
-            f"# {run}: a run of clearhead, which writes the model folder runs/{run}.",
-            *(f"# {_printable(line)}" for line in self.seen),
+            _comment(f"{run}: a run of clearhead, which writes the model folder runs/{run}."),
+            *map(_comment, self.seen),
             "#",
-            f"#   clearhead train {name}.toml --dry-run   says what it would take",
-            f"#   clearhead train {name}.toml             trains; said again, goes on",
-            f"#   clearhead translate runs/{run} < in.txt > out.txt",
+            *(_comment(f"  {said:<{width}}   {does}".rstrip()) for said, does in commands.items()),
             "",
         ]
         section = ""
@@ -122,5 +129,5 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)
+def _comment(text: str) -> str:
+    return "# " + "".join(c if c.isprintable() else "?" for c in text)

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from clearhead.cli.evaluate import evaluate
-from clearhead.cli.failures import CommandGroup
+from clearhead.cli.failures import CommandGroup, full_disk_said
 from clearhead.cli.init import InitCommand, init
 from clearhead.cli.phrasebook import phrasebook
 from clearhead.cli.train import train
@@ -46,7 +46,8 @@ app.command(short_help="Write the built-in sentence pairs as files.")(phrasebook
 
 def main() -> None:
     """Run the command with the arguments of this process, and exit."""
-    app(prog_name="clearhead")
+    with full_disk_said():
+        app(prog_name="clearhead")
 
 
 def _show_version(wanted: bool) -> None:

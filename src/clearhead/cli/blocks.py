@@ -39,10 +39,11 @@ def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Itera
         return
     for number, (text, prefix) in enumerate(zip_longest(texts, prefixes), start=1):
         if text is None or prefix is None:
-            more, fewer = ("prefixes", "input") if text is None else ("input", "prefixes")
-            raise DataError(
-                f"the {fewer} ended, but the {more} go on", where=f"{more}, line {number}"
-            )
+            if text is None:
+                what, where = "the input ended, but the prefixes go on", "prefixes"
+            else:
+                what, where = "the prefixes ended, but the input goes on", "input"
+            raise DataError(what, where=f"{where}, line {number}")
         yield Line(text, prefix)
 
 

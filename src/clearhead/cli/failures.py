@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, DataError
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class CommandGroup(TyperGroup):
@@ -26,7 +29,8 @@ class CommandGroup(TyperGroup):
         """Run the command that the context names."""
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except ClearheadError as error:
             say(str(error))
             raise typer.Exit(error.exit_code) from None
@@ -39,9 +43,41 @@ class CommandGroup(TyperGroup):
         return result
 
 
+@contextlib.contextmanager
+def full_disk_said() -> Iterator[None]:
+    """End the process with a message where the disk is full, e.g. that of the standard output."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        failure = DataError(
+            "the output cannot be written",
+            where=error.filename,
+            why=str(error),
+            todo="free some space, then say the command again",
+        )
+        say(str(failure))
+        raise SystemExit(failure.exit_code) from None
+    finally:
+        if _output_is_stuck():
+            _forget_output()
+
+
 def say(text: str) -> None:
-    """A line for the person at the terminal, on the standard error."""
-    typer.echo(f"clearhead: {text}", err=True)
+    """A line for the person at the terminal, on the standard error, if anybody reads it."""
+    with contextlib.suppress(OSError):
+        typer.echo(f"clearhead: {text}", err=True)
+
+
+def _output_is_stuck() -> bool:
+    """Whether something is left in the buffer of the standard output that cannot be written."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        return True
+    return False
 
 
 def _forget_output() -> None:

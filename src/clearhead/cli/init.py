@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -89,6 +90,12 @@ def init(
     from clearhead.proposal import propose
 
     path = Path(f"{name.removesuffix('.toml')}.toml")
+    if not path.parent.is_dir():
+        raise ConfigError(
+            "the folder is missing",
+            where=path.parent,
+            todo=f"make it: {shlex.join(['mkdir', '-p', str(path.parent)])}",
+        )
     if path.exists() and not force:
         raise ConfigError(
             "the file exists already", where=path, todo="choose another name, or say --force"
@@ -97,7 +104,8 @@ def init(
     _write(path, proposal.to_toml(str(path.with_suffix(""))))
     for line in proposal.seen:
         say(line)
-    say(f"wrote {path}; what it would take: clearhead train {path} --dry-run")
+    dry_run = shlex.join(["clearhead", "train", str(path), "--dry-run"])
+    say(f"wrote {path}; what it would take: {dry_run}")
 
 
 def _write(path: Path, text: str) -> None:

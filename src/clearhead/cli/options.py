@@ -82,7 +82,12 @@ class SearchOptions:
             SearchError: a value is wrong, or means nothing for the method.
         """
         given = {name: value for name, value in asdict(self).items() if value is not None}
-        method = "sampling" if given.pop("sample") else default.method
+        asked_to_sample = given.pop("sample")
+        if asked_to_sample:
+            method = "sampling"
+        else:
+            # Who names a beam wants one, whatever the model's configuration says.
+            method = "beam" if given.keys() & set(BEAM_ONLY) else default.method
         draws = method == "sampling"
         for name in BEAM_ONLY if draws else SAMPLING_ONLY:
             if name in given:

@@ -53,7 +53,14 @@ def opened_output(path: str) -> Iterator[BinaryIO]:
         DataError: the file cannot be written.
     """
     if path == STANDARD:
-        yield sys.stdout.buffer
+        if sys.stdout is None:
+            raise DataError("there is no standard output", todo="name a file: -o out.txt")
+        try:
+            yield sys.stdout.buffer
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise _unwritable("standard output", error) from None
         return
     whole = Path(path).resolve()
     # A device or a pipe is written to; moving a file to its name would take its place.
@@ -62,7 +69,7 @@ def opened_output(path: str) -> Iterator[BinaryIO]:
     try:
         stream = part.open("wb")
     except OSError as error:
-        raise DataError("the file cannot be written", where=path, why=str(error)) from None
+        raise _unwritable(path, error) from None
     try:
         with stream:
             yield stream
@@ -72,10 +79,14 @@ def opened_output(path: str) -> Iterator[BinaryIO]:
         _settle(part, special)
         if isinstance(error, BrokenPipeError):
             raise
-        raise DataError("the file cannot be written", where=path, why=str(error)) from None
+        raise _unwritable(path, error) from None
     except BaseException:
         _settle(part, special)
         raise
+
+
+def _unwritable(where: str, error: OSError) -> DataError:
+    return DataError("the output cannot be written", where=where, why=str(error))
 
 
 def _settle(part: Path, special: bool) -> None:

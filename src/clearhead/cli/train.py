@@ -15,6 +15,7 @@ from clearhead.cli.failures import INTERRUPTED, say
 
 if TYPE_CHECKING:
     from clearhead.config import RunConfig
+    from clearhead.training.events import Event
 
 
 def train(
@@ -59,22 +60,44 @@ def train(
 
         for line in api.dry_run(run).lines():
             typer.echo(line)
-    elif _finishes(run, restart):
+        return
+    beginning = Beginning()
+    if _finishes(run, restart, beginning):
         say(f"use the model: clearhead translate {shlex.quote(run.folder)} < in.txt > out.txt")
     else:
-        say(f"to go on: {resuming_command(config, settings or ())}")
+        # Before training begins, the run that is to be deleted may stand as it was.
+        again = restart and not beginning.seen
+        say(f"to go on: {resuming_command(config, settings or (), again)}")
         raise typer.Exit(INTERRUPTED)
 
 
-def resuming_command(config: Path, settings: Sequence[str]) -> str:
+class Beginning:
+    """An observer that knows whether training has begun."""
+
+    def __init__(self) -> None:
+        self.seen = False
+
+    def observe(self, event: Event) -> None:
+        """Note what shows that the model is being trained."""
+        from clearhead.training.events import RunStarted
+
+        self.seen = self.seen or isinstance(event, RunStarted)
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+
+def resuming_command(config: Path, settings: Sequence[str], restart: bool) -> str:
     """The command that goes on with this run, to be copied into a shell."""
     words = ["clearhead", "train", str(config)]
     for setting in settings:
         words += ["--set", setting]
+    if restart:
+        words.append("--restart")
     return shlex.join(words)
 
 
-def _finishes(run: RunConfig, restart: bool) -> bool:
+def _finishes(run: RunConfig, restart: bool, beginning: Beginning) -> bool:
     """Train; False if somebody interrupted it."""
     from clearhead import api
     from clearhead.training.display import choose_display
@@ -83,7 +106,7 @@ def _finishes(run: RunConfig, restart: bool) -> bool:
     # What a batch system, or a shutdown, sends first: time enough to write a checkpoint.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return api.train(run, restart=restart, observers=[display]).finished
+        return api.train(run, restart=restart, observers=[display, beginning]).finished
     except KeyboardInterrupt:
         # Not yet, or no longer, in the trainer's hands.
         return False

@@ -16,7 +16,7 @@ from clearhead.cli.counter import Counter
 from clearhead.cli.failures import say
 from clearhead.cli.options import BatchSize, Device, SearchOptions, Threads, with_search
 from clearhead.cli.streams import counted_lines, input_lines, opened_output
-from clearhead.errors import DataError
+from clearhead.errors import DataError, SearchError
 
 if TYPE_CHECKING:
     from clearhead.decoding.hypothesis import Hypothesis
@@ -49,7 +49,11 @@ def translate(
         typer.Option(metavar="FILE", help="What each translation must begin with, line by line."),
     ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="Write `score, tab, translation`.")
+        bool,
+        typer.Option(
+            "--scores",
+            help="Write `score, tab, translation`; not for --json or --n-best, which have scores.",
+        ),
     ] = False,
     json_lines: Annotated[
         bool, typer.Option("--json", help="Write one JSON object a line, with all scores.")
@@ -102,7 +106,18 @@ def translate(
 
 
 def _written(json_lines: bool, scores: bool, n_best: int, tokenizer: Tokenizer) -> Written:
-    """The form of output that is asked for."""
+    """The form of output that is asked for.
+
+    Raises:
+        SearchError: `--scores` with a form that has scores anyway.
+    """
+    if scores and (json_lines or n_best > 1):
+        form = "--json" if json_lines else "more than one translation a line"
+        raise SearchError(
+            f"--scores means nothing with {form}",
+            why="the scores are written there anyway",
+            todo="leave --scores out" + ("" if json_lines else ", or say --n-best 1"),
+        )
     if json_lines:
         return functools.partial(_as_json, tokenizer)
     if n_best > 1:

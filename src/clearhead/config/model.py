@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from clearhead.config.nearest import meant
 from clearhead.config.require import require
 from clearhead.errors import ConfigError
 
@@ -138,5 +139,9 @@ def expanded_size(name: Any, where: str | None = None) -> dict[str, int]:
         ConfigError: there is no such size.
     """
     if not isinstance(name, str) or name not in SIZES:
-        raise ConfigError(f"model.size: {name!r} is not one of {', '.join(SIZES)}", where=where)
+        raise ConfigError(
+            f"model.size: {name!r} is not one of {', '.join(SIZES)}",
+            where=where,
+            todo=meant("model.size", name, SIZES),
+        )
     return SIZES[name]

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
+import math
 import os
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clearhead.config.data import DataConfig, TokenizerConfig
 from clearhead.config.model import (
+    SIZES,
     DropoutConfig,
     Learned,
     ModelConfig,
@@ -21,10 +22,14 @@ from clearhead.config.model import (
     Sinusoidal,
     expanded_size,
 )
+from clearhead.config.nearest import meant, nearest
 from clearhead.config.run import RunConfig
 from clearhead.config.search import EvaluationConfig, SearchConfig
 from clearhead.config.training import OptimizerConfig, ScheduleConfig, TrainingConfig
 from clearhead.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -35,7 +40,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """
     path = Path(path)
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise ConfigError(
             "there is no such file", where=path, todo="write one with `clearhead init NAME`"
@@ -60,19 +65,43 @@ def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunCon
 
     tree = _with_environment(_with_shorthands(tree, where), "", where)
     _refuse_unknown_keys(RunConfig, tree, "", where)
+    _refuse_infinite(tree, "", where)
     try:
         # Through JSON, pydantic's strict mode takes a list for a tuple but no "3" for a 3.
         return TypeAdapter(RunConfig).validate_json(json.dumps(tree, default=str), strict=True)
     except ValidationError as error:
         # A table of positions is tried as each of their kinds: what the wrong ones say comes last.
         first = min(error.errors(), key=lambda e: e["loc"][1::2] == ("positions", "kind"))
-        names = [str(part) for part in first["loc"] if not str(part)[:1].isupper()]
-        message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(
-            f"{'.'.join(names) or 'the configuration'}: {message}",
-            where=where,
-            why=None if first["type"] == "value_error" else f"it says {first['input']!r}",
-        ) from None
+        raise _refusal(first, where) from None
+
+
+def _refusal(error: ErrorDetails, where: str) -> ConfigError:
+    """What pydantic, or a check of ours within it, found wrong."""
+    names = [str(part) for part in error["loc"] if not str(part)[:1].isupper()]
+    path = ".".join(names)
+    message = error["msg"].removeprefix("Value error, ")
+    if error["type"] == "value_error":
+        # Most checks begin with the name of a setting of their own section.
+        begins = message.replace(" ", ".").partition(".")[0]
+        own = begins in {field.name for field in dataclasses.fields(_section(names))}
+        what = f"{path}.{message}" if path and own else f"{path}: {message}" if path else message
+        return ConfigError(what, where=where)
+    choices = re.findall(r"'([^']*)'", message) if error["type"] == "literal_error" else ()
+    return ConfigError(
+        f"{path or 'the configuration'}: {message}",
+        where=where,
+        why=f"it says {error['input']!r}",
+        todo=meant(path, error["input"], choices),
+    )
+
+
+def _section(names: Sequence[str]) -> type:
+    """The dataclass of a section, by the names on the way to it."""
+    kind: type = RunConfig
+    for name in names:
+        written = next(str(f.type) for f in dataclasses.fields(kind) if f.name == name)
+        kind = _PARTS.get(written, Learned)  # of the kinds of positions, the only one with checks
+    return kind
 
 
 def config_to_dict(config: RunConfig) -> dict[str, Any]:
@@ -84,17 +113,30 @@ def _with_shorthands(tree: Mapping[str, Any], where: str) -> dict[str, Any]:
     """`model.size` and a single `model.dropout` written out; what is given explicitly wins."""
     tree = dict(tree)
     model = tree.get("model")
+    if isinstance(model, str):
+        raise ConfigError(
+            "model: this is a section of settings, not one value",
+            where=where,
+            why=f"it says {model!r}",
+            todo=meant("model.size", model, SIZES) or f"a size is one of {', '.join(SIZES)}",
+        )
     if not isinstance(model, Mapping):
         return tree
     model = dict(model)
     size = model.pop("size", None)
     if size is not None:
         model = {**expanded_size(size, where), **model}
-    rate = model.get("dropout")
-    if isinstance(rate, int | float) and not isinstance(rate, bool):
-        model["dropout"] = dict.fromkeys(("embeddings", "attention", "hidden", "residual"), rate)
+    if "dropout" in model:
+        model["dropout"] = _expanded_dropout(model["dropout"])
     tree["model"] = model
     return tree
+
+
+def _expanded_dropout(value: Any) -> Any:
+    """A single rate written out for its four places; anything else as it is."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return dict.fromkeys(("embeddings", "attention", "hidden", "residual"), value)
+    return value
 
 
 def _with_environment(value: Any, path: str, where: str) -> Any:
@@ -125,11 +167,11 @@ def _refuse_unknown_keys(kind: type, tree: Mapping[str, Any], path: str, where: 
     for key, value in tree.items():
         dotted = f"{path}.{key}".lstrip(".")
         if key not in fields:
-            close = difflib.get_close_matches(key, fields, n=1, cutoff=0.5)
+            close = nearest(key, fields)
             raise ConfigError(
                 f"{dotted}: there is no such setting",
                 where=where,
-                todo=f"did you mean {f'{path}.{close[0]}'.lstrip('.')}?"
+                todo=f"did you mean {f'{path}.{close}'.lstrip('.')}?"
                 if close
                 else f"the settings here are {', '.join(fields)}",
             )
@@ -141,11 +183,24 @@ def _refuse_unknown_keys(kind: type, tree: Mapping[str, Any], path: str, where: 
             _refuse_unknown_keys(part, value, dotted, where)
 
 
+def _refuse_infinite(value: Any, path: str, where: str) -> None:
+    """TOML can write inf and nan, which no setting means."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _refuse_infinite(inner, f"{path}.{key}".lstrip("."), where)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{path} must be a finite number", where=where, why=f"it says {value}")
+
+
 def _positions(value: Mapping[str, Any], path: str, where: str) -> type:
     kinds = {"sinusoidal": Sinusoidal, "learned": Learned, "none": NoPositions}
     kind = value.get("kind")
     if not isinstance(kind, str) or kind not in kinds:
-        raise ConfigError(f"{path}.kind: {kind!r} is not one of {', '.join(kinds)}", where=where)
+        raise ConfigError(
+            f"{path}.kind: {kind!r} is not one of {', '.join(kinds)}",
+            where=where,
+            todo=meant(f"{path}.kind", kind, kinds),
+        )
     return kinds[kind]
 
 
@@ -170,10 +225,11 @@ def _override(tree: dict[str, Any], override: str) -> None:
     except tomllib.TOMLDecodeError:
         value = text
     *sections, name = dotted.strip().split(".")
-    for section in sections:
+    for depth, section in enumerate(sections, start=1):
         inner = tree.setdefault(section, {})
+        if sections[:depth] == ["model", "dropout"]:
+            inner = tree[section] = _expanded_dropout(inner)
         if not isinstance(inner, dict):
-            # e.g. model.dropout = 0.1 in the file and --set model.dropout.attention=0
             raise ConfigError(
                 f"--set {override}: {section} is a single value here",
                 todo=f"give the parts of {section} in the file, each by name",

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from clearhead.config.data import DataConfig, TokenizerConfig
-from clearhead.config.model import ModelConfig
+from clearhead.config.model import Learned, ModelConfig
 from clearhead.config.require import require
 from clearhead.config.search import EvaluationConfig, SearchConfig
 from clearhead.config.training import TrainingConfig
@@ -31,3 +31,12 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         require(0 <= self.seed < 2**63, "seed lies in [0, 2^63)")
+        positions = self.model.positions
+        if isinstance(positions, Learned):
+            needed = self.data.max_length + 1
+            require(
+                needed <= positions.max_length,
+                f"data.max_length = {self.data.max_length} needs {needed} positions, the start "
+                f"symbol's among them, and model.positions.max_length = {positions.max_length}: "
+                "raise it, or lower data.max_length",
+            )

@@ -2,7 +2,7 @@
 
 A pair is left out of the training data for the first of these reasons that holds:
 
-- `empty`: the source or the target has no token;
+- `empty`: the source or the target has no token, or is nothing but white space;
 - `held_out`: the same pair is in the validation or test data, where it would inflate the score;
 - `duplicate`: the same pair came before (if `drop_duplicates`);
 - `long`: the source or the target has more than `max_length` tokens;
@@ -28,7 +28,7 @@ from clearhead.data.hashes import HashSet, HeldOut, hash_array, pair_hash
 from clearhead.data.readers import Pair, place
 
 RULES = {
-    "empty": "a side has no token",
+    "empty": "a side is empty",
     "held_out": "the same pair is in the validation or test data",
     "duplicate": "the same pair came before",
     "long": "a side has more than {max_length} tokens",
@@ -177,8 +177,9 @@ class PairChecker:
         shorter = np.minimum(source_lengths, target_lengths)
         longer = np.maximum(source_lengths, target_lengths)
         hashes = hash_array(pair_hash(pair.source, pair.target) for pair in pairs)
-        empty = shorter == 0
-        verdicts = {"empty": empty}
+        # SentencePiece has a token for white space alone.
+        blank = [not (pair.source.strip() and pair.target.strip()) for pair in pairs]
+        verdicts = {"empty": (shorter == 0) | np.array(blank, dtype=bool)}
         if len(self._held_out.pairs):
             verdicts["held_out"] = np.isin(hashes, self._held_out.pairs)
         if self._config.drop_duplicates:

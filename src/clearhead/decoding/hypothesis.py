@@ -25,3 +25,6 @@ class Hypothesis:
     normalised_score: float
     finished: bool
     text: str = ""
+
+    def __str__(self) -> str:
+        return self.text

@@ -16,12 +16,29 @@ def length_penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
-def longest_output(source_length: int, config: SearchConfig) -> int:
+def longest_output(
+    source_length: int,
+    config: SearchConfig,
+    prefix_length: int = 0,
+    positions: int | None = None,
+) -> int:
     """The most tokens that an output may have, the end symbol counted as one.
 
-    That is `max_length_ratio * source_length + max_length_offset`, rounded up, and `max_length`
-    at most where that is set.
+    That is `max_length_ratio * source_length + max_length_offset`, rounded up, or
+    `prefix_length + max_length_offset` where a forced prefix makes that more; and `max_length` at
+    most where that is set. A prefix that is longer than `max_length` still stands whole, and is
+    then the output. `min_length` does not raise any of this.
+
+    Args:
+        source_length: tokens of the source.
+        config: names the limits.
+        prefix_length: tokens that the output must begin with.
+        positions: how many a model has for its output, which nothing can exceed; None: any number.
     """
     # Without the small number 1.1 * 50 gave 56, because floats make it 55.00000000000001.
     longest = math.ceil(config.max_length_ratio * source_length + config.max_length_offset - 1e-9)
-    return min(longest, config.max_length) if config.max_length else longest
+    longest = max(longest, prefix_length + config.max_length_offset)
+    if config.max_length:
+        longest = min(longest, config.max_length)
+    longest = max(longest, prefix_length)
+    return longest if positions is None else min(longest, positions)

@@ -22,6 +22,7 @@ def search(
     config: SearchConfig,
     prefixes: Sequence[Sequence[int]] | None = None,
     keys: Sequence[int] | None = None,
+    positions: int | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, in the order of the sources.
 
@@ -37,16 +38,21 @@ def search(
         prefixes: for each source the ids that its output must begin with; their log-probabilities
             count in the score.
         keys: for each source the number by which its random draws are known, so that they do not
-            depend on batches or order; by default its index. Only sampling uses them.
+            depend on batches or order; by default its index. Errors number the sentences by
+            them, from 1.
+        positions: how many the stepper has for an output; None: any number.
 
     Raises:
         SearchError: a prefix or key does not fit, or the logits hold NaN or plus infinity.
     """
     prefixes = [()] * len(sources) if prefixes is None else prefixes
     keys = range(len(sources)) if keys is None else keys
-    longest = [longest_output(len(source), config) for source in sources]
-    _check_prefixes(prefixes, longest)
     _check_keys(keys, len(sources))
+    _check_prefixes(prefixes, keys, positions)
+    longest = [
+        longest_output(len(source), config, len(prefix), positions)
+        for source, prefix in zip(sources, prefixes, strict=True)
+    ]
     if not sources:
         return []
     with torch.inference_mode():
@@ -56,20 +62,22 @@ def search(
         return beam_search(stepper, longest, prefixes, config)
 
 
-def _check_prefixes(prefixes: Sequence[Sequence[int]], longest: Sequence[int]) -> None:
-    if len(prefixes) != len(longest):
-        raise SearchError(f"{len(prefixes)} prefixes were given for {len(longest)} sources")
-    for number, (prefix, limit) in enumerate(zip(prefixes, longest, strict=True)):
+def _check_prefixes(
+    prefixes: Sequence[Sequence[int]], keys: Sequence[int], positions: int | None
+) -> None:
+    if len(prefixes) != len(keys):
+        raise SearchError(f"{len(prefixes)} prefixes were given for {len(keys)} sources")
+    for prefix, key in zip(prefixes, keys, strict=True):
         if any(token < 0 or token in (PAD, BOS, EOS) for token in prefix):
             raise SearchError(
-                f"the prefix of source {number} holds padding, a start or an end symbol",
+                f"the prefix of sentence {key + 1} holds padding, a start or an end symbol",
                 todo="give the ids of the words alone",
             )
-        if len(prefix) > limit:
+        if positions is not None and len(prefix) > positions:
             raise SearchError(
-                f"the prefix of source {number} has {len(prefix)} tokens, and its output may "
-                f"have {limit}",
-                todo="raise search.max_length or search.max_length_offset",
+                f"the prefix of sentence {key + 1} has {len(prefix)} tokens, and the model has "
+                f"{positions} positions",
+                todo="shorten the prefix",
             )
 
 

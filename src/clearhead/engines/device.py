@@ -6,6 +6,8 @@ import torch
 
 from clearhead.errors import ConfigError
 
+DEVICES = ("cpu", "cuda", "auto")
+
 
 def set_up_torch(device: str, threads: int) -> torch.device:
     """The device by name; threads and the treatment of denormal numbers are set once, here.
@@ -15,8 +17,13 @@ def set_up_torch(device: str, threads: int) -> torch.device:
         threads: of the CPU (0: as PyTorch chooses).
 
     Raises:
-        ConfigError: the device is not there.
+        ConfigError: the name is none of these, or the device is not there.
     """
+    if device not in DEVICES:
+        raise ConfigError(
+            f"device = {device!r} is not the name of a device",
+            todo=f"choose one of {', '.join(DEVICES)}",
+        )
     if threads > 0:
         torch.set_num_threads(threads)
     # Denormal numbers make a CPU many times slower and mean nothing here.

@@ -12,6 +12,11 @@ from clearhead.decoding.hypothesis import Hypothesis
 class Engine(Protocol):
     """Translates token ids; batching and its order are the engine's own business."""
 
+    @property
+    def longest_source(self) -> int | None:
+        """The most tokens of a source that it can take; None: any number."""
+        ...
+
     def translate(
         self,
         sources: Sequence[Sequence[int]],
@@ -25,7 +30,8 @@ class Engine(Protocol):
         """The hypotheses of each source, in the order of the sources.
 
         Args:
-            sources: ids without start and end symbols; none is empty.
+            sources: ids without start and end symbols; none is empty, nor longer than
+                `longest_source`.
             search: how to search.
             prefixes: for each source the ids that its output must begin with.
             keys: for each source the number by which its random draws are known.
@@ -33,6 +39,7 @@ class Engine(Protocol):
             progress: told how many sentences are done, after each batch.
 
         Raises:
-            SearchError: this engine lacks an option that `search` asks for.
+            SearchError: this engine lacks an option that `search` asks for, or a prefix does not
+                fit.
         """
         ...

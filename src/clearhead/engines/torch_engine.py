@@ -57,6 +57,11 @@ class TorchEngine:
     def __init__(self, model: EncoderDecoder) -> None:
         self.model = model
 
+    @property
+    def longest_source(self) -> int | None:
+        """The most tokens of a source: as many as the encoder has positions."""
+        return self.model.source_input.max_length
+
     def translate(
         self,
         sources: Sequence[Sequence[int]],
@@ -81,6 +86,8 @@ class TorchEngine:
                     search,
                     prefixes=None if prefixes is None else [prefixes[i] for i in batch],
                     keys=[keys[i] for i in batch],
+                    # One a step: the start symbol has the first.
+                    positions=self.model.target_input.max_length,
                 )
                 for i, hypotheses in zip(batch, found, strict=True):
                     results[i] = hypotheses

@@ -18,7 +18,12 @@ from clearhead.model.layers import (
     Residual,
 )
 from clearhead.model.norms import StdLayerNorm
-from clearhead.model.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from clearhead.model.positions import (
+    LearnedPositions,
+    NoPositions,
+    Positions,
+    SinusoidalPositions,
+)
 from clearhead.model.transformer import Decoder, Encoder, EncoderDecoder
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
@@ -120,7 +125,7 @@ class _Parts:
             Dropout(self.config.dropout.layer_output),
         )
 
-    def positions(self) -> nn.Module:
+    def positions(self) -> Positions:
         match self.config.positions:
             case Sinusoidal():
                 return SinusoidalPositions(self.config.d_model)

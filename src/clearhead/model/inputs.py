@@ -9,15 +9,18 @@ from torch import Tensor, nn
 
 from clearhead.model.dropout import Dropout
 from clearhead.model.masks import padding_mask
+from clearhead.model.positions import Positions
 
 
 class TokenEmbedding(nn.Module):
     """Embeddings of tokens, scaled by √d_model where asked, plus positions (section 3.4, 3.5)."""
 
+    positions: Positions
+
     def __init__(
         self,
         embedding: nn.Embedding,
-        positions: nn.Module,
+        positions: Positions,
         dropout: Dropout,
         scaled: bool,
         pad_id: int,
@@ -28,6 +31,11 @@ class TokenEmbedding(nn.Module):
         self.dropout = dropout
         self.scale = math.sqrt(embedding.embedding_dim) if scaled else 1.0
         self.pad_id = pad_id
+
+    @property
+    def max_length(self) -> int | None:
+        """The most tokens of a sequence, as its positions have it; None: any number."""
+        return self.positions.max_length
 
     def forward(
         self, ids: Int[Tensor, "batch length"], start: int = 0

@@ -19,7 +19,13 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
     return table[:, :d_model].to(torch.get_default_dtype())
 
 
-class SinusoidalPositions(nn.Module):
+class Positions(nn.Module):
+    """What all kinds have: how many positions there are, None where nothing limits them."""
+
+    max_length: int | None = None
+
+
+class SinusoidalPositions(Positions):
     """Adds PE(start), PE(start + 1), …; the table grows with the longest input seen."""
 
     table: Tensor
@@ -37,11 +43,12 @@ class SinusoidalPositions(nn.Module):
         return x + self.table[start:end]
 
 
-class LearnedPositions(nn.Module):
+class LearnedPositions(Positions):
     """Adds a trained vector for each position, of which there are `max_length`."""
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
+        self.max_length = max_length
         self.table = nn.Parameter(torch.empty(max_length, d_model))
         nn.init.normal_(self.table, std=d_model**-0.5)
 
@@ -58,7 +65,7 @@ class LearnedPositions(nn.Module):
         return x + self.table[start:end]
 
 
-class NoPositions(nn.Module):
+class NoPositions(Positions):
     """Adds nothing: the model sees a set."""
 
     def forward(

@@ -57,7 +57,11 @@ class Task(Protocol):
         ...
 
     def counts(self, batch: Any) -> Mapping[str, int]:
-        """What to count in a batch; `x` and `padded x` together give a share of padding."""
+        """What to count in a batch: tokens of each kind by name, no padding among them.
+
+        `places`, if it is there, counts all places of the padded batch instead: those that the
+        other counts together leave are the padding.
+        """
         ...
 
     def loss(self, model: nn.Module, batch: Any) -> Loss:

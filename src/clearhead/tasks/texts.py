@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from clearhead.config import SearchConfig
+from clearhead.config import SearchConfig, config_from
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.engines.engine import Engine
+from clearhead.errors import ConfigError, SearchError
 from clearhead.tokenizer import Tokenizer
 
 LONGEST_SOURCE = 1024
@@ -16,6 +18,21 @@ LONGEST_SOURCE = 1024
 
 NOTHING = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
 """The translation of an empty text."""
+
+
+def chosen_search(search: SearchConfig, choices: Mapping[str, Any]) -> SearchConfig:
+    """The search with single settings laid over it, checked as strictly as a file would be.
+
+    Raises:
+        SearchError: a setting is unknown, or of a wrong type or value.
+    """
+    if not isinstance(search, SearchConfig):
+        raise SearchError(f"search is no SearchConfig: {search!r}", where="translate")
+    tree = {"search": {**dataclasses.asdict(search), **choices}}
+    try:
+        return config_from(tree, where="translate").search
+    except ConfigError as error:
+        raise SearchError(error.what, where=error.where, why=error.why, todo=error.todo) from None
 
 
 def translate_texts(
@@ -42,18 +59,26 @@ def translate_texts(
         offset: how many texts came before these; a warning numbers them from there on, and so
             do random draws, so that blocks give what the whole would have given.
 
+    Raises:
+        SearchError: the batch size is no positive number, or the prefixes do not fit.
+
     Warns:
-        UserWarning: a text has more than `LONGEST_SOURCE` tokens and was cut.
+        UserWarning: a text has more tokens than `LONGEST_SOURCE`, or than the engine can take, and
+            was cut.
     """
+    _check_batch_size(batch_size)
+    if prefixes is not None:
+        _check_prefixes(prefixes, len(texts))
     source_tokenizer, target_tokenizer = tokenizers
     filled = [i for i, text in enumerate(texts) if text.strip()]
     sources = source_tokenizer.encode_batch([texts[i] for i in filled])
+    longest = min(LONGEST_SOURCE, engine.longest_source or LONGEST_SOURCE)
     for i, source in zip(filled, sources, strict=True):
-        if len(source) > LONGEST_SOURCE:
+        if len(source) > longest:
             number = offset + i + 1
-            message = f"line {number} has {len(source)} tokens and was cut to {LONGEST_SOURCE}"
+            message = f"line {number} has {len(source)} tokens and was cut to {longest}"
             warnings.warn(message, stacklevel=2)
-            del source[LONGEST_SOURCE:]
+            del source[longest:]
     found = engine.translate(
         sources,
         search,
@@ -70,3 +95,27 @@ def translate_texts(
             dataclasses.replace(h, text=target_tokenizer.decode(h.tokens)) for h in hypotheses
         ]
     return results
+
+
+def _check_batch_size(batch_size: int) -> None:
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise SearchError(
+            f"batch_size = {batch_size!r} is not a number of sentences",
+            where="translate",
+            todo="give a whole number of at least 1",
+        )
+
+
+def _check_prefixes(prefixes: Sequence[str], count: int) -> None:
+    if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
+        raise SearchError(
+            "prefixes is not a list of strings",
+            where="translate",
+            todo="give one for each text, an empty one where nothing is asked for",
+        )
+    if len(prefixes) != count:
+        raise SearchError(
+            f"{len(prefixes)} prefixes were given for {count} texts",
+            where="translate",
+            todo="give one for each text, an empty one where nothing is asked for",
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import cast
 
@@ -27,6 +28,9 @@ from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, learn_tokenizer
 
 SAMPLES = 3
 """Validation sentences shown again at each validation."""
+
+VALIDATION_PAIRS = 64
+"""Pairs of a batch where the loss on the validation data is computed."""
 
 
 @dataclass(frozen=True)
@@ -152,7 +156,7 @@ class TranslationTask:
         passes = 1
         divergence = training.r_drop if model.training else 0.0
         if divergence > 0:
-            # Two passes of the same batch differ in their dropout alone.
+            # Two passes of the same batch differ in what is random: dropout, and hidden words.
             passes = 2
             source, inputs, outputs = (part.repeat(2, 1) for part in (source, inputs, outputs))
         if model.training and training.word_dropout > 0:
@@ -189,22 +193,29 @@ class TranslationTask:
             samples=tuple(Sample(*sample) for sample in samples),
         )
 
+    @cached_property
+    def _validation_batches(self) -> list[Batch]:
+        """The validation pairs, encoded once; pairs of like lengths share a batch."""
+        longest = self.config.data.max_length
+        sources, targets = (
+            [ids[:longest] or [EOS] for ids in tokenizer.encode_batch(texts)]
+            for tokenizer, texts in (
+                (self.data.source_tokenizer, [pair.source for pair in self.validation]),
+                (self.data.target_tokenizer, [pair.target for pair in self.validation]),
+            )
+        )
+        pairs = list(zip(sources, targets, strict=True))
+        pairs.sort(key=lambda pair: (len(pair[1]), len(pair[0])))
+        groups = [pairs[i : i + VALIDATION_PAIRS] for i in range(0, len(pairs), VALIDATION_PAIRS)]
+        return [collate([s for s, _ in group], [t for _, t in group]) for group in groups]
+
     @torch.inference_mode()
     def _validation_loss(self, model: EncoderDecoder) -> float:
         was_training = model.training
         model.eval()
         total, count = 0.0, 0
-        for start in range(0, len(self.validation), 64):
-            pairs = self.validation[start : start + 64]
-            longest = self.config.data.max_length
-            source, target = (
-                [ids[:longest] or [EOS] for ids in tokenizer.encode_batch(texts)]
-                for tokenizer, texts in (
-                    (self.data.source_tokenizer, [pair.source for pair in pairs]),
-                    (self.data.target_tokenizer, [pair.target for pair in pairs]),
-                )
-            )
-            loss = self.loss(model, collate(source, target))
+        for batch in self._validation_batches:
+            loss = self.loss(model, batch)
             total += float(loss.plain)
             count += loss.units
         model.train(was_training)

@@ -70,8 +70,8 @@ class DryRun:
         seconds, limit = min(limits)
         if seconds == 60 * config.max_minutes:
             steps = int(seconds / self.seconds_per_step)
-            line = f"the run: at most {limit}, in which about {steps:,} steps can be made"
-            line += f" of {self.steps:,}" if self.steps is not None else ""
+            of = f" of {self.steps:,}" if self.steps is not None else ""
+            line = f"the run: at most {limit}, time for about {steps:,}{of} steps"
             line += ", fewer by the time of validating"
         else:
             line = f"the run: at most {limit}, about {duration(seconds)} and the time of validating"

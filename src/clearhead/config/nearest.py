@@ -1,0 +1,21 @@
+"""What a person may have meant by a word that is not among those there are."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(word: object, choices: Iterable[str]) -> str | None:
+    """The choice that is most like the word, in whatever case; None if none is."""
+    if not isinstance(word, str):
+        return None
+    by_lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
+    return by_lower[close[0]] if close else None
+
+
+def meant(path: str, word: object, choices: Iterable[str]) -> str | None:
+    """What to do about a wrong choice for the setting of this path, if one is like it."""
+    choice = nearest(word, choices)
+    return None if choice is None else f'did you mean {path} = "{choice}"?'
