@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import time
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -109,18 +110,8 @@ def run_config(folder: Path, steps: int) -> RunConfig:
             train=(str(folder / "train.tsv"),), validation=(str(folder / "validation.tsv"),)
         ),
         tokenizer=TokenizerConfig(kind="words", max_vocabulary=0),
-        model=ModelConfig(
-            encoder_layers=2,
-            decoder_layers=2,
-            d_model=64,
-            d_ff=256,
-            n_heads=4,
-            norm="pre",
-            norm_form="std_plus_epsilon",
-            norm_epsilon=1e-6,
-            output_bias=True,
-            share_embeddings="none",
-            dropout=DropoutConfig.everywhere(0.1),
+        model=replace(
+            SYSTEM_E, d_model=64, d_ff=256, n_heads=4, dropout=DropoutConfig.everywhere(0.1)
         ),
         training=TrainingConfig(
             batch_tokens=2048,
