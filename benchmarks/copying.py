@@ -39,6 +39,7 @@ SYSTEM_E = ModelConfig(
     norm_epsilon=1e-6,
     output_bias=True,
     share_embeddings="none",
+    initialisation="xavier",
 )
 SYMBOLS = [str(number) for number in range(1, 11)]
 TASKS = {"copying": lambda words: words, "reversing": lambda words: words[::-1]}
