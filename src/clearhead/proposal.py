@@ -1,7 +1,8 @@
 """A configuration that suits the data, each setting with its reason: what `clearhead init` writes.
 
-The numbers are in one table, `RECIPES`. Those for few pairs were tried; those of base and big
-follow Vaswani et al. 2017, the peak of the learning rate included: 1/sqrt(d_model * warmup).
+The numbers are in one table, `RECIPES`. Those for few pairs lean on short runs on 29,000
+pairs (docs/decisions/0005), but none was run to its end as it stands; those of base and big follow
+Vaswani et al. 2017, the peak of the learning rate included: 1/sqrt(d_model * warmup).
 """
 
 from __future__ import annotations
