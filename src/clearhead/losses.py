@@ -62,18 +62,21 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             for rows in _chunks(hidden, len(weight), paired=divergence > 0):
                 # The products are made in autocast's precision; the softmax never is.
                 logits = (states[rows] @ matrix.T).to(weight.dtype)
-                log_p = (logits if bias is None else logits.add_(bias)).log_softmax(dim=-1)
+                if bias is not None:
+                    logits += bias
                 target = targets[rows, None]
-                on_target = log_p.gather(1, target).sum(dtype=torch.float64)
-                likelihood += on_target
-                loss -= (1 - smoothing) * on_target
-                gradient = log_p.exp()
+                mean, on_target = logits.mean(dim=-1), logits.gather(1, target)[:, 0]
+                log_z, p = _softmax(logits, in_place=divergence == 0)
+                log_likelihood = (on_target - log_z).sum(dtype=torch.float64)
+                likelihood += log_likelihood
+                loss -= (1 - smoothing) * log_likelihood
+                gradient = p
                 if divergence > 0:
-                    parted, slope = _divergence(log_p, gradient)
+                    parted, slope = _divergence(logits - log_z[:, None], p)
                     loss += divergence * parted
                     gradient += divergence * slope
                 if smoothing > 0:
-                    loss -= smoothing * log_p.mean(dim=-1).sum(dtype=torch.float64)
+                    loss -= smoothing * (mean - log_z).sum(dtype=torch.float64)
                     gradient -= smoothing / len(weight)
                 if gradients is not None:
                     kept = gradient.new_full((1, 1), smoothing - 1).expand_as(target)
@@ -105,9 +108,23 @@ class _Gradients:
 
     def add(self, rows: Any, by_logits: Tensor, states: Tensor, matrix: Tensor) -> None:
         self.hidden[rows] = (by_logits @ matrix).to(self.hidden.dtype)
-        self.weight += by_logits.T @ states[rows]
+        if self.weight.dtype == by_logits.dtype:
+            self.weight.addmm_(by_logits.T, states[rows])
+        else:
+            self.weight += by_logits.T @ states[rows]
         if self.bias is not None:
             self.bias += by_logits.sum(dim=0)
+
+
+def _softmax(logits: Tensor, in_place: bool) -> tuple[Tensor, Tensor]:
+    """The logarithm of the sum of exponentials of each row, and the softmax.
+
+    One exponential an element, where log_softmax followed by exp takes two.
+    """
+    highest = logits.amax(dim=-1, keepdim=True)
+    p = logits.sub_(highest) if in_place else logits - highest
+    sums = p.exp_().sum(dim=-1, keepdim=True)
+    return (highest + sums.log())[:, 0], p.div_(sums)
 
 
 def _divergence(log_p: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
