@@ -57,7 +57,9 @@ def main(words: list[str] | None = None) -> int:
 def show_scores(config: RunConfig) -> None:
     """Translate the test set as the configuration says, and print its scores."""
     training = config.training
-    translator = api.load(config.folder, device=training.device, threads=training.threads)
+    translator = api.load_translator(
+        config.folder, device=training.device, threads=training.threads
+    )
     pairs = list(read_pairs(config.data.test, "test"))
     references = [pair.target for pair in pairs]
     found = translator.translate([pair.source for pair in pairs], search=config.search, n_best=1)
@@ -81,6 +83,7 @@ def show_cost(config: RunConfig, ended: RunEnded) -> None:
 
     from clearhead.engines.device import set_up_torch
     from clearhead.training.meter import memory_mb
+    from clearhead.training.precision import choose_precision
 
     device = set_up_torch(config.training.device, config.training.threads)
     gpu = f", {torch.cuda.get_device_name(device)}" if device.type == "cuda" else ""
@@ -92,7 +95,8 @@ def show_cost(config: RunConfig, ended: RunEnded) -> None:
     print(f"memory: {memory_mb(device):,.0f} MB at most, translation included")
     print(
         f"machine: {cores} cores, {torch.get_num_threads()} threads, {platform.machine()}{gpu},"
-        f" torch {torch.__version__}, {config.training.precision}"
+        f" torch {torch.__version__},"
+        f" {choose_precision(config.training.precision, device)}"
     )
 
 

@@ -52,7 +52,10 @@ class TrainingConfig:
     divided by `accumulate`. A limit of 0 means none; the first limit reached ends the run.
     `patience` counts validations without a better score. `r_drop` is the weight of the
     divergence between two passes with different dropout (Liang et al. 2021, R-Drop);
+    `report_every` is in steps (0: every two seconds);
     `word_dropout` the share of input tokens hidden from the model.
+    `precision = "auto"` is bf16 where the processor multiplies it and float32 elsewhere, so that
+    the bits of a run continued on another kind of processor may differ.
     """
 
     batch_tokens: int = 4096
@@ -66,9 +69,10 @@ class TrainingConfig:
     max_minutes: float = 0.0
     patience: int = 0
     validate_every: int = 500
+    report_every: int = 0
     checkpoint_minutes: float = 5.0
     average_last: int = 5
-    precision: Literal["float32", "bf16"] = "float32"
+    precision: Literal["auto", "float32", "bf16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int = 0
     tensorboard: bool = False
@@ -82,7 +86,7 @@ class TrainingConfig:
             require(0.0 <= getattr(self, name) < 1.0, f"{name} lies in [0, 1)")
         for name in (
             *("clip_norm", "r_drop", "max_steps", "max_epochs", "max_minutes"),
-            *("patience", "checkpoint_minutes", "threads"),
+            *("patience", "checkpoint_minutes", "threads", "report_every"),
         ):
             require(getattr(self, name) >= 0, f"{name} must not be negative")
         require(

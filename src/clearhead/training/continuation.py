@@ -103,7 +103,7 @@ MAY_CHANGE = {
     *("data.train", "data.validation", "data.test"),  # their content is compared instead
     *("folder", "training.max_steps", "training.max_epochs", "training.max_minutes"),
     *("training.patience", "training.checkpoint_minutes", "training.threads", "training.device"),
-    "training.tensorboard",
+    *("training.tensorboard", "training.report_every"),
 }
 """Settings that a run may go on with though they are not those it began with."""
 

@@ -14,6 +14,7 @@ from clearhead.config import TrainingConfig
 from clearhead.tasks.task import Task
 from clearhead.training.limits import Limits
 from clearhead.training.meter import memory_mb
+from clearhead.training.precision import choose_precision, in_precision
 from clearhead.training.updater import Updater
 from clearhead.training.wording import duration, megabytes
 
@@ -123,10 +124,10 @@ def _make_step(
 ) -> None:
     """One step as the trainer makes it."""
     device = next(model.parameters()).device
+    precision = choose_precision(updater.config.precision, device)
     units = 0
     for batch in batches:
-        enabled = updater.config.precision == "bf16"
-        with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
+        with in_precision(precision, device):
             loss = task.loss(model, batch)
         loss.total.backward()
         units += loss.units

@@ -13,23 +13,17 @@ from torch import nn
 
 from clearhead.config import TrainingConfig
 from clearhead.tasks.task import Task
-from clearhead.training.events import (
-    Event,
-    Note,
-    Observer,
-    RunEnded,
-    RunStarted,
-    Validated,
-)
+from clearhead.training.events import Event, Note, Observer, RunEnded, RunStarted, Validated
 from clearhead.training.interruption import Interruption
 from clearhead.training.keeper import Keeper
 from clearhead.training.limits import Limits
 from clearhead.training.meter import Meter
+from clearhead.training.precision import choose_precision, in_precision
 from clearhead.training.seeds import step_seed
 from clearhead.training.state import State
 from clearhead.training.updater import Updater
 
-REPORT_SECONDS = 2.0  # between two reports of progress
+REPORT_SECONDS = 2.0  # between two reports of progress, unless `report_every` says otherwise
 
 
 class Trainer:
@@ -62,7 +56,7 @@ class Trainer:
         self.keeper = keeper
         self.observers = observers
         self.device = next(model.parameters()).device
-        self.bf16 = config.precision == "bf16"
+        self.precision = choose_precision(config.precision, self.device)
         self.state = State()
         self.steps_per_epoch = -(-task.batch_count(0) // config.accumulate)
         self.limits = Limits(config, self.steps_per_epoch, task.measure)
@@ -135,7 +129,7 @@ class Trainer:
         units = 0
         plain = torch.zeros((), device=self.device)
         for batch in batches:
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
+            with in_precision(self.precision, self.device):
                 loss = self.task.loss(self.model, batch)
             loss.total.backward()
             units += loss.units
@@ -147,7 +141,8 @@ class Trainer:
         self.meter.step(plain, units, norm, rate)
 
     def _after_step(self) -> None:
-        if self.meter.seconds >= REPORT_SECONDS:
+        every = self.config.report_every
+        if self.state.step % every == 0 if every else self.meter.seconds >= REPORT_SECONDS:
             self._report()
         if self.state.step % self.config.validate_every == 0:
             self._validate()
@@ -223,7 +218,7 @@ class Trainer:
             RunStarted(
                 folder=str(self.keeper.folder),
                 device=str(self.device),
-                precision=self.config.precision,
+                precision=self.precision,
                 parameters=sum(p.numel() for p in self.model.parameters()),
                 step=self.state.step,
                 max_steps=self.limits.total_steps or None,
