@@ -1,6 +1,8 @@
 # make demo      environment, then train on the built-in phrasebook, score, translate
 # make test      environment, then every test
+# make reference environment, then the reference systems in full, one after the other
 # make coverage  the same with the share of src/clearhead that the tests reach
+# make test-keras an environment with Keras in .venv-keras, then what is compared with it
 # make check     environment, then lint, format and types
 # make install   the environment alone, in .venv
 
@@ -12,7 +14,7 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread a worker: several would only fight for the cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test coverage check
+.PHONY: install demo test reference coverage test-keras check
 
 install: $(INSTALLED)
 
@@ -32,8 +34,26 @@ demo: install
 test: install
 	$(BIN)/python -m pytest $(WORKERS)
 
+reference: install
+	@for system in examples/reference/*.py; do \
+		echo "== $$system"; \
+		$(BIN)/python "$$system" || exit 1; \
+	done
+
 coverage: install
 	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term
+
+# Keras writes its settings into the home folder unless it is given another.
+test-keras: export KERAS_BACKEND := torch
+test-keras: export KERAS_HOME := .venv-keras/settings
+test-keras: .venv-keras/installed
+	.venv-keras/bin/python -m pytest -rs tests/test_keras_parity.py
+
+.venv-keras/installed: pyproject.toml constraints.txt constraints-keras.txt
+	$(PYTHON) -m venv .venv-keras
+	.venv-keras/bin/python -m pip install --constraint constraints.txt \
+		--constraint constraints-keras.txt --editable '.[dev]' keras
+	@touch $@
 
 check: install
 	$(BIN)/ruff check

@@ -43,7 +43,9 @@ def main(words: list[str] | None = None) -> int:
     options = parser.parse_args(words)
     try:
         sentences = list(islice(read_lines(options.source), options.sentences))
-        translator = api.load(options.folder, device=options.device, threads=options.threads)
+        translator = api.load_translator(
+            options.folder, device=options.device, threads=options.threads
+        )
         return report(translator, sentences)
     except ClearheadError as error:
         print(error, file=sys.stderr)

@@ -37,7 +37,7 @@ def main() -> None:
 
 def show(pair: str, folder: str) -> None:
     """Print the score on the held-out sentences and the translations of the reference ones."""
-    translator = api.load(folder)
+    translator = api.load_translator(folder)
     book = phrasebook(pair)
     outputs = best(translator, [p.source for p in book.test])
     references = [p.target for p in book.test]

@@ -6,11 +6,12 @@ import dataclasses
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clearhead.config import DropoutConfig, ModelConfig
 from clearhead.model.attention import Attend, attention
 from clearhead.model.build import build_model
+from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.transformer import EncoderDecoder
 
 SOURCE_VOCABULARY = 13
@@ -41,6 +42,12 @@ def random_model(
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=scale)
     return model
+
+
+def embedding_of(part: nn.Module) -> nn.Embedding:
+    """The embedding of an input of tokens."""
+    assert isinstance(part, TokenEmbedding)
+    return part.embedding
 
 
 def random_ids(rows: int, length: int, vocabulary: int = TARGET_VOCABULARY) -> Tensor:

@@ -20,6 +20,7 @@ SETTINGS = {"errors", "config", "tokenizer"}
 ROOMS = {
     *("errors", "config", "tokenizer", "losses", "checkpoint", "model", "data", "decoding"),
     *("engines", "tasks", "training", "inspect", "export", "commented_config", "proposal"),
+    "labelled_proposal",
 }
 ROOF = {"cli", "serve"}
 
@@ -41,6 +42,7 @@ MAY_ENTER: dict[str, set[str]] = {
     "export": {*SETTINGS, "model", "checkpoint", "engines"},
     "commented_config": {"errors", "config"},
     "proposal": {"errors", "config", "commented_config", "data"},
+    "labelled_proposal": {"errors", "config", "commented_config", "data", "proposal"},
     # What composes them, the front door (`clearhead` itself), and the roof.
     "api": ROOMS,
     "__init__": {*ROOMS, "api"},

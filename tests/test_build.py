@@ -19,7 +19,7 @@ from clearhead.model.build import build_model
 from clearhead.model.layers import FeedForward
 from clearhead.model.norms import StdLayerNorm
 from clearhead.model.transformer import EncoderDecoder
-from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, small_config
+from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, embedding_of, small_config
 
 
 def meta_model(config: ModelConfig, source: int = 37_000, target: int = 37_000) -> EncoderDecoder:
@@ -108,12 +108,12 @@ def test_shared_embeddings_are_one_parameter_and_stay_so(
 ) -> None:
     target = SOURCE_VOCABULARY if sharing == "all" else TARGET_VOCABULARY
     model = build_model(small_config(share_embeddings=sharing), SOURCE_VOCABULARY, target)
-    source_matrix = model.source_input.embedding.weight
-    target_matrix = model.target_input.embedding.weight
+    source_matrix = embedding_of(model.source_input).weight
+    target_matrix = embedding_of(model.target_input).weight
     assert (model.output.weight is target_matrix) == (sharing != "none")
     assert (source_matrix is target_matrix) == (sharing == "all")
     model.double()
-    assert (model.output.weight is model.target_input.embedding.weight) == (sharing != "none")
+    assert (model.output.weight is embedding_of(model.target_input).weight) == (sharing != "none")
     assert source_matrix.shape == (SOURCE_VOCABULARY, 8)
     assert model.output.weight.shape == (target, 8)
 
@@ -193,7 +193,7 @@ def test_embeddings_of_unit_length_are_shared_with_the_projection_where_asked(
     torch.manual_seed(1)
     config = small_config(d_model=64, share_embeddings=sharing, initialisation="xavier_unit")
     model = build_model(config, 90, 90)
-    table = model.target_input.embedding.weight
+    table = embedding_of(model.target_input).weight
     assert_normal(table, 1 / math.sqrt(64))
     assert (model.output.weight is table) == (sharing != "none")
 
@@ -233,7 +233,7 @@ def test_xavier_fills_its_bound_for_each_of_q_k_and_v_though_they_are_packed(
             assert fills(module.hidden.weight, bound(64, 96))
             assert fills(module.output.weight, bound(96, 64))
     assert fills(model.output.weight, bound(64, 50))
-    for table in (model.source_input.embedding.weight, model.target_input.embedding.weight):
+    for table in (embedding_of(model.source_input).weight, embedding_of(model.target_input).weight):
         if initialisation == "xavier":
             assert fills(table, bound(64, len(table)))
         else:
@@ -254,8 +254,8 @@ def test_the_initialisation_of_torch_is_that_of_separate_linear_layers() -> None
         (nn.Linear(160, 64), 160),
     ):
         assert fills(linear.weight, 1 / math.sqrt(fan_in))
-    assert_normal(model.source_input.embedding.weight, 1.0)
-    assert_normal(model.target_input.embedding.weight, 1.0)
+    assert_normal(embedding_of(model.source_input).weight, 1.0)
+    assert_normal(embedding_of(model.target_input).weight, 1.0)
     assert fills(model.output.weight, 1 / math.sqrt(64))
 
 

@@ -45,7 +45,7 @@ def test_a_copied_folder_translates_as_the_original_without_the_data(
     trained: Path, folder: Path
 ) -> None:
     texts = ["1 a b", "2 c d e f", "unknown ☃"]
-    found = [api.load(path).translate(texts) for path in (trained, folder)]
+    found = [api.load_translator(path).translate(texts) for path in (trained, folder)]
     assert found[0] == found[1]
 
 
@@ -55,20 +55,20 @@ def test_the_configuration_comes_back_equal(trained: Path) -> None:
 
 def test_a_missing_folder_says_how_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match="clearhead train"):
-        api.load(tmp_path / "nothing")
+        api.load_translator(tmp_path / "nothing")
 
 
 def test_a_folder_without_weights_is_refused(folder: Path) -> None:
     (folder / "weights.safetensors").unlink()
     with pytest.raises(ModelFolderError, match="no weights"):
-        api.load(folder)
+        api.load_translator(folder)
 
 
 def test_another_version_is_refused(folder: Path) -> None:
     tree = json.loads((folder / "config.json").read_text())
     write_json(folder / "config.json", {**tree, "format": 99})
     with pytest.raises(ModelFolderError, match="format 99"):
-        api.load(folder)
+        api.load_translator(folder)
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer.model"])
@@ -83,7 +83,7 @@ def test_a_damaged_file_is_named(folder: Path, name: str, damage: str) -> None:
         case _:
             path.write_bytes(b"\x00\xff rubbish")
     with pytest.raises(ModelFolderError, match=name.split(".")[0]):
-        api.load(folder)
+        api.load_translator(folder)
 
 
 @pytest.mark.parametrize("cut", [0, 7, 100, -1])
@@ -91,7 +91,7 @@ def test_cut_off_weights_are_refused(folder: Path, cut: int) -> None:
     path = folder / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(ModelFolderError, match="weights"):
-        api.load(folder)
+        api.load_translator(folder)
 
 
 def test_one_altered_bit_in_the_weights_is_found(folder: Path) -> None:
@@ -100,7 +100,7 @@ def test_one_altered_bit_in_the_weights_is_found(folder: Path) -> None:
     content[-5] ^= 1
     path.write_bytes(content)
     with pytest.raises(ModelFolderError, match="checksum"):
-        api.load(folder)
+        api.load_translator(folder)
 
 
 def test_weights_of_another_model_are_refused(folder: Path) -> None:
@@ -108,7 +108,7 @@ def test_weights_of_another_model_are_refused(folder: Path) -> None:
     name = next(iter(tensors))
     write_tensors(folder / "weights.safetensors", {**tensors, name: torch.zeros(1)}, facts)
     with pytest.raises(ModelFolderError, match=name.replace(".", r"\.")):
-        api.load(folder)
+        api.load_translator(folder)
 
 
 def test_tensors_and_facts_come_back_bit_for_bit(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 for write in (
     lambda: write_tensors(folder / "weights", {"a": torch.zeros(5000)}, {}),
     lambda: write_json(folder / "scores", {"a": "x" * 9000}),
-    lambda: write_model_folder(folder, RunConfig(), words, words),
+    lambda: write_model_folder(folder, RunConfig(), {"tokenizer": words}),
 ):
     try:
         write()

@@ -97,7 +97,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def bug(*_: Any, **__: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(api, "load", bug)
+    monkeypatch.setattr(api, "load_translator", bug)
     with pytest.raises(RuntimeError, match="a bug"):
         run("translate", "m", stdin="a\n")
 

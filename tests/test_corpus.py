@@ -248,9 +248,19 @@ def test_a_content_hash_follows_the_bytes(tmp_path: Path) -> None:
         for name, lines in (("one", ["a"]), ("same", ["a"]), ("other", ["b"]))
     )
     assert one == same != other
-    for path in (tmp_path, tmp_path / "none"):
-        with pytest.raises(DataError):
-            content_hash(str(path))
+    with pytest.raises(DataError):
+        content_hash(str(tmp_path / "none"))
+
+
+def test_a_content_hash_of_a_folder_follows_names_and_bytes(tmp_path: Path) -> None:
+    def folder(name: str, inner: str, lines: list[str]) -> bytes:
+        (tmp_path / name / "below").mkdir(parents=True)
+        write(tmp_path / name / "below" / inner, lines)
+        return content_hash(str(tmp_path / name))
+
+    one = folder("one", "x", ["a"])
+    assert one == folder("same", "x", ["a"])
+    assert len({one, folder("renamed", "y", ["a"]), folder("changed", "x", ["b"])}) == 3
 
 
 def test_real_data_come_back(clearhead_data: Path, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_the_command_and_python_say_the_same(folder: Path) -> None:
 
     texts = [pair.source for pair in phrasebook("en-es").validation[:20]]
     done = clearhead("translate", "runs/small", cwd=folder, stdin="\n".join(texts).encode())
-    found = api.load(folder / "runs/small", device="cpu").translate(texts)
+    found = api.load_translator(folder / "runs/small", device="cpu").translate(texts)
     assert done.stdout.decode().splitlines() == [hypotheses[0].text for hypotheses in found]
 
 

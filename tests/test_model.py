@@ -19,6 +19,7 @@ from clearhead.model.transformer import EncoderDecoder
 from small_models import (
     SOURCE_VOCABULARY,
     TARGET_VOCABULARY,
+    embedding_of,
     padded,
     random_ids,
     random_model,
@@ -287,7 +288,7 @@ def test_embeddings_are_scaled_by_the_root_of_the_width_where_asked() -> None:
     ids = random_ids(2, 3)
     for scaled, factor in ((True, 8**0.5), (False, 1.0)):
         model = random_model(small_config(scale_embeddings=scaled, positions=NoPositions()))
-        got, table = model.source_input(ids), model.source_input.embedding.weight
+        got, table = model.source_input(ids), embedding_of(model.source_input).weight
         torch.testing.assert_close(got, table[ids] * factor)
 
 

@@ -15,16 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead import proposal
-from clearhead.commented_config import MEANINGS, default_values
+from clearhead.commented_config import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.config import SIZES, ModelConfig, RunConfig, read_config
+from clearhead.config.run import MEASURES
 from clearhead.data import survey as surveying
 from clearhead.data.survey import Side, Survey, survey
 from clearhead.errors import DataError
-from clearhead.proposal import RECIPES, propose, recipe_for, round_figure
+from clearhead.proposal import RECIPES, WARMUP, propose, recipe_for, round_figure
 
 ENGLISH = ["A man rides a bicycle.", "Two dogs, one cat.", "She sees Mr. Smith"]
 GERMAN = ["Ein Mann fährt Rad.", "Zwei Hunde, eine Katze.", "Sie sieht Herrn Schmidt"]
-LATIN = Side(1000, 5000, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
+EXAMPLES = Path(__file__).parent.parent / "examples"
+LATIN = Side(1000, 5000, 52, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
 
 
 def write(path: Path, lines: Sequence[str]) -> str:
@@ -55,6 +57,7 @@ def test_pairs_words_and_characters_are_counted(tmp_path: Path) -> None:
     assert found.source.words == sum(len(line.split()) for line in ENGLISH)
     assert found.target.words == sum(len(line.split()) for line in GERMAN)
     assert found.target.characters == sum(map(len, GERMAN))
+    assert found.target.alphabet == len(set("".join(GERMAN)))
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -152,21 +155,26 @@ def test_every_setting_is_written_with_the_value_proposed_and_a_comment(tmp_path
     proposed = propose(files, files, files)
     text = proposed.to_toml("my-model")
     tree = tomllib.loads(text)
-    for path in MEANINGS:
+    for path in TRANSLATION.meanings:
         value = tree
         for name in path.split("."):
             value = value[name]
         expected = proposed.values[path]
         assert value == (list(expected) if isinstance(expected, tuple) else expected)
-        assert MEANINGS[path] in text
+        assert TRANSLATION.meanings[path] in text
 
 
-def test_the_comments_name_every_choice() -> None:
-    for path, meaning in MEANINGS.items():
+@pytest.mark.parametrize("form", [TRANSLATION, TEXTS, SEQUENCES])
+def test_the_comments_name_every_choice(form: Form) -> None:
+    for path, meaning in form.meanings.items():
         kind: Any = RunConfig
         for name in path.split("."):
             kind = get_type_hints(kind).get(name) if dataclasses.is_dataclass(kind) else None
+        if get_origin(kind) is tuple:
+            kind = get_args(kind)[0]
         choices = get_args(kind) if get_origin(kind) is Literal else ()
+        if path == "evaluation.measure":
+            choices = MEASURES[form.run.task]
         for choice in (*choices, *(SIZES if path == "model.size" else ())):
             assert choice in meaning, path
 
@@ -181,13 +189,46 @@ def test_each_amount_of_data_gets_a_valid_configuration_with_reasons(
     recipe = recipe_for(pairs)
     assert config.data.train == ("a", "b")
     assert config.model.d_model == SIZES[recipe.size]["d_model"]
-    assert config.model.dropout.residual == recipe.dropout
+    dropout = config.model.dropout
+    assert dropout.embeddings == dropout.residual == recipe.dropout
+    assert dropout.attention == dropout.hidden == recipe.within
     assert config.tokenizer.max_vocabulary == recipe.vocabulary
     assert config.training.schedule.peak == recipe.peak
     assert config.training.max_epochs == recipe.epochs
-    assert config.training.patience > 0
+    assert (config.training.patience == 0) == (recipe.schedule == "linear")
     assert f"# {pairs:,} pairs" in text
     assert "training: " in text
+
+
+def test_the_recipe_of_multi30k_is_that_of_its_example(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLEARHEAD_DATA", "data")
+    example = read_config(EXAMPLES / "multi30k-en-de.toml")
+    monkeypatch.setattr(proposal, "survey", lambda files, part: seen(29_000))
+    config = read_back(propose(("a", "b")).to_toml("my-model"), tmp_path)
+    assert config.model == example.model
+    assert config.tokenizer.max_vocabulary == example.tokenizer.max_vocabulary
+    for name in ("batch_tokens", "label_smoothing", "precision", "average_last", "schedule"):
+        assert getattr(config.training, name) == getattr(example.training, name), name
+    batches = seen(29_000).source.tokens / example.training.batch_tokens
+    steps = config.training.max_epochs * batches
+    assert steps == pytest.approx(example.training.max_steps, rel=0.05)
+
+
+@settings(max_examples=50)
+@given(pairs=st.integers(1, 120_000))
+def test_a_rate_that_falls_to_zero_has_time_to_fall(
+    pairs: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proposal, "survey", lambda files, part: seen(pairs))
+        text = propose(("a", "b")).to_toml("my-model")
+    training = read_back(text, tmp_path_factory.mktemp("few")).training
+    if training.schedule.kind == "linear":
+        steps = training.max_epochs * -(-seen(pairs).source.tokens // training.batch_tokens)
+        assert 1 <= training.schedule.warmup <= max(1, steps / WARMUP)
+        assert f"{round(steps):,} in all" in text
 
 
 def test_more_data_never_gets_a_smaller_model_or_stronger_regularisation() -> None:
@@ -212,7 +253,7 @@ def test_files_of_any_name_come_back_from_the_file(
     names: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     text = dataclasses.replace(
-        propose(), values={**default_values(), "data.train": tuple(names)}, seen=tuple(names)
+        propose(), values={**TRANSLATION.defaults(), "data.train": tuple(names)}, seen=tuple(names)
     ).to_toml("my-model")
     assert tomllib.loads(text)["data"]["train"] == names
 

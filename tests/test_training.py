@@ -169,7 +169,7 @@ def test_restart_keeps_the_old_model_while_the_new_data_are_bad(tmp_path: Path) 
     with pytest.raises(DataError, match="nothing"):
         api.train(dataclasses.replace(config, data=missing), restart=True)
     assert sorted(path.name for path in Path(config.folder).iterdir()) == before
-    assert api.load(config.folder).translate(["1 a"])
+    assert api.load_translator(config.folder).translate(["1 a"])
 
 
 def test_accumulated_batches_make_the_step_of_one_large_batch(tmp_path: Path) -> None:

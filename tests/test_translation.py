@@ -16,6 +16,7 @@ from clearhead import api
 from clearhead.api import Translator
 from clearhead.config import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig
 from clearhead.engines import torch_engine
+from clearhead.engines.batching import batches_by_length
 from clearhead.errors import ConfigError, SearchError
 from clearhead.tasks import texts as texts_module
 from clearhead.tasks import translation
@@ -37,7 +38,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     folder = tmp_path_factory.mktemp("translator")
     config = small_run(folder, max_steps=60, validate_every=60)
     api.train(config)
-    return clearhead.load(config.folder, device="cpu")
+    return api.load_translator(config.folder, device="cpu")
 
 
 def outputs(translator: Translator, texts: list[str], **choices: Any) -> list[list[str]]:
@@ -110,7 +111,7 @@ def test_an_overlong_text_is_cut_with_a_warning(
 
 def test_batches_keep_to_their_tokens_and_cover_everything() -> None:
     lengths = [1, 900, 3, 3, 400, 2, 16_000, 20_000]
-    batches = list(torch_engine._batches(lengths, 4))
+    batches = list(batches_by_length(lengths, 4, torch_engine.PADDED_TOKENS))
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) <= 4
@@ -160,7 +161,7 @@ def test_a_wrong_argument_is_refused_by_name(
 
 def test_an_unknown_device_is_met_with_those_there_are(translator: Translator) -> None:
     with pytest.raises(ConfigError, match=r"(?s)'gpu'.*cpu, cuda, auto"):
-        api.load(translator.folder.path, device="gpu")
+        api.load_translator(translator.folder.path, device="gpu")
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +176,7 @@ def short_sighted(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     )
     # The longest output of its search has 20 tokens more than twice the source.
     assert api.train(config).finished
-    return clearhead.load(config.folder, device="cpu")
+    return api.load_translator(config.folder, device="cpu")
 
 
 def test_learned_positions_bound_sources_and_outputs(short_sighted: Translator) -> None:
@@ -224,12 +225,13 @@ def test_the_validation_loss_is_the_mean_over_tokens_and_encodes_once(
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_missing_gpu_is_named(translator: Translator) -> None:
     with pytest.raises(ConfigError, match="no GPU"):
-        api.load(translator.folder.path, device="cuda")
+        api.load_translator(translator.folder.path, device="cuda")
 
 
 def test_the_public_names_are_these() -> None:
     assert set(clearhead.__all__) == {
-        *("Hypothesis", "ModelConfig", "RunConfig", "SearchConfig", "Tokenizer", "Translator"),
+        *("Classifier", "Hypothesis", "ModelConfig", "RunConfig", "SearchConfig"),
+        *("Record", "TextClassifier", "Tokenizer", "Translator", "record"),
         *("build_model", "load", "train"),
     }
     for name in clearhead.__all__:

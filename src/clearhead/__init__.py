@@ -11,35 +11,46 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clearhead.api import Translator, load, train
+    from clearhead.api import Classifier, Translator, load, train
+    from clearhead.api.text_classifier import TextClassifier
     from clearhead.config import ModelConfig, RunConfig, SearchConfig
     from clearhead.decoding.hypothesis import Hypothesis
+    from clearhead.inspect.record import Record
+    from clearhead.inspect.recording import record
     from clearhead.model.build import build_model
     from clearhead.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
 
 _WHERE = {
+    "Classifier": "clearhead.api",
     "Hypothesis": "clearhead.decoding.hypothesis",
     "ModelConfig": "clearhead.config",
+    "Record": "clearhead.inspect.record",
     "RunConfig": "clearhead.config",
     "SearchConfig": "clearhead.config",
+    "TextClassifier": "clearhead.api.text_classifier",
     "Tokenizer": "clearhead.tokenizer",
     "Translator": "clearhead.api",
     "build_model": "clearhead.model.build",
     "load": "clearhead.api",
+    "record": "clearhead.inspect.recording",
     "train": "clearhead.api",
 }
 
 __all__ = [
+    "Classifier",
     "Hypothesis",
     "ModelConfig",
+    "Record",
     "RunConfig",
     "SearchConfig",
+    "TextClassifier",
     "Tokenizer",
     "Translator",
     "build_model",
     "load",
+    "record",
     "train",
 ]
 

@@ -10,21 +10,25 @@ from typing import Annotated
 
 import typer
 
+from clearhead.cli.classify import classify
 from clearhead.cli.evaluate import evaluate
 from clearhead.cli.failures import CommandGroup, full_disk_said
+from clearhead.cli.figures import figures
 from clearhead.cli.init import InitCommand, init
 from clearhead.cli.phrasebook import phrasebook
 from clearhead.cli.train import train
 from clearhead.cli.translate import translate
 
 OVERVIEW = """
-Train a translator on your own sentence pairs, measure it, and use it.
+Train a translator or a classifier on your own data, measure it, and use it.
 
 \b
 clearhead init my-model --train train.en train.de --validation val.en val.de
 clearhead train my-model.toml
 clearhead translate runs/my-model < in.txt > out.txt
 clearhead evaluate runs/my-model --source test.en --reference test.de
+clearhead classify runs/my-classifier < texts.txt
+clearhead figures runs/my-model --input "A sentence." -o pictures
 
 Each command says more: clearhead train --help
 """
@@ -40,7 +44,9 @@ app = typer.Typer(
 app.command(cls=InitCommand, short_help="Write a configuration that suits your data.")(init)
 app.command(short_help="Train a model, or go on with its training.")(train)
 app.command(short_help="Translate lines of text.")(translate)
+app.command(short_help="Classify lines of text, or sequences of features.")(classify)
 app.command(short_help="Score models on a test set, and compare them.")(evaluate)
+app.command(short_help="Draw what happens inside a model.")(figures)
 app.command(short_help="Write the built-in sentence pairs as files.")(phrasebook)
 
 

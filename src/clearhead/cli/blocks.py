@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from clearhead.cli.failures import say
 from clearhead.errors import DataError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 BLOCK_LINES = 1024  # enough to make batches of sentences of like length
 BLOCK_CHARACTERS = 4 * 2**20
+
+Item = TypeVar("Item", bound="tuple[str, Any]")
 
 
 class Line(NamedTuple):
@@ -47,13 +49,13 @@ def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Itera
         yield Line(text, prefix)
 
 
-def blocks(lines: Iterable[Line], most: int = BLOCK_LINES) -> Iterator[list[Line]]:
-    """The lines in lists of at most so many, fewer where they are very long."""
-    block: list[Line] = []
+def blocks(lines: Iterable[Item], most: int = BLOCK_LINES) -> Iterator[list[Item]]:
+    """The lines in lists of at most so many, fewer where their texts, the first part, are long."""
+    block: list[Item] = []
     characters = 0
     for line in lines:
         block.append(line)
-        characters += len(line.text)
+        characters += len(line[0])
         if len(block) >= most or characters >= BLOCK_CHARACTERS:
             yield block
             block, characters = [], 0

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
 
 from clearhead.cli.failures import say
 from clearhead.errors import ConfigError
+
+if TYPE_CHECKING:
+    from clearhead.commented_config import CommentedConfig
 
 FILE_OPTIONS = ("--train", "--validation", "--test")
 SINGLE_FILES = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
@@ -30,8 +35,11 @@ def spread(args: list[str]) -> list[str]:
     """Arguments in which each option of files is said again before its second file.
 
     A file that holds both sides (.tsv, .jsonl, a phrasebook) stands alone, and no option has more
-    than two, so what follows is something else: `--train pairs.tsv my-model`.
+    than two, so what follows is something else: `--train pairs.tsv my-model`. Labelled examples
+    are in one file, or one folder, of whatever name.
     """
+    if "--task=classification" in args or ("--task", "classification") in pairwise(args):
+        return list(args)
     written: list[str] = []
     files = dict.fromkeys(FILE_OPTIONS, 0)
     left = list(args)
@@ -61,19 +69,35 @@ def init(
         typer.Option(
             metavar="FILE [FILE]",
             help="Sentence pairs to train on: source and target in two parallel files, or one "
-            ".tsv or .jsonl file; each may end in .gz.",
+            ".tsv or .jsonl file; each may end in .gz. For a classification one file or folder.",
         ),
     ] = None,
     validation: Annotated[
         list[str] | None,
-        typer.Option(metavar="FILE [FILE]", help="Pairs that pick the best model."),
+        typer.Option(metavar="FILE [FILE]", help="Pairs, or examples, that pick the best model."),
     ] = None,
     test: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE [FILE]",
-            help="Pairs to score with later; training pairs that are also here are left out.",
+            help="Those to score with later; training data that are also here are left out.",
         ),
+    ] = None,
+    task: Annotated[
+        Literal["translation", "classification"],
+        typer.Option(help="Translate sentences, or label texts or sequences of features."),
+    ] = "translation",
+    kind: Annotated[
+        Literal["text", "features"] | None,
+        typer.Option("--input", help="What is classified: text unless this is said."),
+    ] = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of the texts, in files with columns or keys: text."),
+    ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Of the labels, in files with columns or keys: label."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite NAME.toml.")] = False,
 ) -> None:
@@ -86,9 +110,11 @@ def init(
     \b
     clearhead init my-model --train train.en train.de --validation val.en val.de
     clearhead init my-model --train pairs.tsv.gz --validation val.tsv --test test.tsv
+    clearhead init topics --task classification --train train.csv --label-column topic
+    clearhead init vowels --task classification --input features --train train.ts
     """  # noqa: D301
-    from clearhead.proposal import propose
-
+    options = {"--input": kind, "--text-column": text_column, "--label-column": label_column}
+    _refuse_idle(task, {option: said for option, said in options.items() if said is not None})
     path = Path(f"{name.removesuffix('.toml')}.toml")
     if not path.parent.is_dir():
         raise ConfigError(
@@ -100,12 +126,41 @@ def init(
         raise ConfigError(
             "the file exists already", where=path, todo="choose another name, or say --force"
         )
-    proposal = propose(train or (), validation or (), test or ())
+    proposal = _proposed(task, (train or (), validation or (), test or ()), options)
     _write(path, proposal.to_toml(str(path.with_suffix(""))))
     for line in proposal.seen:
         say(line)
     dry_run = shlex.join(["clearhead", "train", str(path), "--dry-run"])
     say(f"wrote {path}; what it would take: {dry_run}")
+
+
+def _refuse_idle(task: str, said: dict[str, str]) -> None:
+    """Refuse options that mean nothing for what is asked."""
+    if task == "translation" and said:
+        raise ConfigError(
+            f"{next(iter(said))} means nothing for a translation",
+            todo="say --task classification, too",
+        )
+    if said.get("--input") == "features" and "--text-column" in said:
+        raise ConfigError("--text-column means nothing for features")
+
+
+def _proposed(
+    task: str, files: tuple[Sequence[str], ...], options: dict[str, Any]
+) -> CommentedConfig:
+    """What suits the training, validation and test files."""
+    if task == "translation":
+        from clearhead.proposal import propose
+
+        return propose(*files)
+    from clearhead.labelled_proposal import propose_classification
+
+    return propose_classification(
+        options["--input"] or "text",
+        *files,
+        text_column=options["--text-column"] or "text",
+        label_column=options["--label-column"] or "label",
+    )
 
 
 def _write(path: Path, text: str) -> None:

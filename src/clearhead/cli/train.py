@@ -63,12 +63,20 @@ def train(
         return
     beginning = Beginning()
     if _finishes(run, restart, beginning):
-        say(f"use the model: clearhead translate {shlex.quote(run.folder)} < in.txt > out.txt")
+        say(f"use the model: {USES[run.task].format(shlex.quote(run.folder))}")
     else:
         # Before training begins, the run that is to be deleted may stand as it was.
         again = restart and not beginning.seen
         say(f"to go on: {resuming_command(config, settings or (), again)}")
         raise typer.Exit(INTERRUPTED)
+
+
+USES = {
+    "translation": "clearhead translate {} < in.txt > out.txt",
+    "classification": "clearhead classify {} < in.txt",
+    "reconstruction": "a classifier may begin with its encoder: classifier.encoder_from = '{}'",
+}
+"""What the model of each task is good for."""
 
 
 class Beginning:

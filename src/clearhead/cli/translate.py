@@ -86,7 +86,7 @@ def translate(
         lines = with_prefixes(
             input_lines(input_file), None if prefix_file is None else input_lines(prefix_file)
         )
-        translator = api.load(folder, device=device, threads=threads)
+        translator = api.load_translator(folder, device=device, threads=threads)
         asked = search.over(translator.search, n_best)
         written = _written(json_lines, scores, asked.n_best, translator.target_tokenizer)
         if typed:

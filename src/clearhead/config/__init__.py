@@ -5,6 +5,7 @@ in which every choice is made. Shorthands (`model.size`, `model.dropout = 0.1`) 
 reading, so nothing later has to know them.
 """
 
+from clearhead.config.classifier import ClassifierConfig, ReconstructionConfig
 from clearhead.config.data import DataConfig, TokenizerConfig
 from clearhead.config.model import (
     SIZES,
@@ -22,6 +23,7 @@ from clearhead.config.training import OptimizerConfig, ScheduleConfig, TrainingC
 
 __all__ = [
     "SIZES",
+    "ClassifierConfig",
     "DataConfig",
     "DropoutConfig",
     "EvaluationConfig",
@@ -30,6 +32,7 @@ __all__ = [
     "NoPositions",
     "OptimizerConfig",
     "Positions",
+    "ReconstructionConfig",
     "RunConfig",
     "ScheduleConfig",
     "SearchConfig",

@@ -14,8 +14,15 @@ class DataConfig:
 
     Each of `train`, `validation` and `test` names two parallel files (source, target), or one
     `.tsv` or `.jsonl` file; each may end in `.gz`. An environment variable is written `${NAME}`.
-    `test` is not trained on: it is named so that training lines found in it can be left out.
+    `test` is not trained on: it is named so that training lines found in it can be left out, as
+    they are where they are found in the validation data (unless `drop_held_out` is false).
     `train = ["phrasebook:en-es"]` names the built-in data.
+
+    For classification each part is one file (or a folder, for features). `text_column` and
+    `label_column` name the columns of a `.csv`, `.tsv` or `.jsonl` file. Without validation
+    files, `validation_share` of the training examples are held out. `missing` says what is done
+    with missing values of features; a class with fewer than `smallest_class` training examples
+    is refused. `normalise` brings each feature to mean 0 and deviation 1 over the training data.
     """
 
     train: tuple[str, ...] = ()
@@ -24,10 +31,19 @@ class DataConfig:
     max_length: int = 256
     max_length_ratio: float = 9.0
     drop_duplicates: bool = True
+    drop_held_out: bool = True
+    text_column: str = "text"
+    label_column: str = "label"
+    validation_share: float = 0.1
+    smallest_class: int = 2
+    missing: Literal["refuse", "zero", "mean", "interpolate"] = "refuse"
+    normalise: bool = True
 
     def __post_init__(self) -> None:
         require(self.max_length > 0, "max_length must be at least 1")
         require(self.max_length_ratio >= 1, "max_length_ratio must be at least 1")
+        require(0.0 < self.validation_share < 1.0, "validation_share lies in (0, 1)")
+        require(self.smallest_class > 0, "smallest_class must be at least 1")
         for name in ("train", "validation", "test"):
             count = len(getattr(self, name))
             require(count <= 2, f"{name} names {count} files: give one, or source and target")

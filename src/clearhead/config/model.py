@@ -67,6 +67,9 @@ class ModelConfig:
     (`xavier`); or that, but embeddings drawn from N(0, 1/d_model), so that scaled by √d_model they
     are of the size of the positions added to them (`xavier_unit`, which learns fastest).
 
+    `input_convolution` is the width, in tokens or frames, of a convolution that adds to each
+    input of the encoder what stands beside it (0: none).
+
     `d_k` and `d_v`, the widths of a head's keys and values, are `d_model / n_heads` where 0.
     """
 
@@ -87,12 +90,14 @@ class ModelConfig:
     positions: Positions = field(default_factory=Sinusoidal)
     share_embeddings: Literal["none", "target", "all"] = "all"
     scale_embeddings: bool = True
+    input_convolution: int = 0
     dropout: DropoutConfig = field(default_factory=lambda: DropoutConfig.everywhere(0.1))
     initialisation: Literal["pytorch", "xavier", "xavier_unit"] = "xavier_unit"
 
     def __post_init__(self) -> None:
         for name in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "n_heads"):
             require(getattr(self, name) > 0, f"{name} must be at least 1")
+        require(self.input_convolution >= 0, "input_convolution must not be negative")
         require(self.norm_epsilon > 0, "norm_epsilon must be greater than 0")
         for name in ("d_k", "d_v"):
             width = getattr(self, name)

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clearhead.config.classifier import ClassifierConfig, ReconstructionConfig
 from clearhead.config.data import DataConfig, TokenizerConfig
 from clearhead.config.model import (
     SIZES,
@@ -110,8 +111,11 @@ def config_to_dict(config: RunConfig) -> dict[str, Any]:
 
 
 def _with_shorthands(tree: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """`model.size` and a single `model.dropout` written out; what is given explicitly wins."""
+    """`model.size`, a single `model.dropout` or pooling written out; what is explicit wins."""
     tree = dict(tree)
+    classifier = tree.get("classifier")
+    if isinstance(classifier, Mapping) and isinstance(classifier.get("pooling"), str):
+        tree["classifier"] = {**classifier, "pooling": [classifier["pooling"]]}
     model = tree.get("model")
     if isinstance(model, str):
         raise ConfigError(
@@ -208,6 +212,7 @@ _PARTS: dict[str, type] = {
     part.__name__: part
     for part in (
         *(DataConfig, TokenizerConfig, ModelConfig, TrainingConfig, SearchConfig),
+        *(ClassifierConfig, ReconstructionConfig),
         *(EvaluationConfig, OptimizerConfig, ScheduleConfig, DropoutConfig),
     )
 }

@@ -5,32 +5,46 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from clearhead.config.classifier import ClassifierConfig, ReconstructionConfig
 from clearhead.config.data import DataConfig, TokenizerConfig
 from clearhead.config.model import Learned, ModelConfig
 from clearhead.config.require import require
 from clearhead.config.search import EvaluationConfig, SearchConfig
 from clearhead.config.training import TrainingConfig
 
+MEASURES = {
+    "translation": ("auto", "bleu", "chrf", "loss"),
+    "classification": ("auto", "accuracy", "macro_f1", "micro_f1", "loss"),
+    "reconstruction": ("auto", "loss"),
+}
+"""The scores that may pick the best model of each task."""
+
 
 @dataclass(frozen=True)
 class RunConfig:
     """A whole run: what `clearhead train` needs to know, and nothing else.
 
+    `task` is what is learned: `translation` from sentence pairs, `classification` from labelled
+    texts or feature sequences (`input`), `reconstruction` from feature sequences without labels.
     `folder` is the model folder that the run writes (empty: `runs/` and the file's name).
     """
 
-    task: Literal["translation"] = "translation"
+    task: Literal["translation", "classification", "reconstruction"] = "translation"
+    input: Literal["text", "features"] = "text"
     folder: str = ""
     seed: int = 1
     data: DataConfig = field(default_factory=DataConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
+    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
+    reconstruction: ReconstructionConfig = field(default_factory=ReconstructionConfig)
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(max_steps=100_000))
     search: SearchConfig = field(default_factory=SearchConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def __post_init__(self) -> None:
         require(0 <= self.seed < 2**63, "seed lies in [0, 2^63)")
+        self._check_task()
         positions = self.model.positions
         if isinstance(positions, Learned):
             needed = self.data.max_length + 1
@@ -40,3 +54,25 @@ class RunConfig:
                 f"symbol's among them, and model.positions.max_length = {positions.max_length}: "
                 "raise it, or lower data.max_length",
             )
+
+    def _check_task(self) -> None:
+        needed = {"translation": "text", "reconstruction": "features"}.get(self.task, self.input)
+        require(
+            self.input == needed,
+            f"task = {self.task!r} needs input = {needed!r}, and input = {self.input!r}",
+        )
+        measure = self.evaluation.measure
+        require(
+            measure in MEASURES[self.task],
+            f"evaluation.measure = {measure!r} does not score task = {self.task!r}: "
+            f"choose one of {', '.join(MEASURES[self.task])}",
+        )
+
+    @property
+    def measure(self) -> str:
+        """The score that picks the best model."""
+        if self.evaluation.measure != "auto":
+            return self.evaluation.measure
+        if self.task == "classification":
+            return "loss" if self.classifier.multi_label else "accuracy"
+        return "bleu" if self.task == "translation" else "loss"

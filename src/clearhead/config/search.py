@@ -54,12 +54,19 @@ class SearchConfig:
         )
 
 
+Measure = Literal["auto", "loss", "bleu", "chrf", "accuracy", "macro_f1", "micro_f1"]
+
+
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """How output is scored: sacreBLEU's tokenizer and the measure that picks the best model."""
+    """How output is scored: sacreBLEU's tokenizer and the measure that picks the best model.
+
+    `measure = "auto"` is BLEU for translation, accuracy for classification (the loss, where an
+    example may have several labels) and the loss for reconstruction.
+    """
 
     tokenize: Literal["13a", "none", "intl", "char", "zh"] = "13a"
-    measure: Literal["bleu", "chrf", "loss"] = "bleu"
+    measure: Measure = "auto"
     max_sentences: int = 0
 
     def __post_init__(self) -> None:

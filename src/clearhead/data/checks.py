@@ -3,7 +3,8 @@
 A pair is left out of the training data for the first of these reasons that holds:
 
 - `empty`: the source or the target has no token, or is nothing but white space;
-- `held_out`: the same pair is in the validation or test data, where it would inflate the score;
+- `held_out`: the same pair is in the validation or test data, where it would inflate the score
+  (if `drop_held_out`);
 - `duplicate`: the same pair came before (if `drop_duplicates`);
 - `long`: the source or the target has more than `max_length` tokens;
 - `ratio`: one side has more than `max_length_ratio` times the tokens of the other.
@@ -180,7 +181,7 @@ class PairChecker:
         # SentencePiece has a token for white space alone.
         blank = [not (pair.source.strip() and pair.target.strip()) for pair in pairs]
         verdicts = {"empty": (shorter == 0) | np.array(blank, dtype=bool)}
-        if len(self._held_out.pairs):
+        if self._config.drop_held_out and len(self._held_out.pairs):
             verdicts["held_out"] = np.isin(hashes, self._held_out.pairs)
         if self._config.drop_duplicates:
             verdicts["duplicate"] = self._repeated(hashes)

@@ -138,7 +138,8 @@ def _key(
         FORMAT_VERSION,
         [str(file) for file in files],
         [tokenizer.fingerprint() for tokenizer in tokenizers],
-        *(config.max_length, config.max_length_ratio, config.drop_duplicates),
+        *(config.max_length, config.max_length_ratio),
+        *(config.drop_duplicates, config.drop_held_out),
     )
     key.update(json.dumps(settings).encode())
     key.update(held_out.pairs.tobytes())
@@ -151,6 +152,8 @@ def _key(
 def content_hash(file: str, part: Part = "train") -> bytes:
     """32 bytes of hash of a file's bytes as they lie on disk, or of a part of the phrasebook.
 
+    Of a folder: of the names and bytes of all files in it and below it.
+
     `part` is the part of a phrasebook named without one, as in `read_pairs`.
 
     Raises:
@@ -160,6 +163,11 @@ def content_hash(file: str, part: Part = "train") -> bytes:
         pairs = phrasebook_pairs(file, part)
         return hashlib.blake2b(json.dumps(pairs).encode(), digest_size=32).digest()
     digest = hashlib.blake2b(digest_size=32)
+    if Path(file).is_dir():
+        for inner in sorted(path for path in Path(file).rglob("*") if path.is_file()):
+            digest.update(str(inner.relative_to(file)).encode())
+            digest.update(content_hash(str(inner)))
+        return digest.digest()
     with open_packed(file) as stream:
         try:
             while block := stream.read(2**20):

@@ -17,6 +17,12 @@ from clearhead.errors import DataError
 SURVEYED_PAIRS = 200_000
 """What is said of the text comes from so many pairs at the beginning; all pairs are counted."""
 
+TOKENS_PER_WORD = 1.3
+"""Subwords, roughly."""
+
+TOKENS_PER_CHARACTER = 0.7
+"""Likewise, where no spaces part the words."""
+
 UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 """Scripts that put no spaces between words, by the first word of their letters' Unicode names."""
 
@@ -28,6 +34,7 @@ class Side:
     Attributes:
         words: parts between white space in all pairs (estimated where not all were surveyed).
         characters: likewise the characters.
+        alphabet: so many different characters were seen.
         scripts: the share of each script in the letters: `{"LATIN": 1.0}`.
         tokenised: full stops and commas stand by themselves, as tokenizers leave them.
         lower_cased: there are small letters, and hardly a capital among them.
@@ -35,6 +42,7 @@ class Side:
 
     words: int
     characters: int
+    alphabet: int
     scripts: Mapping[str, float]
     tokenised: bool
     lower_cased: bool
@@ -48,6 +56,13 @@ class Side:
     def spaced(self) -> bool:
         """Whether most letters are of a script that puts spaces between words."""
         return sum(self.scripts.get(name, 0.0) for name in UNSPACED_SCRIPTS) < 0.5
+
+    @property
+    def tokens(self) -> float:
+        """The subwords of all lines, roughly."""
+        if self.spaced:
+            return TOKENS_PER_WORD * self.words
+        return TOKENS_PER_CHARACTER * self.characters
 
 
 @dataclass(frozen=True)
@@ -76,7 +91,7 @@ def survey(files: Sequence[str], part: Part = "train") -> Survey:
     Raises:
         DataError: a file is missing, unreadable, empty or of the wrong form.
     """
-    source, target = _SideCounter(), _SideCounter()
+    source, target = SideCounter(), SideCounter()
     for pair in islice(read_pairs(files, part), SURVEYED_PAIRS):
         source.count(pair.source)
         target.count(pair.target)
@@ -86,8 +101,8 @@ def survey(files: Sequence[str], part: Part = "train") -> Survey:
     return Survey(tuple(str(file) for file in files), pairs, source.side(scale), target.side(scale))
 
 
-class _SideCounter:
-    """Adds up what a `Side` says."""
+class SideCounter:
+    """Adds up what a `Side` says, line by line; `lines` were counted so far."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -97,6 +112,7 @@ class _SideCounter:
         self._lines_attached = 0
 
     def count(self, line: str) -> None:
+        """Take in one line."""
         words = line.split()
         self.lines += 1
         self._words += len(words)
@@ -104,7 +120,8 @@ class _SideCounter:
         self._lines_apart += "." in words or "," in words
         self._lines_attached += any(word[-1] in ".," and len(word) > 1 for word in words)
 
-    def side(self, scale: float) -> Side:
+    def side(self, scale: float = 1.0) -> Side:
+        """What was seen, `scale` times as many words and characters as were counted."""
         letters = {c: n for c, n in self._characters.items() if c.isalpha()}
         total = sum(letters.values())
         small = sum(count for letter, count in letters.items() if letter.islower())
@@ -115,6 +132,7 @@ class _SideCounter:
         return Side(
             words=round(scale * self._words),
             characters=round(scale * self._characters.total()),
+            alphabet=len(self._characters),
             scripts={name: count / total for name, count in scripts.most_common()},
             # Abbreviations keep their full stops, so a few attached ones mean nothing; and text
             # without any punctuation says nothing.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -12,8 +12,10 @@ from torch.nn.utils.rnn import pad_sequence
 from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.search import search as search_batch
+from clearhead.engines.batching import batches_by_length
 from clearhead.model.cache import KVCache
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.tokenizer import PAD
 
 PADDED_TOKENS = 16_384
 """Source tokens of a batch, padding included, at most: what bounds memory for long inputs."""
@@ -37,8 +39,7 @@ class ModelStepper:
     def start(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode the sources; one row for each."""
         ids = [torch.tensor(source, dtype=torch.long) for source in sources]
-        pad_id = self.model.source_input.pad_id
-        padded = pad_sequence(ids, batch_first=True, padding_value=pad_id)
+        padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
         self._cache = self.model.start(padded.to(self.device))
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
@@ -79,7 +80,8 @@ class TorchEngine:
         self.model.eval()
         try:
             done = 0
-            for batch in _batches([len(source) for source in sources], batch_size):
+            lengths = [len(source) for source in sources]
+            for batch in batches_by_length(lengths, batch_size, PADDED_TOKENS):
                 found = search_batch(
                     ModelStepper(self.model),
                     [sources[i] for i in batch],
@@ -97,16 +99,3 @@ class TorchEngine:
         finally:
             self.model.train(was_training)
         return results
-
-
-def _batches(lengths: Sequence[int], batch_size: int) -> Iterator[list[int]]:
-    """Indices, longest first: what would not fit in memory fails at once, and time left is fair."""
-    batch: list[int] = []
-    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        longest = lengths[batch[0]] if batch else 0
-        if batch and (len(batch) == batch_size or (len(batch) + 1) * longest > PADDED_TOKENS):
-            yield batch
-            batch = []
-        batch.append(index)
-    if batch:
-        yield batch

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import nn
 
-from clearhead.config import Learned, ModelConfig, Sinusoidal
+from clearhead.config import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 from clearhead.errors import ConfigError
 from clearhead.model.attention import Attend, MultiHeadAttention, attention
 from clearhead.model.dropout import Dropout
-from clearhead.model.inputs import TokenEmbedding
+from clearhead.model.inputs import ConvolvedInput, FeatureProjection, Input, TokenEmbedding
 from clearhead.model.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -18,13 +18,26 @@ from clearhead.model.layers import (
     Residual,
 )
 from clearhead.model.norms import StdLayerNorm
+from clearhead.model.pooling import (
+    AttentionPooling,
+    FirstPooling,
+    MaximumPooling,
+    MeanPooling,
+    Pooling,
+)
 from clearhead.model.positions import (
     LearnedPositions,
     NoPositions,
     Positions,
     SinusoidalPositions,
 )
-from clearhead.model.transformer import Decoder, Encoder, EncoderDecoder
+from clearhead.model.transformer import (
+    Decoder,
+    Encoder,
+    EncoderClassifier,
+    EncoderDecoder,
+    EncoderReconstructor,
+)
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 PAD_ID = 0
@@ -56,23 +69,62 @@ def build_model(
     target = source if shares else nn.Embedding(target_vocabulary, config.d_model)
     output = nn.Linear(config.d_model, target_vocabulary, bias=config.output_bias)
     model = EncoderDecoder(
-        source_input=parts.token_input(source),
-        encoder=Encoder(
-            [parts.encoder_layer() for _ in range(config.encoder_layers)], parts.final_norm()
-        ),
+        source_input=parts.encoder_input(parts.token_input(source)),
+        encoder=parts.encoder(),
         target_input=parts.token_input(target),
         decoder=Decoder(
             [parts.decoder_layer() for _ in range(config.decoder_layers)], parts.final_norm()
         ),
         output=output,
     )
-    if config.initialisation != "pytorch":
-        _initialise_xavier(model)
-    if config.initialisation == "xavier_unit":
-        for embedding in (source, target):
-            nn.init.normal_(embedding.weight, std=config.d_model**-0.5)
+    _initialise(model, config)
     if config.share_embeddings != "none":
         output.weight = target.weight
+    return model
+
+
+def build_classifier(
+    config: ModelConfig,
+    classifier: ClassifierConfig,
+    inputs: int,
+    labels: int,
+    features: bool = False,
+    attend: Attend = attention,
+) -> EncoderClassifier:
+    """A freshly initialised classifier, whose stack is the encoder that `config` describes.
+
+    Args:
+        config: every choice of the encoder; what concerns a decoder is not read.
+        classifier: every choice of the head.
+        inputs: number of tokens of the vocabulary, or of features of a frame.
+        labels: number of labels.
+        features: whether the input is features.
+        attend: the attention function of every layer.
+    """
+    parts = _Parts(config, attend)
+    poolings = [parts.pooling(name) for name in classifier.pooling]
+    model = EncoderClassifier(
+        input=parts.encoder_input(parts.input(inputs, features)),
+        encoder=parts.encoder(),
+        pooling=Pooling(poolings),
+        dropout=Dropout(classifier.dropout),
+        output=nn.Linear(len(poolings) * config.d_model, labels),
+    )
+    _initialise(model, config)
+    return model
+
+
+def build_reconstructor(
+    config: ModelConfig, features: int, attend: Attend = attention
+) -> EncoderReconstructor:
+    """A freshly initialised encoder that learns to fill in `features` numbers a frame."""
+    parts = _Parts(config, attend)
+    model = EncoderReconstructor(
+        input=parts.encoder_input(parts.input(features, features=True)),
+        encoder=parts.encoder(),
+        output=nn.Linear(config.d_model, features),
+    )
+    _initialise(model, config)
     return model
 
 
@@ -116,6 +168,10 @@ class _Parts:
             Dropout(self.config.dropout.layer_output),
         )
 
+    def encoder(self) -> Encoder:
+        layers = [self.encoder_layer() for _ in range(self.config.encoder_layers)]
+        return Encoder(layers, self.final_norm())
+
     def decoder_layer(self) -> DecoderLayer:
         return DecoderLayer(
             self.attention(),
@@ -140,6 +196,36 @@ class _Parts:
             embedding, self.positions(), dropout, self.config.scale_embeddings, PAD_ID
         )
 
+    def input(self, width: int, features: bool) -> TokenEmbedding | FeatureProjection:
+        """The input of an encoder alone: `width` tokens in all, or features a frame."""
+        d_model = self.config.d_model
+        if not features:
+            return self.token_input(nn.Embedding(width, d_model))
+        dropout = Dropout(self.config.dropout.embeddings)
+        return FeatureProjection(nn.Linear(width, d_model), self.positions(), dropout)
+
+    def encoder_input(self, inner: TokenEmbedding | FeatureProjection) -> Input:
+        width, d_model = self.config.input_convolution, self.config.d_model
+        if width == 0:
+            return inner
+        dropout = Dropout(self.config.dropout.embeddings)
+        activation = ACTIVATIONS[self.config.activation]()
+        return ConvolvedInput(inner, nn.Conv1d(d_model, d_model, width), activation, dropout)
+
+    def pooling(self, name: str) -> nn.Module:
+        if name == "attention":
+            return AttentionPooling(self.config.d_model)
+        return {"mean": MeanPooling, "first": FirstPooling, "maximum": MaximumPooling}[name]()
+
+
+def _initialise(model: nn.Module, config: ModelConfig) -> None:
+    if config.initialisation != "pytorch":
+        _initialise_xavier(model)
+    if config.initialisation == "xavier_unit":
+        for module in model.modules():
+            if isinstance(module, nn.Embedding):
+                nn.init.normal_(module.weight, std=config.d_model**-0.5)
+
 
 def _initialise_xavier(model: nn.Module) -> None:
     """Glorot and Bengio 2010, uniform, on every matrix; W^Q, W^K and W^V each by itself."""
@@ -151,7 +237,9 @@ def _initialise_xavier(model: nn.Module) -> None:
         elif isinstance(module, FeedForward):
             nn.init.xavier_uniform_(module.hidden.weight)
             nn.init.xavier_uniform_(module.output.weight)
-        elif isinstance(module, EncoderDecoder):
+        elif isinstance(module, EncoderDecoder | EncoderClassifier | EncoderReconstructor):
             nn.init.xavier_uniform_(module.output.weight)
+        elif isinstance(module, FeatureProjection):
+            nn.init.xavier_uniform_(module.projection.weight)
         elif isinstance(module, nn.Embedding):
             nn.init.xavier_uniform_(module.weight)

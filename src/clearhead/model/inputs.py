@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from clearhead.model.dropout import Dropout
 from clearhead.model.masks import padding_mask
@@ -45,3 +47,80 @@ class TokenEmbedding(nn.Module):
     def mask(self, ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch 1 1 length"]:
         """True where a token is not padding."""
         return padding_mask(ids, self.pad_id)
+
+
+class FeatureProjection(nn.Module):
+    """Vectors of features projected to d_model, plus positions: an input that has no tokens.
+
+    A padded frame is NaN throughout; a real one holds no NaN.
+    """
+
+    positions: Positions
+
+    def __init__(self, projection: nn.Linear, positions: Positions, dropout: Dropout) -> None:
+        super().__init__()
+        self.projection = projection
+        self.positions = positions
+        self.dropout = dropout
+
+    @property
+    def max_length(self) -> int | None:
+        """The most frames of a sequence, as its positions have it; None: any number."""
+        return self.positions.max_length
+
+    def forward(
+        self, features: Float[Tensor, "batch length width"]
+    ) -> Float[Tensor, "batch length d_model"]:
+        # In the weights' type: features come as float32, whatever the model is in.
+        real = features.nan_to_num(0.0).to(self.projection.weight.dtype)
+        return self.dropout(self.positions(self.projection(real), 0))
+
+    def mask(
+        self, features: Float[Tensor, "batch length width"]
+    ) -> Bool[Tensor, "batch 1 1 length"]:
+        """True where a frame is not padding."""
+        return ~torch.isnan(features[..., 0])[:, None, None, :]
+
+
+class ConvolvedInput(nn.Module):
+    """An input, and to each place of it added what a convolution sees around that place.
+
+    Neighbours then reach each other before attention, which for small data has to learn from
+    positions alone which places are neighbours. Padding is zero to the convolution.
+    """
+
+    input: TokenEmbedding | FeatureProjection
+
+    def __init__(
+        self,
+        input: TokenEmbedding | FeatureProjection,
+        convolution: nn.Conv1d,
+        activation: nn.Module,
+        dropout: Dropout,
+    ) -> None:
+        super().__init__()
+        self.input = input
+        self.convolution = convolution
+        self.activation = activation
+        self.dropout = dropout
+
+    @property
+    def max_length(self) -> int | None:
+        """As the input within has it."""
+        return self.input.max_length
+
+    def forward(self, x: Tensor) -> Float[Tensor, "batch length d_model"]:
+        vectors = self.input(x)
+        real = vectors * self.mask(x)[:, 0, 0, :, None]
+        # An even width sees one more place on the left, so that the length stays.
+        width = self.convolution.kernel_size[0]
+        around = F.pad(real.transpose(1, 2), (width // 2, (width - 1) // 2))
+        seen = self.convolution(around).transpose(1, 2)
+        return vectors + self.dropout(self.activation(seen))
+
+    def mask(self, x: Tensor) -> Bool[Tensor, "batch 1 1 length"]:
+        """As the input within has it."""
+        return self.input.mask(x)
+
+
+Input = TokenEmbedding | FeatureProjection | ConvolvedInput

@@ -10,9 +10,11 @@ from torch import Tensor, nn
 
 from clearhead.model.attention import KeysValues, Mask
 from clearhead.model.cache import KVCache
-from clearhead.model.inputs import TokenEmbedding
+from clearhead.model.dropout import Dropout
+from clearhead.model.inputs import Input, TokenEmbedding
 from clearhead.model.layers import DecoderLayer, EncoderLayer, SourceMask, Vectors
 from clearhead.model.masks import causal_mask
+from clearhead.model.pooling import Pooling
 
 Memory = Float[Tensor, "batch source d_model"]
 
@@ -71,7 +73,7 @@ class EncoderDecoder(nn.Module):
 
     def __init__(
         self,
-        source_input: TokenEmbedding,
+        source_input: Input,
         encoder: Encoder,
         target_input: TokenEmbedding,
         decoder: Decoder,
@@ -115,3 +117,49 @@ class EncoderDecoder(nn.Module):
         """Append one token to each row; the hidden state from which the next one is predicted."""
         x = self.target_input(tokens[:, None], start=cache.length)
         return self.decoder.step(x, cache)[:, 0]
+
+
+class EncoderClassifier(nn.Module):
+    """A classifier: an input's sequence in, the logits of its labels out."""
+
+    def __init__(
+        self,
+        input: Input,
+        encoder: Encoder,
+        pooling: Pooling,
+        dropout: Dropout,
+        output: nn.Linear,
+    ) -> None:
+        super().__init__()
+        self.input = input
+        self.encoder = encoder
+        self.pooling = pooling
+        self.dropout = dropout
+        self.output = output
+
+    def forward(self, x: Tensor) -> Float[Tensor, "batch labels"]:
+        memory, mask = self.encode(x)
+        return self.output(self.dropout(self.pooling(memory, mask)))
+
+    def encode(self, x: Tensor) -> tuple[Memory, SourceMask]:
+        """The encoder's output for an input and the mask that hides its padding."""
+        mask = self.input.mask(x)
+        return self.encoder(self.input(x), mask), mask
+
+
+class EncoderReconstructor(nn.Module):
+    """Fills in features: each frame's vector from the encoder, back to the width of a frame.
+
+    Zerveas et al. 2021, section 3.2; what is hidden is zero to the input.
+    """
+
+    def __init__(self, input: Input, encoder: Encoder, output: nn.Linear) -> None:
+        super().__init__()
+        self.input = input
+        self.encoder = encoder
+        self.output = output
+
+    def forward(
+        self, x: Float[Tensor, "batch length width"]
+    ) -> Float[Tensor, "batch length width"]:
+        return self.output(self.encoder(self.input(x), self.input.mask(x)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from clearhead.config import RunConfig
 from clearhead.data.batches import Batch, Sampling, batch_order, collate, epoch_batches
@@ -21,10 +21,11 @@ from clearhead.errors import ConfigError
 from clearhead.losses import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.tasks.noise import hide_words
 from clearhead.tasks.scores import bleu_and_chrf
 from clearhead.tasks.task import Evaluation, Loss, Sample
 from clearhead.tasks.texts import translate_texts
-from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, learn_tokenizer
+from clearhead.tokenizer import EOS, PAD, Tokenizer, learn_tokenizer
 
 SAMPLES = 3
 """Validation sentences shown again at each validation."""
@@ -106,7 +107,7 @@ class TranslationTask:
     def __init__(self, config: RunConfig, data: TranslationData) -> None:
         self.config = config
         self.data = data
-        self.measure = config.evaluation.measure
+        self.measure = config.measure
         self.higher_is_better = self.measure != "loss"
         most = config.evaluation.max_sentences or len(data.validation)
         self.validation = data.validation[:most]
@@ -160,8 +161,8 @@ class TranslationTask:
             passes = 2
             source, inputs, outputs = (part.repeat(2, 1) for part in (source, inputs, outputs))
         if model.training and training.word_dropout > 0:
-            source = _hide_words(source, self.data.source_tokenizer, training.word_dropout)
-            inputs = _hide_words(inputs, self.data.target_tokenizer, training.word_dropout)
+            source = hide_words(source, self.data.source_tokenizer.unk_id, training.word_dropout)
+            inputs = hide_words(inputs, self.data.target_tokenizer.unk_id, training.word_dropout)
         real = outputs != PAD
         hidden = model(source, inputs)[real]
         smoothing = training.label_smoothing if model.training else 0.0
@@ -220,9 +221,3 @@ class TranslationTask:
             count += loss.units
         model.train(was_training)
         return total / count
-
-
-def _hide_words(ids: Tensor, tokenizer: Tokenizer, rate: float) -> Tensor:
-    """A share of the tokens replaced by the unknown one (word dropout, Sennrich et al. 2016)."""
-    hidden = torch.rand(ids.shape, device=ids.device) < rate
-    return ids.masked_fill(hidden & (ids != PAD) & (ids != BOS), tokenizer.unk_id)

@@ -1,0 +1,65 @@
+"""Reference system B: an encoder learns what a guest wants to say, from generated sentences.
+
+    python examples/reference/b_classifier.py
+
+Trains on 2,000 labelled sentences and classifies 400 that it has not seen. No word tells praise
+from a complaint: "the soup was not bad" is the one, "the soup was bad" the other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import clearhead
+from clearhead import api
+from clearhead.config import read_config
+from clearhead.training.display import choose_display
+
+TRAINED, HELD_OUT = 2000, 400
+THINGS = "soup bread fish rice tea coffee cake salad room bed view music".split()
+GOOD, BAD = "good fresh lovely fine great".split(), "bad stale awful cold poor".split()
+DEGREES = ("", "very ", "really ", "so ")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Train, classify what was held out; 1 if it is no better than guessing."""
+    parser = argparse.ArgumentParser(description="Reference system B, from the repository's root.")
+    parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
+    config = read_config(Path(__file__).with_suffix(".toml"), parser.parse_args(words).set)
+    chosen = random.Random(1).sample(sorted(set(sentences())), TRAINED + HELD_OUT)
+    parts = {config.data.train[0]: chosen[:TRAINED], config.data.test[0]: chosen[TRAINED:]}
+    for file, part in parts.items():
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        lines = (f"{label}\t{text}\n" for text, label in part)
+        Path(file).write_text("".join(lines), encoding="utf-8")
+    clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)])
+    classifier = api.load_classifier(config.folder, device=config.training.device)
+    held_out = chosen[TRAINED:]
+    found = classifier.classify([text for text, _ in held_out])
+    right = sum(str(best) == label for (best, *_), (_, label) in zip(found, held_out, strict=True))
+    for (text, label), (best, *_) in zip(held_out[:8], found, strict=False):
+        print(f"{text:<44} {best.label:<10} {best.probability:.2f}  ({label})")
+    print(f"accuracy: {right} of {len(held_out)} unseen sentences, {100 * right / HELD_OUT:.1f} %")
+    return int(right < len(held_out) / 2)
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """What a guest may say, and what kind of remark it is."""
+    for thing, degree, (qualities, praises) in itertools.product(
+        THINGS, DEGREES, ((GOOD, True), (BAD, False))
+    ):
+        for quality, verb in itertools.product(qualities, ("is", "was")):
+            said = f"{degree}{quality}"
+            yield f"the {thing} {verb} {said}", "praise" if praises else "complaint"
+            yield f"the {thing} {verb} not {said}", "complaint" if praises else "praise"
+            yield f"{verb} the {thing} {said} ?", "question"
+            yield f"bring me a {thing} that {verb} {said}", "order"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

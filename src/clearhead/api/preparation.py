@@ -1,0 +1,167 @@
+"""What a run needs before its first step: data, vocabulary, labels, and the task made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from clearhead.api.encoder import begin_with_encoder
+from clearhead.checkpoint import (
+    JOINT_TOKENIZER,
+    FolderPart,
+    read_folder_config,
+    read_tokenizers,
+    tokenizer_parts,
+)
+from clearhead.config import RunConfig
+from clearhead.errors import ModelFolderError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from clearhead.data.labels import Labels
+    from clearhead.tasks.inputs import FeatureInputs, Inputs
+    from clearhead.tasks.task import Task
+    from clearhead.training.events import Observer
+
+Tell = Callable[[str], None]
+
+
+class Report(Protocol):
+    """What was found in a part of the data."""
+
+    def lines(self) -> list[str]:
+        """For people."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        ...
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is ready to begin.
+
+    `parts` belong into the model folder beside the weights; `build_model` makes the model that is
+    to be trained, with the weights it begins with.
+    """
+
+    task: Task
+    build_model: Callable[[], nn.Module]
+    parts: Mapping[str, FolderPart]
+    reports: Sequence[Report]
+
+
+def prepare(
+    config: RunConfig, begun: Path | None, corpus: Path, observers: Sequence[Observer]
+) -> Prepared:
+    """Learn, or read from the folder of a run that has begun, what turns data into numbers.
+
+    Args:
+        config: the run.
+        begun: the folder of the same run, begun before; None: a new one.
+        corpus: where encoded training data are kept.
+        observers: told what happens.
+
+    Raises:
+        DataError: the data cannot be used.
+        ConfigError: no data are named.
+    """
+    from clearhead.training.events import Note
+
+    def tell(text: str) -> None:
+        for observer in observers:
+            observer.observe(Note(text))
+
+    if config.task == "translation":
+        ready = _translation(config, begun, corpus, tell)
+    else:
+        ready = _labelled(config, begun, tell)
+    for report in ready.reports:
+        for line in report.lines():
+            tell(line)
+    return ready
+
+
+def _translation(config: RunConfig, begun: Path | None, corpus: Path, tell: Tell) -> Prepared:
+    from clearhead.tasks.translation import TranslationTask, learn_tokenizers, prepare_data
+
+    if begun is not None:
+        tokenizers = read_tokenizers(begun, config)
+    else:
+        tell(f"learning the vocabulary ({config.tokenizer.kind})")
+        tokenizers = learn_tokenizers(config)
+    data = prepare_data(config, corpus, tokenizers, lambda pairs: tell(f"encoded {pairs:,} pairs"))
+    task = TranslationTask(config, data)
+    return Prepared(task, task.build_model, tokenizer_parts(*tokenizers, config), data.reports)
+
+
+def _labelled(config: RunConfig, begun: Path | None, tell: Tell) -> Prepared:
+    from clearhead.data.labels import Labels
+    from clearhead.tasks.classification import ClassificationData, ClassificationTask
+    from clearhead.tasks.labelled_data import checked, learn_inputs, read_parts
+    from clearhead.tasks.reconstruction import ReconstructionData, ReconstructionTask
+
+    examples = read_parts(config)
+    encoder_from = Path(config.classifier.encoder_from) if config.classifier.encoder_from else None
+    if (folder := begun or encoder_from) is not None:
+        inputs = read_inputs(folder, config)
+    else:
+        tell(f"learning {'the scale' if config.input == 'features' else 'the vocabulary'}")
+        inputs = learn_inputs(config, examples.train)
+    if config.task == "reconstruction":
+        train, reports = checked(config, examples, inputs, None)
+        features = cast("FeatureInputs", inputs)
+        task = ReconstructionTask(config, ReconstructionData(features, train, examples.validation))
+        return Prepared(task, task.build_model, inputs.parts, reports)
+    labels = Labels.learn(example.labels for example in examples.train)
+    train, reports = checked(config, examples, inputs, labels)
+    task = ClassificationTask(
+        config, ClassificationData(inputs, labels, train, examples.validation)
+    )
+
+    def build_model() -> nn.Module:
+        model = task.build_model()
+        if encoder_from is not None:
+            begin_with_encoder(model, encoder_from)
+        return model
+
+    return Prepared(task, build_model, {**inputs.parts, LABELS: labels}, reports)
+
+
+def read_inputs(folder: Path, config: RunConfig) -> Inputs:
+    """What makes numbers of the examples, from the folder of a model.
+
+    Raises:
+        ModelFolderError: it is not there, damaged, or made for another kind of input.
+    """
+    from clearhead.data.normaliser import Normaliser
+    from clearhead.tasks.inputs import NORMALISER
+    from clearhead.tasks.labelled_data import feature_inputs, text_inputs
+    from clearhead.tokenizer import load_tokenizer
+
+    found = read_folder_config(folder)
+    if found.input != config.input:
+        raise ModelFolderError(f"this model reads {found.input}, not {config.input}", where=folder)
+    if config.input == "features":
+        return feature_inputs(config, Normaliser.load(folder, NORMALISER))
+    if found.task == "translation":
+        return text_inputs(config, read_tokenizers(folder, found)[0])
+    return text_inputs(config, load_tokenizer(folder, JOINT_TOKENIZER))
+
+
+def read_labels(folder: Path) -> Labels:
+    """The labels that a classifier knows.
+
+    Raises:
+        ModelFolderError: they are not there, or damaged.
+    """
+    from clearhead.data.labels import Labels
+
+    return Labels.load(folder, LABELS)
+
+
+LABELS = "labels"

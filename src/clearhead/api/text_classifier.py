@@ -1,0 +1,249 @@
+"""A text classifier with the manners of scikit-learn, on which it does not depend."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clearhead.api.classifier import Classifier
+from clearhead.api.loading import load_classifier
+from clearhead.api.training import train
+from clearhead.checkpoint import read_json
+from clearhead.config import RunConfig, config_from
+from clearhead.errors import DataError, TrainingError
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
+
+VALIDATIONS, PIECES_PER_WORD = 20, 1.4  # in a run; both roughly
+FEW = 100  # texts, on which too many weights have the same accuracy to pick the best by it
+
+
+@dataclass(kw_only=True, eq=False)
+class TextClassifier:
+    """An encoder that learns the labels of texts: `fit`, `predict`, `predict_proba`, `score`.
+
+        classifier = clearhead.TextClassifier(epochs=20).fit(texts, labels)
+        classifier.predict(["How far is it to the moon ?"])
+
+    It can stand in scikit-learn's `Pipeline` and be scored by `cross_val_score`.
+
+    Args:
+        layers: of the encoder.
+        d_model: its width; the feed-forward networks are twice as wide.
+        heads: of each attention.
+        convolution: width of the convolution over the embeddings; 0: none.
+        pooling: how the encoder's vectors become one.
+        vocabulary: pieces of the BPE vocabulary, at most.
+        max_length: pieces of a text that are read; `fit` passes over longer texts.
+        dropout: everywhere.
+        epochs: passes through the training data.
+        batch_tokens: of a batch, padding included.
+        learning_rate: the highest; it falls to zero at the end.
+        validation_share: of the texts, held out to pick the best weights and to calibrate.
+        class_weights: "balanced" makes rare classes count as much as common ones.
+        seed: all that is random follows from it.
+        folder: a model folder to keep, for `clearhead.load`; what it held before is replaced.
+            By default none is kept.
+    """
+
+    layers: int = 2
+    d_model: int = 128
+    heads: int = 4
+    convolution: int = 3
+    pooling: str | Sequence[str] = ("mean", "maximum", "attention")
+    vocabulary: int = 4000
+    max_length: int = 256
+    dropout: float = 0.3
+    epochs: int = 20
+    batch_tokens: int = 1024
+    learning_rate: float = 2e-3
+    validation_share: float = 0.1
+    class_weights: str = "none"
+    seed: int = 1
+    folder: str | Path | None = None
+
+    def fit(self, texts: Iterable[str], labels: Iterable[Any]) -> TextClassifier:
+        """Train on texts (N,) and their labels (N,), which may be strings or numbers.
+
+        What was learned before stays if this fails.
+
+        Raises:
+            ConfigError: an argument of the constructor cannot be used.
+            DataError: texts and labels are not as many, or cannot be learned from.
+            TypeError: `texts` is a single string.
+
+        Warns:
+            UserWarning: texts are empty or too long, and were not learned from.
+        """
+        texts = _cleaned(texts)
+        classes, numbers = _classes(labels)
+        _check_counts(len(texts), len(numbers))
+        names = _names(classes)
+        with TemporaryDirectory() as temporary:
+            data = Path(temporary) / "train.jsonl"
+            with data.open("w", encoding="utf-8") as file:
+                for text, number in zip(texts, numbers, strict=True):
+                    file.write(json.dumps({"text": text, "label": names[number]}) + "\n")
+            folder = Path(temporary) / "model" if self.folder is None else Path(self.folder)
+            if not train(self._run(data, folder, texts), restart=True).finished:
+                raise KeyboardInterrupt
+            model = load_classifier(folder)
+            _ = model.temperature  # read while the folder is there
+            _warn_of_texts_left_out(folder)
+        self.classes_, self.model_ = classes, model
+        return self
+
+    def predict(self, texts: Iterable[str]) -> np.ndarray:
+        """The likeliest label of each text, (N,)."""
+        probabilities = self.predict_proba(texts)
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
+        """The calibrated probability of each label, (N, labels), in the order of `classes_`.
+
+        Raises:
+            DataError: a text is not a string.
+            TrainingError: nothing was learned yet.
+            TypeError: `texts` is a single string.
+        """
+        model = self._fitted()
+        order = [model.labels.index(name) for name in _names(self.classes_)]
+        return model.probabilities(_cleaned(texts))[:, order]
+
+    def score(self, texts: Iterable[str], labels: Iterable[Any]) -> float:
+        """The share of texts whose label is right, from 0 to 1.
+
+        Raises:
+            DataError: texts and labels are not as many.
+        """
+        texts, right = _cleaned(texts), np.asarray(list(labels))
+        _check_counts(len(texts), len(right))
+        return float((self.predict(texts) == right).mean())
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of the constructor, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> TextClassifier:
+        """Change arguments of the constructor.
+
+        Raises:
+            ValueError: there is no such argument.
+        """
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(f"{name} is none of {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Tags:
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(),
+            input_tags=InputTags(two_d_array=False, string=True),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def _fitted(self) -> Classifier:
+        if not hasattr(self, "model_"):
+            raise TrainingError("the classifier has not been trained", todo="call fit first")
+        return self.model_
+
+    def _run(self, data: Path, folder: Path, texts: Sequence[str]) -> RunConfig:
+        """The run that the arguments describe."""
+        given = self.get_params()
+        # A grid of values may hold numpy's numbers.
+        given |= {name: x.item() for name, x in given.items() if isinstance(x, np.generic)}
+        pieces = PIECES_PER_WORD * sum(len(text.split()) for text in texts)
+        steps = given["epochs"] * max(1.0, pieces / max(1, given["batch_tokens"]))
+        warmup, between_validations = round(steps / 10), max(1, round(steps / VALIDATIONS))
+        validated = given["validation_share"] * len(texts)
+        tree = {
+            "task": "classification",
+            "folder": str(folder),
+            "seed": given["seed"],
+            "data": {
+                "train": [str(data)],
+                "validation_share": given["validation_share"],
+                "max_length": given["max_length"],
+                # Each text counts that was given, however often, and however rare its label.
+                "drop_duplicates": False,
+                "smallest_class": 1,
+            },
+            "tokenizer": {"max_vocabulary": given["vocabulary"], "byte_fallback": False},
+            "model": {
+                "encoder_layers": given["layers"],
+                "n_heads": given["heads"],
+                "d_model": given["d_model"],
+                "d_ff": 2 * given["d_model"],
+                "input_convolution": given["convolution"],
+                "dropout": given["dropout"],
+            },
+            "classifier": {name: given[name] for name in ("pooling", "dropout", "class_weights")},
+            "training": {
+                "batch_tokens": given["batch_tokens"],
+                "max_epochs": given["epochs"],
+                "validate_every": between_validations,
+                "schedule": {"kind": "linear", "peak": given["learning_rate"], "warmup": warmup},
+            },
+            "evaluation": {"measure": "loss" if validated < FEW else "accuracy"},
+        }
+        return config_from(tree, where="TextClassifier")
+
+
+def _cleaned(texts: Iterable[str]) -> list[str]:
+    """Texts with single spaces for all white space."""
+    if isinstance(texts, str):
+        raise TypeError("texts is a single string: give a list of texts")
+    texts = list(texts)
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise DataError(f"text {number} is a {type(text).__name__}, not a string")
+    return [" ".join(text.split()) for text in texts]
+
+
+def _classes(labels: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels, sorted, and for each text the number of its label."""
+    try:
+        values = np.asarray(list(labels))
+        if values.ndim != 1:
+            raise ValueError(f"they have the shape {values.shape}")
+        return np.unique(values, return_inverse=True)
+    except (TypeError, ValueError) as error:
+        what = "the labels are not one string or number for each text"
+        raise DataError(what, why=str(error)) from None
+
+
+def _names(classes: np.ndarray) -> list[str]:
+    """The labels as the model folder has them."""
+    names = [str(value).strip() for value in classes]
+    if len(set(names)) < len(names) or not all(names):
+        raise DataError("a label is empty, or two are written alike", why=f"they are {names}")
+    return names
+
+
+def _check_counts(texts: int, labels: int) -> None:
+    if texts != labels:
+        raise DataError(f"there are {texts:,} texts and {labels:,} labels")
+
+
+def _warn_of_texts_left_out(folder: Path) -> None:
+    on_training, *_ = read_json(folder / "provenance.json")["reports"]
+    for finding in on_training["findings"]:
+        if finding["left_out"]:
+            found = f"{finding['count']:,} ({finding['text']})"
+            warnings.warn(f"texts that were not learned from: {found}", stacklevel=3)

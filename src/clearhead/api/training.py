@@ -1,0 +1,114 @@
+"""Train, or see what training would need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from clearhead.checkpoint import write_model_folder
+from clearhead.config import DataConfig, RunConfig, read_config
+
+if TYPE_CHECKING:
+    from clearhead.training.dry_run import DryRun
+    from clearhead.training.events import Observer, RunEnded
+
+
+def train(
+    config: RunConfig | str | Path,
+    *,
+    restart: bool = False,
+    observers: Sequence[Observer] = (),
+) -> RunEnded:
+    """Train, or go on with a run that was interrupted; the result is the folder `config.folder`.
+
+    The first Ctrl-C ends it after the step, with a checkpoint; a second one at once.
+
+    Args:
+        config: the whole run, or the TOML file that describes it.
+        restart: begin anew; a run in the folder is removed once the new data are found good.
+        observers: told what happens; the log in the folder is written in any case.
+
+    Raises:
+        DataError: the data cannot be used.
+        TrainingError: the folder holds a run with other settings or data, or one that is going
+            on, or training diverged.
+    """
+    from clearhead.training.continuation import only_run_in, run_folder
+
+    config = config if isinstance(config, RunConfig) else read_config(config)
+    folder = run_folder(config, restart)
+    watchers = list(observers)
+    try:
+        with only_run_in(folder):
+            return _train(config, folder, restart, watchers)
+    finally:
+        for watcher in watchers:
+            watcher.close()
+
+
+def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observer]) -> RunEnded:
+    """Prepare data and model and let the trainer run; observers that are opened join the others."""
+    from clearhead.api.preparation import prepare
+    from clearhead.engines.device import set_up_torch
+    from clearhead.training.continuation import forget_run, note_data, refuse_other_data
+    from clearhead.training.keeper import Keeper
+    from clearhead.training.log import JsonLog
+    from clearhead.training.provenance import provenance
+    from clearhead.training.trainer import Trainer
+
+    device = set_up_torch(config.training.device, config.training.threads)
+    hashes = _data_hashes(config.data)
+    begun = folder if not restart and (folder / "config.json").exists() else None
+    if begun is not None:
+        refuse_other_data(folder, hashes)
+    ready = prepare(config, begun, folder / "training" / "corpus", watchers)
+    if begun is None:
+        forget_run(folder)
+        note_data(folder, hashes)
+    watchers.append(JsonLog(folder / "training" / "log.jsonl"))
+    if config.training.tensorboard:
+        from clearhead.training.tensorboard import TensorBoardLog
+
+        watchers.append(TensorBoardLog(folder / "training" / "tensorboard"))
+    # Only now: a folder with a config.json has a vocabulary that stands.
+    write_model_folder(folder, config, ready.parts)
+    facts = provenance(config.seed, hashes, [report.to_dict() for report in ready.reports])
+    keeper = Keeper(folder, config.training.average_last, facts)
+    model = ready.build_model().to(device)
+    width = config.model.d_model
+    return Trainer(ready.task, model, config.training, config.seed, width, keeper, watchers).run()
+
+
+def dry_run(config: RunConfig) -> DryRun:
+    """What a run would need, and what is in its data; nothing is kept.
+
+    Raises:
+        DataError: the data cannot be used.
+    """
+    from clearhead.api.preparation import prepare
+    from clearhead.engines.device import set_up_torch
+    from clearhead.training.dry_run import try_steps
+
+    with TemporaryDirectory() as folder:
+        device = set_up_torch(config.training.device, config.training.threads)
+        ready = prepare(config, None, Path(folder), ())
+        lines = tuple(line for report in ready.reports for line in report.lines())
+        model = ready.build_model().to(device)
+        return try_steps(ready.task, model, config.training, config.model.d_model, lines)
+
+
+def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:
+    from clearhead.data.builtin import Part
+    from clearhead.data.corpus import content_hash
+
+    parts: dict[Part, tuple[str, ...]] = {
+        "train": data.train,
+        "validation": data.validation,
+        "test": data.test,
+    }
+    return {
+        part: {file: content_hash(file, part).hex() for file in files}
+        for part, files in parts.items()
+    }

@@ -1,0 +1,89 @@
+"""A trained translator, from texts to hypotheses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clearhead.checkpoint import ModelFolder, read_tokenizers
+from clearhead.config import RunConfig, SearchConfig
+from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.engines.engine import Engine
+
+if TYPE_CHECKING:
+    from clearhead.tokenizer import Tokenizer
+
+
+class Translator:
+    """A trained translator.
+
+    Args:
+        folder: its model folder, read.
+        engine: what runs it.
+    """
+
+    def __init__(self, folder: ModelFolder, engine: Engine) -> None:
+        self.folder = folder
+        self.engine = engine
+        self._tokenizers = read_tokenizers(folder.path, folder.config)
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration it was trained with."""
+        return self.folder.config
+
+    @property
+    def search(self) -> SearchConfig:
+        """How it searches where nothing else is asked for."""
+        return self.folder.config.search
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        """Turns a source text into token ids."""
+        return self._tokenizers[0]
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """Turns token ids into a target text."""
+        return self._tokenizers[1]
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        *,
+        search: SearchConfig | None = None,
+        prefixes: Sequence[str] | None = None,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+        offset: int = 0,
+        **choices: Any,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each text, best first; `str(hypothesis)` is its text.
+
+        Args:
+            texts: one sentence each; an empty one has one empty hypothesis.
+            search: how to search; by default as the model's configuration says.
+            prefixes: for each text the beginning that its translation must have.
+            batch_size: sentences at a time, at most.
+            progress: told how many sentences are done.
+            offset: how many texts came before these, where a stream is translated in blocks.
+            choices: single settings of `SearchConfig` (beam_size=5, n_best=3), laid over `search`.
+
+        Raises:
+            SearchError: a choice is unknown or wrong, or the prefixes do not fit.
+            TypeError: `texts` is a single string.
+        """
+        from clearhead.tasks.texts import chosen_search, translate_texts
+
+        if isinstance(texts, str):
+            raise TypeError("texts is a single string: give a list of sentences")
+        return translate_texts(
+            self.engine,
+            self._tokenizers,
+            texts,
+            chosen_search(self.search if search is None else search, choices),
+            prefixes=prefixes,
+            batch_size=batch_size,
+            progress=progress,
+            offset=offset,
+        )

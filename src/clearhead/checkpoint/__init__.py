@@ -1,0 +1,47 @@
+"""The model folder: all that is needed to use a model; and beside it the state to resume from.
+
+    config.json             the run's configuration, and the version of this layout
+    weights.safetensors     the weights that scored best on the validation data
+    tokenizer…              what turns text into numbers and back
+    labels, normaliser      a classifier's labels; the scale of its features
+    scores.json             validation scores of these weights, with sacreBLEU's signatures
+    provenance.json         data hashes, versions, steps: how the weights came about
+    training/               only needed to go on: state, recent checkpoints, corpus, log
+
+Nothing is pickled. Every file is written under another name and then moved into place, so a
+machine that dies while writing loses nothing.
+"""
+
+from clearhead.checkpoint.files import read_json, write_json
+from clearhead.checkpoint.folder import (
+    FORMAT,
+    JOINT_TOKENIZER,
+    WEIGHTS,
+    FolderPart,
+    ModelFolder,
+    read_folder_config,
+    read_model_folder,
+    read_tokenizers,
+    tokenizer_parts,
+    write_model_folder,
+)
+from clearhead.checkpoint.tensors import load_parameters, parameters_of, read_tensors, write_tensors
+
+__all__ = [
+    "FORMAT",
+    "JOINT_TOKENIZER",
+    "WEIGHTS",
+    "FolderPart",
+    "ModelFolder",
+    "load_parameters",
+    "parameters_of",
+    "read_folder_config",
+    "read_json",
+    "read_model_folder",
+    "read_tensors",
+    "read_tokenizers",
+    "tokenizer_parts",
+    "write_json",
+    "write_model_folder",
+    "write_tensors",
+]

@@ -1,0 +1,110 @@
+"""The model folder: what is in it, and whether this version can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from clearhead.checkpoint.files import read_json, unwritable, write_json
+from clearhead.config import RunConfig, config_from, config_to_dict
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.tokenizer import Tokenizer, load_tokenizer
+
+FORMAT = 1
+WEIGHTS = "weights.safetensors"
+SOURCE_TOKENIZER, TARGET_TOKENIZER, JOINT_TOKENIZER = "source", "target", "tokenizer"
+
+
+class FolderPart(Protocol):
+    """What a model needs besides its weights: a tokenizer, a label set."""
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write files into the folder whose names begin with `name`."""
+        ...
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A trained model on disk, read without loading its weights."""
+
+    path: Path
+    config: RunConfig
+
+    @property
+    def weights(self) -> Path:
+        """The file of the weights."""
+        return self.path / WEIGHTS
+
+
+def write_model_folder(path: Path, config: RunConfig, parts: Mapping[str, FolderPart]) -> None:
+    """Write all of a model folder but its weights and scores; the parts under their names.
+
+    Raises:
+        ModelFolderError: it cannot be written, e.g. because the disk is full.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        for name, part in parts.items():
+            part.save(path, name)
+    except OSError as error:
+        raise unwritable(path, error) from None
+    write_json(path / "config.json", {"format": FORMAT, "config": config_to_dict(config)})
+
+
+def read_model_folder(path: str | Path) -> ModelFolder:
+    """Read and check a model folder; torch is not needed.
+
+    Raises:
+        ModelFolderError: it is missing, damaged, of another version, or has no weights.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise ModelFolderError(
+            "there is no such model folder", where=path, todo="train one: clearhead train RUN.toml"
+        )
+    config = read_folder_config(path)
+    if not (path / WEIGHTS).is_file():
+        raise ModelFolderError(
+            f"the model folder has no weights ({WEIGHTS})",
+            where=path,
+            why="its training has not reached the first validation, or the file was removed",
+            todo="train on: clearhead train RUN.toml",
+        )
+    return ModelFolder(path, config)
+
+
+def tokenizer_parts(
+    source: Tokenizer, target: Tokenizer, config: RunConfig
+) -> dict[str, FolderPart]:
+    """The tokenizers of a translator as parts of its folder."""
+    if config.tokenizer.joint:
+        return {JOINT_TOKENIZER: source}
+    return {SOURCE_TOKENIZER: source, TARGET_TOKENIZER: target}
+
+
+def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
+    """The source's and the target's tokenizer; one and the same where the vocabulary is joint."""
+    if config.tokenizer.joint:
+        both = load_tokenizer(path, JOINT_TOKENIZER)
+        return both, both
+    return load_tokenizer(path, SOURCE_TOKENIZER), load_tokenizer(path, TARGET_TOKENIZER)
+
+
+def read_folder_config(path: Path) -> RunConfig:
+    """The configuration of a model folder, if this version of clearhead can read it."""
+    tree = read_json(path / "config.json")
+    found = tree.get("format")
+    if found != FORMAT:
+        raise ModelFolderError(
+            f"the model folder has format {found!r}, this clearhead reads format {FORMAT}",
+            where=path,
+            todo="use the clearhead that wrote it, or train it anew",
+        )
+    try:
+        if not isinstance(tree.get("config"), dict):
+            raise ConfigError("it holds no settings")
+        return config_from(tree["config"], where=str(path / "config.json"))
+    except ConfigError as error:
+        raise ModelFolderError("the configuration is damaged", where=path, why=str(error)) from None

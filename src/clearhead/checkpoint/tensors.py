@@ -1,0 +1,93 @@
+"""Weights on disk: safetensors files with a checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clearhead.checkpoint.files import written_whole
+from clearhead.errors import ModelFolderError
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+def parameters_of(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter once, by name; a shared matrix goes by the first of its names."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write tensors and a few facts about them as one safetensors file, wholly or not at all.
+
+    Raises:
+        ModelFolderError: it cannot be written, e.g. because the disk is full.
+    """
+    from safetensors.torch import save_file
+
+    kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    metadata = {"facts": json.dumps(facts), "digest": _digest(kept)}
+    with written_whole(path) as unfinished:
+        save_file(kept, unfinished, metadata=metadata)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and facts that `write_tensors` wrote.
+
+    Raises:
+        ModelFolderError: the file is missing, cut off or altered.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    todo = "copy the folder again, or train it anew"
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        what = "the weights cannot be read: the file is missing or damaged"
+        raise ModelFolderError(what, where=path, why=str(error), todo=todo) from None
+    if metadata.get("digest") != _digest(tensors):
+        why = "their checksum is not the one written with them"
+        raise ModelFolderError("the weights are damaged", where=path, why=why, todo=todo)
+    return tensors, json.loads(metadata["facts"])
+
+
+def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Copy parameters into a model of just these names and shapes.
+
+    Raises:
+        ModelFolderError: names or shapes differ: the weights are of another model.
+    """
+    import torch
+
+    parameters = dict(model.named_parameters())
+    wrong = [
+        name
+        for name in sorted(parameters.keys() | tensors.keys())
+        if name not in parameters
+        or name not in tensors
+        or parameters[name].shape != tensors[name].shape
+    ]
+    if wrong:
+        raise ModelFolderError(
+            "the weights do not belong to the model of the configuration",
+            where=where,
+            why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
+        )
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    import torch
+
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

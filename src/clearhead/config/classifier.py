@@ -1,0 +1,50 @@
+"""What turns the encoder's output into labels, and how labels are learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from clearhead.config.require import require
+
+
+@dataclass(frozen=True)
+class ClassifierConfig:
+    """The head of a classifier.
+
+    `pooling` names how the encoder's vectors become one: several are put side by side.
+    `multi_label` allows several labels, or none, for an example. With `class_weights =
+    "balanced"` every class counts the same in the loss, however many examples it has.
+    `encoder_from` is the model folder of a translator, a classifier or a pre-trained encoder of
+    the same shape: the encoder begins with its weights, and a text's vocabulary is its own.
+    """
+
+    pooling: tuple[Literal["mean", "first", "maximum", "attention"], ...] = ("mean",)
+    dropout: float = 0.1
+    multi_label: bool = False
+    class_weights: Literal["none", "balanced"] = "none"
+    encoder_from: str = ""
+
+    def __post_init__(self) -> None:
+        require(bool(self.pooling), "pooling names nothing")
+        require(len(set(self.pooling)) == len(self.pooling), "pooling names the same twice")
+        require(0.0 <= self.dropout < 1.0, "dropout lies in [0, 1)")
+
+
+@dataclass(frozen=True)
+class ReconstructionConfig:
+    """What is hidden from an encoder that learns to fill in features (Zerveas et al. 2021, 3.2).
+
+    `share` of the values of each feature is hidden, in spans of `mean_span` frames on average.
+    """
+
+    share: float = 0.15
+    mean_span: float = 3.0
+
+    def __post_init__(self) -> None:
+        require(0.0 < self.share < 1.0, "share lies in (0, 1)")
+        require(self.mean_span >= 1.0, "mean_span must be at least 1")
+        require(
+            self.mean_span * (1 - self.share) >= self.share,
+            "mean_span is too short for this share: what lies between spans would vanish",
+        )

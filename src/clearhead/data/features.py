@@ -1,0 +1,122 @@
+"""Values of features: read from text, checked as an array, filled in where they are missing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from clearhead.errors import DataError
+
+Rule = Literal["refuse", "zero", "mean", "interpolate"]
+
+
+def read_value(cell: str, missing: Sequence[str], where: str) -> float:
+    """The number that a cell holds, NaN if it reads as a missing value does, in whatever case.
+
+    Raises:
+        DataError: it is not a number, or infinite.
+    """
+    cell = cell.strip()
+    if cell.lower() in missing:
+        return math.nan
+    try:
+        # float() reads 1_000 as a thousand, which no other program does.
+        value = math.inf if "_" in cell else float(cell)
+    except ValueError:
+        value = math.inf
+    if math.isfinite(value):
+        return value
+    infinite = cell.lower().lstrip("+-") in ("inf", "infinity")
+    raise DataError(
+        f"{cell!r} is infinite" if infinite else f"{cell!r} is not a finite number",
+        where=where,
+        todo="give a number with a decimal point, or nan where the value is missing",
+    )
+
+
+def as_frames(values: np.ndarray, place: str) -> np.ndarray:
+    """Checked features, float32 (frames, width), from numbers (frames, width) or (frames,).
+
+    Raises:
+        DataError: they are of another shape or type, empty or infinite.
+    """
+    if values.dtype.kind not in "fiub":
+        raise DataError(f"the values are not numbers but {values.dtype}", where=place)
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2:
+        what = f"an array of shape {values.shape}, not (frames, features)"
+        raise DataError(what, where=place)
+    if values.size == 0:
+        what = f"the sequence is empty: {values.shape[0]} frames of {values.shape[1]} features"
+        raise DataError(what, where=place)
+    with np.errstate(over="ignore"):
+        frames = np.array(values, dtype=np.float32)
+    if np.isinf(frames).any():
+        raise DataError(
+            "an infinite value",
+            where=place,
+            why=f"{_first(np.isinf(frames))} is infinite, or too large for 32 bits",
+            todo="mend it, or write nan where the value is missing",
+        )
+    return frames
+
+
+def fill_missing(
+    frames: np.ndarray, rule: Rule, place: str, means: np.ndarray | None = None
+) -> np.ndarray:
+    """Features without NaN, before they are normalised.
+
+    - `refuse`: a missing value is an error.
+    - `zero`: it becomes 0.0 as the data have it, which normalisation then moves.
+    - `mean`: it becomes the feature's mean over the training data, which normalisation makes 0.
+    - `interpolate`: it lies on the line between the values before and after it in time; before
+      the first value it is the first, after the last the last, and where the sequence has no
+      value of a feature, the training mean.
+
+    Args:
+        frames: float32 (frames, width); it is not changed.
+        rule: one of these.
+        place: of the sequence, for the error.
+        means: of the training data (width,), for `mean` and `interpolate`.
+
+    Raises:
+        DataError: a value is missing and the rule is `refuse`.
+        ValueError: the rule needs means and there are none.
+    """
+    missing = np.isnan(frames)
+    if not missing.any():
+        return frames
+    if rule == "refuse":
+        raise DataError(
+            f"{_first(missing)} has no value",
+            where=place,
+            why=f"{int(missing.sum()):,} of the {frames.size:,} values are missing",
+            todo='mend the data, or say how to fill them: data.missing = "interpolate", "mean" '
+            'or "zero"',
+        )
+    if rule == "zero":
+        return np.where(missing, np.float32(0.0), frames)
+    if means is None:
+        raise ValueError(f"{rule} needs the means of the training data")
+    filled = np.where(missing, means.astype(np.float32), frames)
+    if rule == "interpolate":
+        _interpolate(filled, missing)
+    return filled
+
+
+def _interpolate(filled: np.ndarray, missing: np.ndarray) -> None:
+    """Lay what is missing on lines between what is there, in place, feature by feature."""
+    for feature in np.flatnonzero(missing.any(axis=0) & ~missing.all(axis=0)):
+        gaps = np.flatnonzero(missing[:, feature])
+        known = np.flatnonzero(~missing[:, feature])
+        filled[gaps, feature] = np.interp(gaps, known, filled[known, feature])
+
+
+def _first(wrong: np.ndarray) -> str:
+    """The first True of a bool (frames, width), counted from 1: `frame 3, feature 12`."""
+    frame, feature = np.argwhere(wrong)[0] + 1
+    return f"frame {frame}, feature {feature}"

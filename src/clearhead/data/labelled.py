@@ -1,0 +1,68 @@
+"""Labelled examples: a text or a feature sequence, its labels, and where it came from."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from clearhead.data.hashes import pair_hash
+from clearhead.errors import DataError
+
+Input = TypeVar("Input", bound="str | np.ndarray")
+
+
+class Labelled(NamedTuple, Generic[Input]):
+    """One example.
+
+    Attributes:
+        input: a text, or features, float32 (frames, width), in which NaN is a missing value.
+        labels: its labels; () where it has none, or where they were not asked for.
+        place: where it was read, as errors and reports name it: `train.csv:17`, `cat/3.npy`.
+    """
+
+    input: Input
+    labels: tuple[str, ...]
+    place: str
+
+
+LabelledText: TypeAlias = Labelled[str]
+LabelledSequence: TypeAlias = Labelled[np.ndarray]
+
+
+def input_hash(content: str | np.ndarray) -> int:
+    """64 bits of a text without the spaces at its ends, or of the values of features."""
+    if isinstance(content, str):
+        return pair_hash(content)
+    # All NaNs are one, and so are 0 and -0.
+    values = np.where(np.isnan(content), np.float32("nan"), content + 0).astype("<f4")
+    digest = hashlib.blake2b(repr(values.shape).encode() + values.tobytes(), digest_size=8)
+    return int.from_bytes(digest.digest(), "little")
+
+
+def label_name(value: object, where: str) -> str:
+    """A label as it was read, from text, JSON or an array: a string without spaces at its ends.
+
+    Raises:
+        DataError: it is missing, empty, or neither text nor a number.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        kind = "missing" if value is None else f"a {type(value).__name__}"
+        raise DataError(f"the label is {kind}, not text or a number", where=where)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise DataError(f"the label is {value}", where=where)
+    name = str(value).strip()
+    if not name:
+        raise DataError("the label is empty", where=where)
+    refuse_unwritable(name, "the label", where)
+    if "\n" in name or "\r" in name:
+        raise DataError("the label holds a line break", where=where)
+    return name
+
+
+def refuse_unwritable(text: str, what: str, where: str) -> None:
+    """Raise a DataError for what JSON can say and a text file cannot hold."""
+    if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
+        raise DataError(f"{what} holds a NUL or half a character (a lone surrogate)", where=where)

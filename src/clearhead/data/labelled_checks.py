@@ -1,0 +1,202 @@
+"""What is looked at in labelled examples before anything trains, and what is done about it.
+
+An example is left out of the training data for the first of these reasons that holds:
+
+- `empty`: the text is nothing but white space;
+- `held_out`: the same example is in the validation or test data, where it would inflate the score
+  (if `drop_held_out`);
+- `duplicate`: the same example came before (if `drop_duplicates`);
+- `long`: it has more than `max_length` tokens or frames (where lengths are given).
+
+Counted and kept are `contradiction`, an input that came before with other labels, and
+`held_out_input`, one that is in the validation or test data with other labels. Validation and
+test data are judged by the same rules and kept whole.
+
+Texts are the same when they are equal after spaces at their ends have been taken away, features
+when all values are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from clearhead.config import DataConfig
+from clearhead.data.checks import SHOWN_PLACES, Finding
+from clearhead.data.hashes import pair_hash
+from clearhead.data.labelled import Labelled, input_hash
+from clearhead.data.labelled_report import LabelledReport, count_classes
+from clearhead.data.labels import Labels
+from clearhead.errors import DataError
+
+RULES = {
+    "empty": "the text is empty",
+    "held_out": "the same example is in the validation or test data",
+    "duplicate": "the same example came before",
+    "long": "more than {max_length} tokens or frames",
+    "contradiction": "the same input came before with another label",
+    "held_out_input": "the input is in the validation or test data, with another label",
+}
+KEPT_RULES = ("contradiction", "held_out_input")
+
+T = TypeVar("T", bound=Labelled[Any])
+
+
+def check_labelled(
+    name: str,
+    examples: Sequence[T],
+    config: DataConfig,
+    held_out: Iterable[Labelled[Any]] = (),
+    *,
+    lengths: Sequence[int] | None = None,
+    labelled: bool = True,
+) -> tuple[tuple[T, ...], LabelledReport]:
+    """The training examples that are used, and the report on all of them.
+
+    Args:
+        name: what the data are called in the report ("train").
+        examples: all that were read.
+        config: the limits.
+        held_out: the validation and test examples, which are not trained on.
+        lengths: of each example, in tokens or frames; without them none is too long.
+        labelled: whether classes are learned: at least two, none of them too small.
+
+    Raises:
+        DataError: no example is left; or there are fewer than two classes, or fewer than
+            `smallest_class` examples of one.
+    """
+    checker = _Checker(config, held_out)
+    verdicts = checker.verdicts(examples, lengths)
+    dropped = {rule for rule in RULES if rule not in KEPT_RULES}
+    kept = tuple(
+        example
+        for example, verdict in zip(examples, verdicts, strict=True)
+        if verdict not in dropped
+    )
+    findings = _findings(examples, verdicts, config, dropped)
+    report = LabelledReport(name, len(examples), len(kept), count_classes(kept), findings, True)
+    if not kept:
+        why = "\n".join(report.lines())
+        raise DataError("no example is left to train on", where=name, why=why)
+    if labelled:
+        _check_classes(examples, report, config.smallest_class)
+    return kept, report
+
+
+def check_kept_labelled(
+    name: str,
+    examples: Sequence[Labelled[Any]],
+    config: DataConfig,
+    labels: Labels | None = None,
+    *,
+    lengths: Sequence[int] | None = None,
+) -> LabelledReport:
+    """The report on validation or test examples, of which none is left out.
+
+    Args:
+        name: what the data are called ("validation").
+        examples: all that were read.
+        config: the limits.
+        labels: those of the training data, None where classes are not learned.
+        lengths: of each example, in tokens or frames; without them none is too long.
+
+    Raises:
+        DataError: an example has a label that the training data lack.
+    """
+    if labels is not None:
+        for example in examples:
+            labels.encode(example.labels, example.place)
+    verdicts = _Checker(config).verdicts(examples, lengths)
+    findings = _findings(examples, verdicts, config, set())
+    count = len(examples)
+    return LabelledReport(name, count, count, count_classes(examples), findings, False)
+
+
+class _Checker:
+    """Judges examples one after the other, and remembers them."""
+
+    def __init__(self, config: DataConfig, held_out: Iterable[Labelled[Any]] = ()) -> None:
+        self._config = config
+        self._seen: set[int] = set()
+        self._seen_inputs: set[int] = set()
+        hashes = [_hashes(example) for example in held_out]
+        self._held_out = {both for both, _ in hashes}
+        self._held_out_inputs = {content for _, content in hashes}
+
+    def verdicts(
+        self, examples: Sequence[Labelled[Any]], lengths: Sequence[int] | None
+    ) -> list[str | None]:
+        """For each example the first rule that it breaks."""
+        if lengths is None:
+            return [self._verdict(example, 0) for example in examples]
+        return [self._verdict(*row) for row in zip(examples, lengths, strict=True)]
+
+    def _verdict(self, example: Labelled[Any], length: int) -> str | None:
+        both, content = _hashes(example)
+        repeated, known = both in self._seen, content in self._seen_inputs
+        self._seen.add(both)
+        self._seen_inputs.add(content)
+        broken = {
+            "empty": isinstance(example.input, str) and not example.input.strip(),
+            "held_out": both in self._held_out and self._config.drop_held_out,
+            "duplicate": repeated and self._config.drop_duplicates,
+            "long": length > self._config.max_length,
+            "contradiction": known and not repeated,
+            "held_out_input": content in self._held_out_inputs and both not in self._held_out,
+        }
+        return next((rule for rule in RULES if broken[rule]), None)
+
+
+def _hashes(example: Labelled[Any]) -> tuple[int, int]:
+    """Of the input with its labels, and of the input alone."""
+    content = input_hash(example.input)
+    return pair_hash(str(content), *sorted(example.labels)), content
+
+
+def _findings(
+    examples: Sequence[Labelled[Any]],
+    verdicts: Sequence[str | None],
+    config: DataConfig,
+    dropped: set[str],
+) -> tuple[Finding, ...]:
+    places: dict[str, list[str]] = {rule: [] for rule in RULES}
+    for example, verdict in zip(examples, verdicts, strict=True):
+        if verdict is not None:
+            places[verdict].append(example.place.rpartition("/")[2])
+    return tuple(
+        Finding(
+            rule=rule,
+            text=RULES[rule].format(max_length=config.max_length),
+            count=len(found),
+            places=tuple(found[:SHOWN_PLACES]),
+            left_out=rule in dropped,
+        )
+        for rule, found in places.items()
+        if found
+    )
+
+
+def _check_classes(
+    examples: Sequence[Labelled[Any]], report: LabelledReport, smallest_class: int
+) -> None:
+    kept = dict(report.classes)
+    read = dict(count_classes(examples))
+    for name in sorted(read):
+        count = kept.get(name, 0)
+        if count >= smallest_class:
+            continue
+        place = next(example.place for example in examples if name in example.labels)
+        allow = f", or allow it: data.smallest_class = {count}" if count else ""
+        raise DataError(
+            f"the class {name!r} has {count} training example{'' if count == 1 else 's'}, "
+            f"and {smallest_class} are needed",
+            where=place,
+            why=f"{read[name] - count} more were left out" if read[name] > count else None,
+            todo=f"add examples, merge it with another class or remove it{allow}",
+        )
+    if len(read) < 2:
+        raise DataError(
+            f"there is only one class: {next(iter(read))!r}" if read else "there is no label",
+            where=examples[0].place,
+            todo="give examples of at least two classes",
+        )

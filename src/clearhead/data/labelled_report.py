@@ -1,0 +1,96 @@
+"""What the check found in labelled examples, for people and for JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from clearhead.data.checks import Finding
+from clearhead.data.labelled import Labelled
+
+IMBALANCE = 10.0
+"""How many times the smallest class the largest may be before it is said."""
+
+SHOWN_CLASSES = 10
+
+Classes = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class LabelledReport:
+    """What the check found in one part of the data.
+
+    Attributes:
+        name: of the part.
+        examples: so many were read.
+        kept: so many are used.
+        classes: each label and the number of kept examples that have it, most frequent first.
+        findings: what the rules met.
+        training: whether the part is trained on, so that imbalance matters.
+    """
+
+    name: str
+    examples: int
+    kept: int
+    classes: Classes
+    findings: tuple[Finding, ...] = field(default=())
+    training: bool = True
+
+    def lines(self) -> list[str]:
+        """The report for people: counts, then imbalance if there is any, then the findings."""
+        kept = "all kept" if self.kept == self.examples else f"{self.kept:,} kept"
+        lines = [f"{self.name}: {self.examples:,} examples, {kept}{self._class_counts()}"]
+        if self.training and self.imbalance > IMBALANCE:
+            (largest, most), (smallest, least) = self.classes[0], self.classes[-1]
+            lines.append(
+                f"{self.name}: the largest class ({largest}, {most:,}) has {self.imbalance:.1f} "
+                f"times the examples of the smallest ({smallest}, {least:,}): "
+                'classifier.class_weights = "balanced" makes all classes count alike'
+            )
+        return lines + [self._finding_line(finding) for finding in self.findings]
+
+    @property
+    def imbalance(self) -> float:
+        """How many times the examples of the smallest class the largest has; 1 without classes."""
+        return self.classes[0][1] / self.classes[-1][1] if self.classes else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; `from_dict` reads them back."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, tree: dict[str, Any]) -> LabelledReport:
+        """The report that `to_dict` wrote.
+
+        Raises:
+            TypeError, KeyError, ValueError: it did not write this.
+        """
+        findings = tuple(
+            Finding(**{**finding, "places": tuple(finding["places"])})
+            for finding in tree["findings"]
+        )
+        classes = tuple((str(name), int(count)) for name, count in tree["classes"])
+        return cls(**{**tree, "findings": findings, "classes": classes})
+
+    def _class_counts(self) -> str:
+        if not self.classes:
+            return ""
+        shown = ", ".join(f"{name} {count:,}" for name, count in self.classes[:SHOWN_CLASSES])
+        more = len(self.classes) - SHOWN_CLASSES
+        tail = f", and {more:,} more" if more > 0 else ""
+        return f"; {len(self.classes):,} classes: {shown}{tail}"
+
+    def _finding_line(self, finding: Finding) -> str:
+        more = ", …" if finding.count > len(finding.places) else ""
+        return (
+            f"{self.name}: {finding.count:,} {'left out' if finding.left_out else 'kept'}: "
+            f"{finding.text} ({', '.join(finding.places)}{more})"
+        )
+
+
+def count_classes(examples: Iterable[Labelled[Any]]) -> Classes:
+    """Each label and how many examples have it: most first, equally frequent ones by name."""
+    counts = Counter(name for example in examples for name in example.labels)
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,107 @@
+"""The label set of a classifier: learned from the training data and kept with the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from clearhead.config.nearest import nearest
+from clearhead.data.descriptions import read_kept
+from clearhead.errors import DataError
+from clearhead.tokenizer.files import content_hash, write_description
+
+SHOWN_NAMES = 10
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Labels and their numbers: a label's number is its place in `names`.
+
+    Raises:
+        ValueError: a name comes twice, or is empty.
+    """
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) < len(self.names) or not all(self.names):
+            raise ValueError("a label comes twice, or is empty")
+
+    @classmethod
+    def learn(cls, labels: Iterable[Sequence[str]]) -> Labels:
+        """The distinct labels of all examples, sorted.
+
+        Args:
+            labels: the labels of each example: `example.labels for example in examples`.
+        """
+        return cls(tuple(sorted({name for example in labels for name in example})))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    def index(self, name: str, where: str | None = None) -> int:
+        """The number of a label.
+
+        Args:
+            name: the label.
+            where: the example that has it, for the error.
+
+        Raises:
+            DataError: there is no such label.
+        """
+        number = self._numbers.get(name)
+        if number is None:
+            like = nearest(name, self.names)
+            raise DataError(
+                f"the label {name!r} is not among those of the training data",
+                where=where,
+                why=f"these are {self._shown()}",
+                todo="mend the label, or train on examples that have it"
+                + (f" (did you mean {like!r}?)" if like else ""),
+            )
+        return number
+
+    def encode(self, labels: Iterable[str], where: str | None = None) -> tuple[int, ...]:
+        """The numbers of an example's labels, in their order.
+
+        Raises:
+            DataError: there is no such label.
+        """
+        return tuple(self.index(name, where) for name in labels)
+
+    def fingerprint(self) -> str:
+        """A hash of the labels and their order."""
+        return content_hash(json.dumps(["labels", self.names]).encode())
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name.json`."""
+        write_description(folder, name, {"labels": list(self.names)}, self.fingerprint())
+
+    @classmethod
+    def load(cls, folder: Path, name: str) -> Labels:
+        """The labels that `save(folder, name)` wrote, in their order.
+
+        Raises:
+            ModelFolderError: the file is missing, damaged, or of another version.
+        """
+        return read_kept(folder, name, "the label set", cls._from_tree)
+
+    @classmethod
+    def _from_tree(cls, tree: dict[str, Any]) -> Labels:
+        names = tree["labels"]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("the labels are not a list of strings")
+        return cls(tuple(names))
+
+    def _shown(self) -> str:
+        more = len(self) - SHOWN_NAMES
+        shown = ", ".join(self.names[:SHOWN_NAMES])
+        return f"{shown} and {more:,} more" if more > 0 else shown

@@ -1,0 +1,161 @@
+"""Features brought to mean 0 and deviation 1 over the training data, and kept with the model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clearhead.data.descriptions import read_kept
+from clearhead.errors import DataError
+from clearhead.tokenizer.files import content_hash, write_description
+
+
+@dataclass(frozen=True, eq=False)
+class Normaliser:
+    """Takes each feature's mean away and divides by its deviation, both of the training data.
+
+    Never those of the sequence at hand, which would erase what tells sequences apart.
+
+    Attributes:
+        mean: float64 (width,).
+        deviation: float64 (width,); 1 for a feature that never changes.
+        enabled: if not, features are given back as they are; `mean` still serves to fill in
+            what is missing.
+
+    Raises:
+        ValueError: the shapes differ, or a value is not finite or a deviation not positive.
+    """
+
+    mean: np.ndarray
+    deviation: np.ndarray
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        if self.mean.ndim != 1 or self.mean.shape != self.deviation.shape:
+            raise ValueError(f"shapes {self.mean.shape} and {self.deviation.shape}")
+        if not (np.isfinite(self.mean).all() and np.isfinite(self.deviation).all()):
+            raise ValueError("a mean or deviation is not finite")
+        if not (self.deviation > 0).all():
+            raise ValueError("a deviation is not positive")
+
+    @classmethod
+    def learn(cls, sequences: Iterable[np.ndarray], *, enabled: bool = True) -> Normaliser:
+        """The means and deviations over all frames of all sequences together.
+
+        NaN is left out. A feature without any value has mean 0.
+
+        Args:
+            sequences: of the training data, each (frames, width); they are read once.
+            enabled: whether to normalise by what is learned.
+
+        Raises:
+            DataError: there is no sequence, or widths differ.
+        """
+        moments: _Moments | None = None
+        for frames in sequences:
+            moments = moments or _Moments(frames.shape[1])
+            moments.add(frames)
+        if moments is None:
+            raise DataError("there is no sequence to learn the features' means from")
+        return cls(moments.mean, moments.deviation(), enabled)
+
+    @property
+    def width(self) -> int:
+        """The number of features."""
+        return len(self.mean)
+
+    def __call__(self, frames: np.ndarray, place: str | None = None) -> np.ndarray:
+        """Features (frames, width) in the model's scale, float32; NaN stays NaN.
+
+        Args:
+            frames: one sequence.
+            place: where it was read, for the error.
+
+        Raises:
+            DataError: it has another width than the training data, or a value far beyond them.
+        """
+        if frames.ndim != 2 or frames.shape[1] != self.width:
+            raise DataError(
+                f"the sequence has {frames.shape[-1] if frames.ndim else 0} features, "
+                f"the training data {self.width}",
+                where=place,
+                todo="give the features that the model was trained on",
+            )
+        if not self.enabled:
+            return frames.astype(np.float32)
+        with np.errstate(over="ignore"):
+            scaled = ((frames - self.mean) / self.deviation).astype(np.float32)
+        if np.isinf(scaled).any():
+            raise DataError("a value lies too far from those of the training data", where=place)
+        return scaled
+
+    def fingerprint(self) -> str:
+        """A hash of all that it does."""
+        return content_hash(json.dumps(["normaliser", self._tree()]).encode())
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name.json`, exactly."""
+        write_description(folder, name, self._tree(), self.fingerprint())
+
+    @classmethod
+    def load(cls, folder: Path, name: str) -> Normaliser:
+        """What `save(folder, name)` wrote.
+
+        Raises:
+            ModelFolderError: the file is missing, damaged, or of another version.
+        """
+        return read_kept(folder, name, "the normaliser of features", cls._from_tree)
+
+    @classmethod
+    def _from_tree(cls, tree: dict[str, Any]) -> Normaliser:
+        values = (np.array(tree[name], dtype=np.float64) for name in ("mean", "deviation"))
+        return cls(*values, enabled=bool(tree["enabled"]))
+
+    def _tree(self) -> dict[str, Any]:
+        numbers = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
+        return {"enabled": self.enabled, **numbers}
+
+
+class _Moments:
+    """Means and sums of squared deviations, merged block by block (Chan, Golub and LeVeque 1983).
+
+    The difference of sums of squares would lose all digits where a mean is large.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.count = np.zeros(width, dtype=np.int64)
+        self.mean = np.zeros(width)
+        self._squares = np.zeros(width)
+        self._least = np.full(width, np.inf)
+        self._greatest = np.full(width, -np.inf)
+
+    def add(self, frames: np.ndarray) -> None:
+        """Take in values (frames, width); NaN is left out."""
+        if frames.shape[1] != len(self.mean):
+            what = f"a sequence has {frames.shape[1]} features, those before {len(self.mean)}"
+            raise DataError(what)
+        there = ~np.isnan(frames)
+        values = np.where(there, frames, 0.0).astype(np.float64)
+        count = there.sum(axis=0)
+        mean = values.sum(axis=0) / np.maximum(count, 1)
+        squares = (np.where(there, values - mean, 0.0) ** 2).sum(axis=0)
+        total = self.count + count
+        share = count / np.maximum(total, 1)
+        apart = mean - self.mean
+        self.mean = self.mean + apart * share
+        self._squares += squares + apart**2 * self.count * share
+        self.count = total
+        self._least = np.minimum(self._least, np.where(there, values, np.inf).min(axis=0))
+        self._greatest = np.maximum(self._greatest, np.where(there, values, -np.inf).max(axis=0))
+
+    def deviation(self) -> np.ndarray:
+        """The deviations (width,) over all values; 1 where they are all the same."""
+        found = np.sqrt(self._squares / np.maximum(self.count, 1))
+        # Rounding gives a constant feature some tiny deviation, which would blow up its noise.
+        constant = (self._least >= self._greatest) | (found == 0)
+        return np.where(constant, 1.0, found)

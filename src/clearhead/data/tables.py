@@ -1,0 +1,86 @@
+"""CSV files with a header: their rows as a stream, their columns by name."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Generator, Sequence
+from contextlib import closing
+
+from clearhead.config.nearest import nearest
+from clearhead.data.readers import read_lines
+from clearhead.errors import DataError
+
+
+def read_csv(path: str) -> Generator[tuple[int, list[str]], None, None]:
+    r"""The rows of a CSV file, the header first, each with the number of the line it begins at.
+
+    Cells are separated by commas and may stand in double quotes, where a line break is part of
+    the cell and reads `\n`. Empty lines between rows are passed over.
+
+    Raises:
+        DataError: the file is missing, unreadable, empty or not CSV, or a row has more or fewer
+            cells than the header.
+    """
+    columns = 0
+    with closing(read_lines(path)) as lines:
+        rows = csv.reader((line + "\n" for line in lines), strict=True)
+        while True:
+            number = rows.line_num + 1
+            try:
+                row = next(rows, None)
+            except csv.Error as error:
+                raise _broken(f"{path}:{number}", str(error)) from None
+            if row is None:
+                break
+            if not row:
+                continue
+            columns = columns or len(row)
+            if len(row) != columns:
+                what = f"the row has {len(row)} cells, the header {columns}"
+                todo = 'put a cell that holds a comma in double quotes: "yes, please"'
+                raise DataError(what, where=f"{path}:{number}", todo=todo)
+            yield number, row
+    if columns == 0:
+        raise DataError("the file holds nothing but empty lines", where=path)
+
+
+def column_of(header: Sequence[str], name: str, where: str) -> int:
+    """The index of the column of this name.
+
+    Raises:
+        DataError: there is none, or more than one; those that there are are named.
+    """
+    found = optional_column(header, name, where)
+    if found is not None:
+        return found
+    like = nearest(name, header)
+    todo = f"did you mean {like!r}?" if like else "name the right column, or mend the header"
+    if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
+        todo = "separate the columns by commas, or write tabs and name the file .tsv"
+    raise DataError(
+        f"there is no column {name!r}",
+        where=where,
+        why=f"there are {', '.join(repr(column) for column in header) or 'none'}",
+        todo=todo,
+    )
+
+
+def optional_column(header: Sequence[str], name: str, where: str) -> int | None:
+    """The index of the column of this name, None if there is none.
+
+    Raises:
+        DataError: there is more than one.
+    """
+    if header.count(name) > 1:
+        raise DataError(f"the column {name!r} is there {header.count(name)} times", where=where)
+    return header.index(name) if name in header else None
+
+
+def _broken(where: str, why: str) -> DataError:
+    todo = 'write a double quote inside a cell twice: "she said ""no"""'
+    # What ends at the end of the file, or at the module's limit, is most often an open quote.
+    if "unexpected end of data" in why or "field larger" in why:
+        todo = "look for a double quote that is not closed after this line"
+    elif "new-line" in why:
+        why, todo = "a carriage return inside a line", "put cells with line breaks in double quotes"
+    return DataError("the row is not CSV", where=where, why=why, todo=todo)

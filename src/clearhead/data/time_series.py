@@ -1,0 +1,122 @@
+"""The `.ts` format of the UEA and UCR archives, as sktime and aeon read it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import numpy as np
+
+from clearhead.data.features import as_frames, read_value
+from clearhead.data.labelled import LabelledSequence, label_name
+from clearhead.data.readers import read_lines
+from clearhead.errors import DataError
+
+MISSING = ("?", "nan")
+
+
+@dataclass
+class _Header:
+    """What the lines that begin with @ say, as far as it matters here."""
+
+    classes: bool = False
+    dimensions: int = 0
+
+    def read(self, line: str, where: str) -> bool:
+        """Take in one such line; whether the data begin after it."""
+        tag, *values = line[1:].split()
+        first = values[0].lower() if values else ""
+        match tag.lower():
+            case "data":
+                return True
+            case "classlabel":
+                self.classes = _truth(first, line, where)
+            case "dimensions" | "dimension":
+                if not first.isdecimal() or int(first) == 0:
+                    raise DataError(f"{line!r} says no number of dimensions", where=where)
+                self.dimensions = int(first)
+            case "univariate" if _truth(first, line, where):
+                self.dimensions = 1
+            case "timestamps" if _truth(first, line, where):
+                raise DataError(
+                    "values with time stamps are not supported",
+                    where=where,
+                    todo="give values at equal distances in time, with @timeStamps false",
+                )
+            case "targetlabel" if _truth(first, line, where):
+                what = "the targets are numbers to predict (@targetLabel), not labels"
+                raise DataError(what, where=where)
+        return False
+
+
+def read_time_series(path: str, labelled: bool = True) -> Iterator[LabelledSequence]:
+    """The cases of a `.ts` file, which may end in `.gz`.
+
+    A case is a line: its dimensions separated by `:`, the values of one by `,`, and last the
+    label if the header says `@classLabel true`. All dimensions of a case have as many values;
+    `?` and `NaN` are missing ones. Lines that begin with `#` or `%` are comments.
+
+    Raises:
+        DataError: the file is missing, unreadable or of another form, or is to be labelled and
+            has no labels.
+    """
+    with closing(_content(path)) as lines:
+        header = _read_header(path, lines)
+        if labelled and not header.classes:
+            raise DataError("the file has no labels: it does not say @classLabel true", where=path)
+        for number, line in lines:
+            yield _case(line, header, labelled, f"{path}:{number}")
+
+
+def _content(path: str) -> Generator[tuple[int, str], None, None]:
+    """The lines, with their numbers, that are neither empty nor comments."""
+    with closing(read_lines(path)) as lines:
+        for number, line in enumerate(lines, start=1):
+            line = line.strip()
+            if line and line[0] not in "#%":
+                yield number, line
+
+
+def _read_header(path: str, lines: Iterator[tuple[int, str]]) -> _Header:
+    header = _Header()
+    for number, line in lines:
+        where = f"{path}:{number}"
+        if not line.startswith("@") or line == "@":
+            raise DataError(
+                "a line before @data that begins with neither @ nor #",
+                where=where,
+                todo="check that this is a .ts file",
+            )
+        if header.read(line, where):
+            return header
+    raise DataError("the file has no line @data", where=path)
+
+
+def _case(line: str, header: _Header, labelled: bool, where: str) -> LabelledSequence:
+    parts = line.split(":")
+    labels = ()
+    if header.classes:
+        label = parts.pop()
+        labels = (label_name(label, where),) if labelled else ()
+    if header.dimensions and len(parts) != header.dimensions:
+        what = f"the case has {len(parts)} dimensions, the header says {header.dimensions}"
+        raise DataError(what, where=where)
+    series = [_series(part, where) for part in parts]
+    for number, values in enumerate(series, start=1):
+        if len(values) != len(series[0]):
+            what = f"dimension {number} has {len(values)} values, dimension 1 {len(series[0])}"
+            raise DataError(what, where=where)
+    return LabelledSequence(as_frames(np.array(series, ndmin=2).T, where), labels, where)
+
+
+def _series(part: str, where: str) -> list[float]:
+    if not part.strip():
+        return []
+    return [read_value(cell, MISSING, where) for cell in part.split(",")]
+
+
+def _truth(word: str, line: str, where: str) -> bool:
+    if word not in ("true", "false"):
+        raise DataError(f"{line!r} says neither true nor false", where=where)
+    return word == "true"

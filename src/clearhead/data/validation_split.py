@@ -1,0 +1,103 @@
+"""Validation examples split off the training data, class by class."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from clearhead.data.hashes import pair_hash
+from clearhead.data.labelled import Labelled, input_hash
+
+T = TypeVar("T", bound=Labelled[Any])
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The rows of examples with one input, which stay together."""
+
+    rows: tuple[int, ...]
+    stratum: str
+    rank: int
+    labels: Counter[str]
+
+
+def split_validation(
+    examples: Sequence[T], share: float, seed: int
+) -> tuple[tuple[T, ...], tuple[T, ...]]:
+    """The examples to train on and those to validate on, both in the order they came in.
+
+    Classes are those of the first label. `share` of all examples, rounded, is dealt out among
+    the classes in proportion to their size, at least one to each if there are that many. Which
+    examples of a class are taken is a function of the seed and their contents, so that the
+    same question stays on its side when others are added.
+
+    Examples with the same input stay together. Every label keeps an example to train on: what
+    has only one is never validated on. Where either stands in the way, the validation part is
+    smaller than `share`.
+
+    Args:
+        examples: all of them.
+        share: of the validation part, in [0, 1).
+        seed: another one gives another split.
+    """
+    groups = _groups(examples, seed)
+    strata: dict[str, list[_Group]] = defaultdict(list)
+    for group in groups:
+        strata[group.stratum].append(group)
+    sizes = {
+        stratum: sum(len(group.rows) for group in members)
+        for stratum, members in strata.items()
+        if len(members) > 1
+    }
+    portions = _portions(sizes, round(share * len(examples)))
+    left = Counter(name for example in examples for name in example.labels)
+    chosen: set[int] = set()
+    for stratum in sorted(portions):
+        chosen.update(_take(strata[stratum], portions[stratum], left))
+    training = tuple(example for row, example in enumerate(examples) if row not in chosen)
+    return training, tuple(examples[row] for row in sorted(chosen))
+
+
+def _groups(examples: Sequence[Labelled[Any]], seed: int) -> list[_Group]:
+    rows: dict[int, list[int]] = defaultdict(list)
+    for row, example in enumerate(examples):
+        rows[input_hash(example.input)].append(row)
+    groups = []
+    for content, members in rows.items():
+        labels = Counter(name for row in members for name in examples[row].labels)
+        stratum = next(iter(examples[members[0]].labels), "")
+        rank = pair_hash(str(seed), str(content))
+        groups.append(_Group(tuple(members), stratum, rank, labels))
+    return groups
+
+
+def _portions(sizes: Mapping[str, int], total: int) -> Counter[str]:
+    """`total` dealt out in proportion to the sizes, by Sainte-Laguë's method of odd divisors.
+
+    Each class gets one first if all of them can.
+    """
+    portions = Counter(dict.fromkeys(sizes, 1 if total >= len(sizes) else 0))
+    queue = [(-size / (2 * portions[name] + 1), name) for name, size in sizes.items()]
+    heapq.heapify(queue)
+    remaining = total - portions.total()
+    while queue and remaining > 0:
+        _, name = heapq.heappop(queue)
+        if portions[name] + 1 < sizes[name]:  # one stays behind
+            portions[name] += 1
+            remaining -= 1
+            heapq.heappush(queue, (-sizes[name] / (2 * portions[name] + 1), name))
+    return portions
+
+
+def _take(groups: list[_Group], portion: int, left: Counter[str]) -> list[int]:
+    """Rows of whole groups, as many as the portion has room for; takes them off `left`."""
+    rows: list[int] = []
+    for group in sorted(groups, key=lambda group: group.rank):
+        fits = len(rows) + len(group.rows) <= portion
+        if fits and all(left[name] > count for name, count in group.labels.items()):
+            rows += group.rows
+            left -= group.labels
+    return rows

@@ -1,0 +1,55 @@
+"""Runs a classifier with PyTorch: rows of numbers in, logits out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clearhead.engines.batching import batches_by_length
+from clearhead.model.transformer import EncoderClassifier
+
+PADDED_PLACES = 16_384
+"""Places of a batch, padding included, at most: what bounds memory for long inputs."""
+
+
+class ClassifierEngine:
+    """Sorts rows by length, classifies them batch by batch, and gives them back in order."""
+
+    def __init__(self, model: EncoderClassifier) -> None:
+        self.model = model
+
+    @torch.inference_mode()
+    def logits(
+        self,
+        rows: Sequence[np.ndarray],
+        collate: Callable[[Sequence[np.ndarray]], Tensor],
+        *,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> np.ndarray:
+        """The logits of each row, float64 (rows, labels).
+
+        Args:
+            rows: ids (length,) or features (length, width).
+            collate: makes the padded tensor of some rows.
+            batch_size: rows at a time, at most.
+            progress: told how many rows are done, after each batch.
+        """
+        found = np.zeros((len(rows), self.model.output.out_features))
+        device = self.model.output.weight.device
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            done = 0
+            for batch in batches_by_length([len(row) for row in rows], batch_size, PADDED_PLACES):
+                inputs = collate([rows[i] for i in batch]).to(device)
+                found[batch] = self.model(inputs).double().cpu().numpy()
+                done += len(batch)
+                if progress is not None:
+                    progress(done)
+        finally:
+            self.model.train(was_training)
+        return found

@@ -1,0 +1,247 @@
+"""Pictures of a record: what each head looks at, and what each layer makes of its input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from clearhead.errors import ConfigError, DataError
+from clearhead.inspect.heatmaps import Panel, Scale, Side, heatmap_figure, save
+from clearhead.inspect.record import Array, Record
+from clearhead.inspect.writing import Write, write_together
+
+Attention = Literal["encoder", "decoder", "cross"]
+"""Which of the three attentions: the encoder's, the decoder's, and that from target to source."""
+
+FORMATS = ("png", "svg")
+SOURCE, TARGET = "source position", "target position"
+NAMES = {
+    "encoder": "Encoder self-attention",
+    "decoder": "Decoder self-attention",
+    "cross": "Decoder's attention to the source",
+}
+
+
+def attention_figure(
+    record: Record, attention: Attention = "encoder", layer: int = -1, head: int | None = None
+) -> Figure:
+    """The weights of one head, or of all heads of a layer on average: queries down, keys across.
+
+    Args:
+        record: of a replay.
+        attention: which of the three.
+        layer: from 0, or from the end as in a list.
+        head: from 0, or from the end; None: the mean over the heads, which the title says.
+
+    Raises:
+        DataError: the record has no such attention, layer or head.
+    """
+    weights = _layer_weights(record, attention, layer)
+    where = f"{NAMES[attention]}, {_layer_name(record, attention, layer)}"
+    if head is None:
+        values, what = weights.mean(axis=0), f"mean over its {_count(len(weights), 'head')}"
+    else:
+        number = _index(head, len(weights), "head")
+        values, what = weights[number], f"head {number + 1} of {len(weights)}"
+    return _attention_maps(record, attention, f"{where}: {what}", [("", values)])
+
+
+def heads_figure(record: Record, attention: Attention = "encoder", layer: int = -1) -> Figure:
+    """The weights of every head of a layer, a panel for each.
+
+    Args:
+        record: of a replay.
+        attention: which of the three.
+        layer: from 0, or from the end as in a list.
+
+    Raises:
+        DataError: the record has no such attention or layer.
+    """
+    weights = _layer_weights(record, attention, layer)
+    title = f"{NAMES[attention]}, {_layer_name(record, attention, layer)}: each head"
+    panels = [(f"head {number}", values) for number, values in enumerate(weights, start=1)]
+    return _attention_maps(record, attention, title, panels)
+
+
+def layer_figure(record: Record, layer: int = -1) -> Figure:
+    """Inside an encoder layer: its input, the attention's and the feed-forward network's output.
+
+    Args:
+        record: of a replay.
+        layer: from 0, or from the end as in a list.
+
+    Raises:
+        DataError: the record has no such layer.
+    """
+    inside = record.encoder[_index(layer, len(record.encoder), "encoder layer")]
+    title = f"Inside the encoder, {_layer_name(record, 'encoder', layer)}"
+    panels = [
+        ("input", inside.input),
+        ("output of the attention", inside.attention_output),
+        ("output of the feed-forward network", inside.feed_forward_output),
+    ]
+    return _activation_maps(record, title, panels)
+
+
+def stack_figure(record: Record) -> Figure:
+    """Through the encoder: its input, then the output of each layer."""
+    outputs = [layer.output for layer in record.encoder]
+    panels = [("input", record.encoder[0].input)]
+    panels += [(f"output of layer {number}", x) for number, x in enumerate(outputs, start=1)]
+    return _activation_maps(record, "Through the encoder", panels)
+
+
+def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
+    """Which labels are taken for which: true ones down, predicted ones across.
+
+    A cell holds the number of examples; its colour is their share of the true label's examples.
+
+    Args:
+        confusion: (labels, labels), whole numbers.
+        names: of the labels.
+
+    Raises:
+        ValueError: the shape is not that of so many names.
+    """
+    if confusion.shape != (len(names), len(names)):
+        raise ValueError(f"a confusion of shape {confusion.shape} for {len(names)} labels")
+    totals = confusion.sum(axis=1, keepdims=True)
+    shares = confusion / np.maximum(totals, 1)
+    return heatmap_figure(
+        f"Confusion of labels, {_count(int(totals.sum()), 'example')}",
+        [Panel("", shares, written=confusion)],
+        Scale("share of the true label", "mako_r", 0.0, 1.0),
+        Side("true label", names),
+        Side("predicted label", names),
+    )
+
+
+def figures_of(record: Record) -> Iterator[tuple[str, Callable[[], Figure]]]:
+    """The name of each picture of a record, as a file has it, and what draws it.
+
+    First the whole of each attention (the mean over the heads of the last layer), then every head
+    of every layer, then the inside of each encoder layer, and the way through the encoder.
+    """
+    attentions: tuple[Attention, ...] = ("encoder", "decoder", "cross")
+    counts = {name: len(_layers(record, name)) for name in attentions}
+    for name in attentions:
+        if counts[name]:
+            yield f"{name}-attention", partial(attention_figure, record, name)
+    for name in attentions:
+        for layer in range(counts[name]):
+            yield f"{name}-heads-{layer + 1}", partial(heads_figure, record, name, layer)
+    for layer in range(counts["encoder"]):
+        yield f"encoder-layer-{layer + 1}", partial(layer_figure, record, layer)
+    yield "encoder-stack", partial(stack_figure, record)
+
+
+def draw_all(
+    record: Record, folder: str | Path, formats: Sequence[str] = ("png", "svg")
+) -> list[Path]:
+    """Draw every picture of a record into a folder; gives the files, all of which are complete.
+
+    Raises:
+        ConfigError: a format is none of `FORMATS`.
+        DataError: the files cannot be written; then none of them is there.
+    """
+    return write_figures(figures_of(record), folder, formats)
+
+
+def write_figures(
+    figures: Iterable[tuple[str, Callable[[], Figure]]],
+    folder: str | Path,
+    formats: Sequence[str] = ("png", "svg"),
+) -> list[Path]:
+    """Write figures, each drawn when its turn comes, as files `name.png` and the like.
+
+    Raises:
+        ConfigError: a format is none of `FORMATS`.
+        DataError: the files cannot be written; then none of them is there.
+    """
+    check_formats(formats)
+
+    def files() -> Iterator[tuple[str, Write]]:
+        for name, draw in figures:
+            figure = draw()
+            for form in dict.fromkeys(formats):
+                yield f"{name}.{form}", partial(save, figure, form=form)
+
+    return write_together(Path(folder), files())
+
+
+def check_formats(formats: Sequence[str]) -> None:
+    """See that pictures can be written so, before there is anything to write.
+
+    Raises:
+        ConfigError: a format is none of `FORMATS`.
+    """
+    wrong = [form for form in formats if form not in FORMATS]
+    if wrong or not formats:
+        raise ConfigError(
+            f"pictures are not written as {', '.join(map(repr, wrong)) or 'nothing'}",
+            todo=f"choose from {' and '.join(FORMATS)}",
+        )
+
+
+def _layers(record: Record, attention: Attention) -> Sequence[Any]:
+    return record.encoder if attention == "encoder" else record.decoder
+
+
+def _layer_weights(record: Record, attention: Attention, layer: int) -> Array:
+    """The weights (heads, queries, keys) of a layer."""
+    layers = _layers(record, attention)
+    if not layers:
+        raise DataError("the record of a classifier has no decoder")
+    field = {"encoder": "attention", "decoder": "self_attention", "cross": "cross_attention"}
+    return getattr(layers[_index(layer, len(layers), "layer")], field[attention])
+
+
+def _layer_name(record: Record, attention: Attention, layer: int) -> str:
+    count = len(_layers(record, attention))
+    return f"layer {layer % count + 1} of {count}"
+
+
+def _index(number: int, count: int, what: str) -> int:
+    if not -count <= number < count:
+        raise DataError(f"there is no {what} {number}", why=f"there are {count}, from 0")
+    return number % count
+
+
+def _attention_maps(
+    record: Record, attention: Attention, title: str, panels: Sequence[tuple[str, Array]]
+) -> Figure:
+    queries = (SOURCE, record.source) if attention == "encoder" else (TARGET, record.target)
+    keys = (TARGET, record.target) if attention == "decoder" else (SOURCE, record.source)
+    # What is yet to come cannot be attended to, which is not the same as a weight of zero.
+    ahead = np.triu(np.ones_like(panels[0][1], dtype=bool), k=1)
+    return heatmap_figure(
+        title,
+        [Panel(name, x, ahead if attention == "decoder" else None) for name, x in panels],
+        Scale("attention weight", "mako_r", 0.0, max(float(x.max()) for _, x in panels)),
+        Side(f"query: {queries[0]}", queries[1]),
+        Side(f"key: {keys[0]}", keys[1]),
+    )
+
+
+def _activation_maps(record: Record, title: str, panels: Sequence[tuple[str, Array]]) -> Figure:
+    """Vectors side by side: positions across, dimensions down, so that pictures stay narrow."""
+    largest = max(float(np.abs(x).max()) for _, x in panels) or 1.0
+    dimensions = [str(number) for number in range(1, panels[0][1].shape[1] + 1)]
+    return heatmap_figure(
+        title,
+        [Panel(name, x.T) for name, x in panels],
+        Scale("activation", "vlag", -largest, largest),
+        Side("dimension", dimensions),
+        Side(SOURCE, record.source),
+        most_across=8,
+        square=False,
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,219 @@
+"""Heat maps side by side: one picture of several matrices on one scale of colours.
+
+A picture is as large as its content asks for, and everything in it is placed in inches, so that a
+cell has room for its value where values are written, and a row for its name.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import matplotlib.style
+import numpy as np
+import seaborn
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis, XAxis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from clearhead.inspect.cells import POINTS, VALUE_SIZE, Cells, fitting_cells
+from clearhead.inspect.labels import families_for, shown, text_width
+from clearhead.inspect.record import Array
+
+NAME_SIZE, SMALLEST_NAME, SIDE_SIZE, TITLE_SIZE = 8.0, 5.0, 9.0, 11.0  # points
+GAP, PANEL_TITLE, BAR_WIDTH, HIGHEST_BAR, EDGE = 0.25, 0.3, 0.16, 5.0, 0.15  # inches
+RASTER_CELLS = 4096
+"""A panel of more cells is an image in an SVG file, which would else be huge."""
+
+SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "clearhead"}
+"""Text stays text in an SVG file, and the same picture gives the same bytes."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Which numbers have which colours: `low` to `high` on a palette of seaborn."""
+
+    name: str
+    palette: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Side:
+    """What runs down or across a matrix, and the name of each row or column."""
+
+    name: str
+    names: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A matrix (rows, columns) to draw.
+
+    Attributes:
+        title: stands above it.
+        values: what gives the colours.
+        hidden: True where nothing is drawn (None: nowhere).
+        written: what is written in the cells, if not the values.
+    """
+
+    title: str
+    values: Array
+    hidden: Array | None = None
+    written: Array | None = None
+
+
+@contextmanager
+def own_settings() -> Iterator[None]:
+    """Matplotlib as it comes, whatever this machine or program has set; no font need have all.
+
+    A character that no font of this machine has is drawn as a box.
+    """
+    with warnings.catch_warnings(), matplotlib.style.context(["default", SETTINGS]):
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
+        yield
+
+
+def heatmap_figure(
+    title: str,
+    panels: Sequence[Panel],
+    scale: Scale,
+    down: Side,
+    across: Side,
+    most_across: int = 4,
+    square: bool = True,
+) -> Figure:
+    """Panels of one shape in a grid, with one bar of colours.
+
+    Args:
+        title: of the whole.
+        panels: row by row.
+        scale: the colours of all of them.
+        down: the rows.
+        across: the columns.
+        most_across: panels in a row of the grid.
+        square: whether cells are as high as they are wide.
+    """
+    columns = min(most_across, len(panels))
+    rows = -(-len(panels) // columns)
+    written = [p.values if p.written is None else p.written for p in panels]
+    cells = fitting_cells(written, (rows, columns), square)
+    size = (len(across.names) * cells.width, len(down.names) * cells.height)
+    pitch = _pitch(size, panels, down, across)
+    whole = ((columns - 1) * pitch[0] + size[0] + GAP + BAR_WIDTH, rows * pitch[1])
+    with own_settings():
+        figure = Figure(figsize=whole)
+        FigureCanvasAgg(figure)
+        for number, panel in enumerate(panels):
+            row, column = divmod(number, columns)
+            top = row * pitch[1] + pitch[1] - size[1]
+            axes = _axes(figure, column * pitch[0], top, *size)
+            _draw(axes, panel, scale, cells)
+            # Each heat map draws the figure; it need not draw all of its panels each time.
+            axes.set_visible(False)
+            axes.set_title(panel.title, fontsize=SIDE_SIZE, pad=4)
+            if column == 0:
+                _name(axes.yaxis, down, cells.height)
+            if number + columns >= len(panels):
+                _name(axes.xaxis, across, cells.width)
+        for axes in figure.axes:
+            axes.set_visible(True)
+        _draw_bar(figure, scale, pitch[1] - size[1])
+        _draw_title(figure, title)
+    return figure
+
+
+def save(figure: Figure, path: Path, form: str) -> None:
+    """Write a figure with all that stands beyond its edges, and without the time of day."""
+    with own_settings():
+        # Once, and here: savefig would draw everything one more time to find it.
+        everything = figure.get_tightbbox().padded(EDGE)
+        metadata = {"Date": None} if form == "svg" else {"Software": None}
+        figure.savefig(path, format=form, dpi=150, bbox_inches=everything, metadata=metadata)
+
+
+def _pitch(
+    size: tuple[float, float], panels: Sequence[Panel], down: Side, across: Side
+) -> tuple[float, float]:
+    """From one panel to the next, in inches: as far as panels, titles and names reach."""
+    titles = [panel.title for panel in panels]
+    heading = PANEL_TITLE if any(titles) else 0.0
+    widest = max(map(text_width, [*titles, across.name])) * SIDE_SIZE / POINTS
+    highest = text_width(down.name) * SIDE_SIZE / POINTS
+    return max(size[0], widest) + GAP, max(size[1] + heading, highest)
+
+
+def _axes(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
+    """Axes at a place in inches from the figure's upper left corner."""
+    whole_width, whole_height = figure.get_size_inches()
+    return figure.add_axes(
+        (
+            left / whole_width,
+            1 - (top + height) / whole_height,
+            width / whole_width,
+            height / whole_height,
+        )
+    )
+
+
+def _draw(axes: Axes, panel: Panel, scale: Scale, cells: Cells) -> None:
+    written = panel.values if panel.written is None else panel.written
+    seaborn.heatmap(
+        panel.values,
+        ax=axes,
+        mask=panel.hidden,
+        cmap=scale.palette,
+        vmin=scale.low,
+        vmax=scale.high,
+        cbar=False,
+        annot=False if cells.form is None else written,
+        fmt=cells.form or "",
+        annot_kws={"size": VALUE_SIZE},
+        # They are set afterwards: a $ in a token would begin a formula here.
+        xticklabels=False,
+        yticklabels=False,
+        rasterized=panel.values.size > RASTER_CELLS,
+    )
+    for text in axes.texts:
+        text.set_in_layout(False)  # none of them reaches beyond the panel
+    for spine in axes.spines.values():
+        spine.set(visible=True, linewidth=0.4, color="0.6")
+
+
+def _name(axis: Axis, side: Side, pitch: float) -> None:
+    """Write the names of rows or columns, all of them or every so many as they fit."""
+    size = max(SMALLEST_NAME, min(NAME_SIZE, 0.9 * pitch * POINTS))
+    step = int(np.ceil(size / (pitch * POINTS)))
+    chosen = range(0, len(side.names), step)
+    names = [shown(side.names[i]) for i in chosen]
+    axis.set_ticks([i + 0.5 for i in chosen], labels=names)
+    across = isinstance(axis, XAxis)
+    widest = max(map(text_width, names)) * size / POINTS
+    rotation = 90 if across and widest > 0.95 * pitch * step else 0
+    for text in axis.get_ticklabels():
+        text.set(fontsize=size, rotation=rotation, fontfamily=families_for(names), parse_math=False)
+    axis.set_tick_params(length=0 if step == 1 else 2, pad=3)
+    axis.set_label_text(side.name, fontsize=SIDE_SIZE)
+
+
+def _draw_bar(figure: Figure, scale: Scale, top: float) -> None:
+    """The bar of colours, to the right of all panels, from so many inches below the top."""
+    width, height = figure.get_size_inches()
+    high = max(min(height - top, HIGHEST_BAR), text_width(scale.name) * SIDE_SIZE / POINTS)
+    axes = _axes(figure, width - BAR_WIDTH, top, BAR_WIDTH, high)
+    bar = figure.colorbar(figure.axes[0].collections[0], cax=axes)
+    bar.outline.set(linewidth=0.4, color="0.6")
+    axes.tick_params(labelsize=7, width=0.4, length=2)
+    axes.set_ylabel(scale.name, fontsize=SIDE_SIZE)
+
+
+def _draw_title(figure: Figure, title: str) -> None:
+    """Above everything else, at the left."""
+    height = figure.get_size_inches()[1]
+    text = figure.text(0, 1 + 0.15 / height, title, fontsize=TITLE_SIZE, ha="left", va="bottom")
+    text.set_parse_math(False)

@@ -1,0 +1,210 @@
+"""Making a record: a finished input and output are replayed in a second view of the model.
+
+The replay goes through the whole target at once (teacher forcing), so the search that found it, and
+the engine that ran it, have no part in it; and the model itself, in which the fast attention
+keeps no weights, is left as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+import torch
+from torch import nn
+
+from clearhead.errors import ConfigError, DataError
+from clearhead.inspect.record import Record
+from clearhead.inspect.view import DecoderLayerWatch, EncoderLayerWatch, Watch, array, second_view
+from clearhead.model.layers import DecoderLayer, EncoderLayer
+from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.tokenizer import BOS, Tokenizer
+
+LONGEST = 1024
+"""Positions of a source or target that is recorded: the weights grow with the square."""
+
+
+class Said(Protocol):
+    """What a search gave, as far as it is looked at: a `Hypothesis`."""
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The target ids, without start and end symbols."""
+        ...
+
+
+class RecordedTranslator(Protocol):
+    """What is asked of a translator."""
+
+    @property
+    def engine(self) -> Any:
+        """What runs it; the model is its attribute `model`."""
+        ...
+
+    @property
+    def source_tokenizer(self) -> Tokenizer:
+        """Turns a source text into token ids."""
+        ...
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """Turns a target text into token ids."""
+        ...
+
+
+class RecordedClassifier(Protocol):
+    """What is asked of a classifier."""
+
+    @property
+    def model(self) -> EncoderClassifier:
+        """What is looked into."""
+        ...
+
+    def encode(self, source: Any) -> tuple[Any, Sequence[str]]:
+        """An input's row, ids or features without padding, and the name of each position."""
+        ...
+
+
+def record(
+    subject: RecordedTranslator | RecordedClassifier, source: Any, target: str | Said | None = None
+) -> Record:
+    """What a translator or a classifier computes for an input.
+
+    Args:
+        subject: looked into, and left as it is.
+        source: a text; for a classifier of feature sequences (length, width), one of these.
+        target: what a translator made of the source, or any other text that it might have said; a
+            `Hypothesis` is replayed token by token, a text as its tokenizer encodes it.
+
+    Raises:
+        ConfigError: a translator without a target, a classifier with one, or an engine that has
+            no model to look into.
+        DataError: the source is empty, or source or target are too long.
+    """
+    if isinstance(source, str) and not source.strip():
+        raise DataError("the source is empty", where="record", todo="give a text to look at")
+    if hasattr(subject, "target_tokenizer"):
+        return _of_translator(cast(RecordedTranslator, subject), source, target)
+    if target is not None:
+        raise ConfigError("a classifier has no target", where="record", todo="leave it out")
+    return _of_classifier(cast(RecordedClassifier, subject), source)
+
+
+def _of_translator(
+    translator: RecordedTranslator, source: str, target: str | Said | None
+) -> Record:
+    if target is None:
+        raise ConfigError(
+            "a translator is looked at with a source and its translation",
+            where="record",
+            why="no target was given",
+            todo="give the translation to look at, e.g. translator.translate([source])[0][0]",
+        )
+    if not hasattr(translator.engine, "model"):
+        raise ConfigError(
+            f"{type(translator.engine).__name__} has no model to look into",
+            where="record",
+            todo="load the translator with the PyTorch engine",
+        )
+    source_ids = translator.source_tokenizer.encode(source)
+    if isinstance(target, str):
+        target_ids = translator.target_tokenizer.encode(target)
+    else:
+        target_ids = list(target.tokens)
+    return dataclasses.replace(
+        record_translation(translator.engine.model, source_ids, target_ids),
+        source=tuple(translator.source_tokenizer.pieces(source_ids)),
+        target=tuple(translator.target_tokenizer.pieces([BOS, *target_ids])),
+    )
+
+
+def _of_classifier(classifier: RecordedClassifier, source: Any) -> Record:
+    row, names = classifier.encode(source)
+    return dataclasses.replace(record_classification(classifier.model, row), source=tuple(names))
+
+
+@torch.no_grad()
+def record_translation(
+    model: EncoderDecoder, source_ids: Sequence[int], target_ids: Sequence[int]
+) -> Record:
+    """What an encoder-decoder computes for a source and a target, which it is told.
+
+    Args:
+        model: left as it is.
+        source_ids: without start and end symbols.
+        target_ids: T ids without start and end symbols. The decoder reads the start symbol and
+            then these, T + 1 positions, of which position i predicts target_ids[i] and the last
+            one what comes after the target.
+
+    Raises:
+        DataError: the source is empty, or one of the two is too long.
+    """
+    read = [BOS, *target_ids]
+    _check_length("source", len(source_ids))
+    _check_length("target", len(read))
+    view = second_view(model)
+    device = next(model.parameters()).device
+    encoder, decoder = _watched_encoder(view.encoder), _watched_decoder(view.decoder)
+    source = torch.tensor([[*source_ids]], device=device)
+    memory, mask = view.encode(source)
+    hidden = view.decode(torch.tensor([read], device=device), memory, mask)
+    return Record(
+        source=tuple(map(str, source_ids)),
+        target=tuple(map(str, read)),
+        input=array(source),
+        encoder=tuple(watch.record() for watch in encoder),
+        decoder=tuple(watch.record() for watch in decoder),
+        memory=array(memory),
+        hidden=array(hidden),
+        logits=array(view.output(hidden)),
+    )
+
+
+@torch.no_grad()
+def record_classification(model: EncoderClassifier, row: Any) -> Record:
+    """What a classifier computes for one input.
+
+    Args:
+        model: left as it is.
+        row: ids (length,) or features (length, width), as an array or tensor without padding.
+
+    Raises:
+        DataError: the input is empty, or too long.
+    """
+    x = torch.as_tensor(row, device=next(model.parameters()).device)[None]
+    _check_length("input", x.size(1))
+    view = second_view(model)
+    encoder, head = _watched_encoder(view.encoder), Watch()
+    head.output(view.encoder, "memory")
+    head.input(view.output, "hidden")
+    logits = view(x)
+    return Record(
+        source=tuple(str(number) for number in range(1, x.size(1) + 1)),
+        target=(),
+        input=array(x),
+        encoder=tuple(watch.record() for watch in encoder),
+        decoder=(),
+        memory=head.seen["memory"],
+        hidden=head.seen["hidden"],
+        logits=array(logits),
+    )
+
+
+def _watched_encoder(encoder: nn.Module) -> list[EncoderLayerWatch]:
+    return [EncoderLayerWatch(m) for m in encoder.modules() if isinstance(m, EncoderLayer)]
+
+
+def _watched_decoder(decoder: nn.Module) -> list[DecoderLayerWatch]:
+    return [DecoderLayerWatch(m) for m in decoder.modules() if isinstance(m, DecoderLayer)]
+
+
+def _check_length(what: str, length: int) -> None:
+    if length == 0:
+        raise DataError(f"the {what} is empty", todo="give one to look at")
+    if length > LONGEST:
+        raise DataError(
+            f"the {what} is too long to look into: it has {length:,} positions",
+            why=f"at most {LONGEST:,} are recorded, for the weights grow with the square",
+            todo="give a shorter one",
+        )

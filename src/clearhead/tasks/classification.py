@@ -1,0 +1,237 @@
+"""Classification: an encoder learns labels of texts or of feature sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from clearhead.config import RunConfig
+from clearhead.data.batches import PREPARED_BATCHES, batch_order, prefetch
+from clearhead.data.labelled import Labelled
+from clearhead.data.labels import Labels
+from clearhead.engines.classifier_engine import ClassifierEngine
+from clearhead.model.build import build_classifier
+from clearhead.model.transformer import EncoderClassifier
+from clearhead.tasks.calibration import fit_temperature, probabilities
+from clearhead.tasks.class_scores import score_classes
+from clearhead.tasks.inputs import Inputs
+from clearhead.tasks.task import Evaluation, Loss, Sample
+
+SAMPLES = 3
+"""Validation examples shown again at each validation."""
+
+
+@dataclass(frozen=True)
+class LabelledBatch:
+    """B inputs, padded, and the truth (B, labels): 1.0 where a label is right."""
+
+    inputs: Tensor
+    truth: Tensor
+
+
+@dataclass(frozen=True)
+class ClassificationData:
+    """What a run learns from and is judged by, ready to use."""
+
+    inputs: Inputs
+    labels: Labels
+    train: Sequence[Labelled]
+    validation: Sequence[Labelled]
+
+
+class ClassificationTask:
+    """Batches of examples, the loss of their labels, accuracy and F1 on the validation data."""
+
+    def __init__(self, config: RunConfig, data: ClassificationData) -> None:
+        self.config = config
+        self.data = data
+        self.measure = config.measure
+        self.higher_is_better = self.measure != "loss"
+        self.multi_label = config.classifier.multi_label
+        self.rows = data.inputs.rows(data.train)
+        self.truth = truth_of(data.train, data.labels)
+        longest = config.data.max_length
+        self._lengths = np.array([min(len(row), longest) for row in self.rows], dtype=np.int64)
+        self._weights = self._class_weights()
+
+    def build_model(self) -> EncoderClassifier:
+        """A new model of the run's configuration, initialised from its seed."""
+        torch.manual_seed(self.config.seed)
+        return build_classifier(
+            self.config.model,
+            self.config.classifier,
+            self.data.inputs.width,
+            len(self.data.labels),
+            self.config.input == "features",
+        )
+
+    def batch_count(self, epoch: int) -> int:
+        """Batches in an epoch."""
+        return len(self._order(epoch))
+
+    def batches(self, epoch: int, first: int) -> Iterator[LabelledBatch]:
+        """The batches of an epoch from index `first` on, prepared by a thread of their own."""
+        order = self._order(epoch)
+
+        def prepare() -> Iterator[LabelledBatch]:
+            for index in range(first, len(order)):
+                chosen = order[index].tolist()
+                seed = np.random.SeedSequence((self.config.seed, epoch, index)).generate_state(1)
+                rows = self.data.inputs.sampled(
+                    [self.data.train[i] for i in chosen],
+                    [self.rows[i] for i in chosen],
+                    int(seed[0]),
+                )
+                truth = torch.from_numpy(self.truth[chosen]).float()
+                yield LabelledBatch(self.data.inputs.collate(rows), truth)
+
+        return prefetch(prepare(), PREPARED_BATCHES)
+
+    def _order(self, epoch: int) -> list[np.ndarray]:
+        config = self.config
+        nothing = np.zeros_like(self._lengths)
+        limit = config.training.batch_tokens
+        return batch_order(self._lengths, nothing, limit, config.seed, epoch)
+
+    def counts(self, batch: LabelledBatch) -> Mapping[str, int]:
+        """Examples, tokens or frames, and all places of the padded batch."""
+        kind = "frames" if self.config.input == "features" else "tokens"
+        places = batch.inputs.shape[0] * batch.inputs.shape[1]
+        return {kind: self.data.inputs.real(batch.inputs), "places": places}
+
+    def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
+        """The summed cross-entropy of the examples' labels."""
+        training = self.config.training
+        model = cast(EncoderClassifier, model)
+        device = model.output.weight.device
+        inputs = batch.inputs.to(device, non_blocking=True)
+        truth = batch.truth.to(device, non_blocking=True)
+        passes = 2 if training.r_drop > 0 else 1
+        if passes == 2:
+            # Two passes of the same batch differ in what is random: dropout, and hidden words.
+            inputs, truth = torch.cat((inputs, inputs)), torch.cat((truth, truth))
+        if training.word_dropout > 0:
+            inputs = self.data.inputs.hide(inputs, training.word_dropout)
+        logits = model(inputs).float()
+        weights = self._weights.to(device)
+        plain = label_loss(logits, truth, weights, 0.0, self.multi_label)
+        total = label_loss(logits, truth, weights, training.label_smoothing, self.multi_label)
+        if passes == 2:
+            total = total + training.r_drop * divergence(logits)
+        return Loss(total / passes, plain.detach() / passes, len(batch.truth))
+
+    def evaluate(self, model: nn.Module) -> Evaluation:
+        """Loss, accuracy, F1 and calibration on the validation examples.
+
+        The temperature that suits them is among the scores: whoever uses the model divides its
+        logits by it.
+        """
+        data = self.data
+        engine = ClassifierEngine(cast(EncoderClassifier, model))
+        logits = engine.logits(self._validation_rows, data.inputs.collate)
+        truth = self._validation_truth
+        found = probabilities(logits, 1.0, self.multi_label)
+        temperature = fit_temperature(logits, truth, self.multi_label, prior=1.0)
+        calibrated = probabilities(logits, temperature, self.multi_label)
+        plain = score_classes(found, truth, data.labels.names, self.multi_label)
+        scores = score_classes(calibrated, truth, data.labels.names, self.multi_label)
+        outputs = [said(row, data.labels) for row in calibrated[:SAMPLES]]
+        return Evaluation(
+            scores={
+                "loss": plain.negative_log_likelihood,
+                "accuracy": scores.accuracy,
+                "macro_f1": scores.macro_f1,
+                "micro_f1": scores.micro_f1,
+                "calibration error": scores.calibration_error,
+                "calibration error before": plain.calibration_error,
+                "temperature": temperature,
+            },
+            signatures={},
+            samples=tuple(
+                Sample(shown(example), " | ".join(example.labels), output)
+                for example, output in zip(data.validation, outputs, strict=False)
+            ),
+        )
+
+    @cached_property
+    def _validation_rows(self) -> list[np.ndarray]:
+        return self.data.inputs.rows(self.data.validation)
+
+    @cached_property
+    def _validation_truth(self) -> np.ndarray:
+        return truth_of(self.data.validation, self.data.labels)
+
+    def _class_weights(self) -> Tensor:
+        """The weight of each label in the loss, with mean 1 over the training examples."""
+        counts = self.truth.sum(axis=0)
+        if self.config.classifier.class_weights == "none":
+            return torch.ones(len(counts))
+        examples = len(self.truth)
+        if self.multi_label:
+            # Of a label's decisions, the right and the wrong ones count the same.
+            return torch.tensor((examples - counts) / np.maximum(counts, 1)).float()
+        return torch.tensor(examples / (len(counts) * np.maximum(counts, 1))).float()
+
+
+def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
+    """Which labels each example has, bool (examples, labels).
+
+    Raises:
+        DataError: a label is not among them; the message has its place.
+    """
+    truth = np.zeros((len(examples), len(labels)), dtype=bool)
+    for row, example in zip(truth, examples, strict=True):
+        row[list(labels.encode(example.labels, example.place))] = True
+    return truth
+
+
+def label_loss(
+    logits: Tensor, truth: Tensor, weights: Tensor, smoothing: float, multi_label: bool
+) -> Tensor:
+    """The summed loss of a batch.
+
+    Of one label each: cross-entropy, `smoothing` of the truth spread evenly (Szegedy et al. 2016,
+    section 7), an example weighted as its class. Of several: the binary cross-entropy of each
+    label, a right one weighted, `smoothing` drawing the truth towards one half.
+
+    Args:
+        logits: (B, labels).
+        truth: (B, labels).
+        weights: (labels,).
+        smoothing: from 0 to 1.
+        multi_label: whether an example may have several labels, or none.
+    """
+    if multi_label:
+        soft = truth * (1 - smoothing) + smoothing / 2
+        return F.binary_cross_entropy_with_logits(logits, soft, pos_weight=weights, reduction="sum")
+    soft = truth * (1 - smoothing) + smoothing / truth.size(1)
+    each = -(soft * logits.log_softmax(dim=-1)).sum(dim=-1)
+    return (each * (truth @ weights)).sum()
+
+
+def divergence(logits: Tensor) -> Tensor:
+    """Half of KL(p₁‖p₂) + KL(p₂‖p₁), summed; both halves of the batch are the same examples.
+
+    Liang et al. 2021, R-Drop, equation 3.
+    """
+    first, second = logits.log_softmax(dim=-1).chunk(2)
+    apart = (first.exp() - second.exp()) * (first - second)
+    return apart.sum() / 2
+
+
+def said(probability: np.ndarray, labels: Labels) -> str:
+    """The likeliest label and its probability, as people read it."""
+    best = int(probability.argmax())
+    return f"{labels.names[best]} ({100 * probability[best]:.0f} %)"
+
+
+def shown(example: Labelled) -> str:
+    """An example as a sample line shows it: its text, or where it is."""
+    return example.input if isinstance(example.input, str) else example.place

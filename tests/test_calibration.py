@@ -1,0 +1,368 @@
+"""Temperature scaling and calibration error against loops written out here, and invariants."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.errors import ConfigError, DataError
+from clearhead.tasks.calibration import (
+    HIGHEST_TEMPERATURE,
+    LOWEST_TEMPERATURE,
+    decisions,
+    expected_calibration_error,
+    fit_temperature,
+    negative_log_likelihood,
+    probabilities,
+)
+
+KINDS = pytest.mark.parametrize("multi_label", [False, True])
+
+
+def one_hot(labels: np.ndarray, count: int) -> np.ndarray:
+    return labels[:, None] == np.arange(count)
+
+
+def sampled(
+    examples: int, labels: int, multi_label: bool, seed: int, scale: float = 1.5
+) -> tuple[np.ndarray, np.ndarray]:
+    """Logits, and a truth drawn with the probabilities that they stand for."""
+    chance = np.random.default_rng(seed)
+    logits = scale * chance.standard_normal((examples, labels))
+    if multi_label:
+        return logits, chance.random(logits.shape) < 1 / (1 + np.exp(-logits))
+    # Gumbel noise makes the highest logit a draw from their softmax.
+    return logits, one_hot((logits + chance.gumbel(size=logits.shape)).argmax(axis=1), labels)
+
+
+def plain_probability(row: list[float], temperature: float, multi_label: bool) -> list[float]:
+    if multi_label:
+        return [1 / (1 + math.exp(-z / temperature)) for z in row]
+    weights = [math.exp(z / temperature) for z in row]
+    return [weight / sum(weights) for weight in weights]
+
+
+def plain_likelihood(
+    logits: np.ndarray, truth: np.ndarray, temperature: float, multi_label: bool
+) -> float:
+    total = 0.0
+    for row, right in zip(logits.tolist(), truth.tolist(), strict=True):
+        if multi_label:
+            # Not to have a label is to have one with the logit turned round.
+            turned = [z if y else -z for z, y in zip(row, right, strict=True)]
+            total -= sum(map(math.log, plain_probability(turned, temperature, True)))
+        else:
+            total -= math.log(plain_probability(row, temperature, False)[right.index(True)])
+    return total / len(logits)
+
+
+def plain_calibration_error(decided: list[tuple[float, bool]], bins: int) -> float:
+    """Of (confidence, right): the equation with a loop over the bins."""
+    error = 0.0
+    for m in range(1, bins + 1):
+        inside = [
+            (confidence, right)
+            for confidence, right in decided
+            if (m - 1) / bins < confidence <= m / bins or (m == 1 and confidence == 0)
+        ]
+        if inside:
+            accuracy = sum(right for _, right in inside) / len(inside)
+            confidence = sum(confidence for confidence, _ in inside) / len(inside)
+            error += len(inside) / len(decided) * abs(accuracy - confidence)
+    return 100 * error
+
+
+# Probabilities
+
+
+@KINDS
+@given(data=st.data(), temperature=st.floats(0.1, 10))
+def test_probabilities_are_the_formula(
+    multi_label: bool, data: st.DataObject, temperature: float
+) -> None:
+    width = data.draw(st.integers(1, 5))
+    row = st.lists(st.floats(-30, 30), min_size=width, max_size=width)
+    logits = data.draw(st.lists(row, min_size=1, max_size=4))
+    expected = [plain_probability(row, temperature, multi_label) for row in logits]
+    found = probabilities(np.array(logits), temperature, multi_label)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_softmax_does_not_see_what_is_added_to_all_logits_of_a_row() -> None:
+    logits, _ = sampled(20, 4, False, seed=1)
+    shift = np.linspace(-1e6, 1e6, 20)[:, None]
+    np.testing.assert_allclose(probabilities(logits + shift), probabilities(logits), atol=1e-9)
+
+
+@KINDS
+def test_extreme_logits_give_probabilities_without_a_warning(multi_label: bool) -> None:
+    logits = np.array([[1e30, 0.0, -1e30], [-1e4, -1e4, 1e4], [0.0, 0.0, 0.0]])
+    found = probabilities(logits, LOWEST_TEMPERATURE, multi_label)
+    certain = [[1, 0.5, 0], [0, 0, 1]] if multi_label else [[1, 0, 0], [0, 0, 1]]
+    np.testing.assert_array_equal(found[:2], certain)
+    np.testing.assert_allclose(found[2], 0.5 if multi_label else 1 / 3)
+
+
+def test_a_small_sigmoid_keeps_its_digits() -> None:
+    found = probabilities(np.array([[-100.0]]), multi_label=True)
+    assert found[0, 0] == pytest.approx(math.exp(-100), rel=1e-12)
+
+
+@KINDS
+def test_a_higher_temperature_is_less_certain_and_decides_alike(multi_label: bool) -> None:
+    logits, _ = sampled(50, 4, multi_label, seed=2)
+    cool, warm = (probabilities(logits, t, multi_label) for t in (0.5, 2.0))
+    if multi_label:
+        assert (abs(warm - 0.5) < abs(cool - 0.5)).all()
+    else:
+        assert (warm.max(axis=1) < cool.max(axis=1)).all()
+    np.testing.assert_array_equal(decisions(warm, multi_label), decisions(cool, multi_label))
+
+
+def test_logits_in_float32_and_no_examples_at_all_are_taken() -> None:
+    logits, _ = sampled(5, 3, False, seed=3)
+    found = probabilities(logits.astype(np.float32))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, probabilities(logits), rtol=1e-5)
+    assert probabilities(np.empty((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.inf, math.nan])
+def test_a_temperature_that_is_no_positive_number_is_refused(temperature: float) -> None:
+    with pytest.raises(ConfigError, match="temperature"):
+        probabilities(np.zeros((1, 2)), temperature)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_logits_that_are_not_finite_are_refused(bad: float) -> None:
+    logits = np.array([[0.0, bad]])
+    with pytest.raises(DataError, match="NaN or infinite"):
+        probabilities(logits)
+    with pytest.raises(DataError, match="NaN or infinite"):
+        fit_temperature(logits, np.array([[True, False]]))
+
+
+# Temperature
+
+
+@KINDS
+@pytest.mark.parametrize("scale", [0.25, 1.0, 3.0])
+def test_the_scale_that_logits_were_given_is_found(multi_label: bool, scale: float) -> None:
+    logits, truth = sampled(20_000, 4, multi_label, seed=4)
+    assert fit_temperature(scale * logits, truth, multi_label) == pytest.approx(scale, rel=0.05)
+
+
+@KINDS
+def test_the_temperature_scales_with_the_logits(multi_label: bool) -> None:
+    logits, truth = sampled(300, 4, multi_label, seed=5)
+    once = fit_temperature(logits, truth, multi_label)
+    assert fit_temperature(4 * logits, truth, multi_label) == pytest.approx(4 * once, rel=1e-9)
+
+
+@KINDS
+def test_the_temperature_is_the_best_of_a_fine_grid(multi_label: bool) -> None:
+    for seed in range(3):
+        logits, truth = sampled(60, 3, multi_label, seed)
+        found = fit_temperature(2 * logits, truth, multi_label)
+        best = plain_likelihood(2 * logits, truth, found, multi_label)
+        for temperature in np.geomspace(LOWEST_TEMPERATURE * 2, HIGHEST_TEMPERATURE, 40):
+            other = plain_likelihood(2 * logits, truth, temperature, multi_label)
+            assert best <= other * (1 + 1e-12)
+
+
+@KINDS
+@given(data=st.data())
+def test_the_temperature_never_worsens_the_likelihood(
+    multi_label: bool, data: st.DataObject
+) -> None:
+    examples, labels = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 4))
+    seed, scale = data.draw(st.integers(0, 10**6)), data.draw(st.floats(0, 15))
+    chance = np.random.default_rng(seed)
+    logits = scale * chance.standard_normal((examples, labels))
+    truth = one_hot(chance.integers(labels, size=examples), labels)
+    if multi_label:
+        truth = chance.random((examples, labels)) < 0.5
+    temperature = fit_temperature(logits, truth, multi_label)
+    assert LOWEST_TEMPERATURE <= temperature <= HIGHEST_TEMPERATURE
+    before, after = (
+        negative_log_likelihood(probabilities(logits, t, multi_label), truth, multi_label)
+        for t in (1.0, temperature)
+    )
+    assert after <= before + 1e-9
+
+
+def test_the_temperature_does_not_see_what_is_added_to_all_logits_of_a_row() -> None:
+    logits, truth = sampled(200, 4, False, seed=6)
+    shift = np.linspace(-1000, 1000, 200)[:, None]
+    expected = fit_temperature(logits, truth)
+    assert fit_temperature(logits + shift, truth) == pytest.approx(expected, rel=1e-6)
+
+
+@KINDS
+def test_without_a_finite_best_the_nearest_end_is_given(multi_label: bool) -> None:
+    truth = one_hot(np.arange(6) % 3, 3)
+    right = np.where(truth, 2.0, -2.0)
+    assert fit_temperature(right, truth, multi_label) == LOWEST_TEMPERATURE
+    assert fit_temperature(1e6 * right, truth, multi_label) == LOWEST_TEMPERATURE
+    assert fit_temperature(-right, truth, multi_label) == HIGHEST_TEMPERATURE
+
+
+@KINDS
+def test_where_all_temperatures_are_alike_it_is_one(multi_label: bool) -> None:
+    truth = one_hot(np.arange(6) % 3, 3)
+    assert fit_temperature(np.zeros((6, 3)), truth, multi_label) == 1.0
+    assert fit_temperature(np.full((6, 3), 0.1), truth) == 1.0
+
+
+def test_scaling_mends_the_calibration_of_overconfident_logits() -> None:
+    logits, truth = sampled(5_000, 5, False, seed=7)
+    logits = 4 * logits
+    temperature = fit_temperature(logits[:2_500], truth[:2_500])
+    before, after = (
+        expected_calibration_error(probabilities(logits[2_500:], t), truth[2_500:])
+        for t in (1.0, temperature)
+    )
+    assert after < before / 3
+
+
+# Calibration error
+
+
+@KINDS
+@pytest.mark.parametrize("bins", [1, 7, 15])
+@given(seed=st.integers(0, 10**6), examples=st.integers(1, 40), labels=st.integers(1, 4))
+def test_the_calibration_error_is_that_of_a_loop_over_bins(
+    multi_label: bool, bins: int, seed: int, examples: int, labels: int
+) -> None:
+    logits, truth = sampled(examples, labels, multi_label, seed)
+    said = probabilities(2 * logits, multi_label=multi_label)
+    if multi_label:
+        decided = [
+            (max(p, 1 - p), (p >= 0.5) == y)
+            for p, y in zip(said.ravel().tolist(), truth.ravel().tolist(), strict=True)
+        ]
+    else:
+        decided = [
+            (max(row), bool(right[row.index(max(row))]))
+            for row, right in zip(said.tolist(), truth.tolist(), strict=True)
+        ]
+    found = expected_calibration_error(said, truth, multi_label, bins)
+    assert found == pytest.approx(plain_calibration_error(decided, bins), abs=1e-9)
+
+
+def test_a_confidence_on_an_edge_belongs_to_the_bin_below() -> None:
+    # 2/3 = 10/15 with 1 of 1 right; just above it, 0 of 1 right: in one bin they would make up.
+    said = np.array([[2 / 3, 1 / 3], [0.67, 0.33]])
+    truth = np.array([[True, False], [False, True]])
+    expected = 100 * (1 / 3 + 0.67) / 2
+    assert expected_calibration_error(said, truth) == pytest.approx(expected)
+
+
+def test_who_is_right_as_often_as_said_has_no_calibration_error() -> None:
+    said, truth = [], []
+    for tenths in (5, 6, 7, 8, 9, 10):
+        for n in range(10):
+            said.append([tenths / 10, 1 - tenths / 10])
+            truth.append([n < tenths, n >= tenths])
+    for multi_label in (False, True):
+        error = expected_calibration_error(np.array(said), np.array(truth), multi_label)
+        assert error == pytest.approx(0, abs=1e-9)
+
+
+def test_who_is_certain_and_always_wrong_has_the_whole_calibration_error() -> None:
+    truth = np.array([[True, False], [False, True]])
+    for multi_label in (False, True):
+        assert expected_calibration_error((~truth).astype(float), truth, multi_label) == 100
+        assert expected_calibration_error(truth.astype(float), truth, multi_label) == 0
+
+
+# Likelihood and decisions
+
+
+@KINDS
+def test_the_likelihood_is_the_formula(multi_label: bool) -> None:
+    logits, truth = sampled(40, 4, multi_label, seed=8)
+    found = negative_log_likelihood(probabilities(logits, 2.0, multi_label), truth, multi_label)
+    assert found == pytest.approx(plain_likelihood(logits, truth, 2.0, multi_label), rel=1e-12)
+
+
+@KINDS
+def test_a_right_label_said_to_be_impossible_costs_much_but_not_infinitely(
+    multi_label: bool,
+) -> None:
+    truth = np.array([[True, False]])
+    cost = negative_log_likelihood(np.array([[0.0, 1.0]]), truth, multi_label)
+    assert 700 < cost < math.inf
+
+
+def test_the_first_of_equals_is_chosen_and_a_half_is_enough_for_several() -> None:
+    said = np.array([[0.4, 0.4, 0.2], [0.5, 0.5, 0.0]])
+    np.testing.assert_array_equal(decisions(said), [[True, False, False]] * 2)
+    several = decisions(said, multi_label=True)
+    np.testing.assert_array_equal(several, [[False] * 3, [True, True, False]])
+
+
+# Refusals
+
+
+def test_a_truth_of_another_shape_or_kind_is_refused() -> None:
+    said = np.full((3, 2), 0.5)
+    for judge in (expected_calibration_error, negative_log_likelihood, fit_temperature):
+        with pytest.raises(DataError, match=r"\(3, 2\).*\(4, 2\)"):
+            judge(said, np.ones((4, 2), dtype=bool), True)
+        with pytest.raises(DataError, match="examples, labels"):
+            judge(said[0], np.array([True, False]), True)
+        with pytest.raises(TypeError, match="bools"):
+            judge(said, np.array([[0, 1]] * 3), False)
+        with pytest.raises(DataError, match="nothing to score"):
+            judge(said[:0], np.ones((0, 2), dtype=bool), False)
+
+
+@pytest.mark.parametrize("row", [[False, False], [True, True]])
+def test_an_example_without_exactly_one_label_is_refused_with_its_number(row: list[bool]) -> None:
+    truth = np.array([[True, False], row])
+    for judge in (expected_calibration_error, negative_log_likelihood, fit_temperature):
+        with pytest.raises(DataError, match=f"example 2 has {sum(row)}"):
+            judge(np.full((2, 2), 0.5), truth, False)
+        judge(np.full((2, 2), 0.5), truth, True)
+
+
+@pytest.mark.parametrize("row", [[1.5, -0.5], [math.nan, 0.5]])
+def test_what_are_no_probabilities_are_refused(row: list[float]) -> None:
+    truth = np.array([[True, False]])
+    for judge in (expected_calibration_error, negative_log_likelihood):
+        with pytest.raises(DataError, match="between 0 and 1"):
+            judge(np.array([row]), truth)
+        with pytest.raises(DataError, match="add up"):
+            judge(np.array([[0.5, 0.4]]), truth)
+
+
+def test_importing_it_loads_no_torch() -> None:
+    program = "import clearhead.tasks.class_scores, sys; print('torch' in sys.modules)"
+    finished = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert finished.stdout.strip() == "False"
+
+
+def test_a_prior_keeps_few_examples_from_claiming_certainty() -> None:
+    chance = np.random.default_rng(1)
+    truth = np.eye(3, dtype=bool)[chance.integers(0, 3, 3000)]
+    logits = 3.0 * truth + chance.normal(size=truth.shape) / 10
+    few = fit_temperature(logits[:10], truth[:10], prior=1.0)
+    many = fit_temperature(logits, truth, prior=1.0)
+    assert fit_temperature(logits[:10], truth[:10]) == LOWEST_TEMPERATURE
+    assert LOWEST_TEMPERATURE < many < few < 1.0
+    before = negative_log_likelihood(probabilities(logits[:10]), truth[:10])
+    assert negative_log_likelihood(probabilities(logits[:10], few), truth[:10]) <= before

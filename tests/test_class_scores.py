@@ -1,0 +1,425 @@
+"""Scores of classifiers against loops written out here, other draws, and invariants."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.errors import DataError
+from clearhead.tasks.calibration import (
+    decisions,
+    expected_calibration_error,
+    negative_log_likelihood,
+)
+from clearhead.tasks.class_scores import (
+    LARGEST_MATRIX,
+    LONGEST_NAME,
+    ClassScores,
+    compare,
+    score_classes,
+)
+
+KINDS = pytest.mark.parametrize("multi_label", [False, True])
+
+
+def output(
+    examples: int, labels: int, multi_label: bool, seed: int, quality: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities and truth; the higher the quality, the more they agree. Labels vary in size."""
+    chance = np.random.default_rng(seed)
+    noise = chance.standard_normal((examples, labels))
+    if multi_label:
+        truth = chance.random((examples, labels)) < np.linspace(0.1, 0.6, labels)
+        return 1 / (1 + np.exp(-noise - quality * (2.0 * truth - 1))), truth
+    sizes = np.arange(1, labels + 1) / np.arange(1, labels + 1).sum()
+    truth = chance.choice(labels, size=examples, p=sizes)[:, None] == np.arange(labels)
+    weights = np.exp(noise + quality * truth)
+    return weights / weights.sum(axis=1, keepdims=True), truth
+
+
+def certain(given: list[int], truth: list[int], labels: int) -> tuple[np.ndarray, np.ndarray]:
+    """One label an example, said with certainty."""
+    said, right = (np.array(n)[:, None] == np.arange(labels) for n in (given, truth))
+    return said.astype(float), right
+
+
+def names(labels: int) -> list[str]:
+    return [f"label {n}" for n in range(labels)]
+
+
+def plain_f1(right: list[set[int]], given: list[set[int]], label: int) -> float | None:
+    """From precision and recall; None for a label that occurs nowhere."""
+    true = sum(label in r and label in g for r, g in zip(right, given, strict=True))
+    support, predicted = (sum(label in s for s in sets) for sets in (right, given))
+    if not support and not predicted:
+        return None
+    if not true:
+        return 0.0
+    precision, recall = true / predicted, true / support
+    return 2 * precision * recall / (precision + recall)
+
+
+def plain_rates(truth: np.ndarray, given: np.ndarray) -> tuple[float, float, float]:
+    """Accuracy, macro and micro F1 in percent, example by example."""
+    labels = truth.shape[1]
+    right, said = ([set(np.flatnonzero(row).tolist()) for row in rows] for rows in (truth, given))
+    accuracy = sum(r == g for r, g in zip(right, said, strict=True)) / len(right)
+    each = [f1 for label in range(labels) if (f1 := plain_f1(right, said, label)) is not None]
+    # All decisions as if they were of one label.
+    flat = [[{0} if mark else set() for mark in rows.ravel()] for rows in (truth, given)]
+    micro = plain_f1(flat[0], flat[1], 0)
+    return 100 * accuracy, 100 * sum(each) / max(len(each), 1), 100 * (micro or 0.0)
+
+
+def rates(scores: ClassScores) -> tuple[float, float, float]:
+    return scores.accuracy, scores.macro_f1, scores.micro_f1
+
+
+def intervals(scores: ClassScores) -> list[tuple[float, float]]:
+    return [scores.accuracy_interval, scores.macro_f1_interval, scores.micro_f1_interval]
+
+
+# Scores
+
+
+@KINDS
+@given(
+    seed=st.integers(0, 10**6),
+    examples=st.integers(1, 30),
+    labels=st.integers(1, 7),
+    quality=st.floats(-1, 5),
+)
+def test_scores_are_those_counted_example_by_example(
+    multi_label: bool, seed: int, examples: int, labels: int, quality: float
+) -> None:
+    said, truth = output(examples, labels, multi_label, seed, quality)
+    scores = score_classes(said, truth, names(labels), multi_label)
+    expected = plain_rates(truth, decisions(said, multi_label))
+    assert rates(scores) == pytest.approx(expected, abs=1e-9)
+    assert scores.examples == examples
+
+
+@KINDS
+def test_each_row_of_the_table_is_that_of_its_label(multi_label: bool) -> None:
+    said, truth = output(80, 5, multi_label, seed=1)
+    given = decisions(said, multi_label)
+    scores = score_classes(said, truth, names(5), multi_label)
+    assert [row.name for row in scores.per_class] == names(5)
+    for label, row in enumerate(scores.per_class):
+        true = sum(bool(t and g) for t, g in zip(truth[:, label], given[:, label], strict=True))
+        assert row.support == sum(truth[:, label].tolist())
+        assert row.precision == pytest.approx(100 * true / sum(given[:, label].tolist()))
+        assert row.recall == pytest.approx(100 * true / row.support)
+        harmonic = 2 / (1 / row.precision + 1 / row.recall)
+        assert row.f1 == pytest.approx(harmonic)
+
+
+@KINDS
+def test_likelihood_and_calibration_error_are_those_of_the_probabilities(
+    multi_label: bool,
+) -> None:
+    said, truth = output(60, 4, multi_label, seed=2)
+    scores = score_classes(said, truth, names(4), multi_label)
+    assert scores.negative_log_likelihood == negative_log_likelihood(said, truth, multi_label)
+    assert scores.calibration_error == expected_calibration_error(said, truth, multi_label)
+
+
+def test_the_confusion_matrix_has_the_truth_in_its_rows() -> None:
+    said, truth = certain(given=[0, 1, 1, 2, 2, 2], truth=[0, 0, 1, 0, 0, 2], labels=3)
+    scores = score_classes(said, truth, names(3))
+    assert scores.confusion == ((1, 1, 2), (0, 1, 0), (0, 0, 1))
+
+
+def test_the_confusion_matrix_adds_up_to_what_the_table_says() -> None:
+    said, truth = output(200, 6, False, seed=3)
+    scores = score_classes(said, truth, names(6))
+    confusion = np.array(scores.confusion)
+    assert confusion.sum(axis=1).tolist() == [row.support for row in scores.per_class]
+    assert 100 * np.trace(confusion) / 200 == pytest.approx(scores.accuracy)
+    for label, row in enumerate(scores.per_class):
+        assert confusion[label, label] == pytest.approx(row.recall * row.support / 100)
+
+
+def test_with_one_label_an_example_micro_f1_is_accuracy() -> None:
+    said, truth = output(100, 5, False, seed=4)
+    scores = score_classes(said, truth, names(5))
+    assert scores.micro_f1 == pytest.approx(scores.accuracy)
+    assert scores.micro_f1_interval == pytest.approx(scores.accuracy_interval)
+
+
+def test_a_label_predicted_only_counts_for_macro_f1_and_one_that_never_occurs_does_not() -> None:
+    # Label 2 is never right, 3 is neither right nor given; 1 is right and never given.
+    said, truth = certain(given=[0, 0, 2], truth=[0, 0, 1], labels=4)
+    scores = score_classes(said, truth, names(4))
+    assert [row.f1 for row in scores.per_class] == [100, 0, 0, 0]
+    assert scores.per_class[1].precision == 0
+    assert scores.per_class[2].recall == 0
+    assert scores.macro_f1 == pytest.approx(100 / 3)
+
+
+def test_several_labels_must_all_be_right_for_subset_accuracy() -> None:
+    truth = np.array([[True, True, False], [True, False, False], [False, False, False]])
+    said = np.where(truth, 0.9, 0.1)
+    said[0, 1] = 0.4
+    scores = score_classes(said, truth, names(3), multi_label=True)
+    assert scores.accuracy == pytest.approx(200 / 3)
+    assert scores.micro_f1 == pytest.approx(100 * 4 / 5)
+    assert scores.confusion is None
+
+
+def test_where_no_label_is_right_and_none_is_given_f1_is_zero() -> None:
+    truth = np.zeros((3, 2), dtype=bool)
+    scores = score_classes(np.full((3, 2), 0.1), truth, names(2), multi_label=True)
+    assert rates(scores) == (100, 0, 0)
+
+
+def test_scores_do_not_depend_on_the_order_of_examples_or_labels() -> None:
+    for multi_label in (False, True):
+        said, truth = output(100, 5, multi_label, seed=5)
+        chance = np.random.default_rng(6)
+        examples, labels = chance.permutation(100), chance.permutation(5)
+        scores = score_classes(said, truth, names(5), multi_label)
+        moved = score_classes(said[examples], truth[examples], names(5), multi_label)
+        assert rates(moved) == rates(scores)
+        assert intervals(moved) == intervals(scores)
+        renamed = [names(5)[n] for n in labels]
+        turned = score_classes(said[:, labels], truth[:, labels], renamed, multi_label)
+        assert rates(turned) == pytest.approx(rates(scores))
+        assert {row.name: row.support for row in turned.per_class} == {
+            row.name: row.support for row in scores.per_class
+        }
+
+
+# Intervals
+
+
+@KINDS
+def test_the_intervals_are_those_of_drawing_examples_one_by_one(multi_label: bool) -> None:
+    said, truth = output(60, 3, multi_label, seed=7)
+    given = decisions(said, multi_label)
+    scores = score_classes(said, truth, names(3), multi_label)
+    chance = np.random.default_rng(8)
+    drawn = []
+    for _ in range(400):
+        rows = chance.integers(len(truth), size=len(truth))
+        drawn.append(plain_rates(truth[rows], given[rows]))
+    for found, values in zip(intervals(scores), np.array(drawn).T, strict=True):
+        # The percentile of 400 draws has an error of 0.13 standard deviations, of 1,000 of 0.09.
+        tolerance = 0.4 * values.std()
+        assert found == pytest.approx(tuple(np.percentile(values, [2.5, 97.5])), abs=tolerance)
+
+
+def test_the_interval_of_the_accuracy_is_that_of_a_binomial() -> None:
+    said, truth = output(2_000, 4, False, seed=9, quality=2)
+    scores = score_classes(said, truth, names(4))
+    share = scores.accuracy / 100
+    half = 1.96 * 100 * math.sqrt(share * (1 - share) / 2_000)
+    low, high = scores.accuracy_interval
+    assert low == pytest.approx(scores.accuracy - half, abs=half / 8)
+    assert high == pytest.approx(scores.accuracy + half, abs=half / 8)
+
+
+@KINDS
+def test_each_interval_holds_its_score_and_narrows_with_more_examples(multi_label: bool) -> None:
+    said, truth = output(2_000, 4, multi_label, seed=10)
+    many = score_classes(said, truth, names(4), multi_label)
+    few = score_classes(said[:200], truth[:200], names(4), multi_label)
+    for scores in (many, few):
+        for score, (low, high) in zip(rates(scores), intervals(scores), strict=True):
+            assert low < score < high
+    for narrow, wide in zip(intervals(many), intervals(few), strict=True):
+        assert narrow[1] - narrow[0] < wide[1] - wide[0]
+
+
+def test_the_intervals_are_the_same_at_every_call() -> None:
+    said, truth = output(90, 4, False, seed=11)
+    once, again = (score_classes(said, truth, names(4)) for _ in range(2))
+    assert once == again
+
+
+def test_the_intervals_are_the_same_when_drawn_in_many_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said, truth = output(300, 12, True, seed=12)
+    whole = score_classes(said, truth, names(12), True)
+    monkeypatch.setattr("clearhead.tasks.class_scores.BLOCK", 2_000)
+    assert score_classes(said, truth, names(12), True) == whole
+
+
+def test_who_is_always_right_has_no_interval_to_speak_of() -> None:
+    said, truth = certain([0, 1, 2, 2, 1], [0, 1, 2, 2, 1], 3)
+    scores = score_classes(said, truth, names(3))
+    assert rates(scores) == pytest.approx((100, 100, 100))
+    assert intervals(scores) == [pytest.approx((100, 100))] * 3
+
+
+# Comparison
+
+
+def two_systems(
+    first_only: int, second_only: int, both: int, neither: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two outputs and the truth, with these counts of examples classified rightly."""
+    marks = [(1, 0)] * first_only + [(0, 1)] * second_only + [(1, 1)] * both + [(0, 0)] * neither
+    number = len(marks)
+    first, truth = certain([int(a) for a, _ in marks], [1] * number, 2)
+    second, _ = certain([int(b) for _, b in marks], [1] * number, 2)
+    return first, second, truth
+
+
+def exact_p_value(first_only: int, second_only: int) -> float:
+    number, smaller = first_only + second_only, min(first_only, second_only)
+    tail = sum(math.comb(number, k) for k in range(smaller + 1))
+    return float(min(Fraction(1), Fraction(2 * tail, 2**number)))
+
+
+@given(
+    *(st.integers(0, n) for n in (60, 60, 5)),
+)
+def test_the_p_value_is_that_of_the_exact_binomial(a: int, b: int, agreed: int) -> None:
+    found = compare(*two_systems(a, b, agreed + 1, agreed))
+    assert (found.first_only, found.second_only) == (a, b)
+    assert found.p_value == pytest.approx(exact_p_value(a, b), rel=1e-9)
+
+
+@pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 0), (4, 4), (7, 2), (0, 10), (3, 8)])
+def test_the_p_value_is_the_share_of_coin_tosses_that_differ_as_much(a: int, b: int) -> None:
+    tosses = list(itertools.product((-1, 1), repeat=a + b))
+    as_far = sum(abs(sum(signs)) >= abs(a - b) for signs in tosses)
+    found = compare(*two_systems(a, b, 3, 2))
+    assert found.p_value == pytest.approx(as_far / len(tosses))
+
+
+def test_many_differing_examples_are_no_trouble() -> None:
+    found = compare(*two_systems(30_000, 30_700, 0, 0))
+    # The normal distribution, with the correction for continuity.
+    z = (700 - 1) / math.sqrt(60_700)
+    assert found.p_value == pytest.approx(math.erfc(z / math.sqrt(2)), rel=0.01)
+
+
+def test_only_a_system_that_differs_is_told_apart() -> None:
+    for multi_label in (False, True):
+        said, truth = output(300, 4, multi_label, seed=13, quality=1)
+        better = 0.3 * said + 0.7 * truth
+        assert compare(said, said.copy(), truth, multi_label).p_value == 1
+        found = compare(said, better, truth, multi_label)
+        assert found.p_value < 0.001
+        turned = compare(better, said, truth, multi_label)
+        assert turned.p_value == found.p_value
+        assert turned[:2] == found[1::-1]
+        scores = [score_classes(p, truth, names(4), multi_label) for p in (said, better)]
+        gained = 100 * (found.second_only - found.first_only) / 300
+        assert gained == pytest.approx(scores[1].accuracy - scores[0].accuracy)
+
+
+# Text and JSON
+
+
+def test_scores_can_be_written_as_json() -> None:
+    for multi_label in (False, True):
+        said, truth = output(50, 3, multi_label, seed=14)
+        scores = score_classes(said, truth, names(3), multi_label)
+        tree = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
+        assert tree["macro_f1"] == scores.macro_f1
+        assert tuple(tree["accuracy_interval"]) == scores.accuracy_interval
+        assert tree["per_class"][2]["support"] == scores.per_class[2].support
+        confusion = scores.confusion
+        assert tree["confusion"] == (None if confusion is None else [*map(list, confusion)])
+
+
+def test_the_lines_say_every_score_and_every_count() -> None:
+    said, truth = output(150, 3, False, seed=15)
+    scores = score_classes(said, truth, ["ABBR", "DESC", "ENTY"])
+    summary, table, matrix = "\n".join(scores.lines()).split("\n\n")
+    assert "150 examples, 3 labels" in summary
+    for score in (*rates(scores), *itertools.chain(*intervals(scores)), scores.calibration_error):
+        assert f"{score:.2f}" in summary
+    assert f"{scores.negative_log_likelihood:.4f}" in summary
+    for row, line in zip(scores.per_class, table.splitlines()[1:], strict=True):
+        expected = [row.name, *(f"{n:.2f}" for n in (row.precision, row.recall, row.f1))]
+        assert line.split() == [*expected, str(row.support)]
+    assert matrix.splitlines()[1].split() == ["ABBR", "DESC", "ENTY"]
+    assert scores.confusion is not None
+    for row, counts, line in zip(
+        scores.per_class, scores.confusion, matrix.splitlines()[2:], strict=True
+    ):
+        assert line.split() == [row.name, *map(str, counts)]
+
+
+def test_with_several_labels_the_accuracy_is_named_and_there_is_no_matrix() -> None:
+    said, truth = output(50, 3, True, seed=16)
+    text = "\n".join(score_classes(said, truth, names(3), True).lines())
+    assert "subset accuracy" in text
+    assert "confusion" not in text
+
+
+def columns(text: str) -> int:
+    """On a screen, of the letters that occur here."""
+    return sum(2 if "\u3000" <= mark <= "\u9fff" else mark != "\u0301" for mark in text)
+
+
+def test_tables_stay_aligned_with_long_wide_and_strange_names() -> None:
+    labels = [
+        "x" * 100,
+        "日本語の長いラベルの名前です。とても長い",
+        "e\u0301te\u0301",
+        "a\tb\x1b[31m\n",
+        "",
+    ]
+    said, truth = output(2_000, 5, False, seed=17)
+    lines = score_classes(said, truth, labels).lines()
+    table, matrix = (list(group) for group in blocks(lines)[1:])
+    for group in (table, matrix[1:]):
+        assert len(group) == 6
+        assert len({columns(line) for line in group}) == 1
+    text = "\n".join(lines)
+    assert "…" in text
+    assert text.replace("\n", "").isprintable()
+
+
+def test_a_name_is_cut_only_where_it_has_to_be_and_fills_its_place() -> None:
+    fitting, longer = "f" * LONGEST_NAME, "l" * (LONGEST_NAME + 1)
+    said, truth = output(20, 2, False, seed=20)
+    _, table, _ = blocks(score_classes(said, truth, [fitting, longer]).lines())
+    assert table[1].split()[0] == fitting
+    assert table[2].split()[0] == longer[: LONGEST_NAME - 1] + "…"
+
+
+def blocks(lines: list[str]) -> list[list[str]]:
+    """The lines between empty ones."""
+    return [list(group) for full, group in itertools.groupby(lines, bool) if full]
+
+
+def test_a_matrix_too_wide_for_the_screen_is_named_instead() -> None:
+    for labels, shown in ((LARGEST_MATRIX, LARGEST_MATRIX + 2), (LARGEST_MATRIX + 1, 1)):
+        said, truth = output(50, labels, False, seed=18)
+        lines = score_classes(said, truth, names(labels)).lines()
+        assert len(blocks(lines)[2]) == shown
+
+
+# Refusals
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    said, truth = output(4, 3, False, seed=19)
+    with pytest.raises(DataError, match="3 labels and 2 names"):
+        score_classes(said, truth, names(2))
+    with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
+        score_classes(said[:3], truth, names(3))
+    with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
+        compare(said, said[:3], truth)
+    with pytest.raises(DataError, match="nothing to score"):
+        score_classes(said[:0], truth[:0], names(3))
+    with pytest.raises(DataError, match="between 0 and 1"):
+        score_classes(np.log(said), truth, names(3))
+    with pytest.raises(TypeError, match="bools"):
+        score_classes(said, truth.astype(int), names(3))
+    with pytest.raises(DataError, match="example 1 has 3"):
+        compare(said, said, np.ones((4, 3), dtype=bool))

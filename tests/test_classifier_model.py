@@ -1,0 +1,146 @@
+"""The parts that only a classifier has: poolings, features as input, the convolution before it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from clearhead.config import ClassifierConfig, ModelConfig
+from clearhead.model.build import build_classifier, build_reconstructor
+from clearhead.model.inputs import ConvolvedInput, FeatureProjection
+from clearhead.model.pooling import AttentionPooling, FirstPooling, MaximumPooling, MeanPooling
+from clearhead.model.transformer import EncoderClassifier
+from small_models import padded, small_config
+
+POOLINGS = ("mean", "first", "maximum", "attention")
+WIDTH, LABELS, VOCABULARY = 5, 3, 13
+lengths = st.lists(st.integers(0, 6), min_size=1, max_size=4)
+
+
+def classifier(
+    features: bool = False, convolution: int = 0, pooling: tuple[str, ...] = POOLINGS
+) -> EncoderClassifier:
+    """A classifier in float64 with every parameter drawn."""
+    torch.manual_seed(1)
+    config: ModelConfig = small_config(input_convolution=convolution)
+    head = ClassifierConfig(pooling=pooling, dropout=0.0)  # type: ignore[arg-type]
+    inputs = WIDTH if features else VOCABULARY
+    model = build_classifier(config, head, inputs, LABELS, features).double().eval()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return model
+
+
+def sequences(rows: int, longest: int) -> list[Tensor]:
+    """Features of several lengths (length, WIDTH)."""
+    rng = np.random.default_rng(rows)
+    sizes = [longest, *rng.integers(1, longest + 1, rows - 1)]
+    return [torch.from_numpy(rng.normal(size=(size, WIDTH)).astype("f4")) for size in sizes]
+
+
+def with_padding(rows: list[Tensor], length: int) -> Tensor:
+    batch = torch.full((len(rows), length, WIDTH), float("nan"))
+    for place, row in zip(batch, rows, strict=True):
+        place[: len(row)] = row
+    return batch
+
+
+@given(lengths, st.integers(0, 3))
+def test_each_pooling_is_what_a_loop_over_the_real_places_gives(
+    sizes: list[int], more: int
+) -> None:
+    torch.manual_seed(len(sizes))
+    longest = max(sizes) + more
+    if longest == 0:
+        longest = 1
+    x = torch.randn(len(sizes), longest, 4, dtype=torch.float64)
+    mask = (torch.arange(longest) < torch.tensor(sizes)[:, None])[:, None, None, :]
+    attention = AttentionPooling(4).double()
+    w = attention.query.weight.detach()[0].numpy()
+    found = [
+        pooling(x, mask).detach().numpy()
+        for pooling in (MeanPooling(), FirstPooling(), MaximumPooling(), attention)
+    ]
+    for row, size in enumerate(sizes):
+        real = x[row, :size].numpy()
+        expected = np.zeros((4, 4))
+        if size:
+            weights = np.exp(real @ w)
+            weighted = (weights[:, None] * real).sum(axis=0) / weights.sum()
+            expected = np.array([real.mean(axis=0), real[0], real.max(axis=0), weighted])
+        np.testing.assert_allclose([each[row] for each in found], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("convolution", [0, 1, 2, 3, 4])
+def test_padding_changes_no_logits_of_features(convolution: int) -> None:
+    model = classifier(features=True, convolution=convolution)
+    rows = sequences(4, 7)
+    together = model(with_padding(rows, 10))
+    alone = torch.cat([model(row[None]) for row in rows])
+    torch.testing.assert_close(together, alone, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("convolution", [0, 3, 4])
+def test_padding_changes_no_logits_of_texts(convolution: int) -> None:
+    model = classifier(convolution=convolution)
+    texts = [[5, 7, 2, 9], [3], [4, 4, 11]]
+    together = model(padded(texts, 7))
+    alone = torch.cat([model(torch.tensor([text])) for text in texts])
+    torch.testing.assert_close(together, alone, atol=1e-10, rtol=0)
+
+
+def test_what_is_all_padding_has_finite_logits() -> None:
+    for model, batch in (
+        (classifier(), torch.zeros(2, 3, dtype=torch.long)),
+        (classifier(features=True, convolution=3), torch.full((2, 3, WIDTH), float("nan"))),
+    ):
+        assert model(batch).isfinite().all()
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4])
+def test_the_convolution_adds_what_a_loop_over_the_neighbours_gives(width: int) -> None:
+    model = classifier(convolution=width)
+    ids = torch.tensor([[5, 7, 2, 9, 12]])
+    whole = model.input
+    assert isinstance(whole, ConvolvedInput)
+    plain = whole.input(ids)[0].detach()
+    weight, bias = whole.convolution.weight.detach(), whole.convolution.bias
+    assert bias is not None
+    found = whole(ids)[0]
+    for place in range(5):
+        seen = bias.detach().clone()
+        for tap in range(width):
+            neighbour = place + tap - width // 2
+            if 0 <= neighbour < 5:
+                seen += weight[:, :, tap] @ plain[neighbour]
+        torch.testing.assert_close(found[place], plain[place] + seen.relu())
+
+
+def test_a_frame_is_projected_and_given_its_position() -> None:
+    model = classifier(features=True)
+    row = sequences(1, 4)[0]
+    whole = model.input
+    assert isinstance(whole, FeatureProjection)
+    projection = whole.projection
+    without = row.double() @ projection.weight.T + projection.bias
+    zeros = model.input(torch.zeros(1, 4, WIDTH))[0] - projection.bias
+    torch.testing.assert_close(model.input(row[None])[0], without + zeros)
+
+
+def test_a_reconstructor_gives_a_frame_for_each_frame_and_ignores_padding() -> None:
+    torch.manual_seed(1)
+    model = build_reconstructor(small_config(), WIDTH).double().eval()
+    rows = sequences(3, 6)
+    together = model(with_padding(rows, 9))
+    assert together.shape == (3, 9, WIDTH)
+    for found, row in zip(together, rows, strict=True):
+        torch.testing.assert_close(found[: len(row)], model(row[None])[0], atol=1e-10, rtol=0)
+
+
+def test_several_poolings_stand_side_by_side() -> None:
+    assert classifier().output.in_features == 4 * 8
+    assert classifier(pooling=("mean",)).output.in_features == 8

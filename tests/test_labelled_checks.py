@@ -1,0 +1,293 @@
+"""Checks of labelled examples: what is found is what a plain reading of the rules finds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.config import DataConfig
+from clearhead.data.labelled import LabelledSequence, LabelledText, input_hash
+from clearhead.data.labelled_checks import check_kept_labelled, check_labelled
+from clearhead.data.labelled_report import LabelledReport
+from clearhead.data.labels import Labels
+from clearhead.data.validation_split import split_validation
+from clearhead.errors import DataError
+
+Row = tuple[str, tuple[str, ...]]
+CONFIG = DataConfig(max_length=3, smallest_class=1)
+texts = st.lists(st.sampled_from("ab"), max_size=5).map(" ".join)
+labels = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2, unique=True).map(tuple)
+rows_of_examples = st.lists(st.tuples(texts, labels), max_size=25)
+TWO_CLASSES: list[Row] = [("one", ("x",)), ("two", ("y",))]
+
+
+def numbered(rows: list[Row]) -> list[LabelledText]:
+    places = (f"/data/train.csv:{line}" for line in range(2, len(rows) + 2))
+    return [LabelledText(*row, place) for row, place in zip(rows, places, strict=True)]
+
+
+def judged_plainly(
+    rows: list[Row], held_out: list[Row], config: DataConfig, lengths: list[int]
+) -> list[str | None]:
+    """For each example the first rule that it breaks, by a plain reading of the rules."""
+    verdicts: list[str | None] = []
+    for at, (text, names) in enumerate(rows):
+        before = rows[:at]
+        verdict = None
+        if not text:
+            verdict = "empty"
+        elif any(text == other and set(names) == set(more) for other, more in held_out):
+            verdict = "held_out"
+        elif config.drop_duplicates and any(
+            text == other and set(names) == set(more) for other, more in before
+        ):
+            verdict = "duplicate"
+        elif lengths[at] > config.max_length:
+            verdict = "long"
+        elif any(text == other for other, _ in before) and not any(
+            text == other and set(names) == set(more) for other, more in before
+        ):
+            verdict = "contradiction"
+        elif text in {other for other, _ in held_out}:
+            verdict = "held_out_input"
+        verdicts.append(verdict)
+    return verdicts
+
+
+@given(rows_of_examples, rows_of_examples, st.booleans())
+def test_examples_are_judged_as_the_rules_say(
+    rows: list[Row], held_out: list[Row], drop: bool
+) -> None:
+    rows = TWO_CLASSES + rows
+    config = DataConfig(max_length=3, drop_duplicates=drop, smallest_class=1)
+    examples, lengths = numbered(rows), [len(text.split()) for text, _ in rows]
+    kept, report = check_labelled(
+        "train", examples, config, numbered(held_out), lengths=lengths, labelled=False
+    )
+    verdicts = judged_plainly(rows, held_out, config, lengths)
+    stay = (None, "contradiction", "held_out_input")
+    expected = [row for row, verdict in zip(examples, verdicts, strict=True) if verdict in stay]
+    assert list(kept) == expected
+    assert (report.examples, report.kept) == (len(rows), len(expected))
+    assert dict(report.classes) == Counter(name for row in expected for name in row.labels)
+    for finding in report.findings:
+        found = [line for line, verdict in enumerate(verdicts, 2) if verdict == finding.rule]
+        assert finding.count == len(found) > 0
+        assert finding.places == tuple(f"train.csv:{line}" for line in found[:5])
+        assert finding.left_out == (finding.rule not in stay)
+    assert {finding.rule for finding in report.findings} == set(verdicts) - {None}
+
+
+@given(rows_of_examples)
+def test_validation_examples_are_judged_alike_and_all_kept(rows: list[Row]) -> None:
+    examples, lengths = numbered(rows), [len(text.split()) for text, _ in rows]
+    known = Labels(("x", "y", "z"))
+    report = check_kept_labelled("validation", examples, CONFIG, known, lengths=lengths)
+    assert report.kept == report.examples == len(rows)
+    counts = {finding.rule: finding.count for finding in report.findings}
+    assert counts == Counter(filter(None, judged_plainly(rows, [], CONFIG, lengths)))
+    assert not any(finding.left_out for finding in report.findings)
+
+
+def test_spaces_at_the_ends_do_not_hide_a_duplicate_or_a_held_out_example() -> None:
+    rows: list[Row] = [*TWO_CLASSES, (" one ", ("x",)), ("three", ("x",)), (" \u3000", ("y",))]
+    kept, report = check_labelled("train", numbered(rows), CONFIG, numbered([("three ", ("x",))]))
+    assert [example.input for example in kept] == ["one", "two"]
+    assert [finding.rule for finding in report.findings] == ["empty", "held_out", "duplicate"]
+
+
+def test_the_order_of_labels_does_not_hide_a_duplicate() -> None:
+    rows: list[Row] = [("a", ("x", "y")), ("a", ("y", "x"))]
+    assert len(check_labelled("train", numbered(rows), CONFIG)[0]) == 1
+
+
+def test_features_are_the_same_when_all_values_are() -> None:
+    values = np.array([[0.0, np.nan], [1.0, 2.0]], dtype=np.float32)
+    negative = np.array([[-0.0, -np.nan], [1.0, 2.0]], dtype=np.float32)
+    other = [values.reshape(4, 1), values[:1], values[::-1], np.nan_to_num(values)]
+    assert input_hash(values) == input_hash(negative)
+    assert len({input_hash(array) for array in [values, *other]}) == 5
+    examples = [
+        LabelledSequence(array, (label,), f"a.ts:{line}")
+        for line, (array, label) in enumerate(
+            [(values, "x"), (negative, "x"), (values, "y"), *((array, "y") for array in other)]
+        )
+    ]
+    kept, report = check_labelled("train", examples, CONFIG)
+    assert [example.place for example in kept] == [f"a.ts:{line}" for line in (0, 2, 3, 4, 5, 6)]
+    assert {finding.rule: finding.count for finding in report.findings} == {
+        "duplicate": 1,
+        "contradiction": 1,
+    }
+
+
+# Classes
+
+
+def refusal(rows: list[Row], config: DataConfig, held_out: list[Row] | None = None) -> DataError:
+    with pytest.raises(DataError) as raised:
+        check_labelled("train", numbered(rows), config, numbered(held_out or []))
+    return raised.value
+
+
+def test_a_class_that_is_too_small_is_refused_with_its_count_and_place() -> None:
+    rows: list[Row] = [("a", ("x",)), ("b", ("x",)), ("c", ("lonely",)), ("d", ("y",))]
+    error = refusal([*rows, ("e", ("y",))], DataConfig())
+    assert error.what == "the class 'lonely' has 1 training example, and 2 are needed"
+    assert error.where == "/data/train.csv:4"
+    assert "data.smallest_class = 1" in str(error.todo)
+    kept, _ = check_labelled("train", numbered(rows), CONFIG)
+    assert len(kept) == 4
+
+
+def test_a_class_that_loses_its_examples_to_the_rules_is_refused() -> None:
+    rows: list[Row] = [*TWO_CLASSES, ("three", ("z",)), ("", ("z",))]
+    error = refusal(rows, CONFIG, [("three", ("z",))])
+    assert "'z' has 0 training examples" in error.what
+    assert error.why == "2 more were left out"
+    assert "smallest_class" not in str(error.todo)
+
+
+def test_one_class_is_none() -> None:
+    assert "only one class: 'x'" in refusal([("a", ("x",)), ("b", ("x",))], CONFIG).what
+    assert "no label" in refusal([("a", ()), ("b", ())], CONFIG).what
+
+
+def test_without_classes_to_learn_labels_do_not_matter() -> None:
+    rows: list[Row] = [("a", ()), ("b", ())]
+    kept, report = check_labelled("train", numbered(rows), CONFIG, labelled=False)
+    assert len(kept) == 2
+    assert report.lines() == ["train: 2 examples, all kept"]
+    assert check_kept_labelled("validation", numbered(rows), CONFIG).kept == 2
+
+
+def test_no_example_left_is_refused_with_the_reasons() -> None:
+    error = refusal([("", ("x",)), ("", ("y",))], CONFIG)
+    assert "no example is left" in error.what
+    assert "2 left out: the text is empty" in str(error.why)
+    assert "no example is left" in refusal([], CONFIG).what
+
+
+def test_a_label_that_training_lacks_is_refused_with_its_place() -> None:
+    with pytest.raises(DataError) as raised:
+        check_kept_labelled("test", numbered([("a", ("z",))]), CONFIG, Labels(("x", "y")))
+    assert raised.value.where == "/data/train.csv:2"
+    assert "x, y" in str(raised.value.why)
+
+
+@pytest.mark.parametrize(("large", "said"), [(20, False), (21, True)])
+def test_imbalance_is_said_of_training_data(large: int, said: bool) -> None:
+    rows: list[Row] = [(f"text {number}", ("many",)) for number in range(large)]
+    rows += [("a", ("few",)), ("b", ("few",))]
+    _, report = check_labelled("train", numbered(rows), CONFIG)
+    assert any('class_weights = "balanced"' in line for line in report.lines()) is said
+    kept = check_kept_labelled("test", numbered(rows), CONFIG, Labels(("few", "many")))
+    assert len(kept.lines()) == 1
+
+
+# The report
+
+
+def test_the_report_reads_as_counts_classes_reasons_and_places() -> None:
+    rows: list[Row] = [*TWO_CLASSES, ("", ("x",)), *[("one", ("x",))] * 6, ("one", ("y",))]
+    _, report = check_labelled("train", numbered(rows), CONFIG)
+    assert report.lines() == [
+        "train: 10 examples, 3 kept; 2 classes: y 2, x 1",
+        "train: 1 left out: the text is empty (train.csv:4)",
+        "train: 6 left out: the same example came before (train.csv:5, train.csv:6, train.csv:7, "
+        "train.csv:8, train.csv:9, …)",
+        "train: 1 kept: the same input came before with another label (train.csv:11)",
+    ]
+
+
+def test_of_many_classes_the_largest_are_shown() -> None:
+    rows: list[Row] = [(f"text {number}", (f"c{number:03}",)) for number in range(120)]
+    _, report = check_labelled("train", numbered(rows), CONFIG)
+    assert report.lines()[0].startswith("train: 120 examples, all kept; 120 classes: c000 1, ")
+    assert report.lines()[0].endswith("c009 1, and 110 more")
+
+
+def test_a_report_survives_json() -> None:
+    rows: list[Row] = [*TWO_CLASSES, ("", ("x",)), ("one", ("y",))]
+    _, report = check_labelled("train", numbered(rows), CONFIG)
+    assert LabelledReport.from_dict(json.loads(json.dumps(report.to_dict()))) == report
+    for damage in ({"findings": 3}, {"classes": [1]}, {"more": 1}):
+        with pytest.raises((TypeError, KeyError, ValueError)):
+            LabelledReport.from_dict({**report.to_dict(), **damage})
+
+
+# The split
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30).map(str), labels), max_size=60),
+    st.floats(0.0, 0.9),
+    st.integers(0, 5),
+)
+def test_a_split_parts_nothing_that_belongs_together(
+    rows: list[Row], share: float, seed: int
+) -> None:
+    examples = numbered(rows)
+    training, validation = split_validation(examples, share, seed)
+    assert sorted([*training, *validation], key=lambda one: examples.index(one)) == examples
+    assert list(training) == [example for example in examples if example in training]
+    assert list(validation) == [example for example in examples if example in validation]
+    assert not {one.input for one in training} & {one.input for one in validation}
+    assert len(validation) <= round(share * len(examples))
+    kept = {name for example in training for name in example.labels}
+    assert kept == {name for example in examples for name in example.labels}
+    assert (training, validation) == split_validation(examples, share, seed)
+
+
+sizes_of_classes = st.lists(st.integers(1, 40), min_size=1, max_size=5)
+
+
+@given(sizes_of_classes, st.floats(0.0, 0.5), st.integers(0, 5))
+def test_different_examples_are_split_class_by_class(
+    sizes: list[int], share: float, seed: int
+) -> None:
+    rows: list[Row] = [
+        (f"{label} {number}", (str(label),))
+        for label, size in enumerate(sizes)
+        for number in range(size)
+    ]
+    _, validation = split_validation(numbered(rows), share, seed)
+    found = Counter(example.labels[0] for example in validation)
+    total = round(share * len(rows))
+    divisible = [size for size in sizes if size > 1]
+    assert len(validation) == min(total, sum(size - 1 for size in divisible))
+    if total >= len(divisible):
+        assert len(found) == len(divisible)
+    taken = [(size, found[str(label)]) for label, size in enumerate(sizes) if size > 1]
+    # No example would be better placed in another class: the rule of odd divisors.
+    for size, count in taken:
+        for other, more in taken:
+            if count < size - 1 and more > 1:
+                assert size / (2 * count + 1) <= other / (2 * more - 1) + 1e-9
+
+
+def test_a_large_data_set_is_split_in_proportion() -> None:
+    rows: list[Row] = [(str(number), ("abbb"[number % 4],)) for number in range(4000)]
+    _, validation = split_validation(numbered(rows), 0.1, 1)
+    assert Counter(example.labels[0] for example in validation) == {"a": 100, "b": 300}
+
+
+def test_another_seed_gives_another_split_and_more_data_hardly_change_it() -> None:
+    rows: list[Row] = [(str(number), ("ab"[number % 2],)) for number in range(200)]
+    examples = numbered(rows)
+    one, other = (
+        {example.input for example in split_validation(examples, 0.2, seed)[1]} for seed in (1, 2)
+    )
+    assert len(one & other) < 20 < len(one)
+    fewer = {example.input for example in split_validation(examples[:190], 0.2, 1)[1]}
+    assert len(one & fewer) >= 30
+
+
+def test_examples_without_a_label_are_a_class_of_their_own() -> None:
+    rows: list[Row] = [(str(number), ()) for number in range(50)]
+    assert len(split_validation(numbered(rows), 0.1, 1)[1]) == 5

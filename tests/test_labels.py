@@ -1,0 +1,96 @@
+"""The label set: learned, kept in its order, and clear about what it does not know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clearhead.data.labels import Labels
+from clearhead.errors import DataError, ModelFolderError
+
+names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+label_sets = st.lists(st.lists(names, max_size=3))
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@given(label_sets)
+def test_the_labels_are_the_distinct_ones_sorted(examples: list[list[str]]) -> None:
+    labels = Labels.learn(examples)
+    assert list(labels.names) == sorted({name for example in examples for name in example})
+    assert len(labels) == len(labels.names)
+
+
+@given(label_sets)
+def test_a_label_is_numbered_by_its_place(examples: list[list[str]]) -> None:
+    labels = Labels.learn(examples)
+    for example in examples:
+        assert [labels.names[number] for number in labels.encode(example)] == example
+
+
+def test_an_unknown_label_is_refused_with_its_place_and_one_that_is_like_it() -> None:
+    labels = Labels(("DESC", "ENTY", "LOC"))
+    with pytest.raises(DataError) as raised:
+        labels.encode(["LOC", "Desk"], "test.csv:7")
+    assert raised.value.where == "test.csv:7"
+    assert "'Desk'" in raised.value.what
+    assert "'DESC'" in str(raised.value.todo)
+    assert "DESC, ENTY, LOC" in str(raised.value.why)
+
+
+def test_of_many_labels_a_few_are_shown_and_the_others_counted() -> None:
+    labels = Labels(tuple(f"class {number:04}" for number in range(1210)))
+    with pytest.raises(DataError) as raised:
+        labels.index("?")
+    assert str(raised.value.why).endswith("class 0009 and 1,200 more")
+    assert "did you mean" not in str(raised.value.todo)
+
+
+@same_folder
+@given(st.lists(names, unique=True))
+def test_labels_come_back_from_disk_in_their_order(tmp_path: Path, order: list[str]) -> None:
+    labels = Labels(tuple(order))
+    labels.save(tmp_path, "labels")
+    loaded = Labels.load(tmp_path, "labels")
+    assert loaded == labels
+    assert loaded.fingerprint() == labels.fingerprint()
+
+
+def test_the_fingerprint_changes_with_a_name_and_with_the_order() -> None:
+    kinds = [("a", "b"), ("b", "a"), ("a",), ("ab",), ("a", "c"), ()]
+    assert len({Labels(kind).fingerprint() for kind in kinds}) == len(kinds)
+
+
+@pytest.mark.parametrize("wrong", [("a", "a"), ("a", "")])
+def test_a_label_that_comes_twice_or_is_empty_is_no_label_set(wrong: tuple[str, ...]) -> None:
+    with pytest.raises(ValueError, match="twice, or is empty"):
+        Labels(wrong)
+
+
+def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelFolderError, match="missing"):
+        Labels.load(tmp_path, "labels")
+    Labels(("a", "b")).save(tmp_path, "labels")
+    path = tmp_path / "labels.json"
+    good = json.loads(path.read_text("utf-8"))
+    damaged = [
+        *("", "[]", "3", path.read_text("utf-8")[:-20], "[" * 100_000, '"\udcff"'),
+        *(json.dumps({**good, "labels": labels}) for labels in ("ab", ["b", "a"], [1, 2], None)),
+        *(json.dumps({**good, "labels": labels}) for labels in (["a", "a"], ["a"], {"a": 0})),
+        json.dumps({**good, "version": 99}),
+        json.dumps({key: value for key, value in good.items() if key != "labels"}),
+    ]
+    for content in damaged:
+        path.write_bytes(content.encode(errors="surrogateescape"))
+        with pytest.raises(ModelFolderError) as raised:
+            Labels.load(tmp_path, "labels")
+        assert raised.value.where == str(path)
+
+
+def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "labels.json").mkdir()
+    with pytest.raises(ModelFolderError, match="cannot be read"):
+        Labels.load(tmp_path, "labels")

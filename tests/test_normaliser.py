@@ -1,0 +1,192 @@
+"""Normalisation: learned over all frames at once, exact, the same after a trip to the disk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clearhead.data.features import fill_missing
+from clearhead.data.normaliser import Normaliser
+from clearhead.errors import DataError, ModelFolderError
+
+values = st.floats(-1e3, 1e3, width=32) | st.just(float("nan"))
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def sequences_of_values(draw: st.DrawFn) -> list[np.ndarray]:
+    width = draw(st.integers(1, 3))
+    frame = st.lists(values, min_size=width, max_size=width)
+    drawn = draw(st.lists(st.lists(frame, min_size=1, max_size=6), min_size=1, max_size=5))
+    return [np.array(sequence, dtype=np.float32) for sequence in drawn]
+
+
+def random_sequences(seed: int = 1) -> list[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    lengths = generator.integers(1, 9, 20)
+    frames = [generator.normal([3, -200, 0.5], [1, 50, 0.01], (length, 3)) for length in lengths]
+    return [sequence.astype(np.float32) for sequence in frames]
+
+
+@given(sequences_of_values())
+def test_means_and_deviations_are_those_of_all_frames_together(
+    sequences: list[np.ndarray],
+) -> None:
+    normaliser = Normaliser.learn(iter(sequences))
+    together = np.concatenate(sequences).astype(np.float64)
+    for feature, column in enumerate(together.T):
+        there = column[~np.isnan(column)]
+        mean = there.mean() if len(there) else 0.0
+        changes = len(set(there.tolist())) > 1
+        assert normaliser.mean[feature] == pytest.approx(mean, rel=1e-9, abs=1e-9)
+        deviation = there.std() if changes else 1.0
+        assert normaliser.deviation[feature] == pytest.approx(deviation, rel=1e-6, abs=1e-9)
+
+
+def test_a_large_mean_does_not_swallow_a_small_deviation() -> None:
+    # In float64 the squares of 1e9 have no digits left for a deviation of 1.
+    offsets = np.array([-1.0, 1.0] * 500)
+    blocks = [(1e9 + part)[:, None] for part in np.split(offsets, 10)]
+    normaliser = Normaliser.learn(blocks)
+    assert normaliser.mean[0] == pytest.approx(1e9, abs=1e-3)
+    assert normaliser.deviation[0] == pytest.approx(1.0, rel=1e-6)
+
+
+def test_a_feature_that_never_changes_is_only_centred() -> None:
+    constant = [np.full((length, 1), 0.1, dtype=np.float32) for length in (3, 7, 1000)]
+    normaliser = Normaliser.learn(constant)
+    assert normaliser.deviation.tolist() == [1.0]
+    assert np.abs(normaliser(constant[0])).max() < 1e-6
+
+
+def test_a_feature_without_any_value_has_mean_zero() -> None:
+    normaliser = Normaliser.learn([np.array([[np.nan, 1.0]]), np.array([[np.nan, 3.0]])])
+    assert (normaliser.mean.tolist(), normaliser.deviation.tolist()) == ([0.0, 2.0], [1.0, 1.0])
+
+
+def test_normalised_training_data_have_mean_zero_and_deviation_one() -> None:
+    sequences = random_sequences()
+    normaliser = Normaliser.learn(sequences)
+    scaled = [normaliser(sequence) for sequence in sequences]
+    assert all(sequence.dtype == np.float32 for sequence in scaled)
+    together = np.concatenate(scaled).astype(np.float64)
+    np.testing.assert_allclose(together.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(together.std(axis=0), 1, atol=1e-5)
+
+
+def test_one_sequence_is_not_normalised_by_itself() -> None:
+    sequences = random_sequences()
+    shift = np.array([1, 50, 0.01], dtype=np.float32)
+    shifted = Normaliser.learn(sequences)(sequences[0] + shift)
+    unshifted = Normaliser.learn(sequences)(sequences[0])
+    np.testing.assert_allclose((shifted - unshifted).mean(axis=0), 1, atol=0.3)
+
+
+def test_missing_values_stay_missing() -> None:
+    frames = np.array([[np.nan, 1], [2, np.nan], [4, 5]], dtype=np.float32)
+    scaled = Normaliser.learn([frames])(frames)
+    np.testing.assert_array_equal(np.isnan(scaled), np.isnan(frames))
+
+
+def test_the_training_mean_is_zero_after_normalisation_and_raw_zero_is_not() -> None:
+    sequences = random_sequences()
+    normaliser = Normaliser.learn(sequences)
+    gap = np.full((1, 3), np.nan, dtype=np.float32)
+    by_mean = normaliser(fill_missing(gap, "mean", "a", normaliser.mean))
+    np.testing.assert_allclose(by_mean, 0, atol=1e-3)
+    by_zero = normaliser(fill_missing(gap, "zero", "a", normaliser.mean))
+    np.testing.assert_allclose(by_zero[0], -normaliser.mean / normaliser.deviation, rtol=1e-5)
+
+
+def test_without_normalisation_features_stay_and_means_are_known() -> None:
+    sequences = random_sequences()
+    off = Normaliser.learn(sequences, enabled=False)
+    np.testing.assert_array_equal(off(sequences[0]), sequences[0])
+    np.testing.assert_array_equal(off.mean, Normaliser.learn(sequences).mean)
+    assert off.width == 3
+    with pytest.raises(DataError):
+        off(np.zeros((2, 4), dtype=np.float32))
+
+
+def test_another_width_is_refused_with_both_and_the_place() -> None:
+    normaliser = Normaliser.learn(random_sequences())
+    with pytest.raises(DataError) as raised:
+        normaliser(np.zeros((5, 4), dtype=np.float32), "test.ts:9")
+    assert raised.value.what == "the sequence has 4 features, the training data 3"
+    assert raised.value.where == "test.ts:9"
+
+
+def test_what_cannot_be_learned_from_is_refused() -> None:
+    with pytest.raises(DataError, match="no sequence"):
+        Normaliser.learn([])
+    with pytest.raises(DataError, match="2 features, those before 3"):
+        Normaliser.learn([np.zeros((1, 3)), np.zeros((1, 2))])
+
+
+def test_a_value_out_of_all_proportion_is_refused() -> None:
+    normaliser = Normaliser(np.zeros(1), np.full(1, 1e-9))
+    with pytest.raises(DataError, match="too far"):
+        normaliser(np.full((1, 1), 3e38, dtype=np.float32), "a")
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation"),
+    [([0.0], [0.0]), ([0.0], [-1.0]), ([np.nan], [1.0]), ([0.0], [np.inf]), ([0.0, 1.0], [1.0])],
+)
+def test_moments_that_cannot_be_are_refused(mean: list[float], deviation: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"deviation|shapes"):
+        Normaliser(np.array(mean), np.array(deviation))
+
+
+# On disk
+
+
+@same_folder
+@given(sequences_of_values(), st.booleans())
+def test_a_normaliser_comes_back_exactly(
+    tmp_path: Path, sequences: list[np.ndarray], enabled: bool
+) -> None:
+    normaliser = Normaliser.learn(sequences, enabled=enabled)
+    normaliser.save(tmp_path, "features")
+    loaded = Normaliser.load(tmp_path, "features")
+    np.testing.assert_array_equal(loaded.mean, normaliser.mean)
+    np.testing.assert_array_equal(loaded.deviation, normaliser.deviation)
+    assert loaded.enabled is enabled
+    assert loaded.fingerprint() == normaliser.fingerprint()
+
+
+def test_the_fingerprint_changes_with_every_part() -> None:
+    zero, one = np.zeros(2), np.ones(2)
+    kinds = [
+        Normaliser(zero, one),
+        Normaliser(zero, one, enabled=False),
+        Normaliser(one, one),
+        Normaliser(zero, one * 2),
+        Normaliser(zero[:1], one[:1]),
+    ]
+    assert len({kind.fingerprint() for kind in kinds}) == len(kinds)
+
+
+def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelFolderError, match="missing"):
+        Normaliser.load(tmp_path, "features")
+    Normaliser.learn(random_sequences()).save(tmp_path, "features")
+    path = tmp_path / "features.json"
+    good = json.loads(path.read_text("utf-8"))
+    wrong = {
+        "mean": ([1.0], "a", None, [1.0, None, 2.0], [float("nan")] * 3, [[1.0] * 3] * 3),
+        "deviation": ([0.0] * 3, [[1.0], [1.0, 2.0]], {"a": 1}),
+        "enabled": (False,),
+        "version": (0,),
+    }
+    damaged = [{**good, name: value} for name, values in wrong.items() for value in values]
+    damaged += [{key: good[key] for key in good if key != name} for name in wrong]
+    for tree in damaged:
+        path.write_text(json.dumps(tree), "utf-8")
+        with pytest.raises(ModelFolderError):
+            Normaliser.load(tmp_path, "features")
