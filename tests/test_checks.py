@@ -55,7 +55,7 @@ def judged_plainly(
         verdict = None
         if 0 in sides:
             verdict = "empty"
-        elif (source, target) in held_out:
+        elif config.drop_held_out and (source, target) in held_out:
             verdict = "held_out"
         elif config.drop_duplicates and (source, target) in seen:
             verdict = "duplicate"
@@ -63,6 +63,8 @@ def judged_plainly(
             verdict = "long"
         elif max(sides) / min(sides) > config.max_length_ratio:
             verdict = "ratio"
+        elif (source, target) in held_out:
+            verdict = "held_out"
         elif source in {pair[0] for pair in held_out}:
             verdict = "held_out_source"
         seen.add((source, target))
@@ -70,14 +72,21 @@ def judged_plainly(
     return verdicts
 
 
-@given(pairs_of_words, pairs_of_words, st.booleans(), st.integers(1, 9))
+@given(pairs_of_words, pairs_of_words, st.booleans(), st.booleans(), st.integers(1, 9))
 def test_pairs_are_judged_as_the_rules_say(
-    rows: list[tuple[str, str]], held_out: list[tuple[str, str]], drop: bool, block: int
+    rows: list[tuple[str, str]],
+    held_out: list[tuple[str, str]],
+    drop: bool,
+    drop_held_out: bool,
+    block: int,
 ) -> None:
-    config = DataConfig(max_length=4, max_length_ratio=2.0, drop_duplicates=drop)
+    config = DataConfig(
+        max_length=4, max_length_ratio=2.0, drop_duplicates=drop, drop_held_out=drop_held_out
+    )
+    may_stay = {None, "held_out_source", *([] if drop_held_out else ["held_out"])}
     keep, report = checked(rows, held_out, config, block)
     verdicts = judged_plainly(rows, held_out, config)
-    assert keep == [verdict in (None, "held_out_source") for verdict in verdicts]
+    assert keep == [verdict in may_stay for verdict in verdicts]
     assert (report.pairs, report.kept) == (len(rows), sum(keep))
     kept = [row for row, kept in zip(rows, keep, strict=True) if kept]
     assert report.source_tokens == sum(len(source.split()) for source, _ in kept)
@@ -86,7 +95,7 @@ def test_pairs_are_judged_as_the_rules_say(
         lines = [line for line, verdict in enumerate(verdicts, 1) if verdict == finding.rule]
         assert finding.count == len(lines) > 0
         assert finding.places == tuple(f"train.en:{line}" for line in lines[:5])
-        assert finding.left_out == (finding.rule != "held_out_source")
+        assert finding.left_out == (finding.rule not in may_stay)
     assert {finding.rule for finding in report.findings} == set(verdicts) - {None}
 
 

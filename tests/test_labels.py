@@ -14,7 +14,7 @@ from clearhead.errors import DataError, ModelFolderError
 
 names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 label_sets = st.lists(st.lists(names, max_size=3))
-same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+same_folder = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(label_sets)

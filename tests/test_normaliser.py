@@ -15,7 +15,7 @@ from clearhead.data.normaliser import Normaliser
 from clearhead.errors import DataError, ModelFolderError
 
 values = st.floats(-1e3, 1e3, width=32) | st.just(float("nan"))
-same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+same_folder = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite

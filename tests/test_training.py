@@ -28,7 +28,7 @@ from clearhead.errors import DataError, TrainingError
 from clearhead.tasks.task import Evaluation
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import continuation
-from clearhead.training.events import Event, Note, RunEnded, Validated
+from clearhead.training.events import Event, Note, Progress, RunEnded, Validated
 from clearhead.training.optimizer import make_optimizer
 from clearhead.training.schedule import learning_rate
 from clearhead.training.updater import Updater
@@ -231,6 +231,15 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None
     for name, parameter in mean.named_parameters():
         expected = torch.stack([dict(m.named_parameters())[name] for m in models[2:]]).mean(0)
         torch.testing.assert_close(parameter.detach(), expected.detach())
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_the_loss_is_reported_at_the_steps_asked_for(tmp_path: Path, every: int) -> None:
+    watcher = Watcher()
+    settings = {"max_steps": 12, "validate_every": 12, "report_every": every}
+    api.train(small_run(tmp_path, **settings), observers=[watcher])
+    steps = [event.step for event in watcher.events if isinstance(event, Progress)]
+    assert steps == [*range(every, 12, every), 12]  # the last one comes before the validation
 
 
 def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ A pair is left out of the training data for the first of these reasons that hold
 
 - `empty`: the source or the target has no token, or is nothing but white space;
 - `held_out`: the same pair is in the validation or test data, where it would inflate the score
-  (if `drop_held_out`);
+  (if `drop_held_out`; otherwise it is counted and kept);
 - `duplicate`: the same pair came before (if `drop_duplicates`);
 - `long`: the source or the target has more than `max_length` tokens;
 - `ratio`: one side has more than `max_length_ratio` times the tokens of the other.
@@ -121,6 +121,7 @@ class PairChecker:
     ) -> None:
         self._name, self._files, self._config, self._mend = name, files, config, mend
         self._held_out = held_out or HeldOut()
+        self._kept_rules = KEPT_RULES if config.drop_held_out else ("held_out", *KEPT_RULES)
         self._seen = HashSet()
         self._pairs = self._kept = self._source_tokens = self._target_tokens = 0
         self._counts = dict.fromkeys(RULES, 0)
@@ -139,7 +140,7 @@ class PairChecker:
             room = SHOWN_PLACES - len(self._places[rule])
             self._places[rule] += [self._place(pairs[row]) for row in rows[:room]]
             undecided[rows] = False
-            if self._mend and rule not in KEPT_RULES:
+            if self._mend and rule not in self._kept_rules:
                 keep[rows] = False
         self._pairs += len(pairs)
         self._kept += int(keep.sum())
@@ -159,7 +160,7 @@ class PairChecker:
                 text=RULES[rule].format(**limits),
                 count=count,
                 places=tuple(self._places[rule]),
-                left_out=self._mend and rule not in KEPT_RULES,
+                left_out=self._mend and rule not in self._kept_rules,
             )
             for rule, count in self._counts.items()
             if count
@@ -181,12 +182,15 @@ class PairChecker:
         # SentencePiece has a token for white space alone.
         blank = [not (pair.source.strip() and pair.target.strip()) for pair in pairs]
         verdicts = {"empty": (shorter == 0) | np.array(blank, dtype=bool)}
-        if self._config.drop_held_out and len(self._held_out.pairs):
-            verdicts["held_out"] = np.isin(hashes, self._held_out.pairs)
+        held_out = np.isin(hashes, self._held_out.pairs)
+        if self._config.drop_held_out:
+            verdicts["held_out"] = held_out
         if self._config.drop_duplicates:
             verdicts["duplicate"] = self._repeated(hashes)
         verdicts["long"] = longer > self._config.max_length
         verdicts["ratio"] = longer > self._config.max_length_ratio * shorter
+        if not self._config.drop_held_out:
+            verdicts["held_out"] = held_out  # among the last: other rules may leave the pair out
         if len(self._held_out.sources):
             sources = hash_array(pair_hash(pair.source) for pair in pairs)
             verdicts["held_out_source"] = np.isin(sources, self._held_out.sources)

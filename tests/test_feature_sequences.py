@@ -1,0 +1,617 @@
+"""Feature sequences: every form gives back its numbers, or says where it is wrong."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from clearhead.data.feature_sequences import read_feature_sequences
+from clearhead.data.features import Rule, fill_missing
+from clearhead.data.labelled import LabelledSequence
+from clearhead.errors import DataError
+
+Write = Callable[[str, str | bytes], str]
+Examples = list[tuple[np.ndarray, str]]
+value = st.floats(allow_infinity=False, width=32)
+plain_label = st.text("abc 1.", min_size=1).map(str.strip).filter(bool)
+# tmp_path is one folder for all examples of a test: each example writes its files anew.
+same_folder = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@st.composite
+def examples_of_one_width(draw: st.DrawFn) -> Examples:
+    width = draw(st.integers(1, 3))
+    frame = st.lists(value, min_size=width, max_size=width)
+    sequence = st.lists(frame, min_size=1, max_size=4)
+    drawn = draw(st.lists(st.tuples(sequence, plain_label), min_size=1, max_size=4))
+    return [(np.array(frames, dtype=np.float32), label) for frames, label in drawn]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_file(name: str, content: str | bytes) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        content = content.encode() if isinstance(content, str) else content
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return str(path)
+
+    return write_file
+
+
+def read(
+    path: str | Path, label: str = "label", *, labelled: bool = True
+) -> list[LabelledSequence]:
+    return list(read_feature_sequences(str(path), label, labelled=labelled))
+
+
+def refusal(path: str | Path, *, labelled: bool = True) -> DataError:
+    with pytest.raises(DataError) as raised:
+        read(path, labelled=labelled)
+    return raised.value
+
+
+def assert_same(
+    found: Sequence[LabelledSequence], expected: Examples, *, labelled: bool = True
+) -> None:
+    assert [example.labels for example in found] == [
+        (label,) if labelled else () for _, label in expected
+    ]
+    for example, (frames, _) in zip(found, expected, strict=True):
+        assert example.input.dtype == np.float32
+        np.testing.assert_array_equal(example.input, frames)
+
+
+def array_bytes(array: np.ndarray, *, allow_pickle: bool = False) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=allow_pickle)
+    return stream.getvalue()
+
+
+def archive_bytes(**arrays: np.ndarray) -> bytes:
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)  # pyright: ignore[reportArgumentType]
+    return stream.getvalue()
+
+
+# .ts
+
+
+def ts_text(examples: Examples, *, labelled: bool = True, missing: str = "NaN") -> str:
+    def word(number: float) -> str:
+        return missing if math.isnan(number) else repr(float(number))
+
+    lines = ["# a comment", "@problemName Made", "@timeStamps false", ""]
+    lines += [f"@dimensions {examples[0][0].shape[1]}", "@equalLength false"]
+    lines += [f"@classLabel {'true a b' if labelled else 'false'}", "@data"]
+    for frames, label in examples:
+        dimensions = [",".join(map(word, dimension)) for dimension in frames.T]
+        lines.append(":".join([*dimensions, *([label] if labelled else [])]))
+    return "\n".join(lines) + "\n"
+
+
+@same_folder
+@pytest.mark.parametrize("name", ["a.ts", "a.TS", "a.ts.gz"])
+@given(examples=examples_of_one_width(), missing=st.sampled_from(["NaN", "?", "nan"]))
+def test_ts_gives_back_its_cases(name: str, examples: Examples, missing: str, write: Write) -> None:
+    path = write(name, ts_text(examples, missing=missing))
+    found = read(path)
+    assert_same(found, examples)
+    assert [example.place for example in found] == [
+        f"{path}:{line}" for line in range(9, 9 + len(examples))
+    ]
+    assert_same(read(path, labelled=False), examples, labelled=False)
+    unlabelled = write(name, ts_text(examples, labelled=False))
+    assert_same(read(unlabelled, labelled=False), examples, labelled=False)
+
+
+def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
+    folder = clearhead_data / "japanese-vowels"
+    lengths: list[int] = []
+    for part, count in (("TRAIN", 270), ("TEST", 370)):
+        path = folder / f"JapaneseVowels_{part}.ts"
+        found = read(path)
+        assert len(found) == count
+        assert {example.input.shape[1] for example in found} == {12}
+        assert {example.labels for example in found} == {(str(label),) for label in range(1, 10)}
+        lengths += [len(example.input) for example in found]
+        last = path.read_text("utf-8").splitlines()[-1].split(":")
+        expected = [[float(number) for number in dimension.split(",")] for dimension in last[:-1]]
+        np.testing.assert_array_equal(found[-1].input, np.array(expected, np.float32).T)
+        if part == "TRAIN":
+            assert set(Counter(example.labels for example in found).values()) == {30}
+    assert (min(lengths), max(lengths)) == (7, 29)
+
+
+HEADER = "@dimensions 2\n@classLabel true a b\n@data\n"
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("1,2:3,4,5:a", "dimension 2 has 3 values, dimension 1 2"),
+        ("1,2:3,4", "has 1 dimensions, the header says 2"),
+        ("1,2:3,4:5,6:a", "has 3 dimensions, the header says 2"),
+        ("1,2:3,4: ", "the label is empty"),
+        ("1,x:3,4:a", "'x' is not a finite number"),
+        ("1,:3,4:a", "'' is not a finite number"),
+        ("1,1_0:3,4:a", "'1_0' is not a finite number"),
+        ("1,-inf:3,4:a", "'-inf' is infinite"),
+        ("1,1e999:3,4:a", "'1e999' is not a finite number"),
+        ("1,1e39:3,4:a", "an infinite value"),
+        ("::a", "the sequence is empty"),
+        ("(0,1),(1,2):(0,3),(1,4):a", "is not a finite number"),
+    ],
+)
+def test_a_case_that_is_wrong_is_refused_with_its_line(case: str, said: str, write: Write) -> None:
+    error = refusal(write("a.ts", f"{HEADER}1,2:3,4:a\n{case}\n"))
+    assert str(error.where).endswith("a.ts:5")
+    assert said in error.what
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("@timeStamps true", "time stamps"),
+        ("@targetLabel true", "targets are numbers"),
+        ("@dimensions none", "no number of dimensions"),
+        ("@classLabel", "neither true nor false"),
+        ("1,2:a", "before @data"),
+        ("@", "before @data"),
+    ],
+)
+def test_a_header_that_is_wrong_is_refused_with_its_line(
+    line: str, said: str, write: Write
+) -> None:
+    error = refusal(write("a.ts", f"# made\n{line}\n{HEADER}1,2:3,4:a\n"))
+    assert str(error.where).endswith("a.ts:2")
+    assert said in error.what
+
+
+def test_a_ts_file_without_data_or_labels_is_refused(write: Write) -> None:
+    assert "no line @data" in refusal(write("a.ts", "@classLabel true a\n")).what
+    assert "there is no sequence" in refusal(write("a.ts", HEADER)).what
+    unlabelled = write("b.ts", "@classLabel false\n@data\n1,2\n")
+    assert "no labels" in refusal(unlabelled).what
+    assert read(unlabelled, labelled=False)[0].input.tolist() == [[1.0], [2.0]]
+
+
+def test_univariate_cases_have_one_dimension(write: Write) -> None:
+    path = write("a.ts", "@univariate true\n@classLabel true a\n@data\n1,2:a\n1:2:a\n")
+    assert "has 2 dimensions, the header says 1" in refusal(path).what
+
+
+# CSV
+
+
+def csv_text(examples: Examples, *, labelled: bool = True) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream)
+    width = examples[0][0].shape[1]
+    names = [f"feature {number}" for number in range(width)]
+    writer.writerow([*names, "sequence", "time", *(["label"] if labelled else [])])
+    for number, (frames, label) in enumerate(examples):
+        for time, frame in enumerate(frames):
+            cells = ["" if math.isnan(cell) else repr(float(cell)) for cell in frame]
+            writer.writerow([*cells, f"s{number}", time / 2, *([label] if labelled else [])])
+    return stream.getvalue()
+
+
+@same_folder
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+@given(examples=examples_of_one_width())
+def test_a_table_gives_back_its_sequences(name: str, examples: Examples, write: Write) -> None:
+    path = write(name, csv_text(examples))
+    found = read(path)
+    assert_same(found, examples)
+    firsts = np.cumsum([2, *(len(frames) for frames, _ in examples[:-1])])
+    assert [example.place for example in found] == [f"{path}:{line}" for line in firsts]
+    assert_same(read(path, labelled=False), examples, labelled=False)
+    unlabelled = write(name, csv_text(examples, labelled=False))
+    assert_same(read(unlabelled, labelled=False), examples, labelled=False)
+
+
+def test_the_label_column_of_a_table_goes_by_its_name(write: Write) -> None:
+    path = write("a.csv", "sequence,kind,label\n1,x,2.5\n")
+    [found] = read(path, "kind")
+    assert (found.labels, found.input.tolist()) == (("x",), [[2.5]])
+
+
+@pytest.mark.parametrize(
+    ("rows", "line", "said"),
+    [
+        (["s,0,x,1,2", "s,1,y,1,2"], 3, "label of the sequence is 'y' here and 'x' before"),
+        (["s,0,x,1,2", "t,0,x,1,2", "s,1,x,1,2"], 4, "'s' comes a second time"),
+        (["s,1,x,1,2", "s,0.5,x,1,2"], 3, "time goes backwards"),
+        (["s,1,x,1,2", "s,,x,1,2"], 3, "time is missing"),
+        (["s,1,x,1,2", " ,2,x,1,2"], 3, "name of the sequence is empty"),
+        (["s,1,,1,2"], 2, "label is empty"),
+        (["s,1,x,1,2", "s,2,,1,2"], 3, "label is empty"),
+        (["s,0,x,1"], 2, "4 cells, the header 5"),
+        (["s,0,x,1,2", "s,1,x,1e39,2"], 2, "an infinite value"),
+    ],
+)
+def test_a_row_of_a_table_that_is_wrong_is_refused_with_its_line(
+    rows: list[str], line: int, said: str, write: Write
+) -> None:
+    error = refusal(write("a.csv", "\n".join(["sequence,time,label,a,b", *rows]) + "\n"))
+    assert said in error.what
+    assert str(error.where).endswith(f"a.csv:{line}")
+
+
+@pytest.mark.parametrize("cell", ["one", "inf", "-Infinity", "1_0", "?"])
+def test_a_cell_that_is_no_number_is_refused_with_its_line_and_column(
+    cell: str, write: Write
+) -> None:
+    error = refusal(write("a.csv", f"sequence,label,left,right\ns,x,1,2\ns,x,3,{cell}\n"))
+    assert str(error.where).endswith("a.csv:3 (column 'right')")
+    assert repr(cell) in error.what
+
+
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        ("label,a", "'sequence'"),
+        ("sequence,a", "'label'"),
+        ("sequence,time,label", "no column of features"),
+        ("sequence,sequence,label,a", "2 times"),
+    ],
+)
+def test_a_table_without_a_column_it_needs_is_refused(header: str, said: str, write: Write) -> None:
+    assert said in refusal(write("a.csv", f"{header}\n")).what
+
+
+def test_a_table_of_a_header_alone_is_refused(write: Write) -> None:
+    assert "there is no sequence" in refusal(write("a.csv", "sequence,label,a\n")).what
+
+
+# Arrays
+
+
+@same_folder
+@given(examples=examples_of_one_width(), compressed=st.booleans())
+def test_an_npz_file_gives_back_sequences_of_any_length(
+    examples: Examples, compressed: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.npz"
+    save = np.savez_compressed if compressed else np.savez
+    frames = [frames for frames, _ in examples]
+    lengths = np.array([len(sequence) for sequence in frames])
+    labels = np.array([label for _, label in examples])
+    save(path, x=np.concatenate(frames), lengths=lengths, y=labels)
+    found = read(path)
+    assert_same(found, examples)
+    assert [example.place for example in found] == [
+        f"{path}:{number}" for number in range(1, len(examples) + 1)
+    ]
+    assert_same(read(path, labelled=False), examples, labelled=False)
+
+    padded = np.full((len(frames), max(lengths), frames[0].shape[1]), np.inf, dtype=np.float32)
+    for row, sequence in zip(padded, frames, strict=True):
+        row[: len(sequence)] = sequence
+    save(path, x=padded, lengths=lengths, y=labels)
+    assert_same(read(path), examples)
+
+
+def test_an_npz_file_gives_back_sequences_of_one_length(tmp_path: Path) -> None:
+    x = np.arange(24).reshape(2, 4, 3)
+    np.savez(tmp_path / "a.npz", x=x, y=np.array([3, 10]))
+    found = read(tmp_path / "a.npz")
+    assert_same(found, [(x[0], "3"), (x[1], "10")])
+
+
+def test_a_flat_array_with_lengths_has_one_feature(write: Write) -> None:
+    path = write(
+        "a.npz", archive_bytes(x=np.arange(5.0), lengths=np.array([2, 3]), y=np.array(["a", "b"]))
+    )
+    assert [example.input.tolist() for example in read(path)] == [[[0], [1]], [[2], [3], [4]]]
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz"])
+def test_a_lone_sequence_can_be_read_without_a_label(kind: str, write: Write) -> None:
+    for array in (np.arange(6.0).reshape(3, 2), np.arange(3.0)):
+        content = array_bytes(array) if kind == "npy" else archive_bytes(x=array)
+        path = write(f"a.{kind}", content)
+        [found] = read(path, labelled=False)
+        np.testing.assert_array_equal(found.input, array.reshape(3, -1))
+        assert (found.labels, found.place) == ((), path)
+        assert "no labels" in refusal(path).what
+    many = write("many.npy", array_bytes(np.zeros((4, 3, 2))))
+    assert len(read(many, labelled=False)) == 4
+
+
+@pytest.mark.parametrize(
+    ("arrays", "said"),
+    [
+        ({"a": np.zeros((2, 3, 1))}, "no array x"),
+        ({"x": np.zeros((2, 3))}, "x has the shape (2, 3)"),
+        ({"x": np.zeros((2, 3, 1, 1))}, "x has the shape"),
+        ({"x": np.zeros((3, 3, 1))}, "y has the shape (2,), and there are 3 sequences"),
+        ({"x": np.zeros((4, 1)), "lengths": np.array([1, 2])}, "add up to 3, and x has 4 frames"),
+        ({"x": np.zeros((4, 1)), "lengths": np.array([2**62] * 4)}, "add up to"),
+        ({"x": np.zeros(()), "lengths": np.array([1, 2])}, "add up to 3"),
+        ({"x": np.zeros((4, 1)), "lengths": np.array([5, -1])}, "not whole numbers"),
+        ({"x": np.zeros((4, 1)), "lengths": np.array([2.0, 2.0])}, "not whole numbers"),
+        ({"x": np.zeros((4, 1)), "lengths": np.array([[2, 2]])}, "not whole numbers"),
+        ({"x": np.zeros((2, 3, 1)), "lengths": np.array([2, 4])}, "lengths do not fit"),
+        ({"x": np.zeros((2, 3, 1)), "lengths": np.array([2])}, "lengths do not fit"),
+        ({"x": np.zeros((4, 1)), "lengths": np.array([4, 0])}, "sequence is empty"),
+        ({"x": np.zeros((2, 3, 0))}, "sequence is empty"),
+        ({"x": np.full((2, 3, 1), "a")}, "not numbers"),
+        ({"x": np.zeros((2, 3, 1), dtype=complex)}, "not numbers"),
+        ({"x": np.full((2, 3, 1), np.inf)}, "infinite"),
+        ({"x": np.full((2, 3, 1), 1e39)}, "infinite"),
+        ({"x": np.zeros((0, 3, 1)), "y": np.zeros(0)}, "there is no sequence"),
+        ({"x": np.zeros((2, 3, 1)), "y": np.array([True, False])}, "bool"),
+        ({"x": np.zeros((2, 3, 1)), "y": np.array([1.0, np.nan])}, "nan"),
+        ({"x": np.zeros((2, 3, 1)), "y": np.array(["a", " "])}, "label is empty"),
+        ({"x": np.zeros((2, 3, 1)), "y": np.array("a")}, "y has the shape ()"),
+    ],
+)
+def test_an_npz_file_of_another_form_is_refused(
+    arrays: dict[str, np.ndarray], said: str, write: Write
+) -> None:
+    assert said in refusal(write("a.npz", archive_bytes(**{"y": np.array([1, 2]), **arrays}))).what
+
+
+def test_an_infinite_value_is_named_by_frame_and_feature(write: Write) -> None:
+    x = np.zeros((2, 3, 4))
+    x[1, 2, 3] = -np.inf
+    error = refusal(write("a.npz", archive_bytes(x=x, y=np.array([1, 2]))))
+    assert str(error.where).endswith("a.npz:2")
+    assert "frame 3, feature 4" in str(error.why)
+
+
+class Treacherous:
+    """Would leave a trace if it were unpickled."""
+
+    unpickled = False
+
+    def __reduce__(self) -> tuple[object, tuple[()]]:
+        return (_leave_a_trace, ())
+
+
+def _leave_a_trace() -> None:
+    Treacherous.unpickled = True
+
+
+def test_pickled_arrays_are_refused_and_never_run(write: Write) -> None:
+    array = np.array([Treacherous(), None], dtype=object)
+    pickled = array_bytes(array, allow_pickle=True)
+    header = pickled[: pickled.index(b"\n") + 1]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as members:
+        members.writestr("x.npy", pickled)
+    for name, content in {"a.npy": pickled, "a.npz": archive.getvalue()}.items():
+        error = refusal(write(name, content), labelled=False)
+        assert "Python objects" in error.what
+        assert "lengths" in str(error.todo)
+    # Nothing but a pickle, without numpy's header.
+    error = refusal(write("b.npy", pickled[len(header) :]), labelled=False)
+    assert "neither an .npy nor an .npz" in error.what
+    assert not Treacherous.unpickled
+
+
+@same_folder
+@pytest.mark.parametrize("kind", ["npy", "npz"])
+@given(data=st.data())
+def test_damaged_arrays_give_an_error_and_no_other_exception(
+    kind: str, data: st.DataObject, write: Write
+) -> None:
+    x = np.arange(12.0).reshape(2, 3, 2)
+    content = array_bytes(x) if kind == "npy" else archive_bytes(x=x, lengths=np.array([3, 1]))
+    at = data.draw(st.integers(0, len(content) - 1))
+    change = data.draw(st.one_of(st.just(b""), st.binary(min_size=1, max_size=3)))
+    cut = data.draw(st.booleans())
+    damaged = content[:at] if cut else content[:at] + change + content[at + len(change) :]
+    with suppress(DataError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy's, about headers of old files
+        read(write(f"a.{kind}", damaged), labelled=False)
+
+
+def test_a_member_of_an_archive_that_is_no_array_is_refused(write: Write) -> None:
+    for name in ("x", "lengths", "y"):
+        arrays = {"x": np.zeros((1, 2, 3)), "lengths": np.array([2]), "y": np.array([1])}
+        del arrays[name]
+        archive = io.BytesIO(archive_bytes(**arrays))
+        with zipfile.ZipFile(archive, "a") as members:
+            members.writestr(f"{name}.npy", b"not an array")
+        assert refusal(write("a.npz", archive.getvalue())).what == f"{name} is not an array"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"hello", b"PK\x03\x04", b"\x93NUMPY", b"\x93NUMPY\x01\0"]
+)
+def test_what_is_no_array_is_refused(content: bytes, write: Write) -> None:
+    for name in ("a.npy", "a.npz"):
+        assert refusal(write(name, content), labelled=False).where
+
+
+# Folders
+
+
+@same_folder
+@given(examples=examples_of_one_width())
+def test_a_folder_with_a_list_gives_the_sequences_in_its_order(
+    examples: Examples, tmp_path: Path
+) -> None:
+    folder = tmp_path / "listed"
+    (folder / "inner").mkdir(parents=True, exist_ok=True)
+    rows = ["note,file,label"]
+    for number, (frames, label) in reversed(list(enumerate(examples))):
+        name = f"inner/{number}.npy" if number % 2 else f"{number}.npz"
+        if number % 2:
+            np.save(folder / name, frames)
+        else:
+            np.savez(folder / name, frames)
+        rows.append(f"-,{name},{label}")
+    (folder / "labels.csv").write_text("\n".join(rows) + "\n", "utf-8")
+    expected = examples[::-1]
+    assert_same(read(folder), expected)
+    assert_same(read(folder, labelled=False), expected, labelled=False)
+    assert [str(folder / row.split(",")[1]) for row in rows[1:]] == [
+        example.place for example in read(folder)
+    ]
+
+
+def test_folders_are_labels(tmp_path: Path, write: Write) -> None:
+    for name, first in {"cat/2": 2.0, "cat/10": 10.0, "dog/1": 1.0, ".hidden/1": 0.0}.items():
+        write(f"{name}.npy", array_bytes(np.full((3, 2), first)))
+    write("cat/notes.txt", "not an array")
+    write("about.txt", "not an array")
+    found = read(tmp_path)
+    assert [(example.labels, example.input[0, 0]) for example in found] == [
+        *((("cat",), 10.0), (("cat",), 2.0), (("dog",), 1.0))
+    ]
+    assert found[0].place == str(tmp_path / "cat" / "10.npy")
+    assert [example.labels for example in read(tmp_path, labelled=False)] == [(), (), ()]
+
+
+def test_files_in_the_folder_itself_have_no_label(tmp_path: Path, write: Write) -> None:
+    write("b.npy", array_bytes(np.ones((1, 2))))
+    write("a.npz", archive_bytes(x=np.zeros((1, 2)), y=np.zeros(1)))
+    assert [example.input[0, 0] for example in read(tmp_path, labelled=False)] == [0, 1]
+    error = refusal(tmp_path)
+    assert "labels.csv" in str(error.todo)
+    assert error.where == str(tmp_path / "a.npz")
+
+
+def test_a_listed_file_that_is_missing_is_refused_with_the_line(
+    tmp_path: Path, write: Write
+) -> None:
+    write("a.npy", array_bytes(np.ones((1, 2))))
+    for name in ("gone.npy", "", "x" * 5000, "."):
+        write("labels.csv", f'file,label\na.npy,x\n"{name}",y\n')
+        assert str(refusal(tmp_path).where).endswith("labels.csv:3")
+    write("labels.csv", "file,label\na.npy,\n")
+    assert "label is empty" in refusal(tmp_path).what
+    write("labels.csv", "file,kind\na.npy,x\n")
+    assert "'label'" in refusal(tmp_path).what
+    assert len(read(tmp_path, labelled=False)) == 1
+    assert read(tmp_path, "kind")[0].labels == ("x",)
+
+
+def test_an_empty_folder_and_an_ambiguous_archive_are_refused(tmp_path: Path, write: Write) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "there is no sequence" in refusal(tmp_path / "empty").what
+    assert "there is no sequence" in refusal(tmp_path / "empty", labelled=False).what
+    write("many/cat/a.npz", archive_bytes(a=np.ones(1), b=np.ones(1)))
+    error = refusal(tmp_path / "many")
+    assert "no array x" in error.what
+    assert error.why == "there are a, b"
+
+
+# Any form
+
+
+def test_differing_widths_are_refused_with_both_places(write: Write) -> None:
+    path = write("a.ts", "@classLabel true a\n@data\n1:2:a\n1:2:a\n1:2:3:a\n")
+    error = refusal(path)
+    assert error.what == "the sequence has 3 features, those before it 2"
+    assert error.where == f"{path}:5"
+    assert error.why == f"the first is {path}:3"
+
+
+@pytest.mark.parametrize("name", ["a.ts", "a.csv", "a.npy", "a.npz", "folder", "a.txt"])
+def test_what_is_not_there_is_refused(name: str, tmp_path: Path) -> None:
+    assert "there is no such file" in refusal(tmp_path / name).what
+
+
+def test_a_file_of_another_form_is_refused_with_those_that_are_read(write: Write) -> None:
+    assert ".ts, .csv and .npz" in refusal(write("a.parquet", "")).what
+
+
+def test_files_read_in_part_are_closed(write: Write) -> None:
+    # ResourceWarning is an error in these tests.
+    cases = [
+        write("a.ts", HEADER + "1:2:a\n" * 9),
+        write("a.csv", "sequence,label,a\n" + "".join(f"{line},x,1\n" for line in range(9))),
+        write("a.npz", archive_bytes(x=np.zeros((9, 2, 1)), y=np.zeros(9))),
+    ]
+    for path in cases:
+        sequences = read_feature_sequences(path)
+        assert len(list(islice(sequences, 2))) == 2
+        del sequences
+
+
+# Missing values
+
+features_with_gaps = st.integers(1, 3).flatmap(
+    lambda width: st.lists(
+        st.lists(
+            st.floats(-100, 100, width=32) | st.just(math.nan), min_size=width, max_size=width
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+
+
+def filled_plainly(frames: np.ndarray, rule: str, means: np.ndarray) -> np.ndarray:
+    """Each missing value by the rule, value by value."""
+    filled = frames.astype(np.float64)
+    for time, feature in np.argwhere(np.isnan(frames)):
+        known = [at for at in range(len(frames)) if not np.isnan(frames[at, feature])]
+        before = max((at for at in known if at < time), default=None)
+        after = min((at for at in known if at > time), default=None)
+        if rule == "zero":
+            value = 0.0
+        elif rule == "mean" or not known:
+            value = means[feature]
+        elif before is None or after is None:
+            value = frames[after if before is None else before, feature]
+        else:
+            share = (time - before) / (after - before)
+            value = (1 - share) * frames[before, feature] + share * frames[after, feature]
+        filled[time, feature] = value
+    return filled
+
+
+@given(features_with_gaps, st.sampled_from(["zero", "mean", "interpolate"]))
+def test_missing_values_are_filled_as_the_rule_says(rows: list[list[float]], rule: Rule) -> None:
+    frames = np.array(rows, dtype=np.float32)
+    means = np.array([5.0, -7.0, 11.0])[: frames.shape[1]]
+    before = frames.copy()
+    filled = fill_missing(frames, rule, "a", means)
+    np.testing.assert_array_equal(frames, before)
+    assert filled.dtype == np.float32
+    np.testing.assert_allclose(filled, filled_plainly(frames, rule, means), rtol=1e-5, atol=1e-4)
+    there = ~np.isnan(frames)
+    np.testing.assert_array_equal(filled[there], frames[there])
+
+
+def test_a_missing_value_is_refused_by_its_place_frame_and_feature() -> None:
+    frames = np.ones((5, 3), dtype=np.float32)
+    frames[3, 1] = frames[4, 0] = np.nan
+    with pytest.raises(DataError) as raised:
+        fill_missing(frames, "refuse", "train.ts:20")
+    assert raised.value.where == "train.ts:20"
+    assert raised.value.what == "frame 4, feature 2 has no value"
+    assert raised.value.why == "2 of the 15 values are missing"
+    assert "data.missing" in str(raised.value.todo)
+
+
+def test_whole_features_are_given_back_as_they_are_under_every_rule() -> None:
+    frames = np.ones((5, 3), dtype=np.float32)
+    rules: tuple[Rule, ...] = ("refuse", "zero", "mean", "interpolate")
+    for rule in rules:
+        assert fill_missing(frames, rule, "a") is frames
+
+
+def test_a_rule_that_needs_means_says_so() -> None:
+    with pytest.raises(ValueError, match="needs the means"):
+        fill_missing(np.full((1, 1), np.nan), "mean", "a")
