@@ -6,14 +6,11 @@ Its size is a recipe's; limits, class weights, vocabulary and warm-up follow the
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from clearhead.commented_config import SEQUENCES, TEXTS, CommentedConfig
-from clearhead.config import DataConfig
-from clearhead.data.labelled_report import IMBALANCE
 from clearhead.data.labelled_survey import (
     LabelledSurvey,
     SequenceSurvey,
@@ -22,7 +19,9 @@ from clearhead.data.labelled_survey import (
     survey_texts,
 )
 from clearhead.errors import DataError
-from clearhead.labelled_proposal.recipes import Kind, Recipe, recipe_for
+from clearhead.labelled_proposal.classes import suit_classes, suit_measure
+from clearhead.labelled_proposal.proposed import Proposed
+from clearhead.labelled_proposal.recipes import Kind, recipe_for
 from clearhead.proposal import VALIDATIONS, round_figure
 
 LABEL_SMOOTHING = 0.1
@@ -32,29 +31,6 @@ EXAMPLES_A_STEP = 16  # at least, of mean length
 BYTES_AND_MARKS = 300  # pieces that every vocabulary has, roughly
 STEP = 32  # the limit of the length is a multiple of it
 LONG, KEPT = 1024, 0.99  # above so many tokens the limit leaves the longest hundredth out
-
-
-class _Proposed(NamedTuple):
-    """What is being put together."""
-
-    parts: Mapping[str, LabelledSurvey]
-    recipe: Recipe
-    values: dict[str, Any]
-    reasons: dict[str, str]
-
-    @property
-    def train(self) -> LabelledSurvey:
-        return self.parts["train"]
-
-    @property
-    def amount(self) -> str:
-        return f"{self.train.examples:,} {self.train.kind}"
-
-    def say(self, path: str, value: Any, reason: str = "") -> None:
-        """Choose a value, and say why."""
-        self.values[path] = value
-        if reason:
-            self.reasons[path] = reason
 
 
 def propose_classification(
@@ -95,9 +71,10 @@ def propose_classification(
     reasons: dict[str, str] = {}
     if train:
         recipe = recipe_for(kind, parts["train"].examples)
-        proposed = _Proposed(parts, recipe, values, reasons)
-        for suit in (_suit_data, _suit_words, _suit_model, _suit_classes, _suit_training):
+        proposed = Proposed(parts, recipe, values, reasons)
+        for suit in (_suit_data, _suit_words, _suit_model, suit_classes, suit_measure):
             suit(proposed)
+        _suit_training(proposed)
     seen = tuple(line for part, found in parts.items() for line in found.lines(part))
     return CommentedConfig(form, values, reasons, seen)
 
@@ -112,7 +89,7 @@ def _single(part: str, files: Sequence[str]) -> Sequence[str]:
     return files
 
 
-def _suit_data(p: _Proposed) -> None:
+def _suit_data(p: Proposed) -> None:
     """How long an example may be, and what is done about missing values."""
     lengths = np.concatenate([found.most_tokens for found in p.parts.values()])
     most = longest = math.ceil(lengths.max())
@@ -145,7 +122,7 @@ def _suit_data(p: _Proposed) -> None:
         )
 
 
-def _suit_words(p: _Proposed) -> None:
+def _suit_words(p: Proposed) -> None:
     """The vocabulary."""
     if not isinstance(p.train, TextSurvey):
         return
@@ -167,7 +144,7 @@ def _suit_words(p: _Proposed) -> None:
     p.say("training.word_dropout", recipe.word_dropout, hides if recipe.word_dropout else "")
 
 
-def _suit_model(p: _Proposed) -> None:
+def _suit_model(p: Proposed) -> None:
     """The size of the model, and how strongly it is regularised."""
     recipe, few = p.recipe, p.recipe.head >= 0.3
     p.say(
@@ -194,38 +171,13 @@ def _suit_model(p: _Proposed) -> None:
     p.say("classifier.dropout", recipe.head, "No few numbers are to decide by themselves.")
 
 
-def _suit_classes(p: _Proposed) -> None:
-    """What follows from the classes and their sizes."""
-    train = p.train
-    lists = [place for found in p.parts.values() if (place := found.several or found.without)]
-    if lists:
-        p.say(
-            "classifier.multi_label",
-            True,
-            "There are examples with several labels (in a list, or parted by |), or with none: "
-            f"{lists[0]}. If what is there is one name: false.",
-        )
-    if len(train.classes) < 2:
-        return
-    (largest, most), (smallest, least) = train.classes[0], train.classes[-1]
-    sizes = f"The largest class, {largest} ({most:,}), has {train.imbalance:.1f} times the "
-    sizes += f"examples of the smallest, {smallest} ({least:,})"
-    if train.imbalance <= IMBALANCE:
-        p.say("classifier.class_weights", "none", f"{sizes}: no need to weigh them.")
-        return
-    p.say("classifier.class_weights", "balanced", f"{sizes}, which would else count for little.")
-    alike = "All classes count alike here, too. If only the share of right answers matters: "
-    p.say("evaluation.measure", "macro_f1", alike + 'class_weights = "none" and "accuracy".')
-
-
-def _suit_training(p: _Proposed) -> None:
+def _suit_training(p: Proposed) -> None:
     """How long is trained, and at which rate."""
     recipe, tokens = p.recipe, p.train.tokens
     each, batch = tokens / p.train.examples, recipe.batch_tokens
     while batch < EXAMPLES_A_STEP * each:
         batch *= 2
-    used = 1.0 if "validation" in p.parts else 1.0 - DataConfig().validation_share
-    steps = max(1, math.ceil(used * tokens / batch))
+    steps = max(1, math.ceil(p.used * tokens / batch))
     in_all = steps * recipe.epochs
     every = round_figure(in_all / VALIDATIONS)
     p.say("training.max_steps", 0)

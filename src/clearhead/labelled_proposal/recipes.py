@@ -2,8 +2,8 @@
 
 The row of texts below 20,000 is that of examples/trec.toml, made for 5,452 questions (there without
 byte fallback), the row of sequences below 1,000 that of examples/japanese-vowels.toml, made for
-270. What these two reach, benchmarks/classification.py prints. The other rows are the same made
-smaller or larger, and none of them was run.
+270. What was seen of these two is in benchmarks/README.md. The other rows are the same made smaller
+or larger, and none of them was run.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ TEXT_RECIPES = (
     Recipe(math.inf, 6, 512, 2048, 8, 0, 0.1, 0.1, 16_384, 5e-4, 2000, 5, 16_000, False, 0.0, 0.0),
 )
 SEQUENCE_RECIPES = (
-    Recipe(1_000, 2, 64, 128, 4, 3, 0.1, 0.3, 512, 2e-3, 100, 150),
-    Recipe(20_000, 3, 128, 256, 4, 3, 0.1, 0.3, 2048, 1e-3, 300, 60),
+    Recipe(1_000, 2, 128, 256, 4, 3, 0.2, 0.3, 512, 2e-3, 100, 150),
+    Recipe(20_000, 3, 128, 256, 4, 3, 0.2, 0.3, 2048, 1e-3, 300, 60),
     Recipe(math.inf, 4, 256, 512, 4, 3, 0.1, 0.2, 8192, 5e-4, 1000, 20),
 )
 

@@ -1,0 +1,357 @@
+"""The text classifier: what it learns, what it refuses, and how it lives with scikit-learn."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, check_cv, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import check_is_fitted
+
+import clearhead
+from clearhead import TextClassifier
+from clearhead.api.training import train
+from clearhead.errors import ConfigError, DataError, TrainingError
+from clearhead.training.events import RunEnded
+
+COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
+
+SMALL: dict[str, Any] = dict(
+    layers=1,
+    d_model=16,
+    heads=2,
+    vocabulary=60,
+    dropout=0.0,
+    epochs=12,
+    batch_tokens=64,
+    learning_rate=2e-2,
+)
+
+
+def small(**choices: Any) -> TextClassifier:
+    return TextClassifier(**{**SMALL, **choices})
+
+
+def coloured(count: int, seed: int = 1) -> tuple[list[str], list[str]]:
+    """Texts that name one colour each, and whether it is a warm one, by turns."""
+    chance = random.Random(seed)
+    texts, labels = [], []
+    for number in range(count):
+        colour = list(COLOURS)[number % len(COLOURS)]
+        words = chance.choices("abcdef", k=chance.randint(1, 5))
+        words.insert(chance.randint(0, len(words)), colour)
+        texts.append(" ".join(words))
+        labels.append(COLOURS[colour])
+    return texts, labels
+
+
+TEXTS, LABELS = coloured(48)
+UNSEEN, RIGHT = coloured(40, seed=2)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> TextClassifier:
+    return small().fit(TEXTS, LABELS)
+
+
+# Learning and predicting.
+
+
+def test_it_learns_the_labels_of_texts(fitted: TextClassifier) -> None:
+    assert fitted.score(UNSEEN, RIGHT) > 0.9
+    found = fitted.predict(UNSEEN)
+    share = sum(str(a) == b for a, b in zip(found, RIGHT, strict=True)) / len(RIGHT)
+    assert fitted.score(UNSEEN, RIGHT) == pytest.approx(share)
+
+
+def test_probabilities_are_in_the_order_of_the_classes(fitted: TextClassifier) -> None:
+    assert fitted.classes_.tolist() == sorted(set(LABELS))
+    probabilities = fitted.predict_proba(UNSEEN)
+    assert probabilities.shape == (len(UNSEEN), 2)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    best = fitted.classes_[probabilities.argmax(axis=1)]
+    np.testing.assert_array_equal(fitted.predict(UNSEEN), best)
+
+
+def test_white_space_and_neighbours_do_not_matter(fitted: TextClassifier) -> None:
+    spaced = [" \t" + text.replace(" ", " \n ") for text in UNSEEN]
+    np.testing.assert_array_equal(fitted.predict_proba(spaced), fitted.predict_proba(UNSEEN))
+    alone = np.concatenate([fitted.predict_proba([text]) for text in UNSEEN[:5]])
+    np.testing.assert_allclose(fitted.predict_proba(UNSEEN[:5]), alone, atol=1e-5)
+
+
+def test_no_texts_have_no_labels(fitted: TextClassifier) -> None:
+    assert fitted.predict([]).shape == (0,)
+    assert fitted.predict_proba([]).shape == (0, 2)
+
+
+def test_an_empty_text_is_given_some_label(fitted: TextClassifier) -> None:
+    assert set(fitted.predict(["", "red"])) <= set(LABELS)
+
+
+def test_labels_may_be_numbers_in_an_array() -> None:
+    numbers = np.where(np.array(LABELS) == "warm", 10, 9)
+    model = small().fit(np.array(TEXTS), numbers)
+    # As strings they sort the other way: "10" < "9".
+    assert model.classes_.tolist() == [9, 10]
+    assert model.predict(UNSEEN).dtype == numbers.dtype
+    assert model.score(np.array(UNSEEN), np.where(np.array(RIGHT) == "warm", 10, 9)) > 0.9
+
+
+def test_the_same_seed_gives_the_same_classifier(fitted: TextClassifier) -> None:
+    again = small().fit(TEXTS, LABELS)
+    np.testing.assert_array_equal(again.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
+
+
+def test_a_class_of_one_text_is_learned_too() -> None:
+    model = small(epochs=1).fit([*TEXTS, "grey"], [*LABELS, "neither"])
+    assert model.classes_.tolist() == ["cold", "neither", "warm"]
+    assert model.predict_proba(["grey"]).shape == (1, 3)
+
+
+# What is kept.
+
+
+def test_a_folder_that_is_named_is_a_model_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "colours"
+    model = small(folder=folder).fit(TEXTS, LABELS)
+    loaded = clearhead.load(folder, device="cpu")
+    assert isinstance(loaded, clearhead.Classifier)
+    assert loaded.labels == ("cold", "warm")
+    np.testing.assert_array_equal(loaded.probabilities(UNSEEN), model.predict_proba(UNSEEN))
+
+
+def test_a_folder_holds_what_was_learned_last(tmp_path: Path) -> None:
+    model = small(folder=str(tmp_path / "colours"), epochs=1)
+    model.fit(TEXTS, LABELS)
+    model.fit(TEXTS, [label.upper() for label in LABELS])
+    loaded = clearhead.load(tmp_path / "colours", device="cpu")
+    assert isinstance(loaded, clearhead.Classifier)
+    assert loaded.labels == ("COLD", "WARM")
+
+
+def test_without_a_folder_nothing_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    model = small(epochs=1).fit(TEXTS, LABELS)
+    assert list(tmp_path.iterdir()) == []
+    assert model.predict(UNSEEN).shape == (len(UNSEEN),)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_it_can_be_copied_before_and_after_it_has_learned(
+    again: Any, fitted: TextClassifier
+) -> None:
+    assert again(small(pooling=("first",))).get_params() == small(pooling=("first",)).get_params()
+    copied = again(fitted)
+    np.testing.assert_array_equal(copied.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
+    np.testing.assert_array_equal(copied.classes_, fitted.classes_)
+
+
+# What is refused.
+
+
+def test_before_it_has_learned_it_says_so() -> None:
+    for ask in (small().predict, small().predict_proba, lambda texts: small().score(texts, RIGHT)):
+        with pytest.raises(TrainingError, match="has not been trained") as caught:
+            ask(UNSEEN)
+        assert "fit" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "message"),
+    [
+        (TEXTS, LABELS[:-1], "48 texts and 47 labels"),
+        (TEXTS[:-1], LABELS, "47 texts and 48 labels"),
+        ([], [], "."),
+        (TEXTS, ["warm"] * len(TEXTS), "only one class"),
+        (TEXTS, [[label] for label in LABELS], "one string or number for each text"),
+        (TEXTS, [["warm"], ["warm", "cold"]] * 24, "one string or number for each text"),
+        (TEXTS, [None, "warm"] * 24, "one string or number for each text"),
+        (TEXTS, ["", "warm"] * 24, "a label is empty"),
+        (TEXTS, ["warm", " warm"] * 24, "two are written alike"),
+        ([*TEXTS[:-1], None], LABELS, "text 48 is a NoneType"),
+        ([[text] for text in TEXTS], LABELS, "text 1 is a list"),
+        (["red", "\ud800"] * 24, ["warm", "cold"] * 24, "surrogate"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(texts: Any, labels: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        small().fit(texts, labels)
+
+
+def test_a_score_needs_a_label_for_each_text(fitted: TextClassifier) -> None:
+    with pytest.raises(DataError, match="40 texts and 1 labels"):
+        fitted.score(UNSEEN, ["warm"])
+
+
+def test_a_single_string_is_no_list_of_texts(fitted: TextClassifier) -> None:
+    for ask in (fitted.predict, fitted.predict_proba, lambda text: small().fit(text, ["a", "b"])):
+        with pytest.raises(TypeError, match="single string"):
+            ask("ab")
+
+
+@pytest.mark.parametrize(
+    ("choice", "message"),
+    [
+        ({"pooling": "median"}, "classifier.pooling"),
+        ({"heads": 3}, "n_heads"),
+        ({"epochs": 0}, "never end"),
+        ({"batch_tokens": 0}, "batch_tokens"),
+        ({"class_weights": "heavy"}, "class_weights"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused(choice: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        small(**choice).fit(TEXTS, LABELS)
+
+
+def test_a_failure_leaves_what_was_learned_before(fitted: TextClassifier) -> None:
+    before = fitted.predict_proba(UNSEEN)
+    with pytest.raises(DataError):
+        fitted.fit(TEXTS, range(len(TEXTS) - 1))
+    np.testing.assert_array_equal(fitted.predict_proba(UNSEEN), before)
+    assert fitted.classes_.tolist() == ["cold", "warm"]
+
+
+def test_texts_that_are_not_learned_from_are_counted() -> None:
+    # As many alike are not split, and too many to be held out.
+    texts, labels = (
+        [*TEXTS, *["red " * 30] * 9, *[" "] * 8],
+        [*LABELS, *["warm"] * 9, *["cold"] * 8],
+    )
+    with pytest.warns(UserWarning, match="not learned from") as found:
+        small(epochs=1, max_length=20).fit(texts, labels)
+    said = sorted(str(warning.message) for warning in found)
+    assert said == [
+        "texts that were not learned from: 8 (the text is empty)",
+        "texts that were not learned from: 9 (more than 20 tokens or frames)",
+    ]
+
+
+def test_an_interrupted_fit_does_not_go_on_with_half_a_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*given: Any, **options: Any) -> RunEnded:
+        return dataclasses.replace(train(*given, **options), finished=False)
+
+    monkeypatch.setattr("clearhead.api.text_classifier.train", interrupted)
+    model = small(epochs=1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(TEXTS, LABELS)
+    with pytest.raises(TrainingError):
+        model.predict(UNSEEN)
+
+
+# The manners of scikit-learn.
+
+
+def test_parameters_go_in_and_out() -> None:
+    defaults = TextClassifier().get_params()
+    assert defaults == {field.name: field.default for field in dataclasses.fields(TextClassifier)}
+    model = TextClassifier().set_params(**SMALL)
+    assert isinstance(model, TextClassifier)
+    assert model.get_params() == {**defaults, **SMALL}
+    assert model.get_params(deep=False) == model.get_params()
+    assert TextClassifier(**model.get_params()).get_params() == model.get_params()
+    with pytest.raises(ValueError, match="n_layers is none of layers"):
+        model.set_params(n_layers=2)
+
+
+def test_a_clone_has_the_parameters_and_nothing_learned(fitted: TextClassifier) -> None:
+    cloned = cast(TextClassifier, clone(fitted))
+    assert cloned.get_params() == fitted.get_params()
+    check_is_fitted(fitted)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(cloned)
+    with pytest.raises(TrainingError):
+        cloned.predict(UNSEEN)
+
+
+def test_it_is_a_classifier_so_that_folds_have_all_labels() -> None:
+    assert is_classifier(small())
+    assert isinstance(check_cv(2, LABELS, classifier=is_classifier(small())), StratifiedKFold)
+    # Sorted by their label, halves that are not stratified would have but one.
+    order = sorted(range(len(TEXTS)), key=lambda i: LABELS[i])
+    texts, labels = [TEXTS[i] for i in order], [LABELS[i] for i in order]
+    scores = cross_val_score(small(), texts, labels, cv=2)
+    assert scores.shape == (2,)
+    assert scores.min() > 0.8
+
+
+def test_weights_are_picked_by_loss_where_few_texts_are_held_out() -> None:
+    def measure(share: float) -> str:
+        model = small(epochs=1, validation_share=share).fit(*coloured(220))
+        return model.model_.config.measure
+
+    assert measure(0.45) == "loss"
+    assert measure(0.46) == "accuracy"
+
+
+def test_it_stands_at_the_end_of_a_pipeline() -> None:
+    def without_noise(texts: list[str]) -> list[str]:
+        return [text.lower().replace("!", " ") for text in texts]
+
+    noisy = Pipeline([("clean", FunctionTransformer(without_noise)), ("classify", small())])
+    assert is_classifier(noisy)
+    noisy.set_params(classify__epochs=SMALL["epochs"])
+    noisy.fit([text.upper().replace(" ", "!") for text in TEXTS], LABELS)
+    shouted = [text.upper().replace(" ", "!!") for text in UNSEEN]
+    assert noisy.score(shouted, RIGHT) > 0.9
+    assert noisy.classes_.tolist() == ["cold", "warm"]
+    probabilities = noisy.predict_proba(shouted)
+    np.testing.assert_array_equal(
+        noisy.predict(shouted), noisy.classes_[probabilities.argmax(axis=1)]
+    )
+    assert "TextClassifier" in repr(noisy)
+
+
+def test_a_grid_of_numpys_numbers_is_searched() -> None:
+    search = GridSearchCV(small(), {"learning_rate": np.array([1e-9, 2e-2])}, cv=2)
+    search.fit(TEXTS, LABELS)
+    assert search.best_params_ == {"learning_rate": 2e-2}
+    assert cast(float, search.score(UNSEEN, RIGHT)) > 0.9
+    assert isinstance(search.best_estimator_, TextClassifier)
+
+
+def test_a_grid_of_whole_numbers_is_as_good_as_pythons() -> None:
+    numbers: dict[str, Any] = {"epochs": np.int64(1), "d_model": np.int32(8)}
+    model = small(**numbers).fit(TEXTS, LABELS)
+    assert model.model_.config.model.d_model == 8
+
+
+def test_scikit_learns_scores_are_those_of_the_probabilities(fitted: TextClassifier) -> None:
+    right = (np.array(RIGHT)[:, None] == fitted.classes_).argmax(axis=1)
+    probabilities = fitted.predict_proba(UNSEEN)[np.arange(len(right)), right]
+    found = get_scorer("neg_log_loss")(fitted, UNSEEN, RIGHT)
+    assert found == pytest.approx(np.log(probabilities).mean(), abs=1e-6)
+    assert get_scorer("accuracy")(fitted, UNSEEN, RIGHT) == fitted.score(UNSEEN, RIGHT)
+
+
+def test_it_learns_where_scikit_learn_is_not_installed() -> None:
+    script = (
+        "import sys; sys.modules['sklearn'] = None; import clearhead\n"
+        f"model = clearhead.TextClassifier(**{SMALL | {'epochs': 1}!r})\n"
+        "assert model.set_params(seed=2).get_params()['seed'] == 2\n"
+        f"model.fit({TEXTS!r}, {LABELS!r})\n"
+        f"print(*model.predict({UNSEEN!r}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) <= set(LABELS)
+    assert len(done.stdout.split()) == len(UNSEEN)
