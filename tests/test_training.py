@@ -236,8 +236,8 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None
 @pytest.mark.parametrize("every", [1, 5])
 def test_the_loss_is_reported_at_the_steps_asked_for(tmp_path: Path, every: int) -> None:
     watcher = Watcher()
-    settings = {"max_steps": 12, "validate_every": 12, "report_every": every}
-    api.train(small_run(tmp_path, **settings), observers=[watcher])
+    config = small_run(tmp_path, max_steps=12, validate_every=12, report_every=every)
+    api.train(config, observers=[watcher])
     steps = [event.step for event in watcher.events if isinstance(event, Progress)]
     assert steps == [*range(every, 12, every), 12]  # the last one comes before the validation
 

@@ -63,7 +63,7 @@ def train(
         return
     beginning = Beginning()
     if _finishes(run, restart, beginning):
-        say(f"use the model: {USES[run.task].format(shlex.quote(run.folder))}")
+        say(f"use the model: {USES[run.task, run.input].format(shlex.quote(run.folder))}")
     else:
         # Before training begins, the run that is to be deleted may stand as it was.
         again = restart and not beginning.seen
@@ -72,11 +72,15 @@ def train(
 
 
 USES = {
-    "translation": "clearhead translate {} < in.txt > out.txt",
-    "classification": "clearhead classify {} < in.txt",
-    "reconstruction": "a classifier may begin with its encoder: classifier.encoder_from = '{}'",
+    ("translation", "text"): "clearhead translate {} < in.txt > out.txt",
+    ("classification", "text"): "clearhead classify {} < in.txt",
+    ("classification", "features"): "clearhead classify {} --input in.ts",
+    (
+        "reconstruction",
+        "features",
+    ): "a classifier may begin with its encoder: classifier.encoder_from = '{}'",
 }
-"""What the model of each task is good for."""
+"""What the model of each task and input is good for."""
 
 
 class Beginning:
