@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from clearhead.inspect.grid import POINTS
 from clearhead.inspect.labels import text_width
 from clearhead.inspect.record import Array
 
@@ -15,7 +16,6 @@ SMALLEST_CELL = 0.3  # inches across, in which a value is written
 LARGEST_PICTURE = 36.0  # inches, in which values are written
 HIGHEST_PANEL = 14.0  # inches, in which values are written
 PANEL = 7.0  # inches of a panel without values, at most
-POINTS = 72.0  # in an inch
 
 
 @dataclass(frozen=True)

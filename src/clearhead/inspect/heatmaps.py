@@ -20,12 +20,13 @@ from matplotlib.axis import Axis, XAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from clearhead.inspect.cells import POINTS, VALUE_SIZE, Cells, fitting_cells
+from clearhead.inspect.cells import VALUE_SIZE, Cells, fitting_cells
+from clearhead.inspect.grid import POINTS, SIDE_SIZE, Grid
 from clearhead.inspect.labels import families_for, shown, text_width
 from clearhead.inspect.record import Array
 
-NAME_SIZE, SMALLEST_NAME, SIDE_SIZE, TITLE_SIZE = 8.0, 5.0, 9.0, 11.0  # points
-GAP, PANEL_TITLE, BAR_WIDTH, HIGHEST_BAR, EDGE = 0.25, 0.3, 0.16, 5.0, 0.15  # inches
+NAME_SIZE, SMALLEST_NAME, TITLE_SIZE = 8.0, 5.0, 11.0  # points
+EDGE = 0.15  # inches that are left blank around a picture
 RASTER_CELLS = 4096
 """A panel of more cells is an image in an SVG file, which would else be huge."""
 
@@ -100,30 +101,28 @@ def heatmap_figure(
         square: whether cells are as high as they are wide.
     """
     columns = min(most_across, len(panels))
-    rows = -(-len(panels) // columns)
     written = [p.values if p.written is None else p.written for p in panels]
-    cells = fitting_cells(written, (rows, columns), square)
+    cells = fitting_cells(written, (-(-len(panels) // columns), columns), square)
     size = (len(across.names) * cells.width, len(down.names) * cells.height)
-    pitch = _pitch(size, panels, down, across)
-    whole = ((columns - 1) * pitch[0] + size[0] + GAP + BAR_WIDTH, rows * pitch[1])
+    titles = [panel.title for panel in panels]
+    grid = Grid(len(panels), columns, size, titles, across.name, down.name, scale.name)
     with own_settings():
-        figure = Figure(figsize=whole)
+        figure = Figure(figsize=grid.size)
         FigureCanvasAgg(figure)
         for number, panel in enumerate(panels):
-            row, column = divmod(number, columns)
-            top = row * pitch[1] + pitch[1] - size[1]
-            axes = _axes(figure, column * pitch[0], top, *size)
+            axes = _axes(figure, *grid.panel_box(number))
             _draw(axes, panel, scale, cells)
             # Each heat map draws the figure; it need not draw all of its panels each time.
             axes.set_visible(False)
             axes.set_title(panel.title, fontsize=SIDE_SIZE, pad=4)
-            if column == 0:
+            if number % columns == 0:
                 _name(axes.yaxis, down, cells.height)
+                axes.yaxis.labelpad += grid.beyond * POINTS
             if number + columns >= len(panels):
                 _name(axes.xaxis, across, cells.width)
         for axes in figure.axes:
             axes.set_visible(True)
-        _draw_bar(figure, scale, pitch[1] - size[1])
+        _draw_bar(_axes(figure, *grid.bar_box()), figure.axes[0], scale)
         _draw_title(figure, title)
     return figure
 
@@ -135,17 +134,6 @@ def save(figure: Figure, path: Path, form: str) -> None:
         everything = figure.get_tightbbox().padded(EDGE)
         metadata = {"Date": None} if form == "svg" else {"Software": None}
         figure.savefig(path, format=form, dpi=150, bbox_inches=everything, metadata=metadata)
-
-
-def _pitch(
-    size: tuple[float, float], panels: Sequence[Panel], down: Side, across: Side
-) -> tuple[float, float]:
-    """From one panel to the next, in inches: as far as panels, titles and names reach."""
-    titles = [panel.title for panel in panels]
-    heading = PANEL_TITLE if any(titles) else 0.0
-    widest = max(map(text_width, [*titles, across.name])) * SIDE_SIZE / POINTS
-    highest = text_width(down.name) * SIDE_SIZE / POINTS
-    return max(size[0], widest) + GAP, max(size[1] + heading, highest)
 
 
 def _axes(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
@@ -201,12 +189,11 @@ def _name(axis: Axis, side: Side, pitch: float) -> None:
     axis.set_label_text(side.name, fontsize=SIDE_SIZE)
 
 
-def _draw_bar(figure: Figure, scale: Scale, top: float) -> None:
-    """The bar of colours, to the right of all panels, from so many inches below the top."""
-    width, height = figure.get_size_inches()
-    high = max(min(height - top, HIGHEST_BAR), text_width(scale.name) * SIDE_SIZE / POINTS)
-    axes = _axes(figure, width - BAR_WIDTH, top, BAR_WIDTH, high)
-    bar = figure.colorbar(figure.axes[0].collections[0], cax=axes)
+def _draw_bar(axes: Axes, panel: Axes, scale: Scale) -> None:
+    """The bar of colours, as a panel has them."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    bar = figure.colorbar(panel.collections[0], cax=axes)
     bar.outline.set(linewidth=0.4, color="0.6")
     axes.tick_params(labelsize=7, width=0.4, length=2)
     axes.set_ylabel(scale.name, fontsize=SIDE_SIZE)

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from matplotlib import font_manager
 
-FAMILY = "DejaVu Sans"
-"""The font that matplotlib brings along."""
+FAMILY = "sans-serif"
+"""To matplotlib the font that it brings along, to whoever shows an SVG file any other like it."""
 
 LONGEST = 18
 """Characters of a token that are written; a longer one is cut, with an ellipsis."""
@@ -35,7 +35,7 @@ def text_width(text: str) -> float:
 def families_for(names: Iterable[str]) -> list[str]:
     """The default font, and fonts of this machine for characters that it lacks."""
     marks = {mark for name in names for mark in shown(name)}
-    default = font_manager.findfont(FAMILY)
+    default = font_manager.findfont(font_manager.FontProperties(family=[FAMILY]))
     missing = frozenset(marks - _characters(default))
     return [FAMILY, *(_fallbacks(missing) if missing else ())]
 
