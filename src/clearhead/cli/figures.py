@@ -115,6 +115,10 @@ def _said(translator: Translator, source: str) -> Hypothesis:
 def _text(text: str | None, file: str | None, line: int) -> str:
     """The text itself, or the line of a file."""
     if file is None:
+        if line > 1:
+            raise ConfigError(
+                f"--line {line} means nothing with a text", todo="leave it out, or say --input-file"
+            )
         return text or ""
     found = next(islice(input_lines(file), line - 1, None), None)
     if found is None:

@@ -75,10 +75,7 @@ USES = {
     ("translation", "text"): "clearhead translate {} < in.txt > out.txt",
     ("classification", "text"): "clearhead classify {} < in.txt",
     ("classification", "features"): "clearhead classify {} --input in.ts",
-    (
-        "reconstruction",
-        "features",
-    ): "a classifier may begin with its encoder: classifier.encoder_from = '{}'",
+    ("reconstruction", "features"): "begin a classifier with it: classifier.encoder_from = '{}'",
 }
 """What the model of each task and input is good for."""
 
