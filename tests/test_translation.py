@@ -20,6 +20,7 @@ from clearhead.engines.batching import batches_by_length
 from clearhead.errors import ConfigError, SearchError
 from clearhead.tasks import texts as texts_module
 from clearhead.tasks import translation
+from clearhead.tasks.validation import mean_loss
 from test_training import small_run
 
 TEXTS = [
@@ -217,9 +218,10 @@ def test_the_validation_loss_is_the_mean_over_tokens_and_encodes_once(
             log_p = model.output(hidden)[0].log_softmax(-1)
         total -= float(log_p.gather(1, torch.tensor([[*target, 2]]).T).sum())
         units += len(target) + 1
-    assert task._validation_loss(model) == pytest.approx(total / units, rel=1e-5)
+    expected = pytest.approx(total / units, rel=1e-5)
+    assert mean_loss(task.loss, model, task._validation_batches) == expected
     monkeypatch.setattr(type(tokenizers[0]), "encode_batch", None)
-    assert task._validation_loss(model) == pytest.approx(total / units, rel=1e-5)
+    assert mean_loss(task.loss, model, task._validation_batches) == expected
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -1,9 +1,9 @@
-"""Sentences translated in blocks, as a stream: memory does not grow with the input."""
+"""Lines computed in blocks, as a stream: memory does not grow with the input."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -20,6 +20,8 @@ BLOCK_LINES = 1024  # enough to make batches of sentences of like length
 BLOCK_CHARACTERS = 4 * 2**20
 
 Item = TypeVar("Item", bound="tuple[str, Any]")
+Result = TypeVar("Result")
+Progress = Callable[[int], None]
 
 
 class Line(NamedTuple):
@@ -83,28 +85,48 @@ def translate_blocks(
         counter: shown how many lines are done.
         most: lines in a block.
     """
+
+    def translate(block: Sequence[Line], before: int, progress: Progress) -> list[list[Hypothesis]]:
+        prefixes = [line.prefix for line in block]
+        return translator.translate(
+            [line.text for line in block],
+            search=search,
+            prefixes=prefixes if any(prefixes) else None,
+            batch_size=batch_size,
+            offset=before,
+            progress=progress,
+        )
+
+    for line, found in through_blocks(lines, translate, counter, most):
+        yield line.text, found
+
+
+def through_blocks(
+    lines: Iterable[Item],
+    compute: Callable[[Sequence[Item], int, Progress], Sequence[Result]],
+    counter: Counter,
+    most: int = BLOCK_LINES,
+) -> Iterator[tuple[Item, Result]]:
+    """Each line with its result, in order, block by block; warnings are said.
+
+    Args:
+        lines: read one block ahead of the output; the text comes first in each.
+        compute: (block, lines before it, told how many of it are done) -> its results.
+        counter: shown how many lines are done.
+        most: lines in a block.
+    """
     done = 0
     for block in blocks(lines, most):
-        texts = [line.text for line in block]
-        prefixes = [line.prefix for line in block]
-        before = done
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            found = translator.translate(
-                texts,
-                search=search,
-                prefixes=prefixes if any(prefixes) else None,
-                batch_size=batch_size,
-                offset=before,
-                progress=lambda count, before=before: counter.show(before + count),
-            )
+            found = compute(block, done, lambda count, before=done: counter.show(before + count))
         if caught:
             counter.clear()
         for warning in caught:
             say(f"warning: {warning.message}")
         done += len(block)
         counter.show(done)
-        yield from zip(texts, found, strict=True)
+        yield from zip(block, found, strict=True)
 
 
 def one_line(text: str) -> str:

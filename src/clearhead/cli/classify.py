@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clearhead.cli.blocks import BLOCK_LINES, blocks
+from clearhead.cli.blocks import BLOCK_LINES, Progress, through_blocks
 from clearhead.cli.counter import Counter
 from clearhead.cli.failures import say
 from clearhead.cli.options import BatchSize, Device, Threads
@@ -108,25 +107,18 @@ def _classified(
     counter: Counter,
     most: int,
 ) -> Iterator[tuple[str, list[Prediction]]]:
-    """The name of each input and its labels, block by block: memory does not grow."""
-    done = 0
-    for block in blocks(inputs, most):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always", UserWarning)
-            found = classifier.classify(
-                [raw for _, raw in block],
-                top=top,
-                batch_size=batch_size,
-                offset=done,
-                progress=lambda count, before=done: counter.show(before + count),
-            )
-        if caught:
-            counter.clear()
-        for warning in caught:
-            say(f"warning: {warning.message}")
-        done += len(block)
-        counter.show(done)
-        yield from zip((name for name, _ in block), found, strict=True)
+    """The name of each input and its labels, in order."""
+
+    def classify(
+        block: Sequence[tuple[str, Any]], before: int, progress: Progress
+    ) -> list[list[Prediction]]:
+        raw = [content for _, content in block]
+        return classifier.classify(
+            raw, top=top, batch_size=batch_size, offset=before, progress=progress
+        )
+
+    for (name, _), found in through_blocks(inputs, classify, counter, most):
+        yield name, found
 
 
 def _as_text(found: Sequence[Prediction]) -> str:

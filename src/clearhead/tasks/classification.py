@@ -19,7 +19,12 @@ from clearhead.data.labels import Labels
 from clearhead.engines.classifier_engine import ClassifierEngine
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier
-from clearhead.tasks.calibration import fit_temperature, probabilities
+from clearhead.tasks.calibration import (
+    expected_calibration_error,
+    fit_temperature,
+    negative_log_likelihood,
+    probabilities,
+)
 from clearhead.tasks.class_scores import score_classes
 from clearhead.tasks.inputs import Inputs
 from clearhead.tasks.task import Evaluation, Loss, Sample
@@ -140,17 +145,18 @@ class ClassificationTask:
         found = probabilities(logits, 1.0, self.multi_label)
         temperature = fit_temperature(logits, truth, self.multi_label, prior=1.0)
         calibrated = probabilities(logits, temperature, self.multi_label)
-        plain = score_classes(found, truth, data.labels.names, self.multi_label)
         scores = score_classes(calibrated, truth, data.labels.names, self.multi_label)
         outputs = [said(row, data.labels) for row in calibrated[:SAMPLES]]
         return Evaluation(
             scores={
-                "loss": plain.negative_log_likelihood,
+                "loss": negative_log_likelihood(found, truth, self.multi_label),
                 "accuracy": scores.accuracy,
                 "macro_f1": scores.macro_f1,
                 "micro_f1": scores.micro_f1,
                 "calibration error": scores.calibration_error,
-                "calibration error before": plain.calibration_error,
+                "calibration error before": expected_calibration_error(
+                    found, truth, self.multi_label
+                ),
                 "temperature": temperature,
             },
             signatures={},

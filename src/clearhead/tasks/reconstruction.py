@@ -22,6 +22,7 @@ from clearhead.model.build import build_reconstructor
 from clearhead.model.transformer import EncoderReconstructor
 from clearhead.tasks.inputs import FeatureInputs
 from clearhead.tasks.task import Evaluation, Loss
+from clearhead.tasks.validation import mean_loss
 
 VALIDATION_SEQUENCES = 64
 """Sequences of a batch where the loss on the validation data is computed."""
@@ -103,18 +104,10 @@ class ReconstructionTask:
         # A batch in which nothing happens to be hidden teaches nothing, and divides by nothing.
         return Loss(total, total.detach(), max(1, int(hidden.sum())))
 
-    @torch.inference_mode()
     def evaluate(self, model: nn.Module) -> Evaluation:
         """The mean squared error on the validation data; the same values are always hidden."""
-        was_training = model.training
-        model.eval()
-        total, units = 0.0, 0
-        for batch in self._validation_batches:
-            loss = self.loss(model, batch)
-            total += float(loss.total)
-            units += loss.units
-        model.train(was_training)
-        return Evaluation(scores={"loss": total / units}, signatures={}, samples=())
+        loss = mean_loss(self.loss, model, self._validation_batches)
+        return Evaluation(scores={"loss": loss}, signatures={}, samples=())
 
     @cached_property
     def _validation_batches(self) -> list[HiddenBatch]:

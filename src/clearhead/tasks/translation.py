@@ -25,6 +25,7 @@ from clearhead.tasks.noise import hide_words
 from clearhead.tasks.scores import bleu_and_chrf
 from clearhead.tasks.task import Evaluation, Loss, Sample
 from clearhead.tasks.texts import translate_texts
+from clearhead.tasks.validation import mean_loss
 from clearhead.tokenizer import EOS, PAD, Tokenizer, learn_tokenizer
 
 SAMPLES = 3
@@ -174,7 +175,7 @@ class TranslationTask:
     def evaluate(self, model: nn.Module) -> Evaluation:
         """Loss, BLEU and chrF on the validation pairs, by the run's own search."""
         model = cast(EncoderDecoder, model)
-        loss = self._validation_loss(model)
+        loss = mean_loss(self.loss, model, self._validation_batches)
         tokenizers = (self.data.source_tokenizer, self.data.target_tokenizer)
         sources = [pair.source for pair in self.validation]
         references = [pair.target for pair in self.validation]
@@ -209,15 +210,3 @@ class TranslationTask:
         pairs.sort(key=lambda pair: (len(pair[1]), len(pair[0])))
         groups = [pairs[i : i + VALIDATION_PAIRS] for i in range(0, len(pairs), VALIDATION_PAIRS)]
         return [collate([s for s, _ in group], [t for _, t in group]) for group in groups]
-
-    @torch.inference_mode()
-    def _validation_loss(self, model: EncoderDecoder) -> float:
-        was_training = model.training
-        model.eval()
-        total, count = 0.0, 0
-        for batch in self._validation_batches:
-            loss = self.loss(model, batch)
-            total += float(loss.plain)
-            count += loss.units
-        model.train(was_training)
-        return total / count
