@@ -1,7 +1,7 @@
 # make demo      environment, then train on the built-in phrasebook, score, translate
 # make test      environment, then every test
-# make reference environment, then the reference systems in full, one after the other
 # make coverage  the same with the share of src/clearhead that the tests reach
+# make reference environment, then the reference systems in full, one after the other
 # make test-keras an environment with Keras in .venv-keras, then what is compared with it
 # make check     environment, then lint, format and types
 # make install   the environment alone, in .venv
@@ -25,7 +25,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		echo "What to do: name another one, e.g. make $(or $(MAKECMDGOALS),install) PYTHON=python3.12" >&2; \
 		exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev,tensorboard]'
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev,tensorboard,ctranslate2]'
 	@touch $@
 
 demo: install

@@ -11,7 +11,11 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 
 # Before anything imports them: the shapes in their signatures are then checked at every call.
-install_import_hook(("clearhead.model", "clearhead.losses"), "beartype.beartype")
+CHECKED = (
+    *("clearhead.model", "clearhead.losses"),
+    *("clearhead.engines.unrolled", "clearhead.engines.decoding_state"),
+)
+install_import_hook(CHECKED, "beartype.beartype")
 
 settings.register_profile("clearhead", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("clearhead")

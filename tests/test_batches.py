@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from clearhead.config import DataConfig, TokenizerConfig
+from clearhead.config import DataConfig, RunConfig, TokenizerConfig
 from clearhead.data.batches import (
     Batch,
     Sampling,
@@ -24,7 +25,9 @@ from clearhead.data.batches import (
     prefetch,
 )
 from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.tasks.translation import TranslationData, TranslationTask
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer
+from clearhead.training.meter import Meter
 
 ids = st.lists(st.integers(3, 50), max_size=7)
 lengths = st.integers(0, 60).flatmap(
@@ -66,8 +69,18 @@ def test_collating_pads_and_adds_bos_and_eos(pairs: list[tuple[list[int], list[i
 
 def test_the_share_of_padding_counts_both_sides() -> None:
     batch = collate([[5, 5, 5, 5], [5]], [[7], [7, 7, 7]])
-    assert batch.padding_share == pytest.approx((3 + 2) / 16)
-    assert collate([[5]], [[7]]).padding_share == 0.0
+    assert padding_shown(batch) == pytest.approx((3 + 2) / 16)
+    assert padding_shown(collate([[5]], [[7]])) == 0.0
+
+
+def padding_shown(batch: Batch) -> float:
+    """The share of padding that training shows after a step on this batch alone."""
+    words = WordTokenizer.learn(TEXTS)
+    # Counting asks neither for the corpus nor for what belongs to validation.
+    data = TranslationData(words, words, cast(Corpus, None), (), ())
+    meter = Meter(torch.device("cpu"))
+    meter.count(TranslationTask(RunConfig(), data).counts(batch))
+    return meter.report(step=1, epoch=0, elapsed_s=1.0, remaining_s=None).shares["padding"]
 
 
 # Order

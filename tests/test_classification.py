@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 import clearhead
@@ -19,13 +23,23 @@ from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import read_tensors
 from clearhead.config import RunConfig, config_from
+from clearhead.data.labelled import Labelled
+from clearhead.data.labelled_texts import read_labelled_texts
+from clearhead.data.normaliser import Normaliser
 from clearhead.errors import ConfigError, DataError, ModelFolderError
-from clearhead.tasks.classification import ClassificationTask, divergence, label_loss
-from clearhead.tasks.reconstruction import hidden_spans
+from clearhead.tasks.classification import (
+    ClassificationTask,
+    LabelledBatch,
+    divergence,
+    label_loss,
+)
+from clearhead.tasks.inputs import FeatureInputs, TextInputs
+from clearhead.tasks.labelled_data import LabelledData
+from clearhead.tokenizer import WordTokenizer
 from test_training import Watcher, assert_same, final_state, small_run
 
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
-BOTH = {"red": '"warm"', "blue": '"cold"', "red blue": '"cold", "warm"'}
+BOTH = {"red": '"warm"', "blue": '"cold"', "red blue": '"cold", "warm"', "grey": ""}
 SMALL_MODEL = {"encoder_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2, "dropout": 0.1}
 
 
@@ -113,6 +127,18 @@ def test_a_classifier_learns_the_labels_of_features(features: api.Classifier) ->
     assert found == ["first", "second", "third"]
 
 
+def test_probabilities_are_those_of_the_logits_divided_by_the_temperature_that_was_fitted(
+    texts: api.Classifier, several: api.Classifier
+) -> None:
+    inputs = ["red a", "blue", "a b c"]
+    for model in (texts, several):
+        kept = json.loads((model.folder.path / "scores.json").read_text("utf-8"))["scores"]
+        assert abs(kept["temperature"] - 1) > 0.01
+        odds = np.exp(model.logits(inputs) / kept["temperature"])
+        share = odds / (1 + odds) if model is several else odds / odds.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.probabilities(inputs), share, rtol=1e-9)
+
+
 def test_probabilities_add_up_and_rank_as_the_logits_do(texts: api.Classifier) -> None:
     inputs = ["red a", "blue", "a b c"]
     probabilities, logits = texts.probabilities(inputs), texts.logits(inputs)
@@ -135,10 +161,68 @@ def test_an_empty_text_has_no_label_and_a_long_one_is_cut_with_a_warning(
     texts: api.Classifier,
 ) -> None:
     assert texts.classify(["", "  ", "red"])[:2] == [[], []]
-    with pytest.warns(UserWarning, match="input 12 has .* cut to 20"):
+    with pytest.warns(UserWarning, match=r"input 12 has \d+ tokens and was cut to 20"):
         texts.classify(["red", "a b c d e f " * 10], offset=10)
-    with pytest.raises(TypeError, match="single string"):
-        texts.classify("red")
+    for ask in (texts.classify, texts.probabilities, texts.logits):
+        with pytest.raises(TypeError, match="single string"):
+            ask("red")
+
+
+def test_what_is_cut_is_said_of_the_line_that_asked(
+    texts: api.Classifier, features: api.Classifier
+) -> None:
+    long = {"tokens": "a b c d e f " * 10, "frames": np.zeros((30, 3), dtype=np.float32)}
+    for model, (unit, content) in zip((texts, features), long.items(), strict=True):
+        for ask in (model.classify, model.probabilities, model.logits):
+            with pytest.warns(UserWarning, match=f"input 1 has .* {unit} and was cut") as caught:
+                ask([content])
+            assert [warning.filename for warning in caught] == [__file__]
+        with pytest.warns(UserWarning, match=f"the input has .* {unit} and was cut to 20"):
+            found = clearhead.record(model, content)
+        assert len(found.source) == 20
+
+
+@pytest.mark.parametrize("wrong", [5, None, b"cat", ["red"], np.array([1.0])])
+def test_what_is_no_text_is_refused_with_its_place(texts: api.Classifier, wrong: Any) -> None:
+    with pytest.raises(DataError, match=f"is a {type(wrong).__name__}, not a text") as caught:
+        texts.classify(["red", wrong])
+    assert caught.value.where == "input 2"
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2"])
+def test_numbers_of_inputs_and_labels_are_whole(texts: api.Classifier, wrong: Any) -> None:
+    for ask in (texts.classify, texts.probabilities, texts.logits):
+        with pytest.raises(DataError, match=f"batch_size = {wrong!r} is not a number of inputs"):
+            ask(["red"], batch_size=wrong)
+    with pytest.raises(DataError, match=f"top = {wrong!r} is not a number of labels"):
+        texts.classify(["red"], top=wrong)
+
+
+def test_inputs_may_come_from_a_generator(texts: api.Classifier) -> None:
+    inputs = ["red", "", "blue a"]
+    assert texts.classify(text for text in inputs) == texts.classify(inputs)
+    for ask in (texts.probabilities, texts.logits):
+        np.testing.assert_array_equal(ask(text for text in inputs), ask(inputs))
+
+
+def test_a_line_break_is_read_as_the_space_that_training_made_of_it(
+    texts: api.Classifier, tmp_path: Path
+) -> None:
+    text = "a red\r\nb\nc"
+    path = tmp_path / "breaks.csv"
+    path.write_text(f'text,label\n"{text}",warm\n', encoding="utf-8", newline="")
+    [trained_on] = read_labelled_texts(str(path))
+    assert trained_on.input == "a red b c"
+
+    class Seen(WordTokenizer):
+        def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+            seen.extend(texts)
+            return super().encode_batch(texts)
+
+    seen: list[str] = []
+    TextInputs(Seen(["a"]), 20, start=False).rows([Labelled(text, (), "input 1"), trained_on])
+    assert seen == [trained_on.input] * 2
+    np.testing.assert_array_equal(texts.logits([text]), texts.logits([trained_on.input]))
 
 
 @pytest.mark.parametrize("kind", [text_run, feature_run])
@@ -155,24 +239,37 @@ def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
     assert_same(final_state(stopped), final_state(through))
 
 
-def test_examples_may_have_several_labels_or_none(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> api.Classifier:
+    """A classifier of texts that have the labels of all their colours, or none."""
+    folder = tmp_path_factory.mktemp("several")
     lines = [
         f'{{"text": "{number} {colours}", "labels": [{labels}]}}'
         for number in range(60)
         for colours, labels in BOTH.items()
     ]
-    data = tmp_path / "several.jsonl"
+    data = folder / "several.jsonl"
     data.write_text("\n".join(lines) + "\n", encoding="utf-8")
     config = text_run(
-        tmp_path,
+        folder,
         data={"train": [str(data)]},
         classifier={"multi_label": True},
         training={"max_steps": 150},
     )
     api.train(config)
-    model = api.load_classifier(config.folder)
-    found = [sorted(map(str, labels)) for labels in model.classify(["7 red blue", "8 blue"])]
-    assert found == [["cold", "warm"], ["cold"]]
+    return api.load_classifier(config.folder, device="cpu")
+
+
+def test_examples_may_have_several_labels_or_none(several: api.Classifier) -> None:
+    inputs = ["7 red blue", "8 blue", "9 grey", ""]
+    found = [sorted(map(str, labels)) for labels in several.classify(inputs)]
+    assert found == [["cold", "warm"], ["cold"], [], []]
+    # A number asks for that many, and tells a text without a label from no text.
+    for top in (1, 2):
+        asked = several.classify(inputs, top=top)
+        assert [len(labels) for labels in asked] == [top, top, top, 0]
+        for row, labels in zip(several.probabilities(inputs), asked[:3], strict=False):
+            assert [one.probability for one in labels] == sorted(row, reverse=True)[:top]
 
 
 def test_class_weights_give_every_class_the_same_weight_in_all(tmp_path: Path) -> None:
@@ -204,17 +301,52 @@ def test_the_divergence_is_half_of_both_directions() -> None:
     logits = torch.randn(6, 4, dtype=torch.float64)
     p, q = logits[:3].softmax(-1), logits[3:].softmax(-1)
     both = (p * (p / q).log()).sum() + (q * (q / p).log()).sum()
-    torch.testing.assert_close(divergence(logits), both / 2)
+    torch.testing.assert_close(divergence(logits, multi_label=False), both / 2)
 
 
-def test_hidden_spans_have_the_share_and_the_length_that_were_asked_for() -> None:
-    hidden = hidden_spans((200, 300, 4), 0.15, 3.0, np.random.default_rng(1))
-    assert hidden.mean() == pytest.approx(0.15, abs=0.01)
-    starts = (hidden[:, 1:] & ~hidden[:, :-1]).sum() + hidden[:, 0].sum()
-    assert hidden.sum() / starts == pytest.approx(3.0, abs=0.1)
-    # Each feature is hidden by itself.
-    agree = (hidden[..., 0] == hidden[..., 1]).mean()
-    assert agree == pytest.approx(0.15**2 + 0.85**2, abs=0.02)
+def test_the_divergence_of_several_labels_is_that_of_each_yes_and_no() -> None:
+    torch.manual_seed(2)
+    logits = 3 * torch.randn(6, 4, dtype=torch.float64)
+    both = 0.0
+    for a, b in zip(logits[:3].flatten().tolist(), logits[3:].flatten().tolist(), strict=True):
+        p, q = 1 / (1 + math.exp(-a)), 1 / (1 + math.exp(-b))
+        both += p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+        both += q * math.log(q / p) + (1 - q) * math.log((1 - q) / (1 - p))
+    assert float(divergence(logits, multi_label=True)) == pytest.approx(both / 2)
+
+
+class Told(nn.Module):
+    """Gives the logits that it was told, however often it was asked."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        self.output = nn.Linear(1, 1)
+        self.logits = logits
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        assert len(inputs) in (len(self.logits), len(self.logits) // 2)
+        return self.logits[: len(inputs)]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
+    tmp_path: Path, several: bool
+) -> None:
+    def loss_with(r_drop: float, logits: Tensor) -> float:
+        settings = {"training": {"r_drop": r_drop}, "classifier": {"multi_label": several}}
+        task = prepare(text_run(tmp_path, **settings), None, tmp_path, ()).task
+        truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+        batch = LabelledBatch(torch.full((3, 2), 5), truth)
+        loss = task.loss(Told(logits), batch)
+        assert loss.units == 3
+        return float(loss.total)
+
+    torch.manual_seed(4)
+    logits = torch.randn(6, 2)
+    plain = (loss_with(0.0, logits[:3]) + loss_with(0.0, logits[3:])) / 2
+    apart = float(divergence(logits, several))
+    assert apart > 0.1
+    assert loss_with(3.0, logits) - plain == pytest.approx(3.0 * apart / 2, rel=1e-5)
 
 
 def test_an_encoder_learns_to_fill_in_and_a_classifier_begins_with_it(tmp_path: Path) -> None:
@@ -225,7 +357,7 @@ def test_an_encoder_learns_to_fill_in_and_a_classifier_begins_with_it(tmp_path: 
     with pytest.raises(ModelFolderError, match="neither translates nor classifies"):
         api.load(before.folder)
     config = feature_run(tmp_path, "after", classifier={"encoder_from": before.folder})
-    assert begins_with(config, before.folder)
+    assert begins_with(config, before.folder, "input.")
     assert api.train(config).finished
 
 
@@ -235,24 +367,30 @@ def test_a_classifier_begins_with_the_encoder_and_vocabulary_of_a_translator(
     translator = small_run(tmp_path, "translator")
     api.train(translator)
     shape = dataclasses.asdict(translator.model)
-    config = text_run(tmp_path, model=shape, classifier={"encoder_from": translator.folder})
-    assert begins_with(config, translator.folder)
+    tokenizer = dataclasses.asdict(translator.tokenizer)
+    begun = {"encoder_from": translator.folder}
+    config = text_run(tmp_path, model=shape, classifier=begun, tokenizer=tokenizer)
+    assert begins_with(config, translator.folder, "source_input.")
     api.train(config)
     kept = api.load_classifier(config.folder).inputs.parts["tokenizer"].fingerprint()
     assert kept == api.load_translator(translator.folder).source_tokenizer.fingerprint()
-    begun = {"encoder_from": translator.folder}
-    other = text_run(tmp_path, "other", classifier=begun, model={"d_ff": 8})
+    other = text_run(tmp_path, "other", classifier=begun, model={"d_ff": 8}, tokenizer=tokenizer)
     with pytest.raises(ModelFolderError, match="not of the shape"):
         api.train(other)
 
 
-def begins_with(config: RunConfig, folder: str) -> bool:
-    """Whether a new model of the run has the encoder of the folder."""
+def begins_with(config: RunConfig, folder: str, its_input: str) -> bool:
+    """Whether a new model of the run has the encoder of the folder, and its input."""
     model = prepare(config, None, Path(config.folder), ()).build_model()
     tensors, _ = read_tensors(Path(folder) / "weights.safetensors")
     own = dict(model.named_parameters())
-    names = [name for name in tensors if name.startswith("encoder.")]
-    return bool(names) and all(torch.equal(tensors[name], own[name]) for name in names)
+    for part, its_part in (("encoder.", "encoder."), ("input.", its_input)):
+        names = [name for name in own if name.startswith(part)]
+        assert names
+        for name in names:
+            if not torch.equal(own[name], tensors[its_part + name.removeprefix(part)]):
+                return False
+    return True
 
 
 def test_the_kinds_of_models_are_told_apart(texts: api.Classifier, tmp_path: Path) -> None:
@@ -270,6 +408,106 @@ def test_settings_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
         text_run(tmp_path, classifier={"pooling": ["median"]})
     with pytest.raises(ConfigError, match="names no file"):
         api.train(text_run(tmp_path, data={"train": []}))
+
+
+def test_a_class_just_large_enough_is_not_made_too_small_by_holding_out(tmp_path: Path) -> None:
+    config = text_run(tmp_path)
+    with Path(config.data.train[0]).open("a", encoding="utf-8") as file:
+        file.write("lukewarm\tgrey a\nlukewarm\tgrey b\n")
+    task = prepare(config, None, tmp_path, ()).task
+    assert isinstance(task, ClassificationTask)
+    assert sum(example.labels == ("lukewarm",) for example in task.data.train) == 2
+
+
+def few_texts(folder: Path) -> RunConfig:
+    path = folder / "four.csv"
+    path.write_text("text,label\nred a,x\nred b,x\nblue a,y\nblue b,y\n", encoding="utf-8")
+    return text_run(folder, data={"train": [str(path)]})
+
+
+def few_sequences(folder: Path) -> RunConfig:
+    np.savez(folder / "four.npz", x=np.random.default_rng(1).normal(size=(4, 5, 3)))
+    config = feature_run(folder, data={"train": [str(folder / "four.npz")]})
+    return dataclasses.replace(config, task="reconstruction")
+
+
+@pytest.mark.parametrize("few", [few_texts, few_sequences])
+@pytest.mark.parametrize("ask", [api.train, api.dry_run])
+def test_too_few_examples_to_validate_on_are_refused_before_training(
+    tmp_path: Path, few: Any, ask: Any
+) -> None:
+    config = few(tmp_path)
+    with pytest.raises(DataError, match="no example is left to validate on") as caught:
+        ask(config)
+    assert caught.value.where == config.data.train[0]
+    assert "4 × 0.1 is 0 examples" in str(caught.value.why)
+    assert "data.validation_share" in str(caught.value.todo)
+    assert not (Path(config.folder) / "config.json").exists()
+
+
+def test_classes_that_can_spare_no_example_are_the_reason_that_is_given(tmp_path: Path) -> None:
+    config = few_texts(tmp_path)
+    config = dataclasses.replace(
+        config, data=dataclasses.replace(config.data, validation_share=0.5)
+    )
+    with pytest.raises(DataError) as caught:
+        api.train(config)
+    assert "is 2 examples when rounded, and each class keeps 2" in str(caught.value.why)
+
+
+def test_what_is_not_trained_on_has_no_part_in_the_vocabulary(tmp_path: Path) -> None:
+    held_out = "indigo red"
+    (tmp_path / "test.tsv").write_text(f"warm\t{held_out}\n", encoding="utf-8")
+    config = text_run(
+        tmp_path,
+        data={"test": [str(tmp_path / "test.tsv")]},
+        tokenizer={"kind": "words", "max_vocabulary": 0, "sampling": 0.0},
+    )
+    with Path(config.data.train[0]).open("a", encoding="utf-8") as file:
+        file.write(f"warm\t{held_out}\nwarm\tmauve red\n")
+    inputs = trained_on(config).inputs
+    assert isinstance(inputs, TextInputs)
+    unknown = inputs.tokenizer.unk_id
+    assert [unknown in inputs.tokenizer.encode(word) for word in ("indigo", "mauve", "red")] == [
+        *(True, False, False)
+    ]
+
+
+def test_what_is_not_trained_on_has_no_part_in_the_scale(tmp_path: Path) -> None:
+    config = feature_run(tmp_path, data={"max_length": 5, "validation_share": 0.3})
+    data = trained_on(config)
+    assert isinstance(data.inputs, FeatureInputs)
+    scale = Normaliser.learn(example.input for example in data.train)
+    assert {len(example.input) for example in data.train} <= set(range(1, 6))
+    np.testing.assert_array_equal(data.inputs.normaliser.mean, scale.mean)
+    np.testing.assert_array_equal(data.inputs.normaliser.deviation, scale.deviation)
+
+
+def trained_on(config: RunConfig) -> LabelledData:
+    task = prepare(config, None, Path(config.folder), ()).task
+    assert isinstance(task, ClassificationTask)
+    return task.data
+
+
+def test_each_text_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+    rows = TextInputs.rows
+
+    def counted(self: TextInputs, examples: Sequence[Labelled]) -> list[np.ndarray]:
+        encoded.extend(example.place for example in examples)
+        return rows(self, examples)
+
+    monkeypatch.setattr(TextInputs, "rows", counted)
+    config = text_run(tmp_path, data={"max_length": 8})
+    ready = prepare(config, None, tmp_path, ())
+    ready.task.evaluate(ready.build_model())
+    assert len(encoded) == len(set(encoded)) == 160
+    task = ready.task
+    assert isinstance(task, ClassificationTask)
+    assert 0 < len(task.data.train) < 160 - len(task.data.validation)
+    expected = rows(cast(TextInputs, task.data.inputs), task.data.train)
+    for found, row in zip(task.data.rows, expected, strict=True):
+        np.testing.assert_array_equal(found, row)
 
 
 def test_a_class_with_one_example_is_refused_before_anything_is_written(tmp_path: Path) -> None:

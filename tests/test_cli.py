@@ -19,7 +19,7 @@ from clearhead.errors import TrainingError
 from clearhead.training.events import Note, RunEnded, RunStarted
 from fake_translator import run
 
-COMMANDS = ("init", "train", "translate", "evaluate", "phrasebook")
+COMMANDS = ("init", "train", "translate", "evaluate", "export", "phrasebook")
 
 
 def child(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:

@@ -32,7 +32,7 @@ def models(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backwards]:
         return " ".join("x" if n % 3 == 2 else word for n, word in enumerate(text.split()))
 
     found = {"good": Backwards(), "bad": Backwards(mend=spoil), "other": Backwards(tokenised)}
-    monkeypatch.setattr(api, "load_translator", lambda folder, device, threads: found[str(folder)])
+    monkeypatch.setattr(api, "load_translator", lambda folder, **choices: found[str(folder)])
     monkeypatch.setattr("clearhead.checkpoint.read_model_folder", lambda folder: found[str(folder)])
     return found
 

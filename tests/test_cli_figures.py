@@ -2,62 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
 from clearhead import api
-from clearhead.checkpoint import (
-    parameters_of,
-    tokenizer_parts,
-    write_json,
-    write_model_folder,
-    write_tensors,
-)
-from clearhead.config import RunConfig, SearchConfig, TokenizerConfig
-from clearhead.data.labels import Labels
-from clearhead.data.normaliser import Normaliser
 from clearhead.inspect.figures import figures_of
 from clearhead.inspect.recording import record
-from clearhead.model.build import build_classifier, build_model
-from clearhead.tokenizer import WordTokenizer
 from fake_translator import run
-from small_models import small_config
-
-MODEL = small_config(encoder_layers=1, decoder_layers=1)
-WORDS = WordTokenizer("a b c d".split())
-SEARCH = SearchConfig(method="sampling", temperature=2.0, max_length=5)
-
-
-def write_weights(folder: Path, model: nn.Module) -> None:
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.4)
-    write_tensors(folder / "weights.safetensors", parameters_of(model), {})
-    write_json(folder / "scores.json", {"scores": {"temperature": 1.0}})
+from model_folders import LONGEST, write_models
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a translator, a classifier of texts and one of features."""
     folder = tmp_path_factory.mktemp("models")
-    torch.manual_seed(2)
-    words = TokenizerConfig(kind="words", joint=True)
-    config = RunConfig(model=MODEL, tokenizer=words, search=SEARCH)
-    write_model_folder(folder / "translator", config, tokenizer_parts(WORDS, WORDS, config))
-    write_weights(folder / "translator", build_model(MODEL, len(WORDS), len(WORDS)))
-    labels = Labels(("yes", "no"))
-    config = replace(config, task="classification")
-    write_model_folder(folder / "texts", config, {"tokenizer": WORDS, "labels": labels})
-    write_weights(folder / "texts", build_classifier(MODEL, config.classifier, len(WORDS), 2))
-    config = replace(config, input="features")
-    normaliser = Normaliser(np.zeros(3), np.ones(3))
-    write_model_folder(folder / "features", config, {"normaliser": normaliser, "labels": labels})
-    model = build_classifier(MODEL, config.classifier, 3, 2, features=True)
-    write_weights(folder / "features", model)
+    write_models(folder)
     return folder
 
 
@@ -101,7 +61,40 @@ def test_a_classifier_of_texts_is_looked_at(models: Path, tmp_path: Path) -> Non
     paths = drawn(models / "texts", *words)
     assert {path.suffix for path in paths} == {".svg"}
     assert not any(path.name.startswith(("decoder", "cross")) for path in paths)
-    assert all(f">{word}<" in texts_of(tmp_path / "p") for word in ("c", "d"))
+    shown = texts_of(tmp_path / "p")
+    assert all(f">{word}<" in shown for word in ("c", "d", "query: token", "key: token"))
+    assert "source position" not in shown
+
+
+def test_frames_are_called_by_their_times_where_a_file_has_them(
+    models: Path, tmp_path: Path
+) -> None:
+    rows = [f"{name},{time},1,{time},0" for name in "pq" for time in ("0.5", "0.75", "2")]
+    rows[0] = rows[0].replace("0.5,1", "0.25,1")
+    (tmp_path / "x.csv").write_text("sequence,time,x,y,z\n" + "\n".join(rows) + "\n")
+    words = ("--input", tmp_path / "x.csv", "--line", "2", "--format", "svg", "-o", tmp_path / "p")
+    drawn(models / "features", *words)
+    shown = texts_of(tmp_path / "p")
+    names = ("0.5", "0.75", "2", "query: frame", "key: frame")
+    assert all(f">{name}<" in shown for name in names)
+    assert ">0.25<" not in shown
+    assert "source position" not in shown
+
+
+@pytest.mark.parametrize("kind", ["texts", "features"])
+def test_an_input_that_is_cut_is_said(models: Path, tmp_path: Path, kind: str) -> None:
+    times = [n / 10 for n in range(LONGEST + 3)]
+    rows = (f"s,{time},1,2,3" for time in times)
+    (tmp_path / "x.csv").write_text("sequence,time,x,y,z\n" + "\n".join(rows) + "\n")
+    given = "a b " * LONGEST if kind == "texts" else str(tmp_path / "x.csv")
+    unit, length = ("tokens", 2 * LONGEST) if kind == "texts" else ("frames", LONGEST + 3)
+    words = ("--input", given, "--format", "svg", "-o", str(tmp_path / "p"))
+    code, _, err = run("figures", str(models / kind), *words)
+    assert code == 0
+    assert err.startswith("clearhead: warning: ")
+    assert err.endswith(f"has {length} {unit} and was cut to {LONGEST}\n")
+    last = f">{times[LONGEST]}<"
+    assert last not in texts_of(tmp_path / "p")
 
 
 @pytest.mark.parametrize("option", ["--input", "--input-file"])

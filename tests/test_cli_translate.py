@@ -33,7 +33,7 @@ TRANSLATE = importlib.import_module("clearhead.cli.translate")
 CHILD = (
     "import sys; sys.path.insert(0, sys.argv.pop(1));"
     "from fake_translator import Backwards; from clearhead import api, cli;"
-    "api.load_translator = lambda folder, device, threads: Backwards();"
+    "api.load_translator = lambda folder, **choices: Backwards();"
     "sys.argv = ['clearhead', 'translate', 'm']; cli.main()"
 )
 
@@ -41,7 +41,7 @@ CHILD = (
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> Backwards:
     fake = Backwards()
-    monkeypatch.setattr(api, "load_translator", lambda folder, device, threads: fake)
+    monkeypatch.setattr(api, "load_translator", lambda folder, **choices: fake)
     return fake
 
 
@@ -52,7 +52,7 @@ LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_cate
 @given(lines=LINES, ending=st.sampled_from(["\n", "\r\n"]))
 def test_each_line_gives_one_line_whatever_is_in_it(lines: list[str], ending: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "load_translator", lambda folder, device, threads: Backwards())
+        patch.setattr(api, "load_translator", lambda folder, **choices: Backwards())
         stdin = "".join(line + ending for line in lines).encode()
         result = RUNNER.invoke(app, ["translate", "m"], input=stdin)
     expected = [" ".join(reversed(line.removeprefix("\ufeff").split())) for line in lines[:1]]

@@ -229,6 +229,7 @@ def test_the_label_column_of_a_table_goes_by_its_name(write: Write) -> None:
     path = write("a.csv", "sequence,kind,label\n1,x,2.5\n")
     [found] = read(path, "kind")
     assert (found.labels, found.input.tolist()) == (("x",), [[2.5]])
+    assert found.columns == ("label",)
 
 
 @pytest.mark.parametrize(
@@ -269,6 +270,7 @@ def test_a_cell_that_is_no_number_is_refused_with_its_line_and_column(
         ("sequence,a", "'label'"),
         ("sequence,time,label", "no column of features"),
         ("sequence,sequence,label,a", "2 times"),
+        ("sequence,label,a,b, a", "the column 'a' is there 2 times"),
     ],
 )
 def test_a_table_without_a_column_it_needs_is_refused(header: str, said: str, write: Write) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from xml.etree import ElementTree
 
 import matplotlib
@@ -120,6 +120,15 @@ def test_the_weights_of_a_head_are_drawn_with_queries_down_and_keys_across(
     # The first query stands above the others.
     assert axes.yaxis_inverted()
     assert f"layer {layer + 1} of 2: head {head + 1} of 3" in title_of(figure)
+
+
+@pytest.mark.parametrize("unit", ["token", "frame"])
+def test_what_a_classifier_reads_is_called_by_its_unit(unit: Literal["token", "frame"]) -> None:
+    record = dataclasses.replace(made_record(target=()), unit=unit)
+    (axes,) = panels(attention_figure(record))
+    assert (axes.get_ylabel(), axes.get_xlabel()) == (f"query: {unit}", f"key: {unit}")
+    for figure in (layer_figure(record), stack_figure(record)):
+        assert {axes.get_xlabel() for axes in panels(figure)} == {unit}
 
 
 def test_a_mean_over_heads_is_called_so() -> None:

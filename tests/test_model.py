@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from clearhead.config import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
-from clearhead.model import cache as cache_module
+from clearhead.engines import decoding_state
+from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.model.attention import Attend, explicit_attention, fused_attention
 from clearhead.model.dropout import Dropout
 from clearhead.model.layers import EncoderLayer
@@ -137,22 +138,23 @@ def test_a_source_of_padding_alone_gives_finite_states_and_gradients() -> None:
 def compare_steps_with_prefixes(
     model: EncoderDecoder, source: Tensor, steps: int, moves: dict[int, list[int]]
 ) -> None:
-    """Decode random tokens with the cache, moving rows on the way; steps = the whole prefix."""
-    cache = model.start(source)
+    """Decode random tokens step by step, moving rows on the way; steps = the whole prefix."""
+    decoder = UnrolledDecoder(model)
+    state = decoder.start(source)
     prefix = torch.empty(len(source), 0, dtype=torch.int64)
-    states = torch.empty(len(source), 0, model.output.in_features, dtype=torch.float64)
+    logits = torch.empty(len(source), 0, model.output.out_features, dtype=torch.float64)
     for step in range(steps):
         if moves.get(step):
             if step > 0:
-                torch.testing.assert_close(states, model(source, prefix), **EXACT)
+                torch.testing.assert_close(logits, model.output(model(source, prefix)), **EXACT)
             rows = torch.tensor(moves[step]) % len(source)
-            cache.reorder(rows)
-            source, prefix, states = source[rows], prefix[rows], states[rows]
-        assert cache.length == step
+            state.reorder(rows)
+            source, prefix, logits = source[rows], prefix[rows], logits[rows]
+        assert state.length == step
         tokens = torch.randint(1, TARGET_VOCABULARY, (len(source),))
         prefix = torch.cat((prefix, tokens[:, None]), dim=1)
-        states = torch.cat((states, model.step(tokens, cache)[:, None]), dim=1)
-    torch.testing.assert_close(states, model(source, prefix), **EXACT)
+        logits = torch.cat((logits, decoder.step(tokens, state)[:, None]), dim=1)
+    torch.testing.assert_close(logits, model.output(model(source, prefix)), **EXACT)
 
 
 @settings(max_examples=20)
@@ -174,7 +176,7 @@ def test_cached_steps_equal_the_whole_prefix_whatever_rows_are_moved(
 ) -> None:
     model = random_model(config, attend=attend)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache_module, "FIRST_ROOM", first_room)
+        patch.setattr(decoding_state, "FIRST_ROOM", first_room)
         compare_steps_with_prefixes(model, padded(sources), 6, moves)
 
 
@@ -185,21 +187,22 @@ def test_cached_steps_equal_the_whole_prefix_beyond_the_first_room(
 ) -> None:
     torch.manual_seed(4)
     model = random_model(small_config(norm=norm, positions=positions))
-    steps = 2 * cache_module.FIRST_ROOM + 6
+    steps = 2 * decoding_state.FIRST_ROOM + 6
     source = padded([[3, 4, 5], [6, 7]])
     compare_steps_with_prefixes(model, source, steps, {3: [1, 0, 1], 40: [2, 0]})
 
 
-def test_moving_the_rows_of_one_cache_leaves_another_alone() -> None:
+def test_moving_the_rows_of_one_state_leaves_another_alone() -> None:
     model = random_model(small_config())
+    decoder = UnrolledDecoder(model)
     source, tokens = random_ids(2, 3), torch.tensor([3, 4])
-    cache, other = model.start(source), model.start(source)
-    for state in (cache, other):
-        model.step(tokens, state)
-    cache.reorder(torch.tensor([1]))
-    model.step(torch.tensor([9]), cache)
-    again = model.step(tokens, other)
-    expected = model(source, torch.stack((tokens, tokens), dim=1))[:, -1]
+    state, other = decoder.start(source), decoder.start(source)
+    for each in (state, other):
+        decoder.step(tokens, each)
+    state.reorder(torch.tensor([1]))
+    decoder.step(torch.tensor([9]), state)
+    again = decoder.step(tokens, other)
+    expected = model.output(model(source, torch.stack((tokens, tokens), dim=1))[:, -1])
     torch.testing.assert_close(again, expected, **EXACT)
 
 

@@ -147,16 +147,18 @@ def test_moments_that_cannot_be_are_refused(mean: list[float], deviation: list[f
 
 
 @same_folder
-@given(sequences_of_values(), st.booleans())
+@given(sequences_of_values(), st.booleans(), st.booleans())
 def test_a_normaliser_comes_back_exactly(
-    tmp_path: Path, sequences: list[np.ndarray], enabled: bool
+    tmp_path: Path, sequences: list[np.ndarray], enabled: bool, named: bool
 ) -> None:
-    normaliser = Normaliser.learn(sequences, enabled=enabled)
+    names = [f"feature {number}" for number in range(sequences[0].shape[1])] if named else []
+    normaliser = Normaliser.learn(sequences, enabled=enabled, names=names)
     normaliser.save(tmp_path, "features")
     loaded = Normaliser.load(tmp_path, "features")
     np.testing.assert_array_equal(loaded.mean, normaliser.mean)
     np.testing.assert_array_equal(loaded.deviation, normaliser.deviation)
     assert loaded.enabled is enabled
+    assert loaded.names == tuple(names)
     assert loaded.fingerprint() == normaliser.fingerprint()
 
 
@@ -167,6 +169,8 @@ def test_the_fingerprint_changes_with_every_part() -> None:
         Normaliser(zero, one, enabled=False),
         Normaliser(one, one),
         Normaliser(zero, one * 2),
+        Normaliser(zero, one, names=("a", "b")),
+        Normaliser(zero, one, names=("b", "a")),
         Normaliser(zero[:1], one[:1]),
     ]
     assert len({kind.fingerprint() for kind in kinds}) == len(kinds)
@@ -175,13 +179,14 @@ def test_the_fingerprint_changes_with_every_part() -> None:
 def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match="missing"):
         Normaliser.load(tmp_path, "features")
-    Normaliser.learn(random_sequences()).save(tmp_path, "features")
+    Normaliser.learn(random_sequences(), names=["a", "b", "c"]).save(tmp_path, "features")
     path = tmp_path / "features.json"
     good = json.loads(path.read_text("utf-8"))
     wrong = {
         "mean": ([1.0], "a", None, [1.0, None, 2.0], [float("nan")] * 3, [[1.0] * 3] * 3),
         "deviation": ([0.0] * 3, [[1.0], [1.0, 2.0]], {"a": 1}),
         "enabled": (False,),
+        "names": ("abc", [1, 2, 3], ["a", "b"], ["a", "b", "a"], None),
         "version": (0,),
     }
     damaged = [{**good, name: value} for name, values in wrong.items() for value in values]

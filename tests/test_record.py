@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from clearhead.config import ClassifierConfig, DropoutConfig, NoPositions
 from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Record
 from clearhead.inspect.recording import (
@@ -111,10 +112,10 @@ def test_a_classification_s_record_equals_the_fast_path(
 def test_the_record_s_logits_are_those_of_cached_decoding(norm: Literal["pre", "post"]) -> None:
     model = random_model(small_config(norm=norm)).eval()
     found = record_translation(model, SOURCE, TARGET)
-    cache = model.start(torch.tensor([SOURCE]))
+    decoder = UnrolledDecoder(model)
+    state = decoder.start(torch.tensor([SOURCE]))
     for position, token in enumerate([BOS, *TARGET]):
-        hidden = model.step(torch.tensor([token]), cache)
-        close(found.logits[position], model.output(hidden)[0])
+        close(found.logits[position], decoder.step(torch.tensor([token]), state)[0])
 
 
 @settings(max_examples=10)
@@ -372,6 +373,20 @@ def test_a_record_comes_back_from_its_file(tmp_path: Path) -> None:
     classified.save(str(tmp_path / "features.npz"))
     assert_equal_records(Record.load(str(tmp_path / "features.npz")), classified)
     assert {path.name for path in tmp_path.rglob("*")} == {"new", "of-a-cat", "features.npz"}
+
+
+def test_a_record_knows_whether_it_is_of_tokens_or_of_frames(tmp_path: Path) -> None:
+    texts = record_classification(random_classifier(features=False), [3, 4])
+    features = record_classification(random_classifier(features=True), np.zeros((2, 6)))
+    assert (texts.unit, features.unit) == ("token", "frame")
+    for number, found in enumerate((texts, features)):
+        found.save(tmp_path / f"{number}.npz")
+        assert Record.load(tmp_path / f"{number}.npz").unit == found.unit
+    odd: Any = "inch"
+    dataclasses.replace(texts, unit=odd).save(tmp_path / "odd.npz")
+    with pytest.raises(DataError, match="no record that can be read") as caught:
+        Record.load(tmp_path / "odd.npz")
+    assert "inch" in str(caught.value)
 
 
 def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:

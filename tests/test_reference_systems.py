@@ -24,6 +24,7 @@ import clearhead
 from clearhead import api
 from clearhead.config import ModelConfig, RunConfig, read_config
 from clearhead.engines.torch_engine import TorchEngine
+from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.build import build_classifier, build_model
 from clearhead.model.dropout import Dropout
@@ -426,11 +427,12 @@ def test_the_logits_of_padded_pairs_are_those_of_the_description(pair: Pair) -> 
 def test_the_logits_of_each_step_are_those_of_the_description(pair: Pair) -> None:
     source = padded(SOURCE)
     written = np.random.default_rng(1).integers(3, 9, (len(SOURCE), 4))
-    cache = pair.model.start(source)
+    decoder = UnrolledDecoder(pair.model)
+    state = decoder.start(source)
     for step in range(4):
-        hidden = pair.model.step(torch.from_numpy(written[:, step]), cache)
+        found = decoder.step(torch.from_numpy(written[:, step]), state)
         expected = pair.formulation.logits(source.numpy(), written[:, : step + 1])
-        assert_equal(pair.model.output(hidden), expected[:, -1])
+        assert_equal(found, expected[:, -1])
 
 
 @torch.no_grad()
@@ -518,8 +520,8 @@ def test_system_d_classifies_sequences_that_it_has_not_seen_and_draws_four_pictu
         assert picture.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     written = (tmp_path / "model/figures/encoder-heads-2.svg").read_text(encoding="utf-8")
     assert all(f"head {number}" in written for number in (1, 2, 3, 4))
-    assert "query: source position" in written
-    assert "key: source position" in written
+    assert "query: frame" in written
+    assert "key: frame" in written
 
 
 def classifier_of(letter: str, inputs: int) -> EncoderClassifier:

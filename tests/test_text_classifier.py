@@ -8,6 +8,7 @@ import pickle
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 import clearhead
 from clearhead import TextClassifier
 from clearhead.api.training import train
+from clearhead.checkpoint import read_json
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.training.events import RunEnded
 
@@ -134,6 +136,14 @@ def test_a_folder_that_is_named_is_a_model_folder(tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.probabilities(UNSEEN), model.predict_proba(UNSEEN))
 
 
+def test_a_folder_has_the_calibration_error_before_and_after_calibration(tmp_path: Path) -> None:
+    model = small(folder=tmp_path / "colours", epochs=1).fit(TEXTS, LABELS)
+    scores = read_json(tmp_path / "colours" / "scores.json")["scores"]
+    assert {"ece", "ece_uncalibrated"} <= scores.keys()
+    assert not any(" " in name for name in scores)
+    assert model.model_.temperature == scores["temperature"]
+
+
 def test_a_folder_holds_what_was_learned_last(tmp_path: Path) -> None:
     model = small(folder=str(tmp_path / "colours"), epochs=1)
     model.fit(TEXTS, LABELS)
@@ -182,7 +192,11 @@ def test_before_it_has_learned_it_says_so() -> None:
         (TEXTS, ["warm"] * len(TEXTS), "only one class"),
         (TEXTS, [[label] for label in LABELS], "one string or number for each text"),
         (TEXTS, [["warm"], ["warm", "cold"]] * 24, "one string or number for each text"),
-        (TEXTS, [None, "warm"] * 24, "one string or number for each text"),
+        (TEXTS, ["warm", None] * 24, "the label of text 2 is missing"),
+        (TEXTS, [*LABELS[:-1], float("nan")], "the label of text 48 is missing"),
+        (TEXTS, np.array([0.0, 1.0, np.nan] * 16, dtype=np.float32), "label of text 3 is missing"),
+        (TEXTS, [1, 1, 1, "1"] * 12, "some labels are strings and some are not"),
+        (TEXTS[:4], LABELS[:4], "no example is left to validate on"),
         (TEXTS, ["", "warm"] * 24, "a label is empty"),
         (TEXTS, ["warm", " warm"] * 24, "two are written alike"),
         ([*TEXTS[:-1], None], LABELS, "text 48 is a NoneType"),
@@ -200,6 +214,38 @@ def test_a_score_needs_a_label_for_each_text(fitted: TextClassifier) -> None:
         fitted.score(UNSEEN, ["warm"])
 
 
+def test_there_is_no_score_of_no_texts(fitted: TextClassifier) -> None:
+    with pytest.raises(DataError, match="no texts to score"):
+        fitted.score([], [])
+
+
+class Table:
+    """What a table of pandas shows: its items are the names of its columns."""
+
+    def __init__(self, **columns: list[str]) -> None:
+        self.columns = columns
+        self.ndim = 2
+        self.shape = len(next(iter(columns.values()))), len(columns)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize("wrong", [Table(text=TEXTS), np.array(TEXTS)[:, None]])
+def test_a_table_is_no_list_of_texts(fitted: TextClassifier, wrong: Any) -> None:
+    for ask in (fitted.predict, fitted.predict_proba, lambda texts: fitted.fit(texts, LABELS)):
+        with pytest.raises(DataError, match=r"texts are not .* shape \(48, 1\)") as caught:
+            ask(wrong)
+        assert "table['text']" in str(caught.value)
+
+
+def test_a_table_is_no_list_of_labels(fitted: TextClassifier) -> None:
+    for ask in (fitted.score, fitted.fit):
+        with pytest.raises(DataError, match=r"labels are not .* shape \(48, 1\)") as caught:
+            ask(TEXTS, Table(label=LABELS))
+        assert "table['label']" in str(caught.value)
+
+
 def test_a_single_string_is_no_list_of_texts(fitted: TextClassifier) -> None:
     for ask in (fitted.predict, fitted.predict_proba, lambda text: small().fit(text, ["a", "b"])):
         with pytest.raises(TypeError, match="single string"):
@@ -210,6 +256,8 @@ def test_a_single_string_is_no_list_of_texts(fitted: TextClassifier) -> None:
     ("choice", "message"),
     [
         ({"pooling": "median"}, "classifier.pooling"),
+        ({"pooling": "mean,first"}, r'did you mean classifier.pooling = \["mean", "first"\]'),
+        ({"pooling": ["maen"]}, r'did you mean classifier.pooling = \["mean"\]'),
         ({"heads": 3}, "n_heads"),
         ({"epochs": 0}, "never end"),
         ({"batch_tokens": 0}, "batch_tokens"),

@@ -234,7 +234,7 @@ def test_the_public_names_are_these() -> None:
     assert set(clearhead.__all__) == {
         *("Classifier", "Hypothesis", "ModelConfig", "RunConfig", "SearchConfig"),
         *("Record", "TextClassifier", "Tokenizer", "Translator", "record"),
-        *("build_model", "load", "train"),
+        *("build_model", "export_model", "load", "train"),
     }
     for name in clearhead.__all__:
         assert getattr(clearhead, name).__name__ == name

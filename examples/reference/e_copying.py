@@ -46,10 +46,10 @@ def untrained(config: ModelConfig, seed: int) -> list[int]:
     model = clearhead.build_model(config, 11, 11).eval()
     written = [0]
     with torch.inference_mode():
-        cache = model.start(torch.arange(1, 11)[None])
+        memory, mask = model.encode(torch.arange(1, 11)[None])
         for _ in range(9):
-            hidden = model.step(torch.tensor(written[-1:]), cache)
-            written.append(int(model.output(hidden).argmax()))
+            hidden = model.decode(torch.tensor([written]), memory, mask)
+            written.append(int(model.output(hidden[0, -1]).argmax()))
     return written
 
 

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clearhead.api import Classifier, Translator, load, train
+    from clearhead.api import Classifier, Translator, export_model, load, train
     from clearhead.api.text_classifier import TextClassifier
     from clearhead.config import ModelConfig, RunConfig, SearchConfig
     from clearhead.decoding.hypothesis import Hypothesis
@@ -33,6 +33,7 @@ _WHERE = {
     "Tokenizer": "clearhead.tokenizer",
     "Translator": "clearhead.api",
     "build_model": "clearhead.model.build",
+    "export_model": "clearhead.api",
     "load": "clearhead.api",
     "record": "clearhead.inspect.recording",
     "train": "clearhead.api",
@@ -49,6 +50,7 @@ __all__ = [
     "Tokenizer",
     "Translator",
     "build_model",
+    "export_model",
     "load",
     "record",
     "train",

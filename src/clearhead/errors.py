@@ -71,3 +71,9 @@ class TrainingError(ClearheadError):
     """Training cannot start, go on, or be resumed."""
 
     exit_code = 6
+
+
+class ExportError(ClearheadError):
+    """A model cannot be exported, or an export cannot be used."""
+
+    exit_code = 7

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -77,40 +78,46 @@ class Classifier:
 
         Raises:
             DataError: it is not of the kind that the classifier reads.
+
+        Warns:
+            UserWarning: it is longer than what the classifier reads, and was cut.
         """
-        (row,) = self.inputs.rows([Labelled(source, (), "the input")])
+        (row,) = self._rows([_example(source, "the input")])
         return self.inputs.collate([row])[0], self.inputs.names(row)
 
     def classify(
         self,
-        inputs: Sequence[Any],
+        inputs: Iterable[Any],
         *,
-        top: int = 1,
+        top: int | None = None,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
     ) -> list[list[Prediction]]:
         """The likeliest labels of each input, best first.
 
-        Where an example may have several labels, those with a probability of at least one half
-        come, however many; `top` > 1 then gives that many whatever their probability.
-
         Args:
-            inputs: texts, or arrays (frames, features); an empty text has no label.
-            top: labels wanted of each.
+            inputs: texts, or arrays (frames, features), or `Labelled` examples of either, whose
+                features then go by the names of their columns. An empty text has no label.
+            top: labels given for each, whatever their probability. By default the likeliest one;
+                where an example may have several labels, those with a probability of at least one
+                half, however many: none too. (What tells that from an empty text is `top=1`.)
             batch_size: inputs at a time, at most.
             progress: told how many inputs are done.
             offset: how many came before these, where a stream is classified in blocks.
 
         Raises:
-            DataError: an input is not of the kind that the classifier reads.
+            DataError: an input is not of the kind that the classifier reads, or `top` or
+                `batch_size` is no whole number of at least 1.
             TypeError: `inputs` is a single string.
 
         Warns:
             UserWarning: an input is longer than what the classifier reads, and was cut.
         """
-        if top < 1:
-            raise DataError(f"top = {top} is not a number of labels", todo="give at least 1")
+        if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
+            what = f"top = {top!r} is not a number of labels"
+            raise DataError(what, where="classify", todo="give a whole number of at least 1")
+        inputs = _listed(inputs)
         probabilities = self.probabilities(
             inputs, batch_size=batch_size, progress=progress, offset=offset
         )
@@ -121,7 +128,7 @@ class Classifier:
 
     def probabilities(
         self,
-        inputs: Sequence[Any],
+        inputs: Iterable[Any],
         *,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
@@ -135,36 +142,66 @@ class Classifier:
 
     def logits(
         self,
-        inputs: Sequence[Any],
+        inputs: Iterable[Any],
         *,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
     ) -> np.ndarray:
         """What the model gives for each label, (inputs, labels); arguments as `classify`."""
-        if isinstance(inputs, str):
-            raise TypeError("inputs is a single string: give a list of texts")
-        rows = self.inputs.rows(
-            [Labelled(raw, (), f"input {offset + i}") for i, raw in enumerate(inputs, start=1)]
+        from clearhead.tasks.batch_size import check_batch_size
+
+        check_batch_size(batch_size, "inputs", "classify", DataError)
+        rows = self._rows(
+            [
+                _example(raw, f"input {number}")
+                for number, raw in enumerate(_listed(inputs), start=offset + 1)
+            ]
         )
-        longest = self.config.data.max_length
-        for number, row in enumerate(rows, start=offset + 1):
-            if len(row) > longest:
-                message = f"input {number} has {len(row)} places and was cut to {longest}"
-                warnings.warn(message, stacklevel=3)
         return self.engine.logits(
             rows, self.inputs.collate, batch_size=batch_size, progress=progress
         )
 
-    def _best(self, probabilities: np.ndarray, top: int) -> list[Prediction]:
+    def _rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
+        """Each example as numbers, however long; a warning says which will be cut."""
+        rows = self.inputs.rows(examples)
+        longest = self.config.data.max_length
+        for example, row in zip(examples, rows, strict=True):
+            if len(row) > longest:
+                has = f"{example.place} has {len(row)} {self.inputs.unit}"
+                warnings.warn(f"{has} and was cut to {longest}", stacklevel=_callers_level())
+        return rows
+
+    def _best(self, probabilities: np.ndarray, top: int | None) -> list[Prediction]:
+        from clearhead.tasks.calibration import THRESHOLD
+
         order = (-probabilities).argsort(kind="stable")
-        if self.config.classifier.multi_label and top == 1:
-            order = [i for i in order if probabilities[i] >= 0.5]
+        if top is None and self.config.classifier.multi_label:
+            order = [i for i in order if probabilities[i] >= THRESHOLD]
         else:
-            order = order[:top]
+            order = order[: top or 1]
         return [Prediction(self.labels[i], float(probabilities[i])) for i in order]
 
 
 def is_empty(raw: Any) -> bool:
     """Whether there is nothing to classify."""
-    return isinstance(raw, str) and not raw.strip()
+    content = raw.input if isinstance(raw, Labelled) else raw
+    return isinstance(content, str) and not content.strip()
+
+
+def _listed(inputs: Iterable[Any]) -> list[Any]:
+    if isinstance(inputs, str):
+        raise TypeError("inputs is a single string: give a list of texts")
+    return list(inputs)
+
+
+def _example(raw: Any, name: str) -> Labelled:
+    return raw if isinstance(raw, Labelled) else Labelled(raw, (), name)
+
+
+def _callers_level() -> int:
+    """The `stacklevel` by which a warning of the calling function points at the user's own line."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("clearhead."):
+        level, frame = level + 1, frame.f_back
+    return level

@@ -2,17 +2,68 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint import read_model_folder, read_tensors
-from clearhead.errors import ModelFolderError
+from clearhead.checkpoint import read_folder_config, read_model_folder, read_tensors
+from clearhead.config import RunConfig
+from clearhead.errors import ConfigError, ModelFolderError
 
 if TYPE_CHECKING:
     from torch import nn
 
 PARTS = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """How a translator's or an encoder's parameters begin, and how a classifier's do."""
+
+
+def with_encoders_settings(config: RunConfig, restart: bool) -> RunConfig:
+    """The run with the settings of the vocabulary, or of the features' scale, that it takes over.
+
+    They are those of `encoder_from`, or of a run that has begun with it, whose folder is enough to
+    go on. A setting that stands at its default asks for nothing.
+
+    Raises:
+        ConfigError: the run asks for another vocabulary or scale.
+        ModelFolderError: the folder cannot be read.
+    """
+    if not config.classifier.encoder_from:
+        return config
+    begun = Path(config.folder)
+    goes_on = bool(config.folder) and not restart and (begun / "config.json").exists()
+    found = read_folder_config(begun if goes_on else Path(config.classifier.encoder_from))
+    if found.input != config.input:
+        return config  # which preparing the data refuses
+    if config.input == "features":
+        _refuse_others(config, _normalise(RunConfig()), _normalise(config), _normalise(found))
+        return replace(config, data=replace(config.data, normalise=found.data.normalise))
+    _refuse_others(config, _tokenizer(RunConfig()), _tokenizer(config), _tokenizer(found))
+    joint = config.tokenizer.joint
+    return replace(config, tokenizer=replace(found.tokenizer, joint=joint))
+
+
+def _normalise(config: RunConfig) -> dict[str, Any]:
+    return {"data.normalise": config.data.normalise}
+
+
+def _tokenizer(config: RunConfig) -> dict[str, Any]:
+    settings = asdict(config.tokenizer)
+    del settings["joint"]  # of two languages, where here there is one
+    return {f"tokenizer.{name}": value for name, value in settings.items()}
+
+
+def _refuse_others(
+    config: RunConfig, default: dict[str, Any], asked: dict[str, Any], found: dict[str, Any]
+) -> None:
+    others = [name for name in asked if asked[name] not in (default[name], found[name])]
+    if others:
+        what = "vocabulary" if config.input == "text" else "scale of the features"
+        raise ConfigError(
+            f"classifier.encoder_from brings its own {what}",
+            where=others[0],
+            why=", ".join(f"{n} = {asked[n]!r}, and there it is {found[n]!r}" for n in others),
+            todo=f"leave {' and '.join(others)} out, or train without encoder_from",
+        )
 
 
 def begin_with_encoder(model: nn.Module, folder: Path) -> None:

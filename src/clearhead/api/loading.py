@@ -3,48 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.checkpoint import (
-    ModelFolder,
-    load_parameters,
-    read_model_folder,
-    read_tensors,
-    read_tokenizers,
-)
-from clearhead.errors import ModelFolderError
-
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
-Model = TypeVar("Model", bound="nn.Module")
+from clearhead.checkpoint import ModelFolder, read_model_folder
+from clearhead.engines.choosing import EngineChoice, engine_for
+from clearhead.errors import ConfigError, ModelFolderError
 
 
-def load(folder: str | Path, *, device: str = "auto", threads: int = 0) -> Translator | Classifier:
+def load(
+    folder: str | Path,
+    *,
+    device: str = "auto",
+    threads: int = 0,
+    engine: str = "auto",
+    compute_type: str = "",
+    scores: bool = True,
+) -> Translator | Classifier:
     """The translator or classifier of a model folder; no data and no network is needed.
 
     Args:
         folder: written by training.
         device: `cpu`, `cuda`, or `auto` for the GPU where there is one.
-        threads: of the CPU (0: as PyTorch chooses).
+        threads: of the CPU (0: as the engine chooses).
+        engine: what runs a translator: `torch`, `ctranslate2` (see `export_model`), or `auto` for
+            the faster one that is there.
+        compute_type: in what the named engine multiplies: `float32`, `int8`, … (empty: float32).
+        scores: False where the scores of hypotheses are not wanted, which CTranslate2 gets in a
+            second pass.
 
     Raises:
         ModelFolderError: the folder is missing, damaged, or of another version, or holds an
             encoder that was only pre-trained.
-        ConfigError: the device is not there.
-    """
-    from clearhead.engines.device import set_up_torch
+        ConfigError: the device or the engine is not there.
+        ExportError: there is no export for CTranslate2, or it is of other weights.
 
+    Warns:
+        UserWarning: `auto` passes over an export because it is damaged or of other weights.
+    """
     found = read_model_folder(folder)
-    where = set_up_torch(device, threads)
+    choice = EngineChoice(engine, device, threads, compute_type, scores)
     match found.config.task:
         case "translation":
-            return _translator(found, where)
+            return Translator(found, engine_for(found, choice))
         case "classification":
-            return _classifier(found, where)
+            return _classifier(found, choice)
     raise ModelFolderError(
         "this model fills in features: it neither translates nor classifies",
         where=folder,
@@ -52,13 +55,28 @@ def load(folder: str | Path, *, device: str = "auto", threads: int = 0) -> Trans
     )
 
 
-def load_translator(folder: str | Path, *, device: str = "auto", threads: int = 0) -> Translator:
+def load_translator(
+    folder: str | Path,
+    *,
+    device: str = "auto",
+    threads: int = 0,
+    engine: str = "auto",
+    compute_type: str = "",
+    scores: bool = True,
+) -> Translator:
     """As `load`, where only a translator will do.
 
     Raises:
         ModelFolderError: it is a classifier; or as in `load`.
     """
-    model = load(folder, device=device, threads=threads)
+    model = load(
+        folder,
+        device=device,
+        threads=threads,
+        engine=engine,
+        compute_type=compute_type,
+        scores=scores,
+    )
     if not isinstance(model, Translator):
         raise ModelFolderError(
             "this model classifies, it does not translate",
@@ -84,30 +102,24 @@ def load_classifier(folder: str | Path, *, device: str = "auto", threads: int = 
     return model
 
 
-def _translator(found: ModelFolder, device: torch.device) -> Translator:
-    from clearhead.engines.torch_engine import TorchEngine
-    from clearhead.model.build import build_model
-
-    source, target = read_tokenizers(found.path, found.config)
-    model = build_model(found.config.model, len(source), len(target))
-    return Translator(found, TorchEngine(_with_weights(model, found, device)))
-
-
-def _classifier(found: ModelFolder, device: torch.device) -> Classifier:
+def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
     from clearhead.api.preparation import read_inputs, read_labels
     from clearhead.engines.classifier_engine import ClassifierEngine
+    from clearhead.engines.device import set_up_torch
+    from clearhead.engines.trained import with_weights
     from clearhead.model.build import build_classifier
 
+    if choice.engine == "ctranslate2":
+        raise ConfigError(
+            "this model classifies, and CTranslate2 runs translators only",
+            where=found.path,
+            todo="use engine = 'torch'",
+        )
+    device = set_up_torch(choice.device, choice.threads)
     config = found.config
     inputs, labels = read_inputs(found.path, config), read_labels(found.path)
     model = build_classifier(
         config.model, config.classifier, inputs.width, len(labels), config.input == "features"
     )
-    engine = ClassifierEngine(_with_weights(model, found, device))
+    engine = ClassifierEngine(with_weights(model, found, device))
     return Classifier(found, inputs, labels, engine)
-
-
-def _with_weights(model: Model, found: ModelFolder, device: torch.device) -> Model:
-    tensors, _ = read_tensors(found.weights)
-    load_parameters(model, tensors, found.weights)
-    return model.to(device).eval()

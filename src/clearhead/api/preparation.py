@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from clearhead.api.encoder import begin_with_encoder
 from clearhead.checkpoint import (
@@ -21,8 +21,9 @@ from clearhead.errors import ModelFolderError
 if TYPE_CHECKING:
     from torch import nn
 
+    from clearhead.data.labelled import Labelled
     from clearhead.data.labels import Labels
-    from clearhead.tasks.inputs import FeatureInputs, Inputs
+    from clearhead.tasks.inputs import Inputs
     from clearhead.tasks.task import Task
     from clearhead.training.events import Observer
 
@@ -100,36 +101,41 @@ def _translation(config: RunConfig, begun: Path | None, corpus: Path, tell: Tell
 
 
 def _labelled(config: RunConfig, begun: Path | None, tell: Tell) -> Prepared:
-    from clearhead.data.labels import Labels
-    from clearhead.tasks.classification import ClassificationData, ClassificationTask
+    from clearhead.tasks.classification import ClassificationTask
     from clearhead.tasks.labelled_data import checked, learn_inputs, read_parts
-    from clearhead.tasks.reconstruction import ReconstructionData, ReconstructionTask
+    from clearhead.tasks.reconstruction import ReconstructionTask
 
-    examples = read_parts(config)
     encoder_from = Path(config.classifier.encoder_from) if config.classifier.encoder_from else None
-    if (folder := begun or encoder_from) is not None:
-        inputs = read_inputs(folder, config)
-    else:
-        tell(f"learning {'the scale' if config.input == 'features' else 'the vocabulary'}")
-        inputs = learn_inputs(config, examples.train)
+    made = "scale" if config.input == "features" else "vocabulary"
+
+    def make_inputs(train: Sequence[Labelled]) -> Inputs:
+        if begun is not None:
+            return read_inputs(begun, config)
+        if encoder_from is not None:
+            tell(f"the {made} is that of {encoder_from}")
+            return read_inputs(encoder_from, config)
+        tell(f"learning the {made}")
+        return learn_inputs(config, train)
+
+    data = checked(config, read_parts(config), make_inputs)
     if config.task == "reconstruction":
-        train, reports = checked(config, examples, inputs, None)
-        features = cast("FeatureInputs", inputs)
-        task = ReconstructionTask(config, ReconstructionData(features, train, examples.validation))
-        return Prepared(task, task.build_model, inputs.parts, reports)
-    labels = Labels.learn(example.labels for example in examples.train)
-    train, reports = checked(config, examples, inputs, labels)
-    task = ClassificationTask(
-        config, ClassificationData(inputs, labels, train, examples.validation)
-    )
+        task = ReconstructionTask(config, data)
+        return Prepared(task, task.build_model, data.inputs.parts, data.reports)
+    task = ClassificationTask(config, data)
 
     def build_model() -> nn.Module:
         model = task.build_model()
-        if encoder_from is not None:
+        if encoder_from is not None and not has_state(begun):
             begin_with_encoder(model, encoder_from)
         return model
 
-    return Prepared(task, build_model, {**inputs.parts, LABELS: labels}, reports)
+    parts = {**data.inputs.parts, LABELS: data.labels}
+    return Prepared(task, build_model, parts, data.reports)
+
+
+def has_state(begun: Path | None) -> bool:
+    """Whether there is a state from which a run will go on, which overwrites all weights."""
+    return begun is not None and (begun / "training" / "state.safetensors").exists()
 
 
 def read_inputs(folder: Path, config: RunConfig) -> Inputs:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from clearhead.api.class_names import classes_of, names_of
 from clearhead.api.classifier import Classifier
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
@@ -77,16 +78,18 @@ class TextClassifier:
 
         Raises:
             ConfigError: an argument of the constructor cannot be used.
-            DataError: texts and labels are not as many, or cannot be learned from.
+            DataError: texts and labels are not as many, a label is missing, or they cannot be
+                learned from.
             TypeError: `texts` is a single string.
 
         Warns:
             UserWarning: texts are empty or too long, and were not learned from.
         """
         texts = _cleaned(texts)
-        classes, numbers = _classes(labels)
+        _refuse_table(labels, "labels")
+        classes, numbers = classes_of(labels)
         _check_counts(len(texts), len(numbers))
-        names = _names(classes)
+        names = names_of(classes)
         with TemporaryDirectory() as temporary:
             data = Path(temporary) / "train.jsonl"
             with data.open("w", encoding="utf-8") as file:
@@ -115,17 +118,20 @@ class TextClassifier:
             TypeError: `texts` is a single string.
         """
         model = self._fitted()
-        order = [model.labels.index(name) for name in _names(self.classes_)]
+        order = [model.labels.index(name) for name in names_of(self.classes_)]
         return model.probabilities(_cleaned(texts))[:, order]
 
     def score(self, texts: Iterable[str], labels: Iterable[Any]) -> float:
         """The share of texts whose label is right, from 0 to 1.
 
         Raises:
-            DataError: texts and labels are not as many.
+            DataError: texts and labels are not as many, or there are none.
         """
+        _refuse_table(labels, "labels")
         texts, right = _cleaned(texts), np.asarray(list(labels))
         _check_counts(len(texts), len(right))
+        if not texts:
+            raise DataError("there are no texts to score")
         return float((self.predict(texts) == right).mean())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -209,6 +215,7 @@ def _cleaned(texts: Iterable[str]) -> list[str]:
     """Texts with single spaces for all white space."""
     if isinstance(texts, str):
         raise TypeError("texts is a single string: give a list of texts")
+    _refuse_table(texts, "texts")
     texts = list(texts)
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
@@ -216,24 +223,13 @@ def _cleaned(texts: Iterable[str]) -> list[str]:
     return [" ".join(text.split()) for text in texts]
 
 
-def _classes(labels: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct labels, sorted, and for each text the number of its label."""
-    try:
-        values = np.asarray(list(labels))
-        if values.ndim != 1:
-            raise ValueError(f"they have the shape {values.shape}")
-        return np.unique(values, return_inverse=True)
-    except (TypeError, ValueError) as error:
-        what = "the labels are not one string or number for each text"
-        raise DataError(what, why=str(error)) from None
-
-
-def _names(classes: np.ndarray) -> list[str]:
-    """The labels as the model folder has them."""
-    names = [str(value).strip() for value in classes]
-    if len(set(names)) < len(names) or not all(names):
-        raise DataError("a label is empty, or two are written alike", why=f"they are {names}")
-    return names
+def _refuse_table(values: Any, what: str) -> None:
+    """Refuse what has columns: of pandas' tables the items are the columns' names."""
+    if getattr(values, "ndim", 1) != 1:
+        raise DataError(
+            f"the {what} are not a list but of shape {tuple(values.shape)}",
+            todo=f"give one column, e.g. table['{what.removesuffix('s')}']",
+        )
 
 
 def _check_counts(texts: int, labels: int) -> None:

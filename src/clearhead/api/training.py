@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from clearhead.api.encoder import with_encoders_settings
 from clearhead.checkpoint import write_model_folder
 from clearhead.config import DataConfig, RunConfig, read_config
 
@@ -27,17 +28,21 @@ def train(
 
     Args:
         config: the whole run, or the TOML file that describes it.
-        restart: begin anew; a run in the folder is removed once the new data are found good.
+        restart: begin anew; a run in the folder is removed once the new data are found good and
+            the new model is made.
         observers: told what happens; the log in the folder is written in any case.
 
     Raises:
+        ConfigError: settings do not go together.
         DataError: the data cannot be used.
+        ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
         TrainingError: the folder holds a run with other settings or data, or one that is going
-            on, or training diverged.
+            on, or files that no run has written; or training diverged.
     """
     from clearhead.training.continuation import only_run_in, run_folder
 
     config = config if isinstance(config, RunConfig) else read_config(config)
+    config = with_encoders_settings(config, restart)
     folder = run_folder(config, restart)
     watchers = list(observers)
     try:
@@ -64,6 +69,7 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     if begun is not None:
         refuse_other_data(folder, hashes)
     ready = prepare(config, begun, folder / "training" / "corpus", watchers)
+    model = ready.build_model().to(device)
     if begun is None:
         forget_run(folder)
         note_data(folder, hashes)
@@ -76,7 +82,6 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     write_model_folder(folder, config, ready.parts)
     facts = provenance(config.seed, hashes, [report.to_dict() for report in ready.reports])
     keeper = Keeper(folder, config.training.average_last, facts)
-    model = ready.build_model().to(device)
     width = config.model.d_model
     return Trainer(ready.task, model, config.training, config.seed, width, keeper, watchers).run()
 
@@ -92,6 +97,7 @@ def dry_run(config: RunConfig) -> DryRun:
     from clearhead.training.dry_run import try_steps
 
     with TemporaryDirectory() as folder:
+        config = with_encoders_settings(config, restart=True)
         device = set_up_torch(config.training.device, config.training.threads)
         ready = prepare(config, None, Path(folder), ())
         lines = tuple(line for report in ready.reports for line in report.lines())

@@ -12,6 +12,7 @@ import typer
 
 from clearhead.cli.classify import classify
 from clearhead.cli.evaluate import evaluate
+from clearhead.cli.export import export
 from clearhead.cli.failures import CommandGroup, full_disk_said
 from clearhead.cli.figures import figures
 from clearhead.cli.init import InitCommand, init
@@ -29,6 +30,7 @@ clearhead translate runs/my-model < in.txt > out.txt
 clearhead evaluate runs/my-model --source test.en --reference test.de
 clearhead classify runs/my-classifier < texts.txt
 clearhead figures runs/my-model --input "A sentence." -o pictures
+clearhead export runs/my-model --format ctranslate2
 
 Each command says more: clearhead train --help
 """
@@ -47,6 +49,7 @@ app.command(short_help="Translate lines of text.")(translate)
 app.command(short_help="Classify lines of text, or sequences of features.")(classify)
 app.command(short_help="Score models on a test set, and compare them.")(evaluate)
 app.command(short_help="Draw what happens inside a model.")(figures)
+app.command(short_help="Write a translator in a format that runs faster.")(export)
 app.command(short_help="Write the built-in sentence pairs as files.")(phrasebook)
 
 

@@ -42,8 +42,11 @@ def classify(
         ),
     ] = STANDARD,
     top: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Labels given for each input, best first.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="So many labels for each input, whatever their probability."
+        ),
+    ] = None,
     json_lines: Annotated[
         bool, typer.Option("--json", help="Write one JSON object a line.")
     ] = False,
@@ -55,7 +58,8 @@ def classify(
 
     Each input gives one line: its label, a tab, the probability; with --top more of them, one
     after the other. An empty line gives an empty one. The probabilities are calibrated on the
-    validation data. Where inputs may have several labels, those of at least one half come.
+    validation data. Where inputs may have several labels, those of at least one half come, and an
+    empty line where none has it, unless --top says how many.
 
     \b
     clearhead classify runs/trec < questions.txt
@@ -96,13 +100,13 @@ def _read(classifier: Classifier, path: str) -> tuple[Iterator[tuple[str, Any]],
 
     column = classifier.config.data.label_column
     found = list(read_feature_sequences(path, column, labelled=False))
-    return ((example.place, example.input) for example in found), len(found)
+    return ((example.place, example) for example in found), len(found)
 
 
 def _classified(
     classifier: Classifier,
     inputs: Iterable[tuple[str, Any]],
-    top: int,
+    top: int | None,
     batch_size: int,
     counter: Counter,
     most: int,

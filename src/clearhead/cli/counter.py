@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from clearhead.training.wording import duration
-
 PATIENCE_S = 2.0
 INTERVAL_S = 0.5
 CLEAR = "\r\x1b[K"
@@ -53,6 +51,8 @@ class Counter:
             line = f"{done:,} of {self._total:,} sentences"
         line += f", {rate:,.1f} a second"
         if self._total is not None and rate > 0:
+            from clearhead.training.wording import duration
+
             line += f", {duration((self._total - done) / rate)} left"
         self._stream.write(CLEAR + line)
         self._stream.flush()

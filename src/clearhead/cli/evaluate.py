@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,11 +13,21 @@ import typer
 from clearhead.cli.blocks import Line, best_texts, translate_blocks
 from clearhead.cli.counter import Counter
 from clearhead.cli.evaluate_classes import Asked, evaluate_classes
-from clearhead.cli.options import BatchSize, Device, SearchOptions, Threads, with_search
+from clearhead.cli.options import (
+    BatchSize,
+    ComputeType,
+    Device,
+    Engine,
+    SearchOptions,
+    Threads,
+    loaded_translator,
+    with_search,
+)
 from clearhead.cli.streams import input_lines
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import ConfigError, DataError, ModelFolderError
 
 if TYPE_CHECKING:
+    from clearhead.api import Translator
     from clearhead.config import RunConfig
 
 Tokenize = Literal["13a", "none", "intl", "char", "zh"]
@@ -54,6 +65,8 @@ def evaluate(
     batch_size: BatchSize = 64,
     device: Device = "auto",
     threads: Threads = 0,
+    engine: Engine = "auto",
+    compute_type: ComputeType = None,
 ) -> None:
     """Translate a test set and score the result with sacreBLEU, or classify one and score that.
 
@@ -70,7 +83,6 @@ def evaluate(
     clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
     clearhead evaluate runs/trec --data test.tsv --figures pictures
     """  # noqa: D301
-    from clearhead import api
     from clearhead.checkpoint import read_model_folder
     from clearhead.cli.report import evaluation_of
 
@@ -78,11 +90,66 @@ def evaluate(
     if len(set(names)) < len(names):
         raise DataError("the same model folder is named twice")
     configs = {name: read_model_folder(name).config for name in names}
-    if {config.task for config in configs.values()} == {"classification"}:
+    for_translators = {
+        **{"--source": source, "--reference": reference, "--tokenize": tokenize},
+        **{"--engine ctranslate2": engine == "ctranslate2", "--compute-type": compute_type},
+        **search.by_option(),
+    }
+    if _common_task(configs) == "classification":
+        _refuse_idle(for_translators, "a classifier", "--data test.tsv")
         asked = Asked(_named(data, "--data"), as_json, figures)
-        evaluate_classes(names, asked, batch_size, device, threads)
+        evaluate_classes(configs, asked, batch_size, device, threads)
         return
+    files = "--source test.en --reference test.de"
+    _refuse_idle({"--data": data, "--figures": figures}, "a translator", files)
     source, reference = _named(source, "--source"), _named(reference, "--reference")
+    sources, references = _pairs(source, reference)
+    tokenize = tokenize or _common_tokenize(configs)
+    outputs = {}
+    for name in names:
+        translator = loaded_translator(
+            name,
+            device=device,
+            threads=threads,
+            engine=engine,
+            compute_type=compute_type,
+            scores=False,
+        )
+        outputs[name] = _translated(translator, sources, search, batch_size)
+    evaluation = evaluation_of((source, reference), sources, references, outputs, tokenize)
+    typer.echo(json.dumps(evaluation.to_dict(), indent=2) if as_json else evaluation.to_text())
+
+
+def _common_task(configs: Mapping[str, RunConfig]) -> str:
+    """What all the models were trained for."""
+    tasks = {name: config.task for name, config in configs.items()}
+    for name, task in tasks.items():
+        if task == "reconstruction":
+            raise ModelFolderError(
+                "this model fills in features: it neither translates nor classifies",
+                where=name,
+                todo="train a classifier that begins with its encoder: classifier.encoder_from",
+            )
+    if len(set(tasks.values())) > 1:
+        raise ConfigError(
+            "translators and classifiers are not scored together",
+            why=", ".join(f"{name} is for {task}" for name, task in tasks.items()),
+            todo="evaluate them one after the other",
+        )
+    return next(iter(tasks.values()))
+
+
+def _refuse_idle(options: Mapping[str, object], kind: str, needed: str) -> None:
+    """Refuse options that were given and mean nothing for this kind of model."""
+    for option, value in options.items():
+        if value is not None and value is not False:
+            raise ConfigError(
+                f"{option} means nothing for {kind}", todo=f"leave it out; say {needed}"
+            )
+
+
+def _pairs(source: str, reference: str) -> tuple[list[str], list[str]]:
+    """The lines of both files, which belong together."""
     sources, references = list(input_lines(source)), list(input_lines(reference))
     if len(sources) != len(references):
         raise DataError(
@@ -90,20 +157,20 @@ def evaluate(
             where=f"{source}, {reference}",
             why=f"{len(sources):,} lines and {len(references):,} lines",
         )
-    tokenize = tokenize or _common_tokenize(configs)
-    outputs = {}
-    for name in names:
-        translator = api.load_translator(name, device=device, threads=threads)
-        counter = Counter(sys.stderr, len(sources))
-        lines = (Line(text, "") for text in sources)
-        try:
-            asked = search.over(translator.search, n_best=1)
-            results = translate_blocks(translator, lines, asked, batch_size, counter)
-            outputs[name] = best_texts(results)
-        finally:
-            counter.clear()
-    evaluation = evaluation_of((source, reference), sources, references, outputs, tokenize)
-    typer.echo(json.dumps(evaluation.to_dict(), indent=2) if as_json else evaluation.to_text())
+    return sources, references
+
+
+def _translated(
+    translator: Translator, sources: list[str], search: SearchOptions, batch_size: int
+) -> list[str]:
+    """The best translation of each source."""
+    counter = Counter(sys.stderr, len(sources))
+    lines = (Line(text, "") for text in sources)
+    try:
+        asked = search.over(translator.search, n_best=1)
+        return best_texts(translate_blocks(translator, lines, asked, batch_size, counter))
+    finally:
+        counter.clear()
 
 
 def _named(file: str | None, option: str) -> str:
@@ -113,7 +180,7 @@ def _named(file: str | None, option: str) -> str:
     return file
 
 
-def _common_tokenize(configs: dict[str, RunConfig]) -> Tokenize:
+def _common_tokenize(configs: Mapping[str, RunConfig]) -> Tokenize:
     """How the models' configurations have text tokenised, if they agree."""
     found: dict[str, Tokenize] = {
         name: config.evaluation.tokenize for name, config in configs.items()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -12,13 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer
 
 from clearhead.cli.counter import Counter
-from clearhead.cli.failures import say
-from clearhead.errors import DataError
+from clearhead.cli.failures import say, warnings_said
+from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from clearhead.api import Classifier
+    from clearhead.config import RunConfig
     from clearhead.data.labelled import Labelled
     from clearhead.tasks.class_scores import ClassScores, Comparison
 
@@ -32,37 +35,35 @@ class Asked(NamedTuple):
 
 
 def evaluate_classes(
-    names: Sequence[str], asked: Asked, batch_size: int, device: str, threads: int
+    configs: Mapping[str, RunConfig], asked: Asked, batch_size: int, device: str, threads: int
 ) -> None:
     """Classify labelled examples with each model, and print how good it is.
 
+    Args:
+        configs: of the models, by the names of their folders; the first is the baseline.
+        asked: what is to be scored.
+        batch_size: examples at a time, at most.
+        device: as `load_classifier` takes it; `threads` likewise.
+
     Raises:
+        ConfigError: confusion matrices are asked for of a model that has none.
         DataError: the data cannot be read, or have a label that a model does not know; or the
             pictures cannot be written.
     """
     from clearhead import api
     from clearhead.tasks.class_scores import compare, score_classes
-    from clearhead.tasks.classification import truth_of
 
+    names = list(configs)
+    if asked.figures is not None:
+        _refuse_figures(configs)
     scores: dict[str, ClassScores] = {}
     compared: dict[str, Comparison] = {}
     said: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for name in names:
         classifier = api.load_classifier(name, device=device, threads=threads)
-        examples = _read(classifier, asked.data)
-        counter = Counter(sys.stderr, len(examples))
-        truth = truth_of(examples, classifier.label_set)
         several = classifier.config.classifier.multi_label
-        try:
-            found = classifier.probabilities(
-                [example.input for example in examples],
-                batch_size=batch_size,
-                progress=counter.show,
-            )
-        finally:
-            counter.clear()
+        found, truth = said[name] = _classified(classifier, asked.data, batch_size)
         scores[name] = score_classes(found, truth, classifier.labels, several)
-        said[name] = found, truth
         first, first_truth = said[names[0]]
         if name != names[0]:
             if truth.shape != first_truth.shape or (truth != first_truth).any():
@@ -76,6 +77,34 @@ def evaluate_classes(
         _draw(scores, asked.figures)
 
 
+def _refuse_figures(configs: Mapping[str, RunConfig]) -> None:
+    """Say before anything is computed that a model has no confusion matrix."""
+    for name, config in configs.items():
+        if config.classifier.multi_label:
+            raise ConfigError(
+                "where examples may have several labels, there is no confusion matrix",
+                where=name,
+                todo="leave --figures out",
+            )
+
+
+def _classified(
+    classifier: Classifier, data: str, batch_size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The probabilities (examples, labels) that are given to labelled examples, and the truth."""
+    from clearhead.tasks.classification import truth_of
+
+    examples = _read(classifier, data)
+    truth = truth_of(examples, classifier.label_set)
+    counter = Counter(sys.stderr, len(examples))
+    with warnings_said():
+        try:
+            found = classifier.probabilities(examples, batch_size=batch_size, progress=counter.show)
+        finally:
+            counter.clear()
+    return found, truth
+
+
 def _draw(scores: Mapping[str, ClassScores], folder: Path) -> None:
     """The confusion matrix of each model, as a picture named after it."""
     import numpy as np
@@ -83,17 +112,23 @@ def _draw(scores: Mapping[str, ClassScores], folder: Path) -> None:
     from clearhead.inspect.figures import confusion_figure, write_figures
 
     pictures = []
-    for name, found in scores.items():
-        if found.confusion is None:
-            raise DataError(
-                "where examples may have several labels, there is no confusion matrix",
-                todo="leave --figures out",
-            )
+    for title, found in zip(_titles(list(scores)), scores.values(), strict=True):
         labels = [each.name for each in found.per_class]
         counts = np.array(found.confusion)
-        pictures.append((f"confusion-{Path(name).name}", partial(confusion_figure, counts, labels)))
+        pictures.append((title, partial(confusion_figure, counts, labels)))
     for path in write_figures(pictures, folder):
         say(str(path))
+
+
+def _titles(names: Sequence[str]) -> list[str]:
+    """The name of each model's picture; folders of one name are numbered."""
+    titles: list[str] = []
+    for name in names:
+        # `.` is called as the folder that one is in.
+        plain = f"confusion-{os.path.basename(os.path.abspath(name))}"
+        numbered = (f"{plain}-{number}" for number in itertools.count(2))
+        titles.append(next(t for t in itertools.chain([plain], numbered) if t not in titles))
+    return titles
 
 
 def _read(classifier: Classifier, data: str) -> list[Labelled]:

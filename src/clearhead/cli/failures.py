@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -68,6 +70,21 @@ def say(text: str) -> None:
     """A line for the person at the terminal, on the standard error, if anybody reads it."""
     with contextlib.suppress(OSError):
         typer.echo(f"clearhead: {text}", err=True)
+
+
+@contextlib.contextmanager
+def warnings_said() -> Iterator[None]:
+    """Say what is warned of within; of warnings that differ in their numbers alone, the first."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    kinds: dict[str, list[str]] = {}
+    for warning in caught:
+        message = str(warning.message)
+        kinds.setdefault(re.sub(r"[\d,]+", "0", message), []).append(message)
+    for first, *others in kinds.values():
+        more = f" (and {len(others):,} more like it)" if others else ""
+        say(f"warning: {first}{more}")
 
 
 def _output_is_stuck() -> bool:

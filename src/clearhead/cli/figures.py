@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clearhead.cli.failures import say
+from clearhead.cli.failures import say, warnings_said
 from clearhead.cli.options import Device, Threads
 from clearhead.cli.streams import input_lines
 from clearhead.errors import ConfigError, DataError
@@ -89,7 +88,11 @@ def figures(
     elif target is not None:
         raise ConfigError("a classifier has no target", todo="leave --target out")
     else:
-        found = record(subject, _classified(subject, input_text, input_file, line))
+        content, times = _classified(subject, input_text, input_file, line)
+        with warnings_said():
+            found = record(subject, content)
+        if times is not None:
+            found = replace(found, source=times[: len(found.source)])
     for path in draw_all(found, output, wanted):
         typer.echo(str(path))
 
@@ -103,11 +106,8 @@ def _said(translator: Translator, source: str) -> Hypothesis:
     if not source.strip():
         raise DataError("the input is empty", todo="give a sentence to look at")
     search = replace(translator.search, method="beam", n_best=1)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
+    with warnings_said():
         best = translator.translate([source], search=search)[0][0]
-    for warning in caught:
-        say(f"warning: {warning.message}")
     say(f"translation: {best.text}")
     return best
 
@@ -126,11 +126,14 @@ def _text(text: str | None, file: str | None, line: int) -> str:
     return found
 
 
-def _classified(classifier: Classifier, text: str | None, file: str | None, line: int) -> Any:
-    """What the classifier is to read: a text, or a sequence of features from a file."""
+def _classified(
+    classifier: Classifier, text: str | None, file: str | None, line: int
+) -> tuple[Any, tuple[str, ...] | None]:
+    """What the classifier is to read, a text or a sequence of features, and its frames' times."""
     if classifier.config.input == "text":
-        return _text(text, file, line)
+        return _text(text, file, line), None
     from clearhead.data.feature_sequences import read_feature_sequences
+    from clearhead.data.frame_times import frame_times
 
     path = file or text or ""
     column = classifier.config.data.label_column
@@ -138,4 +141,4 @@ def _classified(classifier: Classifier, text: str | None, file: str | None, line
     example = next(islice(examples, line - 1, None), None)
     if example is None:
         raise DataError(f"there is no sequence {line}", where=path)
-    return example.input
+    return example, frame_times(path, line)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from typer import Option
 
+from clearhead.cli.failures import say
 from clearhead.errors import SearchError
 
 if TYPE_CHECKING:
+    from clearhead.api import Translator
     from clearhead.config import SearchConfig
 
 BEAM_ONLY = ("beam_size",)
@@ -23,7 +27,15 @@ Device = Annotated[
     Option(help="Where to compute; auto takes the GPU if there is one."),
 ]
 Threads = Annotated[
-    int, Option(min=0, metavar="N", help="Of the processor; 0: as many as PyTorch chooses.")
+    int, Option(min=0, metavar="N", help="Of the processor; 0: as many as the engine chooses.")
+]
+Engine = Annotated[
+    Literal["auto", "torch", "ctranslate2"],
+    Option(help="What translates; auto takes the faster one that is there (see export)."),
+]
+ComputeType = Annotated[
+    Literal["float32", "int8", "int16", "bfloat16", "float16"] | None,
+    Option(help="With an engine named: in what it multiplies; float32 by default."),
 ]
 BatchSize = Annotated[
     int, Option(min=1, metavar="N", help="Sentences that are translated together.")
@@ -71,6 +83,10 @@ class SearchOptions:
         int | None, Option(metavar="N", help="For --sample: the same seed, the same draws.")
     ] = None
 
+    def by_option(self) -> dict[str, Any]:
+        """The value of each option, by its name on the command line."""
+        return {f"--{name.replace('_', '-')}": value for name, value in asdict(self).items()}
+
     def over(self, default: SearchConfig, n_best: int | None) -> SearchConfig:
         """The search that is asked for: these options laid over the model's own.
 
@@ -101,6 +117,33 @@ class SearchOptions:
             return replace(default, method=method, **given)
         except ValueError as error:
             raise SearchError(str(error), where="search options") from None
+
+
+def loaded_translator(
+    folder: str | Path,
+    *,
+    device: str,
+    threads: int,
+    engine: str,
+    compute_type: str | None,
+    scores: bool,
+) -> Translator:
+    """The translator that is asked for; a warning, such as of a stale export, is said."""
+    from clearhead import api
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        translator = api.load_translator(
+            folder,
+            device=device,
+            threads=threads,
+            engine=engine,
+            compute_type=compute_type or "",
+            scores=scores,
+        )
+    for warning in caught:
+        say(f"warning: {warning.message}")
+    return translator
 
 
 def with_search(command: Callable[..., None]) -> Callable[..., None]:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clearhead.cli.failures import say
-from clearhead.data.readers import read_lines, read_stream
 from clearhead.errors import DataError
 
 STANDARD = "-"
@@ -24,6 +23,8 @@ def input_lines(path: str) -> Iterator[str]:
     Raises:
         DataError: the input is unreadable, binary or not UTF-8, with the number of the line.
     """
+    from clearhead.data.readers import read_lines, read_stream
+
     if path != STANDARD:
         return read_lines(path)
     if sys.stdin is None:
@@ -37,6 +38,8 @@ def counted_lines(path: str) -> int | None:
     Raises:
         DataError: the file is missing, unreadable, empty, binary or not UTF-8.
     """
+    from clearhead.data.readers import read_lines
+
     if path == STANDARD or (Path(path).exists() and not Path(path).is_file()):
         return None
     return sum(1 for _ in read_lines(path))

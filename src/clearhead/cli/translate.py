@@ -14,7 +14,16 @@ import typer
 from clearhead.cli.blocks import BLOCK_LINES, one_line, translate_blocks, with_prefixes
 from clearhead.cli.counter import Counter
 from clearhead.cli.failures import say
-from clearhead.cli.options import BatchSize, Device, SearchOptions, Threads, with_search
+from clearhead.cli.options import (
+    BatchSize,
+    ComputeType,
+    Device,
+    Engine,
+    SearchOptions,
+    Threads,
+    loaded_translator,
+    with_search,
+)
 from clearhead.cli.streams import counted_lines, input_lines, opened_output
 from clearhead.errors import DataError, SearchError
 
@@ -61,6 +70,8 @@ def translate(
     batch_size: BatchSize = 64,
     device: Device = "auto",
     threads: Threads = 0,
+    engine: Engine = "auto",
+    compute_type: ComputeType = None,
 ) -> None:
     """Translate lines of text, from the standard input to the standard output by default.
 
@@ -76,8 +87,6 @@ def translate(
     clearhead translate runs/my-model --n-best 3 < in.txt
     clearhead translate runs/my-model --sample --temperature 0.8 --seed 7 < in.txt
     """  # noqa: D301
-    from clearhead import api
-
     if input_file == prefix_file == "-":
         raise DataError("input and prefixes cannot both come from the standard input")
     typed = input_file == "-" and sys.stdin is not None and sys.stdin.isatty()
@@ -86,7 +95,14 @@ def translate(
         lines = with_prefixes(
             input_lines(input_file), None if prefix_file is None else input_lines(prefix_file)
         )
-        translator = api.load_translator(folder, device=device, threads=threads)
+        translator = loaded_translator(
+            folder,
+            device=device,
+            threads=threads,
+            engine=engine,
+            compute_type=compute_type,
+            scores=scores or json_lines,
+        )
         asked = search.over(translator.search, n_best)
         written = _written(json_lines, scores, asked.n_best, translator.target_tokenizer)
         if typed:

@@ -16,7 +16,8 @@ class ClassifierConfig:
     `multi_label` allows several labels, or none, for an example. With `class_weights =
     "balanced"` every class counts the same in the loss, however many examples it has.
     `encoder_from` is the model folder of a translator, a classifier or a pre-trained encoder of
-    the same shape: the encoder begins with its weights, and a text's vocabulary is its own.
+    the same shape: the encoder begins with its weights, and the vocabulary, or the scale of the
+    features, is that model's.
     """
 
     pooling: tuple[Literal["mean", "first", "maximum", "attention"], ...] = ("mean",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Iterable
 
 
@@ -17,5 +18,13 @@ def nearest(word: object, choices: Iterable[str]) -> str | None:
 
 def meant(path: str, word: object, choices: Iterable[str]) -> str | None:
     """What to do about a wrong choice for the setting of this path, if one is like it."""
+    section, _, last = path.rpartition(".")
+    choices = list(choices)
+    if last.isdecimal():  # the path of one item of a list
+        items = word.split(",") if isinstance(word, str) else ()
+        found = [choice for item in items if (choice := nearest(item.strip(), choices))]
+        if not found or len(found) < len(items):
+            return None
+        return f"did you mean {section} = {json.dumps(found)}?"
     choice = nearest(word, choices)
     return None if choice is None else f'did you mean {path} = "{choice}"?'

@@ -61,6 +61,10 @@ class RunConfig:
             self.input == needed,
             f"task = {self.task!r} needs input = {needed!r}, and input = {self.input!r}",
         )
+        require(
+            self.task == "classification" or not self.classifier.encoder_from,
+            f"classifier.encoder_from is for task = 'classification', not for {self.task!r}",
+        )
         measure = self.evaluation.measure
         require(
             measure in MEASURES[self.task],

@@ -50,12 +50,6 @@ class Batch:
         """Target tokens without padding; EOS counts."""
         return int((self.target_output != PAD).sum())
 
-    @property
-    def padding_share(self) -> float:
-        """The share of both sides' places that hold padding."""
-        places = self.source.numel() + self.target_output.numel()
-        return 1.0 - (self.source_tokens + self.target_tokens) / places
-
 
 @dataclass(frozen=True)
 class Sampling:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ class _Columns:
     time: int | None
     features: Sequence[int]
 
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(self.names[index].strip() for index in self.features)
+
 
 def read_feature_table(
     path: str, label_column: str = "label", labelled: bool = True
@@ -38,7 +43,8 @@ def read_feature_table(
 
     The column `sequence` says which rows, one after the other, belong together; they agree in
     the label. A column `time` must not go backwards within a sequence and is no feature. All
-    other columns are features; an empty cell or `nan` is a missing value.
+    other columns are features, each with a name of its own; an empty cell or `nan` is a missing
+    value.
 
     Raises:
         DataError: the file is missing, unreadable or of another form.
@@ -72,7 +78,12 @@ def _columns(header: list[str], label_column: str, labelled: bool, where: str) -
     features = [index for index in range(len(header)) if index not in others]
     if not features:
         raise DataError("there is no column of features", where=where)
-    return _Columns(header, sequence, label, time, features)
+    columns = _Columns(header, sequence, label, time, features)
+    name, count = Counter(columns.feature_names).most_common(1)[0]
+    if count > 1:
+        what = f"the column {name!r} is there {count} times"
+        raise DataError(what, where=where, todo="give each feature a name of its own")
+    return columns
 
 
 def _sequence(path: str, rows: list[Row], columns: _Columns, labelled: bool) -> LabelledSequence:
@@ -81,7 +92,8 @@ def _sequence(path: str, rows: list[Row], columns: _Columns, labelled: bool) -> 
     if columns.time is not None:
         _check_time(path, rows, columns.time)
     frames = [[_value(path, row, index, columns) for index in columns.features] for row in rows]
-    return LabelledSequence(as_frames(np.array(frames), place), labels, place)
+    values = as_frames(np.array(frames), place)
+    return LabelledSequence(values, labels, place, columns.feature_names)
 
 
 def _value(path: str, row: Row, index: int, columns: _Columns) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+import re
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -12,6 +14,8 @@ from clearhead.data.hashes import pair_hash
 from clearhead.errors import DataError
 
 Input = TypeVar("Input", bound="str | np.ndarray")
+
+_LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 class Labelled(NamedTuple, Generic[Input]):
@@ -21,15 +25,45 @@ class Labelled(NamedTuple, Generic[Input]):
         input: a text, or features, float32 (frames, width), in which NaN is a missing value.
         labels: its labels; () where it has none, or where they were not asked for.
         place: where it was read, as errors and reports name it: `train.csv:17`, `cat/3.npy`.
+        columns: the name of each feature; () where its file gives none.
     """
 
     input: Input
     labels: tuple[str, ...]
     place: str
+    columns: tuple[str, ...] = ()
 
 
 LabelledText: TypeAlias = Labelled[str]
 LabelledSequence: TypeAlias = Labelled[np.ndarray]
+
+
+def in_columns(example: Labelled[Any], names: Sequence[str]) -> Labelled[Any]:
+    """The features of an example in the order of these names, if both it and they have any.
+
+    Raises:
+        DataError: a feature is missing, or there is one that is not among the names.
+    """
+    if not names or not example.columns or example.columns == tuple(names):
+        return example
+    missing = [name for name in names if name not in example.columns]
+    more = [name for name in example.columns if name not in names]
+    if missing or more:
+        lacking = f"lacks the features {', '.join(missing)}" if missing else ""
+        having = f"has the features {', '.join(more)}, which the training data lack" if more else ""
+        raise DataError(
+            f"the sequence {' and '.join(filter(None, (lacking, having)))}",
+            where=example.place,
+            why=f"the training data have {', '.join(names)}",
+            todo="give the columns the names that they have there, in any order, and no others",
+        )
+    order = [example.columns.index(name) for name in names]
+    return example._replace(input=example.input[:, order], columns=tuple(names))
+
+
+def one_line(text: str) -> str:
+    """A text with a space for each of its line breaks, as training and use both read it."""
+    return _LINE_BREAKS.sub(" ", text)
 
 
 def input_hash(content: str | np.ndarray) -> int:

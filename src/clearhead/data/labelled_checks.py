@@ -18,7 +18,7 @@ when all values are equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from clearhead.config import DataConfig
@@ -27,6 +27,7 @@ from clearhead.data.hashes import pair_hash
 from clearhead.data.labelled import Labelled, input_hash
 from clearhead.data.labelled_report import LabelledReport, count_classes
 from clearhead.data.labels import Labels
+from clearhead.data.tables import header_hint
 from clearhead.errors import DataError
 
 RULES = {
@@ -38,6 +39,7 @@ RULES = {
     "held_out_input": "the input is in the validation or test data, with another label",
 }
 KEPT_RULES = ("contradiction", "held_out_input")
+DROPPED = frozenset(RULES) - frozenset(KEPT_RULES)
 
 T = TypeVar("T", bound=Labelled[Any])
 
@@ -48,7 +50,7 @@ def check_labelled(
     config: DataConfig,
     held_out: Iterable[Labelled[Any]] = (),
     *,
-    lengths: Sequence[int] | None = None,
+    lengths: Callable[[Sequence[T]], Sequence[int]] | None = None,
     labelled: bool = True,
 ) -> tuple[tuple[T, ...], LabelledReport]:
     """The training examples that are used, and the report on all of them.
@@ -58,22 +60,23 @@ def check_labelled(
         examples: all that were read.
         config: the limits.
         held_out: the validation and test examples, which are not trained on.
-        lengths: of each example, in tokens or frames; without them none is too long.
+        lengths: gives those of some examples in tokens or frames; it is asked once, for all that no
+            other rule leaves out, so that it can learn from them how to count. Without it none is
+            too long.
         labelled: whether classes are learned: at least two, none of them too small.
 
     Raises:
         DataError: no example is left; or there are fewer than two classes, or fewer than
             `smallest_class` examples of one.
     """
-    checker = _Checker(config, held_out)
-    verdicts = checker.verdicts(examples, lengths)
-    dropped = {rule for rule in RULES if rule not in KEPT_RULES}
-    kept = tuple(
-        example
-        for example, verdict in zip(examples, verdicts, strict=True)
-        if verdict not in dropped
-    )
-    findings = _findings(examples, verdicts, config, dropped)
+    verdicts = _Checker(config, held_out).verdicts(examples)
+    left = [row for row, verdict in enumerate(verdicts) if verdict not in DROPPED]
+    if lengths is not None and left:
+        for row, length in zip(left, lengths([examples[row] for row in left]), strict=True):
+            if length > config.max_length:
+                verdicts[row] = "long"
+    kept = tuple(examples[row] for row in left if verdicts[row] not in DROPPED)
+    findings = _findings(examples, verdicts, config, DROPPED)
     report = LabelledReport(name, len(examples), len(kept), count_classes(kept), findings, True)
     if not kept:
         why = "\n".join(report.lines())
@@ -106,8 +109,11 @@ def check_kept_labelled(
     if labels is not None:
         for example in examples:
             labels.encode(example.labels, example.place)
-    verdicts = _Checker(config).verdicts(examples, lengths)
-    findings = _findings(examples, verdicts, config, set())
+    verdicts = _Checker(config).verdicts(examples)
+    for row, length in enumerate(lengths or ()):
+        if length > config.max_length and verdicts[row] not in DROPPED:
+            verdicts[row] = "long"
+    findings = _findings(examples, verdicts, config, frozenset())
     count = len(examples)
     return LabelledReport(name, count, count, count_classes(examples), findings, False)
 
@@ -123,15 +129,11 @@ class _Checker:
         self._held_out = {both for both, _ in hashes}
         self._held_out_inputs = {content for _, content in hashes}
 
-    def verdicts(
-        self, examples: Sequence[Labelled[Any]], lengths: Sequence[int] | None
-    ) -> list[str | None]:
-        """For each example the first rule that it breaks."""
-        if lengths is None:
-            return [self._verdict(example, 0) for example in examples]
-        return [self._verdict(*row) for row in zip(examples, lengths, strict=True)]
+    def verdicts(self, examples: Sequence[Labelled[Any]]) -> list[str | None]:
+        """For each example the first rule that it breaks, of all but `long`."""
+        return [self._verdict(example) for example in examples]
 
-    def _verdict(self, example: Labelled[Any], length: int) -> str | None:
+    def _verdict(self, example: Labelled[Any]) -> str | None:
         both, content = _hashes(example)
         repeated, known = both in self._seen, content in self._seen_inputs
         self._seen.add(both)
@@ -140,11 +142,10 @@ class _Checker:
             "empty": isinstance(example.input, str) and not example.input.strip(),
             "held_out": both in self._held_out and self._config.drop_held_out,
             "duplicate": repeated and self._config.drop_duplicates,
-            "long": length > self._config.max_length,
             "contradiction": known and not repeated,
             "held_out_input": content in self._held_out_inputs and both not in self._held_out,
         }
-        return next((rule for rule in RULES if broken[rule]), None)
+        return next((rule for rule, breaks in broken.items() if breaks), None)
 
 
 def _hashes(example: Labelled[Any]) -> tuple[int, int]:
@@ -157,7 +158,7 @@ def _findings(
     examples: Sequence[Labelled[Any]],
     verdicts: Sequence[str | None],
     config: DataConfig,
-    dropped: set[str],
+    dropped: frozenset[str],
 ) -> tuple[Finding, ...]:
     places: dict[str, list[str]] = {rule: [] for rule in RULES}
     for example, verdict in zip(examples, verdicts, strict=True):
@@ -187,6 +188,7 @@ def _check_classes(
             continue
         place = next(example.place for example in examples if name in example.labels)
         allow = f", or allow it: data.smallest_class = {count}" if count else ""
+        allow += header_hint(place)
         raise DataError(
             f"the class {name!r} has {count} training example{'' if count == 1 else 's'}, "
             f"and {smallest_class} are needed",

@@ -57,22 +57,8 @@ class LabelledReport:
         return self.classes[0][1] / self.classes[-1][1] if self.classes else 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `from_dict` reads them back."""
+        """Plain values, for JSON."""
         return asdict(self)
-
-    @classmethod
-    def from_dict(cls, tree: dict[str, Any]) -> LabelledReport:
-        """The report that `to_dict` wrote.
-
-        Raises:
-            TypeError, KeyError, ValueError: it did not write this.
-        """
-        findings = tuple(
-            Finding(**{**finding, "places": tuple(finding["places"])})
-            for finding in tree["findings"]
-        )
-        classes = tuple((str(name), int(count)) for name, count in tree["classes"])
-        return cls(**{**tree, "findings": findings, "classes": classes})
 
     def _class_counts(self) -> str:
         if not self.classes:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from typing import NamedTuple
 
-from clearhead.data.labelled import LabelledText, label_name, refuse_unwritable
+from clearhead.data.labelled import LabelledText, label_name, one_line, refuse_unwritable
 from clearhead.data.readers import read_lines
 from clearhead.data.tables import column_of, read_csv
 from clearhead.errors import DataError
 
 SEPARATOR = "|"
 """Between the labels of one text, in files that have a cell for them."""
-
-_LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 class _Row(NamedTuple):
@@ -70,8 +67,7 @@ def _examples(
             empty = False
             where = f"{file}:{row.line}"
             refuse_unwritable(row.text, "the text", where)
-            text = _LINE_BREAKS.sub(" ", row.text)
-            yield LabelledText(text, _labels(row.label, multi_label, where), where)
+            yield LabelledText(one_line(row.text), _labels(row.label, multi_label, where), where)
     if empty:
         raise DataError("the file has a header and no text", where=file)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from clearhead.config.nearest import nearest
 from clearhead.data.descriptions import read_kept
+from clearhead.data.tables import header_hint
 from clearhead.errors import DataError
 from clearhead.tokenizer.files import content_hash, write_description
 
@@ -65,7 +66,8 @@ class Labels:
                 where=where,
                 why=f"these are {self._shown()}",
                 todo="mend the label, or train on examples that have it"
-                + (f" (did you mean {like!r}?)" if like else ""),
+                + (f" (did you mean {like!r}?)" if like else "")
+                + header_hint(where),
             )
         return number
 

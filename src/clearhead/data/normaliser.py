@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,17 @@ class Normaliser:
         deviation: float64 (width,); 1 for a feature that never changes.
         enabled: if not, features are given back as they are; `mean` still serves to fill in
             what is missing.
+        names: of the features; () where the training data gave them none.
 
     Raises:
-        ValueError: the shapes differ, or a value is not finite or a deviation not positive.
+        ValueError: the shapes differ, a value is not finite, a deviation not positive, or a name
+            comes twice.
     """
 
     mean: np.ndarray
     deviation: np.ndarray
     enabled: bool = True
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.mean.ndim != 1 or self.mean.shape != self.deviation.shape:
@@ -42,9 +45,13 @@ class Normaliser:
             raise ValueError("a mean or deviation is not finite")
         if not (self.deviation > 0).all():
             raise ValueError("a deviation is not positive")
+        if self.names and not len(set(self.names)) == len(self.names) == self.width:
+            raise ValueError(f"{len(self.names)} names for {self.width} features, or one twice")
 
     @classmethod
-    def learn(cls, sequences: Iterable[np.ndarray], *, enabled: bool = True) -> Normaliser:
+    def learn(
+        cls, sequences: Iterable[np.ndarray], *, enabled: bool = True, names: Sequence[str] = ()
+    ) -> Normaliser:
         """The means and deviations over all frames of all sequences together.
 
         NaN is left out. A feature without any value has mean 0.
@@ -52,6 +59,7 @@ class Normaliser:
         Args:
             sequences: of the training data, each (frames, width); they are read once.
             enabled: whether to normalise by what is learned.
+            names: of the features, if they have any.
 
         Raises:
             DataError: there is no sequence, or widths differ.
@@ -62,7 +70,7 @@ class Normaliser:
             moments.add(frames)
         if moments is None:
             raise DataError("there is no sequence to learn the features' means from")
-        return cls(moments.mean, moments.deviation(), enabled)
+        return cls(moments.mean, moments.deviation(), enabled, tuple(names))
 
     @property
     def width(self) -> int:
@@ -114,11 +122,15 @@ class Normaliser:
     @classmethod
     def _from_tree(cls, tree: dict[str, Any]) -> Normaliser:
         values = (np.array(tree[name], dtype=np.float64) for name in ("mean", "deviation"))
-        return cls(*values, enabled=bool(tree["enabled"]))
+        names = tree.get("names", [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError("the names are not a list of strings")
+        return cls(*values, enabled=bool(tree["enabled"]), names=tuple(names))
 
     def _tree(self) -> dict[str, Any]:
         numbers = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
-        return {"enabled": self.enabled, **numbers}
+        names = {"names": list(self.names)} if self.names else {}
+        return {"enabled": self.enabled, **numbers, **names}
 
 
 class _Moments:

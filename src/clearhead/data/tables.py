@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
 from clearhead.config.nearest import nearest
-from clearhead.data.readers import read_lines
+from clearhead.data.readers import MAX_LINE_BYTES, read_lines
 from clearhead.errors import DataError
+
+FIXED = ("sequence", "file", "time")
+"""Columns whose names no setting can change."""
+
+DEFAULTS = {"text": "text_column", "label": "label_column"}
+"""The names that are looked for unless a setting, these of `data`, says another."""
+
+# Else a cell ends at 131,072 characters, which a long document has.
+csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
 
 
 def read_csv(path: str) -> Generator[tuple[int, list[str]], None, None]:
@@ -53,8 +63,7 @@ def column_of(header: Sequence[str], name: str, where: str) -> int:
     found = optional_column(header, name, where)
     if found is not None:
         return found
-    like = nearest(name, header)
-    todo = f"did you mean {like!r}?" if like else "name the right column, or mend the header"
+    todo = _naming(name, nearest(name, header))
     if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
         todo = "separate the columns by commas, or write tabs and name the file .tsv"
     raise DataError(
@@ -63,6 +72,31 @@ def column_of(header: Sequence[str], name: str, where: str) -> int:
         why=f"there are {', '.join(repr(column) for column in header) or 'none'}",
         todo=todo,
     )
+
+
+def _naming(name: str, like: str | None) -> str:
+    """How another column is named instead of the one that is not there."""
+    if name in FIXED:
+        return f"did you mean {like!r}? It must be called {name!r}" if like else "mend the header"
+    begins = f"did you mean {like!r}? Then say" if like else "mend the header, or say"
+    setting = DEFAULTS.get(name)
+    if setting is None:  # so one of them was said
+        return f"{begins} so in data.text_column or data.label_column"
+    option = f"--{setting.replace('_', '-')}"
+    value = json.dumps(like or "NAME", ensure_ascii=False)
+    return f"{begins} data.{setting} = {value} (to clearhead init: {option})"
+
+
+def header_hint(place: str | None) -> str:
+    """What may be wrong with the label of line 1, where a file may have a header or none.
+
+    Args:
+        place: of the example, `train.tsv:1`.
+    """
+    file, _, line = (place or "").rpartition(":")
+    if line != "1" or not file.lower().removesuffix(".gz").endswith(".tsv"):
+        return ""
+    return "; if line 1 is a header, name its columns: data.text_column, data.label_column"
 
 
 def optional_column(header: Sequence[str], name: str, where: str) -> int | None:
@@ -81,6 +115,8 @@ def _broken(where: str, why: str) -> DataError:
     # What ends at the end of the file, or at the module's limit, is most often an open quote.
     if "unexpected end of data" in why or "field larger" in why:
         todo = "look for a double quote that is not closed after this line"
+        if "field larger" in why:
+            todo += ", or for a cell that is too long"
     elif "new-line" in why:
         why, todo = "a carriage return inside a line", "put cells with line breaks in double quotes"
     return DataError("the row is not CSV", where=where, why=why, todo=todo)

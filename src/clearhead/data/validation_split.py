@@ -21,11 +21,11 @@ class _Group:
     rows: tuple[int, ...]
     stratum: str
     rank: int
-    labels: Counter[str]
+    labels: frozenset[str]
 
 
 def split_validation(
-    examples: Sequence[T], share: float, seed: int
+    examples: Sequence[T], share: float, seed: int, smallest_class: int = 1
 ) -> tuple[tuple[T, ...], tuple[T, ...]]:
     """The examples to train on and those to validate on, both in the order they came in.
 
@@ -34,14 +34,15 @@ def split_validation(
     examples of a class are taken is a function of the seed and their contents, so that the
     same question stays on its side when others are added.
 
-    Examples with the same input stay together. Every label keeps an example to train on: what
-    has only one is never validated on. Where either stands in the way, the validation part is
-    smaller than `share`.
+    Examples with the same input stay together. Every label keeps `smallest_class` different
+    inputs to train on: what has no more is never validated on. Where either stands in the way,
+    the validation part is smaller than `share`.
 
     Args:
         examples: all of them.
         share: of the validation part, in [0, 1).
         seed: another one gives another split.
+        smallest_class: at least 1.
     """
     groups = _groups(examples, seed)
     strata: dict[str, list[_Group]] = defaultdict(list)
@@ -50,13 +51,13 @@ def split_validation(
     sizes = {
         stratum: sum(len(group.rows) for group in members)
         for stratum, members in strata.items()
-        if len(members) > 1
+        if len(members) > smallest_class
     }
-    portions = _portions(sizes, round(share * len(examples)))
-    left = Counter(name for example in examples for name in example.labels)
+    portions = _portions(sizes, round(share * len(examples)), smallest_class)
+    left = Counter(name for group in groups for name in group.labels)
     chosen: set[int] = set()
     for stratum in sorted(portions):
-        chosen.update(_take(strata[stratum], portions[stratum], left))
+        chosen.update(_take(strata[stratum], portions[stratum], left, smallest_class))
     training = tuple(example for row, example in enumerate(examples) if row not in chosen)
     return training, tuple(examples[row] for row in sorted(chosen))
 
@@ -67,14 +68,14 @@ def _groups(examples: Sequence[Labelled[Any]], seed: int) -> list[_Group]:
         rows[input_hash(example.input)].append(row)
     groups = []
     for content, members in rows.items():
-        labels = Counter(name for row in members for name in examples[row].labels)
+        labels = frozenset(name for row in members for name in examples[row].labels)
         stratum = next(iter(examples[members[0]].labels), "")
         rank = pair_hash(str(seed), str(content))
         groups.append(_Group(tuple(members), stratum, rank, labels))
     return groups
 
 
-def _portions(sizes: Mapping[str, int], total: int) -> Counter[str]:
+def _portions(sizes: Mapping[str, int], total: int, smallest_class: int) -> Counter[str]:
     """`total` dealt out in proportion to the sizes, by Sainte-Laguë's method of odd divisors.
 
     Each class gets one first if all of them can.
@@ -85,19 +86,19 @@ def _portions(sizes: Mapping[str, int], total: int) -> Counter[str]:
     remaining = total - portions.total()
     while queue and remaining > 0:
         _, name = heapq.heappop(queue)
-        if portions[name] + 1 < sizes[name]:  # one stays behind
+        if portions[name] + smallest_class < sizes[name]:  # so many stay behind
             portions[name] += 1
             remaining -= 1
             heapq.heappush(queue, (-sizes[name] / (2 * portions[name] + 1), name))
     return portions
 
 
-def _take(groups: list[_Group], portion: int, left: Counter[str]) -> list[int]:
-    """Rows of whole groups, as many as the portion has room for; takes them off `left`."""
+def _take(groups: list[_Group], portion: int, left: Counter[str], smallest_class: int) -> list[int]:
+    """Rows of whole groups, as many as the portion has room for; takes the groups off `left`."""
     rows: list[int] = []
     for group in sorted(groups, key=lambda group: group.rank):
         fits = len(rows) + len(group.rows) <= portion
-        if fits and all(left[name] > count for name, count in group.labels.items()):
+        if fits and all(left[name] > smallest_class for name in group.labels):
             rows += group.rows
-            left -= group.labels
+            left -= Counter(group.labels)
     return rows

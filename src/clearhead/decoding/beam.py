@@ -10,7 +10,12 @@ import torch
 from clearhead.config import SearchConfig
 from clearhead.decoding.constraints import Constraints
 from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.decoding.logits import best_tokens, check_scores
+from clearhead.decoding.logits import (
+    best_tokens,
+    check_scores,
+    log_normaliser,
+    log_probabilities,
+)
 from clearhead.decoding.rows import Ids, Rows, Scores
 from clearhead.decoding.stepper import Stepper
 from clearhead.tokenizer import EOS
@@ -68,7 +73,9 @@ def _extend(
     scores, tokens = _extensions(rows, constraints, config.beam_size)
     parent, rank = _chosen(rows, scores, places)
     # A sentence in which nothing may follow any hypothesis stops where it is.
-    stuck = ~np.isin(rows.sentence, rows.sentence[parent])
+    going = np.zeros(len(places), dtype=bool)
+    going[rows.sentence[parent]] = True
+    stuck = ~going[rows.sentence]
     _set_aside(rows, stuck, found, config.length_penalty)
     taken, taken_scores = tokens[parent, rank], scores[parent, rank]
     ends = taken == EOS
@@ -88,10 +95,10 @@ def _extensions(rows: Rows, constraints: Constraints, beam_size: int) -> tuple[S
     """
     logits = rows.logits()
     # Over all tokens, forbidden ones too: the score is that of the model.
-    log_probabilities = logits.log_softmax(dim=1)
+    normaliser = log_normaliser(logits)
     constraints.apply(logits, rows)
     best, tokens = best_tokens(logits, min(beam_size, logits.shape[1]))
-    scores = log_probabilities.gather(1, tokens).masked_fill(best == -torch.inf, -torch.inf)
+    scores = log_probabilities(best, normaliser)
     # One transfer a step: float64 holds float32 and any vocabulary's ids exactly.
     packed = torch.stack((scores.double(), tokens.double())).cpu().numpy()
     check_scores(packed[0])

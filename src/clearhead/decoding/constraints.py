@@ -17,7 +17,7 @@ FREE = -1
 
 
 class Constraints:
-    """Forbids tokens by setting their logits to minus infinity, and a forced one's to 0.
+    """Forbids tokens by setting their logits to minus infinity.
 
     Padding and the start symbol never come; the end symbol not before `min_length` tokens; no
     n-gram twice where `no_repeat_ngram` = n. A forced prefix overrules all of these.
@@ -37,29 +37,37 @@ class Constraints:
         Raises:
             SearchError: a forced token is not in the vocabulary.
         """
-        forced_rows, forced_tokens = self._forced_now(rows)
-        if (forced_tokens >= logits.shape[1]).any():
-            raise SearchError(
-                f"a prefix holds the id {int(forced_tokens.max())}, and the vocabulary has "
-                f"{logits.shape[1]} tokens",
-                todo="encode the prefix with the model's own target tokenizer",
-            )
-        logits[:, [PAD, BOS]] = -torch.inf
+        if rows.steps >= self._forced.shape[1]:
+            self._forbid(logits, rows)
+            return
+        forced_rows, forced_tokens = self._forced_now(rows, logits.shape[1])
+        forced_logits = logits[forced_rows, forced_tokens]
+        self._forbid(logits, rows)
+        logits[forced_rows] = -torch.inf
+        logits[forced_rows, forced_tokens] = forced_logits
+
+    def _forbid(self, logits: Tensor, rows: Rows) -> None:
+        """What holds whether or not a prefix is forced."""
+        logits[:, PAD] = -torch.inf
+        logits[:, BOS] = -torch.inf
         if rows.steps < self._min_length:
             logits[:, EOS] = -torch.inf
         if 0 < self._ngram <= rows.steps:
             repeated_rows, repeated_tokens = _repeating(rows.tokens, self._ngram)
             logits[repeated_rows, repeated_tokens] = -torch.inf
-        if len(forced_rows):
-            logits[forced_rows] = -torch.inf
-            logits[forced_rows, forced_tokens] = 0.0
 
-    def _forced_now(self, rows: Rows) -> tuple[Tensor, Tensor]:
-        """The rows whose next token is forced, and that token."""
-        if rows.steps >= self._forced.shape[1]:
-            nothing = torch.empty(0, dtype=torch.int64)
-            return nothing, nothing
+    def _forced_now(self, rows: Rows, vocabulary: int) -> tuple[Tensor, Tensor]:
+        """The rows whose next token is forced, and that token.
+
+        Raises:
+            SearchError: a forced token is not in the vocabulary.
+        """
         forced = self._forced[rows.sentence, rows.steps]
+        if (forced >= vocabulary).any():
+            raise SearchError(
+                f"a prefix holds the id {forced.max()}, and the vocabulary has {vocabulary} tokens",
+                todo="encode the prefix with the model's own target tokenizer",
+            )
         (where,) = np.nonzero(forced != FREE)
         return torch.from_numpy(where), torch.from_numpy(forced[where])
 

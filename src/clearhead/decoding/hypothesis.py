@@ -13,7 +13,8 @@ class Hypothesis:
         tokens: the target ids, without the start and end symbols.
         score: the log-probability of the whole output, that of the end symbol included.
         token_scores: the log-probability of each token given those before it, and last that of
-            the end symbol if the hypothesis is finished; they sum to `score`.
+            the end symbol if the hypothesis is finished; they sum to `score`. Empty where an
+            engine was told that scores are not wanted; `score` may then be NaN.
         normalised_score: `score` divided by the length penalty.
         finished: whether it ended with the end symbol, and not at the longest output.
         text: the tokens as text, filled in by whoever owns a tokenizer.

@@ -10,6 +10,25 @@ from clearhead.errors import SearchError
 
 BLOCK = 16
 
+CHUNK_ELEMENTS = 1_000_000
+"""Logits normalised at a time: 4 MB in float32, which a processor's cache can hold."""
+
+
+def log_normaliser(logits: Tensor) -> Tensor:
+    """(rows, 1) what makes log-probabilities of logits when it is taken off them.
+
+    The whole log-softmax would be as large as the logits, and only the best few are looked at.
+    NaN where a logit is NaN or plus infinity.
+    """
+    rows = max(1, CHUNK_ELEMENTS // logits.shape[1])
+    found = torch.cat([part.logsumexp(dim=1, keepdim=True) for part in logits.split(rows)])
+    return found.masked_fill_(found == torch.inf, torch.nan)
+
+
+def log_probabilities(logits: Tensor, normaliser: Tensor) -> Tensor:
+    """Of some logits (rows, some); minus infinity where a logit is that, whatever the others."""
+    return (logits - normaliser).masked_fill_(logits == -torch.inf, -torch.inf)
+
 
 def best_tokens(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """(rows, k) the k highest of each row's logits, highest first, and their token ids.
@@ -17,9 +36,6 @@ def best_tokens(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     The same as `logits.topk(k)`, a few times faster on a CPU: the k highest lie in the k blocks
     with the highest maxima, and finding maxima is cheap.
     """
-    if k == 1:
-        values, tokens = logits.max(dim=1, keepdim=True)
-        return values, tokens
     blocks = logits.shape[1] // BLOCK
     if k >= blocks:
         return logits.topk(k, dim=1)

@@ -11,7 +11,7 @@ from torch import Tensor
 from clearhead.config import SearchConfig
 from clearhead.decoding.constraints import Constraints
 from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.decoding.logits import check_scores
+from clearhead.decoding.logits import check_scores, log_normaliser, log_probabilities
 from clearhead.decoding.rows import Ids, Rows, Scores
 from clearhead.decoding.stepper import Stepper
 from clearhead.tokenizer import EOS
@@ -92,7 +92,7 @@ def _draw(
 ) -> tuple[Scores, Ids]:
     """(rows,) a token for each row and its log-probability (minus infinity: none may follow)."""
     logits = rows.logits()
-    log_probabilities = logits.log_softmax(dim=1)
+    normaliser = log_normaliser(logits)
     constraints.apply(logits, rows)
     weights, ids = _weights(logits, config)
     cumulative = weights.cumsum(dim=1)
@@ -101,8 +101,7 @@ def _draw(
     # none where all weights are 0 or NaN.
     place = torch.searchsorted(cumulative, threshold, right=True).clamp(max=weights.shape[1] - 1)
     tokens = ids.gather(1, place)
-    forbidden = logits.gather(1, tokens) == -torch.inf
-    scores = log_probabilities.gather(1, tokens).masked_fill(forbidden, -torch.inf)
+    scores = log_probabilities(logits.gather(1, tokens), normaliser)
     packed = torch.cat((scores.double(), tokens.double()), dim=1).cpu().numpy()
     check_scores(packed[:, 0])
     return packed[:, 0], packed[:, 1].astype(np.int64)

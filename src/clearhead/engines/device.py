@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
+
 import torch
 
 from clearhead.errors import ConfigError
@@ -28,6 +31,7 @@ def set_up_torch(device: str, threads: int) -> torch.device:
         torch.set_num_threads(threads)
     # Denormal numbers make a CPU many times slower and mean nothing here.
     torch.set_flush_denormal(True)
+    keep_freed_memory()
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
@@ -35,3 +39,21 @@ def set_up_torch(device: str, threads: int) -> torch.device:
             "device = 'cuda', but PyTorch finds no GPU here", todo="use device = 'cpu' or 'auto'"
         )
     return torch.device(device)
+
+
+def keep_freed_memory() -> None:
+    """Let the C library keep what is freed, where it is glibc; elsewhere nothing happens.
+
+    By default it gives large blocks back to the system at once, which clears each page anew when
+    the next step asks for the same: a fifth of the time of a beam search on a CPU.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    tune = getattr(ctypes.CDLL(None), "mallopt", None)
+    if tune is not None:
+        tune(_MMAP_MAX, 0)
+        tune(_TRIM_THRESHOLD, 2**31 - 1)
+
+
+# The numbers of mallopt's parameters, as malloc.h has them.
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4

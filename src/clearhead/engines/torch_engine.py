@@ -13,7 +13,9 @@ from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.search import search as search_batch
 from clearhead.engines.batching import batches_by_length
-from clearhead.model.cache import KVCache
+from clearhead.engines.decoding_state import DecodingState
+from clearhead.engines.products import LayOut, plain_product
+from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tokenizer import PAD
 
@@ -22,41 +24,46 @@ PADDED_TOKENS = 16_384
 
 
 class ModelStepper:
-    """An encoder-decoder as the searches see it: one more token for each row at a time."""
+    """An unrolled decoder as the searches see it: one more token for each row at a time."""
 
-    def __init__(self, model: EncoderDecoder) -> None:
-        self.model = model
-        self.device = next(model.parameters()).device
-        self._cache: KVCache | None = None
+    def __init__(self, decoder: UnrolledDecoder) -> None:
+        self._decoder = decoder
+        self._device = decoder.model.output.weight.device
+        self._state: DecodingState | None = None
 
     @property
-    def cache(self) -> KVCache:
+    def state(self) -> DecodingState:
         """What was decoded so far."""
-        if self._cache is None:
+        if self._state is None:
             raise RuntimeError("start() comes before step() and reorder()")
-        return self._cache
+        return self._state
 
     def start(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode the sources; one row for each."""
         ids = [torch.tensor(source, dtype=torch.long) for source in sources]
         padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
-        self._cache = self.model.start(padded.to(self.device))
+        self._state = self._decoder.start(padded.to(self._device))
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """The logits of the token after `tokens`, one of which is appended to each row."""
-        hidden = self.model.step(tokens.to(self.device), self.cache)
-        return self.model.output(hidden).float()
+        return self._decoder.step(tokens.to(self._device), self.state).float()
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Row i continues what was row rows[i]."""
-        self.cache.reorder(rows.to(self.device))
+        self.state.reorder(rows)
 
 
 class TorchEngine:
-    """Sorts sources by length, searches them batch by batch, and gives them back in order."""
+    """Sorts sources by length, searches them batch by batch, and gives them back in order.
 
-    def __init__(self, model: EncoderDecoder) -> None:
+    Args:
+        model: the weights that it has now are those that translate.
+        products: how its weights are laid out and multiplied.
+    """
+
+    def __init__(self, model: EncoderDecoder, products: LayOut = plain_product) -> None:
         self.model = model
+        self._decoder = UnrolledDecoder(model, products)
 
     @property
     def longest_source(self) -> int | None:
@@ -83,7 +90,7 @@ class TorchEngine:
             lengths = [len(source) for source in sources]
             for batch in batches_by_length(lengths, batch_size, PADDED_TOKENS):
                 found = search_batch(
-                    ModelStepper(self.model),
+                    ModelStepper(self._decoder),
                     [sources[i] for i in batch],
                     search,
                     prefixes=None if prefixes is None else [prefixes[i] for i in batch],

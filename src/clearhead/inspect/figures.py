@@ -19,7 +19,6 @@ Attention = Literal["encoder", "decoder", "cross"]
 """Which of the three attentions: the encoder's, the decoder's, and that from target to source."""
 
 FORMATS = ("png", "svg")
-SOURCE, TARGET = "source position", "target position"
 NAMES = {
     "encoder": "Encoder self-attention",
     "decoder": "Decoder self-attention",
@@ -215,8 +214,9 @@ def _index(number: int, count: int, what: str) -> int:
 def _attention_maps(
     record: Record, attention: Attention, title: str, panels: Sequence[tuple[str, Array]]
 ) -> Figure:
-    queries = (SOURCE, record.source) if attention == "encoder" else (TARGET, record.target)
-    keys = (TARGET, record.target) if attention == "decoder" else (SOURCE, record.source)
+    source, target = (record.source_position, record.source), ("target position", record.target)
+    queries = source if attention == "encoder" else target
+    keys = target if attention == "decoder" else source
     # What is yet to come cannot be attended to, which is not the same as a weight of zero.
     ahead = np.triu(np.ones_like(panels[0][1], dtype=bool), k=1)
     return heatmap_figure(
@@ -237,7 +237,7 @@ def _activation_maps(record: Record, title: str, panels: Sequence[tuple[str, Arr
         [Panel(name, x.T) for name, x in panels],
         Scale("activation", "vlag", -largest, largest),
         Side("dimension", dimensions),
-        Side(SOURCE, record.source),
+        Side(record.source_position, record.source),
         most_across=8,
         square=False,
     )

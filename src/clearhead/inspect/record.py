@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from clearhead.errors import DataError
 from clearhead.inspect.writing import write_together
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+Unit = Literal["token", "frame"]
+"""What stands at a position of a source."""
 
 FORMAT = 1
 _DAMAGES = (EOFError, zipfile.BadZipFile, zlib.error)
@@ -92,6 +95,7 @@ class Record:
         hidden: what the last projection was given: the decoder's output (target length, d_model),
             or what pooling made of the memory (pooled,).
         logits: (target length, vocabulary), or (labels,) for a classifier.
+        unit: what a source position is: a token of a text, or a frame of features.
     """
 
     source: tuple[str, ...]
@@ -102,6 +106,7 @@ class Record:
     memory: Array
     hidden: Array
     logits: Array
+    unit: Unit = "token"
 
     @property
     def encoder_attentions(self) -> Array:
@@ -126,13 +131,23 @@ class Record:
         """
         return np.stack([layer.cross_attention for layer in self._decoder_layers()])
 
+    @property
+    def source_position(self) -> str:
+        """What a position of the source is called; a classifier has no target to tell it from."""
+        return "source position" if self.decoder else self.unit
+
     def save(self, path: str | Path) -> None:
         """Write it as an `.npz` file, wholly or not at all; nothing is pickled.
 
         Raises:
             DataError: the file cannot be written.
         """
-        names = {"format": FORMAT, "source": self.source, "target": self.target}
+        names = {
+            "format": FORMAT,
+            "source": self.source,
+            "target": self.target,
+            "unit": self.unit,
+        }
         arrays = {
             "names": np.frombuffer(json.dumps(names).encode(), dtype=np.uint8),
             **{name: getattr(self, name) for name in ("input", "memory", "hidden", "logits")},
@@ -162,12 +177,15 @@ class Record:
             names = json.loads(arrays["names"].tobytes())
             if names["format"] != FORMAT:
                 raise ValueError(f"it has format {names['format']!r}, this reads format {FORMAT}")
+            if (unit := names.get("unit", "token")) not in get_args(Unit):
+                raise ValueError(f"its positions are {unit!r}")
             return cls(
                 source=tuple(names["source"]),
                 target=tuple(names["target"]),
                 encoder=_layers("encoder", EncoderLayerRecord, arrays),
                 decoder=_layers("decoder", DecoderLayerRecord, arrays),
                 **{name: arrays[name] for name in ("input", "memory", "hidden", "logits")},
+                unit=unit,
             )
         except (*_DAMAGES, OSError, ValueError, KeyError, TypeError) as error:
             what = "this is no record that can be read"

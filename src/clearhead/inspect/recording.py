@@ -188,6 +188,7 @@ def record_classification(model: EncoderClassifier, row: Any) -> Record:
         memory=head.seen["memory"],
         hidden=head.seen["hidden"],
         logits=array(logits),
+        unit="frame" if x.is_floating_point() else "token",
     )
 
 

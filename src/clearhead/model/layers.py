@@ -8,7 +8,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from clearhead.model.attention import KeysValues, Mask, MultiHeadAttention
-from clearhead.model.cache import LayerCache
 from clearhead.model.dropout import Dropout
 
 Vectors = Float[Tensor, "batch length d_model"]
@@ -105,13 +104,9 @@ class DecoderLayer(nn.Module):
         mask: Mask | None,
         memory: KeysValues,
         memory_mask: SourceMask | None,
-        past: LayerCache | None = None,
     ) -> Vectors:
         def attend_to_target(y: Tensor) -> Tensor:
-            queries, keys_values = self.self_attention.project(y)
-            if past is not None:
-                keys_values = past.extend(keys_values)
-            return self.self_attention(queries, keys_values, mask)
+            return self.self_attention(*self.self_attention.project(y), mask)
 
         def attend_to_source(y: Tensor) -> Tensor:
             queries = self.cross_attention.project_queries(y)

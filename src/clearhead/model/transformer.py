@@ -9,7 +9,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from clearhead.model.attention import KeysValues, Mask
-from clearhead.model.cache import KVCache
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import Input, TokenEmbedding
 from clearhead.model.layers import DecoderLayer, EncoderLayer, SourceMask, Vectors
@@ -50,12 +49,6 @@ class Decoder(nn.Module):
     ) -> Vectors:
         for layer, memory in zip(self.layers, memories, strict=True):
             x = layer(x, mask, memory, memory_mask)
-        return self.norm(x)
-
-    def step(self, x: Float[Tensor, "rows 1 d_model"], cache: KVCache) -> Tensor:
-        """The next position of each row, (rows, 1, d_model); the cache grows by it."""
-        for layer, past in zip(self.layers, cache.layers, strict=True):
-            x = layer(x, None, past.memory, cache.memory_mask, past)
         return self.norm(x)
 
     def project_memory(self, memory: Memory) -> list[KeysValues]:
@@ -107,16 +100,6 @@ class EncoderDecoder(nn.Module):
         mask = causal_mask(target.size(1), target.device)
         memories = self.decoder.project_memory(memory)
         return self.decoder(self.target_input(target), mask, memories, source_mask)
-
-    def start(self, source: Int[Tensor, "batch source"]) -> KVCache:
-        """Encode a source and set up the cache of a step-by-step decoding, one row a sentence."""
-        memory, source_mask = self.encode(source)
-        return KVCache(self.decoder.project_memory(memory), source_mask)
-
-    def step(self, tokens: Int[Tensor, " rows"], cache: KVCache) -> Float[Tensor, "rows d_model"]:
-        """Append one token to each row; the hidden state from which the next one is predicted."""
-        x = self.target_input(tokens[:, None], start=cache.length)
-        return self.decoder.step(x, cache)[:, 0]
 
 
 class EncoderClassifier(nn.Module):

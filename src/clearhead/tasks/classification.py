@@ -26,7 +26,7 @@ from clearhead.tasks.calibration import (
     probabilities,
 )
 from clearhead.tasks.class_scores import score_classes
-from clearhead.tasks.inputs import Inputs
+from clearhead.tasks.labelled_data import LabelledData
 from clearhead.tasks.task import Evaluation, Loss, Sample
 
 SAMPLES = 3
@@ -41,29 +41,18 @@ class LabelledBatch:
     truth: Tensor
 
 
-@dataclass(frozen=True)
-class ClassificationData:
-    """What a run learns from and is judged by, ready to use."""
-
-    inputs: Inputs
-    labels: Labels
-    train: Sequence[Labelled]
-    validation: Sequence[Labelled]
-
-
 class ClassificationTask:
     """Batches of examples, the loss of their labels, accuracy and F1 on the validation data."""
 
-    def __init__(self, config: RunConfig, data: ClassificationData) -> None:
+    def __init__(self, config: RunConfig, data: LabelledData) -> None:
         self.config = config
         self.data = data
         self.measure = config.measure
         self.higher_is_better = self.measure != "loss"
         self.multi_label = config.classifier.multi_label
-        self.rows = data.inputs.rows(data.train)
         self.truth = truth_of(data.train, data.labels)
         longest = config.data.max_length
-        self._lengths = np.array([min(len(row), longest) for row in self.rows], dtype=np.int64)
+        self._lengths = np.array([min(len(row), longest) for row in data.rows], dtype=np.int64)
         self._weights = self._class_weights()
 
     def build_model(self) -> EncoderClassifier:
@@ -91,7 +80,7 @@ class ClassificationTask:
                 seed = np.random.SeedSequence((self.config.seed, epoch, index)).generate_state(1)
                 rows = self.data.inputs.sampled(
                     [self.data.train[i] for i in chosen],
-                    [self.rows[i] for i in chosen],
+                    [self.data.rows[i] for i in chosen],
                     int(seed[0]),
                 )
                 truth = torch.from_numpy(self.truth[chosen]).float()
@@ -107,9 +96,8 @@ class ClassificationTask:
 
     def counts(self, batch: LabelledBatch) -> Mapping[str, int]:
         """Examples, tokens or frames, and all places of the padded batch."""
-        kind = "frames" if self.config.input == "features" else "tokens"
         places = batch.inputs.shape[0] * batch.inputs.shape[1]
-        return {kind: self.data.inputs.real(batch.inputs), "places": places}
+        return {self.data.inputs.unit: self.data.inputs.real(batch.inputs), "places": places}
 
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         """The summed cross-entropy of the examples' labels."""
@@ -129,7 +117,7 @@ class ClassificationTask:
         plain = label_loss(logits, truth, weights, 0.0, self.multi_label)
         total = label_loss(logits, truth, weights, training.label_smoothing, self.multi_label)
         if passes == 2:
-            total = total + training.r_drop * divergence(logits)
+            total = total + training.r_drop * divergence(logits, self.multi_label)
         return Loss(total / passes, plain.detach() / passes, len(batch.truth))
 
     def evaluate(self, model: nn.Module) -> Evaluation:
@@ -140,7 +128,7 @@ class ClassificationTask:
         """
         data = self.data
         engine = ClassifierEngine(cast(EncoderClassifier, model))
-        logits = engine.logits(self._validation_rows, data.inputs.collate)
+        logits = engine.logits(data.validation_rows, data.inputs.collate)
         truth = self._validation_truth
         found = probabilities(logits, 1.0, self.multi_label)
         temperature = fit_temperature(logits, truth, self.multi_label, prior=1.0)
@@ -153,10 +141,8 @@ class ClassificationTask:
                 "accuracy": scores.accuracy,
                 "macro_f1": scores.macro_f1,
                 "micro_f1": scores.micro_f1,
-                "calibration error": scores.calibration_error,
-                "calibration error before": expected_calibration_error(
-                    found, truth, self.multi_label
-                ),
+                "ece": scores.calibration_error,
+                "ece_uncalibrated": expected_calibration_error(found, truth, self.multi_label),
                 "temperature": temperature,
             },
             signatures={},
@@ -165,10 +151,6 @@ class ClassificationTask:
                 for example, output in zip(data.validation, outputs, strict=False)
             ),
         )
-
-    @cached_property
-    def _validation_rows(self) -> list[np.ndarray]:
-        return self.data.inputs.rows(self.data.validation)
 
     @cached_property
     def _validation_truth(self) -> np.ndarray:
@@ -222,13 +204,23 @@ def label_loss(
     return (each * (truth @ weights)).sum()
 
 
-def divergence(logits: Tensor) -> Tensor:
+def divergence(logits: Tensor, multi_label: bool) -> Tensor:
     """Half of KL(p₁‖p₂) + KL(p₂‖p₁), summed; both halves of the batch are the same examples.
 
-    Liang et al. 2021, R-Drop, equation 3.
+    Liang et al. 2021, R-Drop, equation 3. Of one label each, p is the softmax; of several, each
+    label has a p of its own, yes or no.
+
+    Args:
+        logits: (2 · B, labels).
+        multi_label: whether an example may have several labels, or none.
     """
-    first, second = logits.log_softmax(dim=-1).chunk(2)
-    apart = (first.exp() - second.exp()) * (first - second)
+    if multi_label:
+        first, second = logits.chunk(2)
+        # Of yes and no together ln(p / q) leaves the difference of the logits.
+        apart = (first.sigmoid() - second.sigmoid()) * (first - second)
+    else:
+        first, second = logits.log_softmax(dim=-1).chunk(2)
+        apart = (first.exp() - second.exp()) * (first - second)
     return apart.sum() / 2
 
 

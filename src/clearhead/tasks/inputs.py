@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.data.features import Rule, as_frames, fill_missing
-from clearhead.data.labelled import Labelled
+from clearhead.data.labelled import Labelled, in_columns, one_line
 from clearhead.data.normaliser import Normaliser
+from clearhead.errors import DataError
 from clearhead.tasks.noise import hide_frames, hide_words
 from clearhead.tokenizer import BOS, PAD, Tokenizer
 
@@ -22,6 +23,9 @@ TOKENIZER, NORMALISER = "tokenizer", "normaliser"
 
 class Inputs(Protocol):
     """One kind of input: texts, or sequences of features."""
+
+    unit: str
+    """What a row is made of, for messages: `tokens` or `frames`."""
 
     @property
     def width(self) -> int:
@@ -73,6 +77,8 @@ class TextInputs:
         start: whether BOS stands first, for a pooling that takes the first place.
     """
 
+    unit = "tokens"
+
     def __init__(self, tokenizer: Tokenizer, max_length: int, start: bool) -> None:
         self.tokenizer = tokenizer
         self.max_length = max_length
@@ -90,7 +96,7 @@ class TextInputs:
 
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
         """The ids of each text (length,)."""
-        encoded = self.tokenizer.encode_batch([str(example.input) for example in examples])
+        encoded = self.tokenizer.encode_batch([_text(example) for example in examples])
         return [np.array(ids, dtype=np.int64) for ids in encoded]
 
     def sampled(
@@ -99,7 +105,7 @@ class TextInputs:
         """Another segmentation of each text, where the tokenizer samples."""
         if self.tokenizer.sampling == 0.0:
             return rows
-        drawn = self.tokenizer.sample_batch([str(e.input) for e in examples], seed)
+        drawn = self.tokenizer.sample_batch([_text(e) for e in examples], seed)
         return [np.array(ids, dtype=np.int64) for ids in drawn]
 
     def collate(self, rows: Sequence[np.ndarray]) -> Tensor:
@@ -122,6 +128,13 @@ class TextInputs:
         return tuple(self.tokenizer.pieces([*self.start, *row[: self.max_length].tolist()]))
 
 
+def _text(example: Labelled) -> str:
+    if not isinstance(example.input, str):
+        kind = type(example.input).__name__
+        raise DataError(f"the input is a {kind}, not a text", where=example.place)
+    return one_line(example.input)
+
+
 class FeatureInputs:
     """Sequences of feature vectors, filled and brought to a common scale.
 
@@ -130,6 +143,8 @@ class FeatureInputs:
         missing: the rule for missing values, as in `DataConfig`.
         max_length: frames that are read, at most.
     """
+
+    unit = "frames"
 
     def __init__(self, normaliser: Normaliser, missing: Rule, max_length: int) -> None:
         self.normaliser = normaliser
@@ -147,10 +162,14 @@ class FeatureInputs:
         return {NORMALISER: self.normaliser}
 
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
-        """The frames of each sequence (length, width), float32, no value missing."""
+        """The frames of each sequence (length, width), float32, no value missing.
+
+        Where both the sequence and the training data name the features, they go by name.
+        """
         return [self._row(example) for example in examples]
 
     def _row(self, example: Labelled) -> np.ndarray:
+        example = in_columns(example, self.normaliser.names)
         frames = as_frames(np.asarray(example.input), example.place)
         # Of another width, the normaliser refuses it.
         if frames.shape[1] == self.width:

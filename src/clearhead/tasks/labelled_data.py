@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from clearhead.config import RunConfig
 from clearhead.data.feature_sequences import read_feature_sequences
-from clearhead.data.labelled import Labelled
+from clearhead.data.labelled import Labelled, in_columns
 from clearhead.data.labelled_checks import check_kept_labelled, check_labelled
 from clearhead.data.labelled_report import LabelledReport
 from clearhead.data.labelled_texts import read_labelled_texts
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.data.validation_split import split_validation
-from clearhead.errors import ConfigError
+from clearhead.errors import ConfigError, DataError
 from clearhead.tasks.inputs import FeatureInputs, Inputs, TextInputs
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 
@@ -26,6 +28,22 @@ class Examples:
     train: Sequence[Labelled]
     validation: Sequence[Labelled]
     test: Sequence[Labelled]
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """What a run learns from and is judged by, ready to use.
+
+    `rows` are the training examples as numbers, `validation_rows` the validation examples.
+    """
+
+    inputs: Inputs
+    labels: Labels
+    train: Sequence[Labelled]
+    rows: Sequence[np.ndarray]
+    validation: Sequence[Labelled]
+    validation_rows: Sequence[np.ndarray]
+    reports: tuple[LabelledReport, LabelledReport]
 
 
 def read_examples(path: str, config: RunConfig) -> list[Labelled]:
@@ -45,8 +63,10 @@ def read_examples(path: str, config: RunConfig) -> list[Labelled]:
 def read_parts(config: RunConfig) -> Examples:
     """All examples of a run; without validation files, a share of the training data stands in.
 
+    Where files name their features, these come in the order that the training data have.
+
     Raises:
-        DataError: a file cannot be used.
+        DataError: a file cannot be used, or no example is left to validate on.
         ConfigError: no training data are named, or a part names more than one file.
     """
     data = config.data
@@ -62,9 +82,32 @@ def read_parts(config: RunConfig) -> Examples:
             ("test", data.test),
         )
     )
+    columns = train[0].columns
+    validation, test = ([in_columns(e, columns) for e in part] for part in (validation, test))
     if not data.validation:
-        train, validation = split_validation(train, data.validation_share, config.seed)
+        train, validation = _split(train, config)
     return Examples(train, validation, test)
+
+
+def _split(
+    examples: Sequence[Labelled], config: RunConfig
+) -> tuple[Sequence[Labelled], Sequence[Labelled]]:
+    """The examples to train on and those to validate on, of which there is at least one."""
+    share = config.data.validation_share
+    smallest = config.data.smallest_class if config.task == "classification" else 1
+    train, validation = split_validation(examples, share, config.seed, smallest)
+    if validation:
+        return train, validation
+    count = round(share * len(examples))
+    why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g}"
+    rounded = f" is {count} example{'' if count == 1 else 's'} when rounded"
+    kept = f", and each class keeps {smallest} different inputs to train on"
+    raise DataError(
+        "no example is left to validate on",
+        where=config.data.train[0],
+        why=why + rounded + (kept if count else ""),
+        todo="give more examples, name validation files, or raise data.validation_share",
+    )
 
 
 def _single(files: Sequence[str], part: str) -> Sequence[str]:
@@ -77,10 +120,17 @@ def _single(files: Sequence[str], part: str) -> Sequence[str]:
 
 
 def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
-    """What makes numbers of the examples, learned from the training data."""
+    """What makes numbers of the examples, learned from the training data.
+
+    Sequences that are too long have no part in it, as they are not trained on. How long a text is
+    only the vocabulary tells.
+    """
     if config.input == "features":
+        short = [e for e in train if len(e.input) <= config.data.max_length]
         normaliser = Normaliser.learn(
-            (example.input for example in train), enabled=config.data.normalise
+            (example.input for example in short or train),
+            enabled=config.data.normalise,
+            names=train[0].columns,
         )
         return feature_inputs(config, normaliser)
     tokenizer = learn_tokenizer((example.input for example in train), config.tokenizer)
@@ -98,24 +148,44 @@ def feature_inputs(config: RunConfig, normaliser: Normaliser) -> FeatureInputs:
 
 
 def checked(
-    config: RunConfig, examples: Examples, inputs: Inputs, labels: Labels | None
-) -> tuple[Sequence[Labelled], tuple[LabelledReport, LabelledReport]]:
-    """The training examples that are used, and the reports on them and on the validation data.
+    config: RunConfig, examples: Examples, make_inputs: Callable[[Sequence[Labelled]], Inputs]
+) -> LabelledData:
+    """The examples that are used, the numbers and labels made of them, and the reports on them.
+
+    Args:
+        config: the run.
+        examples: as they were read.
+        make_inputs: given the training examples that are used, those that will prove too long
+            among them; makes numbers of examples.
 
     Raises:
         DataError: a value or a class cannot be learned from; the message has its place.
     """
-    lengths = [len(row) for row in inputs.rows(examples.train)]
-    kept, report = check_labelled(
-        "train",
-        examples.train,
-        config.data,
-        (*examples.validation, *examples.test),
-        lengths=lengths,
-        labelled=labels is not None,
+    made: list[Inputs] = []
+    rows: list[np.ndarray] = []
+
+    def lengths(left: Sequence[Labelled]) -> list[int]:
+        made.append(make_inputs(left))
+        rows.extend(made[0].rows(left))
+        return [len(row) for row in rows]
+
+    labelled = config.task == "classification"
+    held_out = (*examples.validation, *examples.test)
+    train, report = check_labelled(
+        "train", examples.train, config.data, held_out, lengths=lengths, labelled=labelled
     )
-    lengths = [len(row) for row in inputs.rows(examples.validation)]
+    (inputs,) = made
+    labels = Labels.learn(example.labels for example in train)
+    validation_rows = inputs.rows(examples.validation)
     on_validation = check_kept_labelled(
-        "validation", examples.validation, config.data, labels, lengths=lengths
+        "validation",
+        examples.validation,
+        config.data,
+        labels if labelled else None,
+        lengths=[len(row) for row in validation_rows],
     )
-    return kept, (report, on_validation)
+    kept_rows = [row for row in rows if len(row) <= config.data.max_length]
+    reports = (report, on_validation)
+    return LabelledData(
+        inputs, labels, train, kept_rows, examples.validation, validation_rows, reports
+    )

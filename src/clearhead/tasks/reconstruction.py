@@ -17,24 +17,14 @@ from torch import Tensor, nn
 
 from clearhead.config import RunConfig
 from clearhead.data.batches import PREPARED_BATCHES, batch_order, prefetch
-from clearhead.data.labelled import Labelled
 from clearhead.model.build import build_reconstructor
 from clearhead.model.transformer import EncoderReconstructor
-from clearhead.tasks.inputs import FeatureInputs
+from clearhead.tasks.labelled_data import LabelledData
 from clearhead.tasks.task import Evaluation, Loss
 from clearhead.tasks.validation import mean_loss
 
 VALIDATION_SEQUENCES = 64
 """Sequences of a batch where the loss on the validation data is computed."""
-
-
-@dataclass(frozen=True)
-class ReconstructionData:
-    """What a run learns from and is judged by, ready to use."""
-
-    inputs: FeatureInputs
-    train: Sequence[Labelled]
-    validation: Sequence[Labelled]
 
 
 @dataclass(frozen=True)
@@ -51,12 +41,11 @@ class ReconstructionTask:
     measure = "loss"
     higher_is_better = False
 
-    def __init__(self, config: RunConfig, data: ReconstructionData) -> None:
+    def __init__(self, config: RunConfig, data: LabelledData) -> None:
         self.config = config
         self.data = data
-        self.rows = data.inputs.rows(data.train)
         longest = config.data.max_length
-        self._lengths = np.array([min(len(row), longest) for row in self.rows], dtype=np.int64)
+        self._lengths = np.array([min(len(row), longest) for row in data.rows], dtype=np.int64)
 
     def build_model(self) -> EncoderReconstructor:
         """A new model of the run's configuration, initialised from its seed."""
@@ -74,7 +63,7 @@ class ReconstructionTask:
         def prepare() -> Iterator[HiddenBatch]:
             for index in range(first, len(order)):
                 rng = np.random.default_rng((self.config.seed, epoch, index))
-                yield self._batch([self.rows[i] for i in order[index].tolist()], rng)
+                yield self._batch([self.data.rows[i] for i in order[index].tolist()], rng)
 
         return prefetch(prepare(), PREPARED_BATCHES)
 
@@ -111,7 +100,7 @@ class ReconstructionTask:
 
     @cached_property
     def _validation_batches(self) -> list[HiddenBatch]:
-        rows = self.data.inputs.rows(self.data.validation)
+        rows = self.data.validation_rows
         rng = np.random.default_rng(self.config.seed)
         groups = range(0, len(rows), VALIDATION_SEQUENCES)
         return [self._batch(rows[i : i + VALIDATION_SEQUENCES], rng) for i in groups]

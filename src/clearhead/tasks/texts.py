@@ -11,6 +11,7 @@ from clearhead.config import SearchConfig, config_from
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.engines.engine import Engine
 from clearhead.errors import ConfigError, SearchError
+from clearhead.tasks.batch_size import check_batch_size
 from clearhead.tokenizer import Tokenizer
 
 LONGEST_SOURCE = 1024
@@ -66,7 +67,7 @@ def translate_texts(
         UserWarning: a text has more tokens than `LONGEST_SOURCE`, or than the engine can take, and
             was cut.
     """
-    _check_batch_size(batch_size)
+    check_batch_size(batch_size, "sentences", "translate", SearchError)
     if prefixes is not None:
         _check_prefixes(prefixes, len(texts))
     source_tokenizer, target_tokenizer = tokenizers
@@ -95,15 +96,6 @@ def translate_texts(
             dataclasses.replace(h, text=target_tokenizer.decode(h.tokens)) for h in hypotheses
         ]
     return results
-
-
-def _check_batch_size(batch_size: int) -> None:
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise SearchError(
-            f"batch_size = {batch_size!r} is not a number of sentences",
-            where="translate",
-            todo="give a whole number of at least 1",
-        )
 
 
 def _check_prefixes(prefixes: Sequence[str], count: int) -> None:

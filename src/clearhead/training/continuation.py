@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,15 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
 
     Raises:
         ConfigError: the configuration names no folder.
-        TrainingError: the folder holds a run with other settings, or cannot be made.
+        TrainingError: the folder holds a run with other settings, or files that no run has written
+            where those of a run belong, or cannot be made.
     """
     if not config.folder:
         raise ConfigError("folder is empty", todo='name the model folder: folder = "runs/my-model"')
     folder = Path(config.folder)
-    if (folder / "config.json").exists() and not restart:
+    if not (folder / "config.json").exists():
+        _refuse_foreign_files(folder)
+    elif not restart:
         _refuse_other_settings(read_folder_config(folder), config)
     try:
         (folder / "training").mkdir(parents=True, exist_ok=True)
@@ -34,17 +36,36 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
 
 
 def forget_run(folder: Path) -> None:
-    """Remove a run and its model; the corpora stay, since their names tell what is in them."""
+    """Remove a run and its model, and no file but those that a run writes.
+
+    The corpora stay, since their names tell what is in them.
+    """
     # First what says that there is a run, so that none is half there.
     for name in ("config.json", "weights.safetensors", "scores.json", "provenance.json"):
         (folder / name).unlink(missing_ok=True)
-    for path in (folder / "training").iterdir():
-        if path.name in ("corpus", ".lock"):
-            continue
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+    for path in _run_files(folder / "training"):
+        path.unlink()
+    for name in ("checkpoints", "tensorboard"):
+        with suppress(OSError):  # it is not there, or not empty
+            (folder / "training" / name).rmdir()
+
+
+def _run_files(training: Path) -> list[Path]:
+    return [path for pattern in WRITTEN for path in training.glob(pattern) if path.is_file()]
+
+
+def _refuse_foreign_files(folder: Path) -> None:
+    training = folder / "training"
+    own = set(_run_files(training))
+    for path in training.rglob("*"):
+        kept = path.relative_to(training).parts[0] in KEPT
+        if path.is_file() and path not in own and not kept:
+            raise TrainingError(
+                "its folder training/ holds files that are not a run's",
+                where=folder,
+                why=f"one is {path.relative_to(folder)}, and there is no config.json",
+                todo="choose another folder: --set folder=runs/other, or move them away",
+            )
 
 
 @contextmanager
@@ -98,6 +119,18 @@ def _contents(hashes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
 
 
 DATA = "training/data.json"
+
+KEPT = ("corpus", ".lock")
+"""What stays in `training/` when a run begins anew."""
+
+WRITTEN = (
+    *("data.json", "log.jsonl", "state.safetensors", "checkpoints/step-*.safetensors"),
+    # Of a run that was killed while it wrote.
+    *(".data.json.unfinished", ".state.safetensors.unfinished"),
+    "checkpoints/.step-*.safetensors.unfinished",
+    "tensorboard/events.out.tfevents.*",
+)
+"""What else a run writes to `training/`."""
 
 MAY_CHANGE = {
     *("data.train", "data.validation", "data.test"),  # their content is compared instead

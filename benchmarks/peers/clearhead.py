@@ -1,0 +1,62 @@
+"""Clearhead itself: the trainer's own step, and the engines as `load_translator` gives them.
+
+PyTorch is imported only by what needs it, so that the memory of each engine is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clearhead import api
+from clearhead.config import SearchConfig
+
+from .protocol import Abilities, Job, Trainer, apart, serve
+from .shape import DECODED
+
+
+def trainer(job: Job) -> Trainer:
+    """The trainer of `clearhead train`."""
+    from .clearhead_training import Trainer as OwnTrainer
+
+    return OwnTrainer(job)
+
+
+def write_model(job: Job) -> None:
+    """Write a model folder of random weights."""
+    from .clearhead_training import save as save_model
+
+    save_model(job)
+
+
+class Decoder:
+    """The engine that the job's kind names: `torch`, `ctranslate2` or `auto`."""
+
+    def __init__(self, job: Job) -> None:
+        apart(write_model, job)
+        translator = api.load_translator(
+            job.folder, device="cpu", threads=job.threads, engine=job.kind
+        )
+        self.engine = translator.engine
+
+    def decode(self, sentences: Sequence[Sequence[int]], beam_size: int) -> list[int]:
+        search = SearchConfig(
+            beam_size=beam_size,
+            min_length=DECODED,
+            max_length=DECODED,
+            max_length_offset=DECODED,
+        )
+        found = self.engine.translate(sentences, search, batch_size=len(sentences))
+        return [len(hypotheses[0].tokens) for hypotheses in found]
+
+
+def save(job: Job) -> list[str]:
+    """A model folder; the command that translates with it."""
+    apart(write_model, job)
+    return [
+        *("-m", "clearhead", "translate", str(job.folder), "--engine", job.kind),
+        *("--threads", str(job.threads), "--device", "cpu"),
+    ]
+
+
+if __name__ == "__main__":
+    serve(Abilities(trainer, Decoder, save))

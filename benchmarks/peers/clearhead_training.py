@@ -1,0 +1,117 @@
+"""Clearhead's own training step, and a model folder of random weights. Imports PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, cast
+
+import torch
+
+from clearhead import api
+from clearhead.checkpoint import WEIGHTS, parameters_of, write_model_folder, write_tensors
+from clearhead.config import (
+    DropoutConfig,
+    ModelConfig,
+    OptimizerConfig,
+    RunConfig,
+    ScheduleConfig,
+    SearchConfig,
+    TrainingConfig,
+)
+from clearhead.data.batches import Batch as OwnBatch
+from clearhead.data.batches import collate
+from clearhead.engines.device import set_up_torch
+from clearhead.model.build import build_model
+from clearhead.model.transformer import EncoderDecoder
+from clearhead.tasks.translation import TranslationData, TranslationTask
+from clearhead.tokenizer import load_tokenizer
+from clearhead.training.keeper import Keeper
+from clearhead.training.trainer import Trainer as OwnTrainer
+
+from .protocol import Job
+from .shape import ADAM_BETAS, BOS, DECODED, EOS, LABEL_SMOOTHING, LEARNING_RATE, PAD
+from .workload import Batch
+
+SEARCH = SearchConfig(min_length=DECODED, max_length=DECODED, max_length_offset=DECODED)
+
+
+def run_config(job: Job) -> RunConfig:
+    """A run of the job's shape, trained as the peers are."""
+    shape = job.shape
+    precision = cast(Literal["float32", "bf16"], "bf16" if job.kind == "bf16" else "float32")
+    return RunConfig(
+        folder=str(job.folder),
+        model=ModelConfig(
+            encoder_layers=shape.layers,
+            decoder_layers=shape.layers,
+            d_model=shape.d_model,
+            d_ff=shape.d_ff,
+            n_heads=shape.heads,
+            dropout=DropoutConfig.everywhere(shape.dropout),
+        ),
+        training=TrainingConfig(
+            max_steps=1_000_000,
+            label_smoothing=LABEL_SMOOTHING,
+            precision=precision,
+            device="cpu",
+            threads=job.threads,
+            optimizer=OptimizerConfig(beta1=ADAM_BETAS[0], beta2=ADAM_BETAS[1]),
+            schedule=ScheduleConfig(kind="constant", peak=LEARNING_RATE, warmup=0),
+        ),
+        search=SEARCH,
+    )
+
+
+def build(job: Job, config: RunConfig) -> EncoderDecoder:
+    """A new model of the job's shape."""
+    torch.manual_seed(config.seed)
+    return build_model(config.model, job.vocabulary, job.vocabulary)
+
+
+class Task(TranslationTask):
+    """Translation whose batches come from elsewhere."""
+
+    def batch_count(self, epoch: int) -> int:
+        """Any number: the trainer is stepped by hand."""
+        return 1
+
+    def batches(self, epoch: int, first: int) -> Iterator[OwnBatch]:
+        """None of its own."""
+        return iter(())
+
+
+class Trainer:
+    """The trainer of `clearhead train`, one step at a time."""
+
+    def __init__(self, job: Job) -> None:
+        config = run_config(job)
+        set_up_torch("cpu", job.threads)
+        # What is sampled or hidden would need them; here nothing is.
+        nothing = cast(Any, None)
+        data = TranslationData(nothing, nothing, nothing, (), ())
+        model = build(job, config).train()
+        keeper = Keeper(job.folder, 1, {})
+        task = Task(config, data)
+        width = config.model.d_model
+        self.trainer = OwnTrainer(task, model, config.training, config.seed, width, keeper, ())
+
+    def ready(self, batch: Batch) -> OwnBatch:
+        sources = [row[row != PAD].tolist() for row in batch.source]
+        targets = [[i for i in row.tolist() if i not in (PAD, BOS, EOS)] for row in batch.target]
+        return collate(sources, targets)
+
+    def step(self, ready: OwnBatch) -> float:
+        self.trainer.meter.restart()
+        # The step as `run` takes it, with nothing left out.
+        self.trainer._step([ready])
+        return self.trainer.meter.report(0, 0, 0.0, None).loss
+
+
+def save(job: Job) -> None:
+    """Write a model folder, exported where the engine needs that."""
+    config = run_config(job)
+    tokenizer = load_tokenizer(job.tokenizer.parent, job.tokenizer.name)
+    write_model_folder(job.folder, config, {"tokenizer": tokenizer})
+    write_tensors(job.folder / WEIGHTS, parameters_of(build(job, config)), {})
+    if job.kind != "torch":
+        api.export_model(job.folder)

@@ -1,0 +1,132 @@
+"""CTranslate2 by itself: a Transformer of random weights in its own format."""
+
+# Its specifications declare what is not set yet as None or as text.
+# pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportArgumentType=false
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import ctranslate2
+import numpy as np
+from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
+
+from .protocol import Abilities, Job, apart, serve
+from .shape import DECODED
+
+SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+LONGEST = 512
+
+
+class Weights:
+    """Draws the weights of a model, always the same ones."""
+
+    def __init__(self) -> None:
+        self.chance = np.random.default_rng(1)
+
+    def matrix(self, rows: int, columns: int, scale: float) -> np.ndarray:
+        """(rows, columns) normal numbers of deviation `scale`."""
+        return self.chance.normal(0, scale, (rows, columns)).astype(np.float32)
+
+    def linear(self, spec: common_spec.LinearSpec, inputs: int, outputs: int) -> None:
+        """A projection, as Glorot and Bengio scale it, and no bias as yet."""
+        spec.weight = self.matrix(outputs, inputs, math.sqrt(2 / (inputs + outputs)))
+        spec.bias = np.zeros(outputs, dtype=np.float32)
+
+    def norm(self, spec: common_spec.LayerNormSpec, width: int) -> None:
+        """A layer norm that changes no scale."""
+        spec.gamma = np.ones(width, dtype=np.float32)
+        spec.beta = np.zeros(width, dtype=np.float32)
+
+
+def build(job: Job) -> TransformerSpec:
+    """A pre-norm Transformer of the job's shape, its embeddings shared."""
+    shape, weights = job.shape, Weights()
+    spec = TransformerSpec.from_config((shape.layers, shape.layers), shape.heads, pre_norm=True)
+    embedding = weights.matrix(job.vocabulary, shape.d_model, shape.d_model**-0.5)
+    positions = sinusoids(LONGEST, shape.d_model)
+    for part, inputs in (
+        (spec.encoder, spec.encoder.embeddings[0]),
+        (spec.decoder, spec.decoder.embeddings),
+    ):
+        inputs.weight = embedding
+        part.scale_embeddings = True
+        part.position_encodings.encodings = positions
+        weights.norm(part.layer_norm, shape.d_model)
+        for layer in part.layer:
+            set_layer(layer, weights, shape.d_model, shape.d_ff)
+    spec.decoder.projection.weight = embedding
+    vocabulary = [*SPECIAL, *(f"piece{i}" for i in range(len(SPECIAL), job.vocabulary))]
+    spec.register_source_vocabulary(vocabulary)
+    spec.register_target_vocabulary(vocabulary)
+    return spec
+
+
+def set_layer(
+    layer: transformer_spec.TransformerDecoderLayerSpec, weights: Weights, width: int, d_ff: int
+) -> None:
+    """Give a layer of encoder or decoder its weights."""
+    weights.linear(layer.self_attention.linear[0], width, 3 * width)
+    weights.linear(layer.self_attention.linear[1], width, width)
+    weights.norm(layer.self_attention.layer_norm, width)
+    if hasattr(layer, "attention"):
+        weights.linear(layer.attention.linear[0], width, width)
+        weights.linear(layer.attention.linear[1], width, 2 * width)
+        weights.linear(layer.attention.linear[2], width, width)
+        weights.norm(layer.attention.layer_norm, width)
+    weights.linear(layer.ffn.linear_0, width, d_ff)
+    weights.linear(layer.ffn.linear_1, d_ff, width)
+    weights.norm(layer.ffn.layer_norm, width)
+
+
+def sinusoids(length: int, width: int) -> np.ndarray:
+    """(length, width) sines and cosines of the positions."""
+    rates = np.exp(-math.log(10_000) * np.arange(0, width, 2) / width)
+    angles = np.arange(length)[:, None] * rates
+    return np.stack((np.sin(angles), np.cos(angles)), axis=2).reshape(length, width).astype("f4")
+
+
+def write_model(job: Job) -> None:
+    """Write a model folder in the job's compute type."""
+    spec = build(job)
+    spec.validate()
+    spec.optimize(quantization=None if job.kind == "float32" else job.kind)
+    job.folder.mkdir(parents=True, exist_ok=True)
+    spec.save(str(job.folder))
+
+
+def save(job: Job) -> list[str]:
+    """A model folder, and a script that translates with it."""
+    apart(write_model, job)
+    pieces = job.tokenizer.with_suffix(".model")
+    script = "cold_start/ctranslate2_sentence.py"
+    return [script, str(job.folder), str(pieces), job.kind, str(job.threads), str(DECODED)]
+
+
+class Decoder:
+    """`translate_batch`, in the compute type that the job's kind names."""
+
+    def __init__(self, job: Job) -> None:
+        apart(write_model, job)
+        self.pieces = [*SPECIAL, *(f"piece{i}" for i in range(len(SPECIAL), job.vocabulary))]
+        self.translator = ctranslate2.Translator(
+            str(job.folder),
+            device="cpu",
+            compute_type=job.kind,
+            inter_threads=1,
+            intra_threads=job.threads,
+        )
+
+    def decode(self, sentences: Sequence[Sequence[int]], beam_size: int) -> list[int]:
+        found = self.translator.translate_batch(
+            [[self.pieces[i] for i in sentence] for sentence in sentences],
+            beam_size=beam_size,
+            min_decoding_length=DECODED,
+            max_decoding_length=DECODED,
+        )
+        return [len(result.hypotheses[0]) for result in found]
+
+
+if __name__ == "__main__":
+    serve(Abilities(decoder=Decoder, save=save))

@@ -1,0 +1,218 @@
+"""How `speed.py` speaks with a peer: one JSON object a line, on stdin and stdout.
+
+A peer's process waits for a request, does the work, and answers with what it took; so many peers
+can stand ready while one works. The timing is here, the same for all. Standard library only.
+
+    {"do": "train", "first": 0, "count": 5}    -> {"tokens": …, "seconds": …, "peak_mb": …}
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import math
+import multiprocessing
+import os
+import resource
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from .shape import DECODED, SIZES, Shape
+
+if TYPE_CHECKING:
+    from .workload import Batch, Workload
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a peer is started for.
+
+    `kind` says in which precision or by which means: `float32`, `bf16`, `int8`, `auto` …
+    `folder` is where it may write, `tokenizer` the path of the tokenizer's files, no ending.
+    """
+
+    shape: Shape
+    vocabulary: int
+    kind: str
+    threads: int
+    folder: Path
+    tokenizer: Path
+
+
+class Trainer(Protocol):
+    """A model, its loss and its optimizer, as the peer itself would use them."""
+
+    def ready(self, batch: Batch) -> Any:
+        """A batch in the form that the peer's own data loading gives; not timed."""
+        ...
+
+    def step(self, ready: Any) -> Any:
+        """One update; the loss, as a number or a tensor of one."""
+        ...
+
+
+class Decoder(Protocol):
+    """A model and its search."""
+
+    def decode(self, sentences: Sequence[Sequence[int]], beam_size: int) -> Sequence[int]:
+        """Decode the sentences as one batch; how many steps each took."""
+        ...
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a peer can do; `save` writes a model folder and gives the command that uses it."""
+
+    trainer: Callable[[Job], Trainer] | None = None
+    decoder: Callable[[Job], Decoder] | None = None
+    save: Callable[[Job], Sequence[str]] | None = None
+
+
+def serve(abilities: Abilities) -> None:
+    """Answer the requests of stdin until it ends."""
+    # Libraries print: what they say goes to stderr, for stdout has replies alone.
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    server = Server(abilities)
+    for line in sys.stdin:
+        try:
+            reply = server.answer(json.loads(line))
+        except Exception as error:
+            traceback.print_exc()
+            said = str(error).strip().splitlines() or [""]
+            reply = {"error": f"{type(error).__name__}: {said[0]}"}
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+
+
+class Server:
+    """Does what requests ask for."""
+
+    def __init__(self, abilities: Abilities) -> None:
+        self.abilities = abilities
+        self.workload: Workload | None = None
+        self.trainer: Trainer | None = None
+        self.decoder: Decoder | None = None
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a request; afterwards freed memory is given back to the system."""
+        wanted = {name: value for name, value in request.items() if name != "do"}
+        actions = {
+            "start": self.start,
+            "train": self.train,
+            "decode": self.decode,
+            "save": self.save,
+        }
+        try:
+            return {**actions[request["do"]](**wanted), "peak_mb": peak_mb()}
+        finally:
+            # Others work while this process waits: it should not hold what it does not need.
+            gc.collect()
+            give_memory_back()
+
+    def start(self, work: str, workload: str, **job: Any) -> dict[str, Any]:
+        """Load the workload and make a model ready for `training` or `decoding`."""
+        settings, self.workload = read_job(workload, job)
+        if work == "training" and self.abilities.trainer is not None:
+            self.trainer = self.abilities.trainer(settings)
+        elif work == "decoding" and self.abilities.decoder is not None:
+            self.decoder = self.abilities.decoder(settings)
+        else:
+            raise ValueError(f"this peer is not made for {work}")
+        return {}
+
+    def train(self, first: int, count: int, warm: int) -> dict[str, Any]:
+        """Train on `count` batches from index `first` on; the first `warm` are not timed."""
+        if self.workload is None or self.trainer is None:
+            raise ValueError("training was not started")
+        batches = self.workload.slice_of_batches(first, warm + count)
+        ready = [self.trainer.ready(batch) for batch in batches]
+        for batch in ready[:warm]:
+            self.trainer.step(batch)
+        loss: Any = None
+        began = time.perf_counter()
+        for batch in ready[warm:]:
+            loss = self.trainer.step(batch)
+        loss = float(loss)
+        seconds = time.perf_counter() - began
+        if not math.isfinite(loss):
+            raise ValueError(f"the loss is {loss}")
+        tokens = sum(batch.target_tokens for batch in batches[warm:])
+        return {"tokens": tokens, "seconds": seconds, "loss": loss}
+
+    def decode(self, first: int, count: int, batch_size: int, beam_size: int) -> dict[str, Any]:
+        """Decode `count` sentences from index `first` on; a first batch is not timed."""
+        if self.workload is None or self.decoder is None:
+            raise ValueError("decoding was not started")
+        sentences = self.workload.slice_of_sentences(first, count)
+        batches = [sentences[i : i + batch_size] for i in range(0, count, batch_size)]
+        self.decoder.decode(batches[0], beam_size)
+        steps: list[int] = []
+        began = time.perf_counter()
+        for batch in batches:
+            steps += self.decoder.decode(batch, beam_size)
+        seconds = time.perf_counter() - began
+        if steps != [DECODED] * count:
+            raise ValueError(f"not all sentences took {DECODED} steps: {sorted(set(steps))}")
+        return {"tokens": DECODED * count, "seconds": seconds}
+
+    def save(self, workload: str, **job: Any) -> dict[str, Any]:
+        """Write a model; `command` translates a sentence of stdin with it."""
+        if self.abilities.save is None:
+            raise ValueError("this peer has no command")
+        settings, _ = read_job(workload, job)
+        return {"command": list(self.abilities.save(settings))}
+
+
+def read_job(path: str, job: dict[str, Any]) -> tuple[Job, Workload]:
+    """What `speed.py` sends as a workload's file, a size, a kind, threads and a folder."""
+    from .workload import Workload
+
+    workload = Workload.read(Path(path))
+    settings = Job(
+        shape=SIZES[job["size"]],
+        vocabulary=workload.vocabulary,
+        kind=job["kind"],
+        threads=int(job["threads"]),
+        folder=Path(job["folder"]),
+        tokenizer=Path(path).with_name("tokenizer"),
+    )
+    return settings, workload
+
+
+def apart(work: Callable[[Job], object], job: Job) -> None:
+    """Do preparatory work in a process of its own, whose memory counts for nothing.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    process = multiprocessing.get_context("spawn").Process(target=work, args=(job,))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"{work.__name__} failed with exit code {process.exitcode}")
+
+
+def peak_mb() -> float:
+    """The most memory that this process has held, in megabytes."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    # Not ru_maxrss: on Linux that begins with the memory of the process that started this one.
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0]) / 1e6
+
+
+def give_memory_back() -> None:
+    """Let the C library return what was freed, where it can."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        return

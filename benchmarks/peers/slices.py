@@ -1,0 +1,44 @@
+"""What a contender does when its turn comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+WARM_STEPS = 1
+BEAMS = {"b1": (32, 1, 1), "b64": (128, 64, 1), "beam5": (64, 64, 5)}
+"""Sentences of a slice, sentences of a batch, beam; a beam of 1 is greedy search."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A short piece of work, sent to a peer; round r begins at item r · `count`."""
+
+    name: str
+    request: Mapping[str, Any]
+
+    def in_round(self, number: int) -> dict[str, Any]:
+        """The request of a round."""
+        return {**self.request, "first": number * self.request["count"]}
+
+
+def training_slices(steps: int) -> list[Slice]:
+    """Some training steps, after one that is not timed."""
+    return [Slice("steps", {"do": "train", "count": steps, "warm": WARM_STEPS})]
+
+
+def decoding_slices(most: int) -> list[Slice]:
+    """Greedy one by one, greedy in batches of 64, a beam of 5 in batches of 64."""
+    return [
+        Slice(
+            name,
+            {
+                "do": "decode",
+                "count": min(count, most),
+                "batch_size": batch_size,
+                "beam_size": beam_size,
+            },
+        )
+        for name, (count, batch_size, beam_size) in BEAMS.items()
+    ]

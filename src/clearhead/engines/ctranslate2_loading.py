@@ -1,0 +1,64 @@
+"""CTranslate2 itself, with a model loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clearhead.engines.ctranslate2_folder import ExportedModel
+from clearhead.errors import ConfigError, ExportError
+
+if TYPE_CHECKING:
+    import ctranslate2
+
+
+def loaded(
+    exported: ExportedModel, device: str, threads: int, compute_type: str
+) -> ctranslate2.Translator:
+    """CTranslate2's translator of an export; arguments as for `CTranslate2Engine`.
+
+    Raises:
+        ExportError: CTranslate2 is not installed, or cannot read the export.
+        ConfigError: the device is not there, or cannot multiply such numbers.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise ExportError(
+            "the package ctranslate2 is not installed",
+            why=str(error),
+            todo="install it: pip install ctranslate2; or use --engine torch",
+        ) from None
+    try:
+        return ctranslate2.Translator(
+            str(exported.path),
+            device=device,
+            compute_type=compute_type,
+            inter_threads=1,
+            intra_threads=threads,
+        )
+    except (ValueError, RuntimeError) as error:
+        raise _unloadable(error, exported, device, compute_type) from None
+
+
+def _unloadable(
+    error: Exception, exported: ExportedModel, device: str, compute_type: str
+) -> ConfigError | ExportError:
+    """What CTranslate2 said, as far as a person can mend it."""
+    if "CUDA" in str(error):
+        return ConfigError(
+            f"device = {device!r}, but CTranslate2 finds no GPU that it can use",
+            why=str(error),
+            todo="use device = 'cpu'",
+        )
+    if isinstance(error, ValueError):
+        return ConfigError(
+            f"compute_type = {compute_type!r} is not for CTranslate2 on device = {device!r} here",
+            why=str(error),
+            todo="use compute_type = 'float32'",
+        )
+    return ExportError(
+        "CTranslate2 cannot read the export",
+        where=exported.path,
+        why=str(error),
+        todo="export the model again: clearhead export",
+    )

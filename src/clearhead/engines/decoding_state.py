@@ -1,0 +1,134 @@
+"""What was decoded so far, laid out so that a step touches as little of it as it can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from clearhead.model.attention import KeysValues
+
+FIRST_ROOM = 32
+"""Target positions allocated at first; the room doubles when it is full."""
+
+
+class DecodingState:
+    """The keys and values of the memory, once a sentence, and of the target so far, once a row.
+
+    A row is one hypothesis; several may belong to one sentence, and moving them about leaves the
+    memory where it is. In the target's room the positions come first: so a step writes in one
+    piece, and a move copies long ones.
+
+    Attributes:
+        length: how many target positions are held.
+        hidden: (sentences · heads, 1, source) what hides the memory's padding when it is added to
+            scores.
+    """
+
+    def __init__(
+        self, memories: Sequence[KeysValues], mask: Bool[Tensor, "sentences 1 1 source"]
+    ) -> None:
+        keys, values = memories[0]
+        self._heads = keys.size(1)
+        self._memories = [KeysValues(*(part.contiguous() for part in each)) for each in memories]
+        self._mask = mask
+        self.length = 0
+        # (position, layer, row, heads · width), for the keys and for the values.
+        self._rooms = tuple(
+            part.new_empty(FIRST_ROOM, len(memories), len(part), self._heads * part.size(-1))
+            for part in (keys, values)
+        )
+        self._group(torch.arange(len(mask)))
+
+    def memory(self, layer: int) -> KeysValues:
+        """The keys and values of a layer's memory, (sentences · heads, source, width)."""
+        return KeysValues(*(part.flatten(0, 1) for part in self._memories[layer]))
+
+    def extend(
+        self, layer: int, keys: Float[Tensor, "rows hd_k"], values: Float[Tensor, "rows hd_v"]
+    ) -> KeysValues:
+        """Write one position; all up to it, as (rows · heads, length, width)."""
+        place = self.length
+        if place == len(self._rooms[0]):
+            self._rooms = tuple(_with_room(room, 2 * place) for room in self._rooms)
+        past: list[Tensor] = []
+        for room, part in zip(self._rooms, (keys, values), strict=True):
+            room[place, layer] = part
+            heads = room[: place + 1, layer].unflatten(-1, (self._heads, -1)).flatten(1, 2)
+            past.append(heads.transpose(0, 1))
+        return KeysValues(*past)
+
+    def advance(self) -> None:
+        """All layers have written their position."""
+        self.length += 1
+
+    @torch.inference_mode()
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        """Row i continues what was row rows[i]; there may be fewer rows, or more.
+
+        Args:
+            rows: on the CPU.
+        """
+        device = self._mask.device
+        self._rooms = tuple(
+            _moved(room, self.length, rows.to(device, non_blocking=True)) for room in self._rooms
+        )
+        sentence = self._sentence[rows]
+        live = sentence.unique()
+        if len(live) < len(self._mask):
+            kept = live.to(device)
+            self._memories = [
+                KeysValues(*(part.index_select(0, kept) for part in each))
+                for each in self._memories
+            ]
+            self._mask = self._mask.index_select(0, kept)
+            sentence = torch.searchsorted(live, sentence)
+        self._group(sentence)
+
+    def by_sentence(
+        self, queries: Float[Tensor, "rows hd_k"]
+    ) -> Float[Tensor, "sentences_heads places d_k"]:
+        """The queries of each sentence's rows together, so that they look at one memory."""
+        if self._slots is not None:
+            room = queries.new_zeros(len(self._mask) * self._places, queries.size(1))
+            queries = room.index_copy_(0, self._slots, queries)
+        grouped = queries.unflatten(0, (-1, self._places)).unflatten(-1, (self._heads, -1))
+        return grouped.transpose(1, 2).flatten(0, 1)
+
+    def by_row(
+        self, context: Float[Tensor, "sentences_heads places d_v"]
+    ) -> Float[Tensor, "rows hd_v"]:
+        """What the queries of `by_sentence` found, for each row again."""
+        found = context.unflatten(0, (-1, self._heads)).transpose(1, 2).flatten(2).flatten(0, 1)
+        return found if self._slots is None else found.index_select(0, self._slots)
+
+    def _group(self, sentence: Int[Tensor, " rows"]) -> None:
+        """Give each row a place among those of its sentence, which `sentence` numbers."""
+        counts = sentence.bincount(minlength=len(self._mask))
+        self._sentence = sentence
+        self._places = int(counts.max())
+        order = sentence.argsort(stable=True)
+        firsts = counts.cumsum(0) - counts
+        place = torch.empty_like(sentence)
+        place[order] = torch.arange(len(sentence)) - firsts[sentence[order]]
+        slots = sentence * self._places + place
+        in_order = len(slots) == len(counts) * self._places and bool((slots.diff() == 1).all())
+        # With as many rows a sentence, in its order, there is nothing to move.
+        self._slots = None if in_order else slots.to(self._mask.device)
+        lowest = torch.finfo(self._rooms[0].dtype).min
+        hidden = (~self._mask[:, 0]).to(self._rooms[0].dtype) * lowest
+        self.hidden = hidden.repeat_interleave(self._heads, dim=0)
+
+
+def _with_room(room: Tensor, positions: int) -> Tensor:
+    grown = room.new_empty(positions, *room.shape[1:])
+    grown[: len(room)] = room
+    return grown
+
+
+def _moved(room: Tensor, length: int, rows: Tensor) -> Tensor:
+    moved = room.new_empty(*room.shape[:2], len(rows), room.size(3))
+    torch.index_select(room[:length], 2, rows, out=moved[:length])
+    return moved

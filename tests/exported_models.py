@@ -1,0 +1,110 @@
+"""Model folders with random weights, made without training, and what runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from clearhead.checkpoint import (
+    parameters_of,
+    read_model_folder,
+    tokenizer_parts,
+    write_model_folder,
+    write_tensors,
+)
+from clearhead.config import ModelConfig, RunConfig, SearchConfig, TokenizerConfig
+from clearhead.engines.ctranslate2_engine import CTranslate2Engine
+from clearhead.engines.ctranslate2_folder import NAME, read_export
+from clearhead.engines.torch_engine import TorchEngine
+from clearhead.engines.trained import trained_translator
+from clearhead.model.build import build_model
+from clearhead.tokenizer import EOS, Tokenizer, WordTokenizer, learn_tokenizer
+from small_models import small_config
+
+SOURCE_WORDS = [f"s{n}" for n in range(9)]
+TARGET_WORDS = [f"t{n}" for n in range(12)]
+JOINT_WORDS = [f"j{n}" for n in range(11)]
+
+
+def words(texts: Iterable[str]) -> WordTokenizer:
+    return WordTokenizer(sorted(texts))
+
+
+def pieces(texts: Iterable[str]) -> Tokenizer:
+    config = TokenizerConfig(kind="bpe", max_vocabulary=40, byte_fallback=False)
+    return learn_tokenizer(texts, config)
+
+
+def random_folder(
+    path: Path,
+    model: ModelConfig | None = None,
+    *,
+    seed: int = 1,
+    scale: float = 0.4,
+    ends: float = 0.0,
+    tokenizers: tuple[Tokenizer, Tokenizer] | None = None,
+    search: SearchConfig | None = None,
+) -> Path:
+    """A translator's folder with every parameter drawn; the vocabularies fit the sharing.
+
+    `ends` is added to the bias of the end symbol, where there is one: outputs end earlier.
+    """
+    model = small_config() if model is None else model
+    joint = model.share_embeddings == "all"
+    if tokenizers is None:
+        both = words(JOINT_WORDS)
+        tokenizers = (both, both) if joint else (words(SOURCE_WORDS), words(TARGET_WORDS))
+    config = RunConfig(
+        tokenizer=TokenizerConfig(kind="words", joint=joint),
+        model=model,
+        search=SearchConfig(max_length_offset=5) if search is None else search,
+        **({} if model.positions.kind != "learned" else {"data": short_data(model)}),
+    )
+    write_model_folder(path, config, tokenizer_parts(*tokenizers, config))
+    write_random_weights(path, config, tokenizers, seed, scale, ends)
+    return path
+
+
+def short_data(model: ModelConfig) -> Any:
+    from clearhead.config import DataConfig, Learned
+
+    assert isinstance(model.positions, Learned)
+    return DataConfig(max_length=model.positions.max_length - 1)
+
+
+def write_random_weights(
+    path: Path,
+    config: RunConfig,
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    seed: int,
+    scale: float = 0.4,
+    ends: float = 0.0,
+) -> None:
+    torch.manual_seed(seed)
+    model = build_model(config.model, len(tokenizers[0]), len(tokenizers[1]))
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=scale)
+    if ends:
+        with torch.no_grad():
+            model.output.bias[EOS] += ends
+    write_tensors(path / "weights.safetensors", parameters_of(model), {})
+
+
+def torch_engine(folder: Path) -> TorchEngine:
+    return TorchEngine(trained_translator(read_model_folder(folder), torch.device("cpu")))
+
+
+def fast_engine(folder: Path, **choices: Any) -> CTranslate2Engine:
+    exported = read_export(folder / NAME, read_model_folder(folder))
+    return CTranslate2Engine(exported, threads=1, **choices)
+
+
+def forced_scores(engine: TorchEngine, source: list[int], output: tuple[int, ...]) -> list[float]:
+    """The model's log-probability of each token of an output and of the end symbol after it."""
+    with torch.inference_mode():
+        hidden = engine.model(torch.tensor([source]), torch.tensor([[1, *output]]))
+        scores = engine.model.output(hidden)[0].log_softmax(-1)
+    return scores.gather(1, torch.tensor([[*output, 2]]).T)[:, 0].tolist()

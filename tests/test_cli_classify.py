@@ -1,0 +1,349 @@
+"""`clearhead classify`, and `clearhead evaluate` on classifiers, as they are run."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from clearhead import api
+from clearhead.data.normaliser import Normaliser
+from fake_translator import run
+from model_folders import LABELS, LONGEST, write_models
+
+TEXTS = ["a b", "c", "d d a c", "b", "a c d b a", "d"]
+LONG = "a b c d " * LONGEST
+TRUTH = ["yes", "no", "perhaps", "yes", "no", "no"]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("test.tsv").write_text(labelled(zip(TRUTH, TEXTS, strict=True)))
+
+
+def labelled(rows: Any) -> str:
+    return "".join(f"{label}\t{text}\n" for label, text in rows)
+
+
+def probabilities(folder: Path, inputs: list[Any]) -> np.ndarray:
+    classifier = api.load_classifier(folder, device="cpu")
+    assert classifier.labels == LABELS
+    return classifier.probabilities(inputs)
+
+
+def ranked(row: np.ndarray) -> list[tuple[str, float]]:
+    return sorted(zip(LABELS, row.tolist(), strict=True), key=lambda pair: -pair[1])
+
+
+def read_line(line: str) -> list[tuple[str, float]]:
+    cells = line.split("\t")
+    return [(cells[i], float(cells[i + 1])) for i in range(0, len(cells) - 1, 2)]
+
+
+def agree(found: list[tuple[str, float]], expected: list[tuple[str, float]]) -> bool:
+    """The same labels, and their probabilities as far as they are written."""
+    return [name for name, _ in found] == [name for name, _ in expected] and all(
+        abs(a - b) < 1e-4 for (_, a), (_, b) in zip(found, expected, strict=True)
+    )
+
+
+# Classifying.
+
+
+@pytest.mark.parametrize(("options", "count"), [([], 1), (["--top", "2"], 2), (["--top", "9"], 3)])
+def test_each_line_gives_its_labels_best_first(
+    models: Path, options: list[str], count: int
+) -> None:
+    stdin = "\n".join(TEXTS) + "\n"
+    code, out, err = run("classify", str(models / "texts"), *options, stdin=stdin)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    for line, row in zip(lines, probabilities(models / "texts", TEXTS), strict=True):
+        assert agree(read_line(line), ranked(row)[:count])
+
+
+def test_an_empty_line_gives_an_empty_line(models: Path) -> None:
+    _, out, _ = run("classify", str(models / "texts"), stdin="a\n\n \nb\n")
+    assert [bool(line) for line in out.split("\n")] == [True, False, False, True, False]
+    _, out, _ = run("classify", str(models / "texts"), "--json", stdin="\n")
+    assert json.loads(out) == {"input": "", "labels": []}
+
+
+def test_json_has_an_object_for_each_line(models: Path) -> None:
+    Path("in.txt").write_text("\n".join(TEXTS) + "\n")
+    code, out, _ = run(
+        *("classify", str(models / "texts"), "-i", "in.txt", "-o", "out.jsonl"),
+        *("--top", "3", "--json"),
+    )
+    assert (code, out) == (0, "")
+    objects = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [found["input"] for found in objects] == TEXTS
+    for found, row in zip(objects, probabilities(models / "texts", TEXTS), strict=True):
+        assert agree([(o["label"], o["probability"]) for o in found["labels"]], ranked(row))
+
+
+def test_sequences_of_features_are_classified_by_their_place(models: Path) -> None:
+    sequences = np.random.default_rng(1).normal(size=(3, 4, 3))
+    np.savez("x.npz", x=sequences)
+    code, out, err = run("classify", str(models / "features"), "-i", "x.npz", "--json")
+    assert (code, err) == (0, "")
+    objects = [json.loads(line) for line in out.splitlines()]
+    assert [found["input"] for found in objects] == ["x.npz:1", "x.npz:2", "x.npz:3"]
+    for found, row in zip(objects, probabilities(models / "features", [*sequences]), strict=True):
+        assert [one["label"] for one in found["labels"]] == [ranked(row)[0][0]]
+    code, out, err = run("classify", str(models / "features"), stdin="1,2,3\n")
+    assert (code, out) == (3, "")
+    assert "--input sequences.ts" in err
+
+
+def test_where_several_labels_may_be_right_all_from_one_half_come(models: Path) -> None:
+    stdin = "\n".join(TEXTS) + "\n"
+    _, out, _ = run("classify", str(models / "several"), stdin=stdin)
+    rows = probabilities(models / "several", TEXTS)
+    counts = set()
+    for line, row in zip(out.splitlines(), rows, strict=True):
+        expected = [pair for pair in ranked(row) if pair[1] >= 0.5]
+        assert agree(read_line(line), expected)
+        counts.add(len(expected))
+    assert len(counts) > 1
+    for top in (1, 2):
+        _, out, _ = run("classify", str(models / "several"), "--top", str(top), stdin=stdin)
+        for line, row in zip(out.splitlines(), rows, strict=True):
+            assert agree(read_line(line), ranked(row)[:top])
+
+
+def test_a_text_that_is_cut_is_said_with_its_line(models: Path) -> None:
+    code, out, err = run("classify", str(models / "texts"), stdin=f"a\n{LONG}\n")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert err.startswith("clearhead: warning: input 2 has ")
+    assert err.endswith(f"cut to {LONGEST}\n")
+
+
+# Evaluating.
+
+
+def by_hand(folder: Path) -> tuple[float, list[list[int]]]:
+    """Accuracy in percent and the confusion matrix, counted one by one."""
+    confusion = [[0] * len(LABELS) for _ in LABELS]
+    for row, right in zip(probabilities(folder, TEXTS), TRUTH, strict=True):
+        confusion[LABELS.index(right)][int(row.argmax())] += 1
+    hits = sum(confusion[i][i] for i in range(len(LABELS)))
+    return 100 * hits / len(TEXTS), confusion
+
+
+def test_a_classifier_is_scored_for_programs_and_for_people(models: Path) -> None:
+    code, out, err = run("evaluate", str(models / "texts"), "--data", "test.tsv", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["data"] == "test.tsv"
+    scores = found["systems"][str(models / "texts")]["scores"]
+    accuracy, confusion = by_hand(models / "texts")
+    assert (scores["examples"], scores["confusion"]) == (len(TEXTS), confusion)
+    assert scores["accuracy"] == pytest.approx(accuracy)
+    low, high = scores["accuracy_interval"]
+    assert low <= accuracy <= high
+    code, out, _ = run("evaluate", str(models / "texts"), "--data", "test.tsv")
+    lines = [line.split() for line in out.splitlines()]
+    assert ["test.tsv"] in lines
+    assert ["accuracy", f"{accuracy:.2f}", "%"] in [line[:3] for line in lines]
+    assert [[*map(int, line[1:])] for line in lines[-3:]] == confusion
+
+
+def test_two_classifiers_are_compared_by_mcnemars_test(models: Path) -> None:
+    names = str(models / "texts"), str(models / "rival")
+    code, out, _ = run("evaluate", *names, "--data", "test.tsv", "--json")
+    assert code == 0
+    systems = json.loads(out)["systems"]
+    assert "comparison" not in systems[names[0]]
+    right = [
+        [LABELS[int(row.argmax())] == label for row, label in zip(rows, TRUTH, strict=True)]
+        for rows in (probabilities(Path(name), TEXTS) for name in names)
+    ]
+    first = sum(a and not b for a, b in zip(*right, strict=True))
+    second = sum(b and not a for a, b in zip(*right, strict=True))
+    few, number = min(first, second), first + second
+    p = min(1.0, 2 * sum(math.comb(number, k) for k in range(few + 1)) / 2**number)
+    comparison = systems[names[1]]["comparison"]
+    assert (comparison["first_only"], comparison["second_only"]) == (first, second)
+    assert comparison["p_value"] == pytest.approx(p)
+    _, out, _ = run("evaluate", *names, "--data", "test.tsv")
+    assert out.splitlines()[-1] == (
+        f"against {names[0]}: {second} right that it has wrong, {first} wrong that it has right, "
+        f"p = {p:.4f} (McNemar's exact test)"
+    )
+
+
+def test_features_are_scored_with_the_labels_of_their_file(models: Path) -> None:
+    sequences = np.random.default_rng(1).normal(size=(4, 5, 3))
+    rows = probabilities(models / "features", [*sequences])
+    best = [LABELS[int(row.argmax())] for row in rows]
+    np.savez("x.npz", x=sequences, y=np.array(best))
+    _, out, _ = run("evaluate", str(models / "features"), "--data", "x.npz", "--json")
+    scores = json.loads(out)["systems"][str(models / "features")]["scores"]
+    assert (scores["accuracy"], scores["examples"]) == (100.0, 4)
+
+
+def test_where_several_labels_may_be_right_all_of_them_have_to_be(models: Path) -> None:
+    rows = probabilities(models / "several", TEXTS)
+    given = [[name for name, p in zip(LABELS, row, strict=True) if p >= 0.5] for row in rows]
+    one_wrong = [*given[:-1], [name for name in LABELS if name not in given[-1]]]
+    lines = (
+        json.dumps({"text": text, "labels": labels})
+        for text, labels in zip(TEXTS, one_wrong, strict=True)
+    )
+    Path("test.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    code, out, _ = run("evaluate", str(models / "several"), "--data", "test.jsonl", "--json")
+    assert code == 0
+    scores = json.loads(out)["systems"][str(models / "several")]["scores"]
+    assert scores["accuracy"] == pytest.approx(100 * (len(TEXTS) - 1) / len(TEXTS))
+    assert scores["confusion"] is None
+    _, out, _ = run("evaluate", str(models / "several"), "--data", "test.jsonl")
+    assert "subset accuracy" in out
+    assert "confusion" not in out
+
+
+def test_texts_that_are_cut_are_said_once_and_counted(models: Path) -> None:
+    Path("long.tsv").write_text(labelled([("yes", "a"), ("no", LONG), ("no", f"c {LONG}")] * 2))
+    code, _, err = run("evaluate", str(models / "texts"), "--data", "long.tsv", "--json")
+    assert code == 0
+    assert err.startswith("clearhead: warning: long.tsv:2 has ")
+    assert err.endswith(f"cut to {LONGEST} (and 3 more like it)\n")
+    assert err.count("\n") == 1
+
+
+def test_the_columns_of_features_go_by_their_names(models: Path) -> None:
+    """A model that knows names finds them in whatever order a file has them."""
+    shutil.copytree(models / "features", "named")
+    Normaliser(np.zeros(3), np.ones(3), names=("x", "y", "z")).save(Path("named"), "normaliser")
+    frames = np.random.default_rng(2).normal(size=(4, 3))
+    best = ranked(probabilities(models / "features", [frames])[0])
+    for name, order in (("straight", (0, 1, 2)), ("turned", (2, 0, 1))):
+        header = ",".join(["sequence", *("xyz"[i] for i in order), "label"])
+        rows = (",".join(["s", *(repr(float(f[i])) for i in order), best[0][0]]) for f in frames)
+        Path(f"{name}.csv").write_text("\n".join([header, *rows]) + "\n")
+        code, out, err = run("classify", "named", "-i", f"{name}.csv", "--top", "3")
+        assert code == 0, err
+        assert agree(read_line(out.strip()), best)
+        _, out, _ = run("evaluate", "named", "--data", f"{name}.csv", "--json")
+        found = json.loads(out)["systems"]["named"]["scores"]["negative_log_likelihood"]
+        assert found == pytest.approx(-math.log(best[0][1]), abs=1e-5)
+
+
+# Pictures of what is confused.
+
+
+def test_confusion_matrices_are_drawn_into_files_named_after_the_models(models: Path) -> None:
+    names = str(models / "texts"), str(models / "rival")
+    code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
+    assert code == 0
+    pictures = [f"confusion-{n}.{form}" for n in ("texts", "rival") for form in ("png", "svg")]
+    assert err.splitlines() == [f"clearhead: {Path('p') / picture}" for picture in pictures]
+    for picture in Path("p").glob("*.png"):
+        with Image.open(picture) as image:
+            image.load()
+    shown = (Path("p") / "confusion-texts.svg").read_text(encoding="utf-8")
+    assert all(f">{label}<" in shown for label in LABELS)
+
+
+def test_models_of_one_name_have_pictures_of_their_own(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The last one is called as the picture of the one before would be.
+    for name in ("old/trec", "new/trec", "new/trec-2"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(models / "texts")
+    names = ["old/trec", "new/trec", "new/trec-2"]
+    code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
+    assert code == 0, err
+    titles = ["confusion-trec", "confusion-trec-2", "confusion-trec-2-2"]
+    said = [f"clearhead: {Path('p') / title}.{form}" for title in titles for form in ("png", "svg")]
+    assert err.splitlines() == said
+    monkeypatch.chdir(models / "texts")
+    data, pictures = str(tmp_path / "test.tsv"), tmp_path / "q"
+    code, _, err = run("evaluate", ".", "--data", data, "--figures", str(pictures))
+    assert code == 0, err
+    assert {path.stem for path in pictures.iterdir()} == {"confusion-texts"}
+
+
+# What is refused.
+
+
+def test_a_label_that_the_model_does_not_know_is_said_with_its_line(models: Path) -> None:
+    Path("test.tsv").write_text("yes\ta\nmaybe\tb\n")
+    code, out, err = run("evaluate", str(models / "texts"), "--data", "test.tsv")
+    assert (code, out) == (3, "")
+    assert "test.tsv:2: the label 'maybe' is not among those" in err
+    assert "header" not in err
+
+
+def test_a_header_that_was_read_as_an_example_is_thought_of(models: Path) -> None:
+    Path("test.tsv").write_text("topic\tquestion\nyes\ta\n")
+    code, _, err = run("evaluate", str(models / "texts"), "--data", "test.tsv")
+    assert code == 3
+    assert "test.tsv:1: the label 'topic' is not among those" in err
+    assert "if line 1 is a header, name its columns: data.text_column" in err
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "code", "said"),
+    [
+        ("texts", [], 3, "--data names no file"),
+        ("texts", ["--data", "missing.tsv"], 3, "missing.tsv"),
+        ("texts", ["--data", "test.tsv", "--source", "s"], 2, "--source means nothing for a c"),
+        ("texts", ["--data", "test.tsv", "--reference", "r"], 2, "--reference means nothing"),
+        ("texts", ["--data", "test.tsv", "--tokenize", "none"], 2, "--tokenize means nothing"),
+        ("texts", ["--data", "test.tsv", "--beam-size", "3"], 2, "--beam-size means nothing"),
+        ("texts", ["--data", "test.tsv", "--temperature", "0"], 2, "--temperature means nothing"),
+        ("texts", ["--data", "test.tsv", "--sample"], 2, "--sample means nothing"),
+        ("texts", ["--data", "test.tsv", "--engine", "ctranslate2"], 2, "--engine ctranslate2 me"),
+        ("texts", ["--data", "test.tsv", "--compute-type", "int8"], 2, "--compute-type means"),
+        ("translator", ["--data", "test.tsv"], 2, "--data means nothing for a translator"),
+        ("translator", ["--source", "s", "--figures", "p"], 2, "--figures means nothing for a t"),
+        ("translator", ["--reference", "r"], 3, "--source names no file"),
+        ("pretrained", ["--data", "test.tsv"], 4, "pretrained: this model fills in features"),
+        ("several", ["--data", "test.tsv", "--figures", "p"], 2, "there is no confusion matrix"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_is_computed(
+    models: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str,
+    words: list[str],
+    code: int,
+    said: str,
+) -> None:
+    def computed(*given: Any, **options: Any) -> None:
+        pytest.fail("probabilities were computed")
+
+    monkeypatch.setattr(api.Classifier, "probabilities", computed)
+    found, out, err = run("evaluate", str(models / model), *words)
+    assert (found, out) == (code, "")
+    assert said in err
+    assert not Path("p").exists()
+
+
+def test_translators_and_classifiers_are_not_scored_together(models: Path) -> None:
+    names = str(models / "texts"), str(models / "translator")
+    code, out, err = run("evaluate", *names, "--data", "test.tsv")
+    assert (code, out) == (2, "")
+    assert "translators and classifiers" in err
+
+
+def test_a_translator_is_not_a_classifier(models: Path) -> None:
+    code, out, err = run("classify", str(models / "translator"), stdin="a\n")
+    assert (code, out) == (4, "")
+    assert "clearhead translate" in err

@@ -1,0 +1,77 @@
+"""What answers at once loads little: modules are counted here, since seconds depend on the day."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clearhead.checkpoint import JOINT_TOKENIZER, WEIGHTS, write_model_folder
+from clearhead.cli import app
+from clearhead.config import RunConfig
+from clearhead.tokenizer import WordTokenizer
+
+COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
+
+COMPUTING = {
+    *("torch", "numpy", "scipy", "pandas", "sklearn", "jaxtyping", "safetensors", "ctranslate2"),
+    *("sacrebleu", "matplotlib", "seaborn", "tensorboard"),
+}
+CHECKING = {"pydantic", "rich", "sentencepiece"}
+
+SAY_MODULES = "import json, sys; print(json.dumps(list(sys.modules)), file=sys.stderr)"
+
+
+def loaded_by(program: str) -> set[str]:
+    """The modules that a new Python has loaded when it is through with a program."""
+    command = [sys.executable, "-c", f"{program}\n{SAY_MODULES}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def loaded_by_command(*words: str) -> set[str]:
+    return loaded_by(
+        f"import contextlib, sys\nsys.argv = ['clearhead', *{words!r}]\n"
+        "from clearhead.cli import main\nwith contextlib.suppress(SystemExit):\n    main()"
+    )
+
+
+def test_a_module_that_is_loaded_is_seen() -> None:
+    assert loaded_by("import clearhead.api") & CHECKING
+    assert loaded_by("import clearhead.model.build") & COMPUTING
+
+
+def test_help_loads_the_command_line_alone() -> None:
+    modules = loaded_by_command("--help")
+    assert not modules & (COMPUTING | CHECKING)
+    assert rooms(modules) == {"cli", "errors"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_loads_the_command_line_alone(command: str) -> None:
+    modules = loaded_by_command(command, "--help")
+    # Typer itself reads the words of a command with pydantic.
+    assert not modules & (COMPUTING | CHECKING - {"pydantic"})
+    assert rooms(modules) == {"cli", "errors"}
+
+
+def rooms(modules: set[str]) -> set[str]:
+    """The rooms of clearhead that modules are of."""
+    return {name.split(".")[1] for name in modules if name.startswith("clearhead.")}
+
+
+def test_a_model_folder_is_read_without_what_computes(tmp_path: Path) -> None:
+    words = WordTokenizer.learn(["a few words"])
+    write_model_folder(tmp_path, RunConfig(), {JOINT_TOKENIZER: words})
+    (tmp_path / WEIGHTS).touch()
+    modules = loaded_by(
+        "from clearhead.checkpoint import read_model_folder, read_tokenizers\n"
+        f"found = read_model_folder({str(tmp_path)!r})\n"
+        "source, target = read_tokenizers(found.path, found.config)\n"
+        "assert source.encode_batch(['few words']) == target.encode_batch(['few words'])"
+    )
+    assert not modules & (COMPUTING | {"rich", "typer"})

@@ -1,0 +1,184 @@
+"""What a run finds in its folder, or begins with, stays unless the run has written it itself."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead import api
+from clearhead.config import RunConfig, config_from
+from clearhead.errors import ConfigError, ModelFolderError, TrainingError
+from clearhead.training.continuation import forget_run
+from test_classification import feature_run, text_run
+from test_training import Watcher, assert_same, final_state, small_run
+
+SHORT = {"max_steps": 4, "validate_every": 2}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(
+    "name", ["train.csv", "raw/x.txt", "checkpoints/notes.txt", "log.jsonl/x", "step-1.safetensors"]
+)
+def test_files_in_training_that_no_run_has_written_are_refused_and_left(
+    tmp_path: Path, name: str, restart: bool
+) -> None:
+    folder = tmp_path / "project"
+    own = folder / "training" / name
+    own.parent.mkdir(parents=True)
+    own.write_text("dear data")
+    config = text_run(tmp_path, "project", training=SHORT)
+    with pytest.raises(TrainingError, match="not a run's") as caught:
+        api.train(config, restart=restart)
+    assert f"training/{name}" in str(caught.value)
+    assert files_of(folder) == {f"training/{name}": b"dear data"}
+
+
+def test_a_restart_removes_the_run_and_leaves_files_of_others(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training={**SHORT, "tensorboard": True})
+    api.train(config)
+    folder = Path(config.folder)
+    (folder / "training" / "checkpoints" / ".step-9.safetensors.unfinished").write_text("torn")
+    own = {"training/notes.txt": b"dear", "training/checkpoints/mine.txt": b"me", "README.md": b"I"}
+    for name, content in own.items():
+        (folder / name).write_bytes(content)
+    parts = {name for name in files_of(folder) if name.startswith(("labels", "tokenizer"))}
+    assert parts
+    forget_run(folder)
+    assert files_of(folder).keys() == own.keys() | parts
+    assert not (folder / "training" / "tensorboard").exists()
+
+
+def test_what_is_left_of_a_run_that_was_being_removed_is_no_obstacle(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    (Path(config.folder) / "config.json").unlink()
+    assert api.train(config).finished
+
+
+@pytest.mark.parametrize("kind", [text_run, feature_run])
+def test_a_restart_with_an_encoder_that_does_not_fit_keeps_the_old_model(
+    tmp_path: Path, kind: Any
+) -> None:
+    old = kind(tmp_path, "old", training=SHORT)
+    other = kind(tmp_path, "other", training=SHORT, model={"d_ff": 8})
+    api.train(old)
+    api.train(other)
+    before = files_of(Path(old.folder))
+    begun = kind(tmp_path, "old", training=SHORT, classifier={"encoder_from": other.folder})
+    with pytest.raises(ModelFolderError, match="not of the shape"):
+        api.train(begun, restart=True)
+    assert files_of(Path(old.folder)) == before
+
+
+# A run that begins with an encoder.
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
+    """Models to begin with: a translator, and an encoder of features that are not normalised."""
+    folder = tmp_path_factory.mktemp("encoders")
+    translator = small_run(folder, "translator", max_steps=4)
+    features = feature_run(folder, "features", training=SHORT, data={"normalise": False})
+    features = dataclasses.replace(features, task="reconstruction")
+    for config in (translator, features):
+        api.train(config)
+    return {"text": translator, "features": features}
+
+
+def begun_with(
+    encoder: RunConfig, folder: Path, name: str = "begun", **sections: dict[str, Any]
+) -> RunConfig:
+    """A classifier that begins with an encoder and asks for no vocabulary and no scale."""
+    kind = feature_run if encoder.input == "features" else text_run
+    model = dataclasses.asdict(encoder.model)
+    run = kind(folder, name, classifier={"encoder_from": encoder.folder}, model=model)
+    defaults = RunConfig()
+    run = dataclasses.replace(run, tokenizer=defaults.tokenizer)
+    training = {**dataclasses.asdict(run.training), **SHORT, **sections.pop("training", {})}
+    tree = dataclasses.asdict(run) | {"training": training}
+    return config_from({**tree, **{k: {**tree[k], **v} for k, v in sections.items()}})
+
+
+@pytest.mark.parametrize("kind", ["text", "features"])
+def test_a_run_goes_on_though_the_encoder_it_began_with_is_gone(
+    encoders: dict[str, RunConfig], tmp_path: Path, kind: str
+) -> None:
+    gone = tmp_path / "gone"
+    shutil.copytree(encoders[kind].folder, gone)
+    encoder = dataclasses.replace(encoders[kind], folder=str(gone))
+    through = begun_with(encoder, tmp_path, "through")
+    api.train(through)
+    stopped = begun_with(encoder, tmp_path, "stopped")
+    assert not api.train(stopped, observers=[Watcher(interrupt_at=2)]).finished
+    shutil.rmtree(gone)
+    assert api.train(stopped).finished
+    assert_same(final_state(stopped), final_state(through))
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_with_the_encoder_again(
+    encoders: dict[str, RunConfig], tmp_path: Path
+) -> None:
+    through = begun_with(encoders["text"], tmp_path, "through")
+    api.train(through)
+    killed = begun_with(encoders["text"], tmp_path, "killed")
+    api.train(killed)
+    (Path(killed.folder) / "training" / "state.safetensors").unlink()
+    api.train(killed)
+    assert_same(final_state(killed), final_state(through))
+
+
+@pytest.mark.parametrize("kind", ["text", "features"])
+def test_settings_that_stand_at_their_defaults_are_taken_over(
+    encoders: dict[str, RunConfig], tmp_path: Path, kind: str
+) -> None:
+    config = begun_with(encoders[kind], tmp_path)
+    api.train(config)
+    kept = api.load_classifier(config.folder).config
+    found = encoders[kind]
+    assert kept.data.normalise == found.data.normalise
+    if kind == "text":
+        assert kept.tokenizer == found.tokenizer != config.tokenizer
+    assert api.dry_run(config).steps == SHORT["max_steps"]
+
+
+def test_the_same_settings_may_be_said_again(
+    encoders: dict[str, RunConfig], tmp_path: Path
+) -> None:
+    said = dataclasses.asdict(encoders["text"].tokenizer) | {"joint": False}
+    assert api.train(begun_with(encoders["text"], tmp_path, tokenizer=said)).finished
+
+
+@pytest.mark.parametrize("ask", [api.train, api.dry_run])
+def test_another_vocabulary_or_scale_is_refused_with_both(
+    encoders: dict[str, RunConfig], tmp_path: Path, ask: Any
+) -> None:
+    config = begun_with(encoders["text"], tmp_path, tokenizer={"max_vocabulary": 500})
+    with pytest.raises(ConfigError, match="max_vocabulary = 500, and there it is 60"):
+        ask(config)
+    scaled = feature_run(tmp_path, "scaled", training=SHORT)
+    api.train(scaled)
+    config = begun_with(scaled, tmp_path, data={"normalise": False})
+    with pytest.raises(ConfigError, match="normalise = False, and there it is True"):
+        ask(config)
+    assert not Path(config.folder).exists()
+
+
+def test_only_a_classifier_begins_with_an_encoder(
+    encoders: dict[str, RunConfig], tmp_path: Path
+) -> None:
+    config = begun_with(encoders["features"], tmp_path)
+    for task in ("reconstruction", "translation"):
+        with pytest.raises(ValueError, match=f"not for '{task}'"):
+            dataclasses.replace(config, task=task, input="features" if task[0] == "r" else "text")

@@ -1,0 +1,569 @@
+"""The CTranslate2 engine: hypotheses that mean the same as ours, and torch left alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+import warnings
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import clearhead
+from clearhead import api
+from clearhead.checkpoint import read_model_folder, read_tokenizers
+from clearhead.config import Learned, SearchConfig
+from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.decoding.length import length_penalty, longest_output
+from clearhead.engines import auto_engine, choosing, ctranslate2_engine
+from clearhead.engines.auto_engine import AutoEngine
+from clearhead.engines.choosing import EngineChoice
+from clearhead.engines.ctranslate2_engine import CTranslate2Engine
+from clearhead.engines.ctranslate2_folder import TABLE_POSITIONS
+from clearhead.engines.measured import faster_engine
+from clearhead.engines.torch_engine import TorchEngine
+from clearhead.errors import ConfigError, ExportError, SearchError
+from clearhead.export.exporting import export_model
+from exported_models import (
+    TARGET_WORDS,
+    fast_engine,
+    forced_scores,
+    random_folder,
+    torch_engine,
+    write_random_weights,
+)
+from fake_translator import run
+from small_models import small_config
+
+EOS, FIRST, SOURCES, TARGETS = 2, 3, 13, 16
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small random translator that often, but not always, ends its outputs; with its export."""
+    shape = small_config(output_bias=True)
+    path = random_folder(tmp_path_factory.mktemp("model"), shape, seed=4, scale=0.5, ends=1.5)
+    export_model(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> TorchEngine:
+    return torch_engine(folder)
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> CTranslate2Engine:
+    return fast_engine(folder)
+
+
+def random_sources(count: int = 40, seed: int = 5, longest: int = 12) -> list[list[int]]:
+    draw = np.random.default_rng(seed)
+    return [draw.integers(FIRST, SOURCES, draw.integers(1, longest)).tolist() for _ in range(count)]
+
+
+def config(**choices: Any) -> SearchConfig:
+    return SearchConfig(**{"max_length_offset": 5, **choices})
+
+
+def assert_same(left: list[list[Hypothesis]], right: list[list[Hypothesis]]) -> None:
+    """The same tokens, and scores that differ as float32 sums do."""
+    assert [[h.tokens for h in each] for each in left] == [
+        [h.tokens for h in each] for each in right
+    ]
+    for a, b in zip((h for x in left for h in x), (h for x in right for h in x), strict=True):
+        assert a.finished == b.finished
+        assert a.token_scores == pytest.approx(b.token_scores, rel=1e-4, abs=1e-4)
+        assert a.score == pytest.approx(b.score, rel=1e-4, abs=1e-4)
+        assert a.normalised_score == pytest.approx(b.normalised_score, rel=1e-4, abs=1e-4)
+
+
+GREEDY_SEARCHES: list[dict[str, Any]] = [
+    {},
+    {"length_penalty": 0.0},
+    {"min_length": 6},
+    {"max_length": 3},
+    {"max_length": 3, "min_length": 3},
+    {"no_repeat_ngram": 1, "max_length": 8},
+    {"no_repeat_ngram": 2},
+    {"no_repeat_ngram": 3, "min_length": 9},
+    {"max_length_ratio": 0.5, "max_length_offset": 0},
+    {"max_length_ratio": 0.0, "max_length_offset": 0},
+]
+
+
+@pytest.mark.parametrize("choices", GREEDY_SEARCHES, ids=str)
+def test_greedy_search_gives_what_pytorch_gives(
+    model: TorchEngine, engine: CTranslate2Engine, choices: dict[str, Any]
+) -> None:
+    search = config(beam_size=1, **choices)
+    sources = random_sources()
+    assert_same(engine.translate(sources, search), model.translate(sources, search))
+
+
+def test_the_model_of_these_tests_ends_some_outputs_and_others_not(model: TorchEngine) -> None:
+    found = [each[0] for each in model.translate(random_sources(), config(beam_size=1))]
+    assert {hypothesis.finished for hypothesis in found} == {True, False}
+    assert len({len(hypothesis.tokens) for hypothesis in found}) > 5
+
+
+@pytest.mark.parametrize("choices", [{}, {"min_length": 4}, {"no_repeat_ngram": 2}], ids=str)
+def test_greedy_search_with_prefixes_gives_what_pytorch_gives(
+    model: TorchEngine, engine: CTranslate2Engine, choices: dict[str, Any]
+) -> None:
+    sources = random_sources()
+    draw = np.random.default_rng(2)
+    prefixes = [draw.integers(FIRST, TARGETS, draw.integers(0, 4)).tolist() for _ in sources]
+    search = config(beam_size=1, **choices)
+    found = engine.translate(sources, search, prefixes=prefixes)
+    assert_same(found, model.translate(sources, search, prefixes=prefixes))
+    for prefix, (hypothesis,) in zip(prefixes, found, strict=True):
+        assert list(hypothesis.tokens[: len(prefix)]) == prefix
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_prefix_beyond_the_longest_output_is_the_output(
+    engine: CTranslate2Engine, model: TorchEngine, beam_size: int
+) -> None:
+    search = config(beam_size=beam_size, max_length=2)
+    prefixes = [[4, 5, 6, 7]]
+    found = engine.translate([[3, 4]], search, prefixes=prefixes)
+    assert_same(found, model.translate([[3, 4]], search, prefixes=prefixes))
+    assert found[0][0].tokens == (4, 5, 6, 7)
+
+
+BEAM_SEARCHES: list[dict[str, Any]] = [
+    {},
+    {"length_penalty": 0.0},
+    {"length_penalty": 2.0},
+    {"n_best": 4},
+    {"n_best": 4, "length_penalty": 0.0},
+    {"min_length": 6, "n_best": 3},
+    {"max_length": 4, "n_best": 4},
+    {"no_repeat_ngram": 2, "n_best": 2},
+    {"beam_size": 12, "n_best": 12, "max_length": 2},
+]
+
+
+@pytest.mark.parametrize("prefixed", [False, True])
+@pytest.mark.parametrize("choices", BEAM_SEARCHES, ids=str)
+def test_the_hypotheses_of_a_beam_mean_what_ours_mean(
+    model: TorchEngine, engine: CTranslate2Engine, choices: dict[str, Any], prefixed: bool
+) -> None:
+    search = config(**{"beam_size": 4, **choices})
+    sources = random_sources(12)
+    prefixes = [[4, 5][: i % 3] if prefixed else [] for i in range(len(sources))]
+    found = engine.translate(sources, search, prefixes=prefixes)
+    for source, prefix, hypotheses in zip(sources, prefixes, found, strict=True):
+        assert 1 <= len(hypotheses) <= search.n_best
+        assert len({(h.tokens, h.finished) for h in hypotheses}) == len(hypotheses)
+        ranks = [(not h.finished, -h.normalised_score) for h in hypotheses]
+        assert ranks == sorted(ranks)
+        for hypothesis in hypotheses:
+            check_meaning(model, source, prefix, hypothesis, search)
+
+
+def check_meaning(
+    model: TorchEngine,
+    source: list[int],
+    prefix: list[int],
+    hypothesis: Hypothesis,
+    search: SearchConfig,
+) -> None:
+    """A hypothesis keeps to what was asked, and its scores are the model's own."""
+    output = hypothesis.tokens
+    steps = len(output) + hypothesis.finished
+    longest = longest_output(len(source), search, len(prefix))
+    assert steps == longest or hypothesis.finished
+    assert steps <= longest
+    assert not hypothesis.finished or len(output) >= search.min_length
+    assert list(output[: len(prefix)]) == prefix
+    assert min(output, default=FIRST) >= FIRST
+    if search.no_repeat_ngram == 2 and not prefix:
+        assert len(set(pairwise(output))) == max(0, len(output) - 1)
+    wanted = forced_scores(model, source, output)[:steps]
+    assert hypothesis.token_scores == pytest.approx(wanted, rel=1e-4, abs=1e-4)
+    assert hypothesis.score == pytest.approx(sum(wanted), rel=1e-4, abs=1e-4)
+    divided = hypothesis.score / length_penalty(steps, search.length_penalty)
+    assert hypothesis.normalised_score == pytest.approx(divided)
+
+
+def test_a_beam_finds_outputs_about_as_good_as_our_beam_does(
+    model: TorchEngine, engine: CTranslate2Engine
+) -> None:
+    sources, search = random_sources(60), config(beam_size=5)
+    found, wanted = engine.translate(sources, search), model.translate(sources, search)
+    gains = [
+        a[0].normalised_score - b[0].normalised_score for a, b in zip(found, wanted, strict=True)
+    ]
+    same = sum(a[0].tokens == b[0].tokens for a, b in zip(found, wanted, strict=True))
+    assert same > len(sources) / 2
+    assert abs(float(np.mean(gains))) < 0.1
+
+
+@pytest.mark.parametrize("search", [config(beam_size=1), config(beam_size=4, n_best=2)])
+def test_a_sentence_gets_the_same_in_any_batch_and_order(
+    engine: CTranslate2Engine, search: SearchConfig
+) -> None:
+    # Of very different lengths, so that a batch is searched further than its short ones may go.
+    sources = [*random_sources(10, seed=8, longest=4), *([3, 5, 4] * n for n in range(1, 9))]
+    prefixes = [[4][: i % 2] for i in range(len(sources))]
+    alone = [
+        engine.translate([source], search, prefixes=[prefix])[0]
+        for source, prefix in zip(sources, prefixes, strict=True)
+    ]
+    for size in (3, 64):
+        assert_same(engine.translate(sources, search, prefixes=prefixes, batch_size=size), alone)
+    backwards = engine.translate(sources[::-1], search, prefixes=prefixes[::-1])
+    assert_same(backwards[::-1], alone)
+
+
+def test_progress_counts_every_sentence(engine: CTranslate2Engine) -> None:
+    told: list[int] = []
+    engine.translate(random_sources(10), config(), batch_size=4, progress=told.append)
+    assert told == [4, 8, 10]
+    assert engine.translate([], config()) == []
+
+
+def test_scores_that_are_not_wanted_are_left_out_and_change_no_output(folder: Path) -> None:
+    sources = random_sources(20)
+    with_scores, without = fast_engine(folder), fast_engine(folder, scores=False)
+    for choices in ({"beam_size": 1}, {"beam_size": 4}, {"beam_size": 4, "min_length": 5}):
+        search = config(**choices)
+        found, bare = with_scores.translate(sources, search), without.translate(sources, search)
+        assert [x[0].tokens for x in found] == [x[0].tokens for x in bare]
+        assert [x[0].finished for x in found] == [x[0].finished for x in bare]
+        greedy = search.beam_size == 1
+        assert all(math.isnan(x[0].score) == greedy for x in bare)
+        assert all(bool(x[0].token_scores) == bool(search.min_length) for x in bare)
+    search = config(beam_size=4, n_best=3)
+    assert_same(without.translate(sources, search), with_scores.translate(sources, search))
+
+
+def test_outputs_are_scored_in_parts_where_their_logits_are_many(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = fast_engine(folder)
+    sources = random_sources(20)
+    outputs = [tuple(range(FIRST, FIRST + i % 7)) for i in range(20)]
+    whole = engine.token_scores(sources, outputs)
+    monkeypatch.setattr(ctranslate2_engine, "SCORED_LOGITS", 20 * TARGETS)
+    for parted, together in zip(engine.token_scores(sources, outputs), whole, strict=True):
+        assert parted == pytest.approx(together, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"method": "sampling"}, r"(?s)does not sample.*--engine torch"),
+        ({"no_repeat_ngram": 1, "min_length": 14}, r"(?s)min_length = 14.*--engine torch"),
+        ({"max_length_ratio": 5.0}, r"(?s)5125 tokens.*4096 positions.*max_length"),
+    ],
+)
+def test_a_search_that_it_lacks_is_refused_by_name(
+    engine: CTranslate2Engine, choices: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SearchError, match=message):
+        engine.translate([[3]], config(**choices))
+    assert engine.refusal(config(max_length_ratio=5.0, max_length=100)) is None
+    assert engine.refusal(config(no_repeat_ngram=1, min_length=len(TARGET_WORDS))) is None
+
+
+@pytest.mark.parametrize(
+    ("prefix", "message"),
+    [
+        ([4, EOS], "the prefix of sentence 8 holds padding, a start or an end"),
+        ([99], "the prefix of sentence 8 holds ids outside the vocabulary of 16"),
+        ([4] * (TABLE_POSITIONS + 1), "the prefix of sentence 8 has 4097 .* 4096 positions"),
+        ([4] * TABLE_POSITIONS, "the prefix of sentence 8 has 4096 .* 4096 positions"),
+    ],
+)
+def test_a_prefix_that_does_not_fit_is_named_by_its_sentence(
+    engine: CTranslate2Engine, prefix: list[int], message: str
+) -> None:
+    with pytest.raises(SearchError, match=message):
+        engine.translate([[3]], config(), prefixes=[prefix], keys=[7])
+    with pytest.raises(SearchError, match="2 prefixes"):
+        engine.translate([[3]], config(), prefixes=[[], []])
+
+
+def test_learned_positions_bound_sources_and_outputs(tmp_path: Path) -> None:
+    shape = small_config(positions=Learned(max_length=20))
+    folder = random_folder(tmp_path, shape)
+    export_model(folder)
+    engine, model = fast_engine(folder), torch_engine(folder)
+    assert engine.longest_source == model.longest_source == 20
+    sources = [[3] * 20, [4, 5]]
+    search = config(beam_size=1, min_length=30)
+    found = engine.translate(sources, search)
+    assert [len(each[0].tokens) for each in found] == [20, 9]
+    assert_same(found, model.translate(sources, search))
+
+
+def test_eight_bit_numbers_give_nearly_the_same_scores(folder: Path) -> None:
+    sources = random_sources(10)
+    outputs = [(3, 4, 5)] * 10
+    exact = np.array(fast_engine(folder).token_scores(sources, outputs))
+    rough = np.array(fast_engine(folder, compute_type="int8").token_scores(sources, outputs))
+    assert 0 < np.abs(rough - exact).max() < 0.5
+
+
+# Which engine
+
+
+def test_auto_takes_the_export_and_gives_what_pytorch_gives(folder: Path) -> None:
+    texts = ["s1 s2", "", "s3 s4 s8 never", "s0"]
+    by_name = {
+        name: api.load_translator(folder, engine=name, device="cpu", threads=1)
+        for name in ("auto", "torch", "ctranslate2")
+    }
+    assert isinstance(by_name["auto"].engine, AutoEngine)
+    assert isinstance(by_name["torch"].engine, TorchEngine)
+    assert isinstance(by_name["ctranslate2"].engine, CTranslate2Engine)
+    wanted = by_name["torch"].translate(texts, beam_size=1)
+    for translator in by_name.values():
+        found = translator.translate(texts, beam_size=1)
+        assert_same(found, wanted)
+        assert [each[0].text for each in found] == [each[0].text for each in wanted]
+
+
+class RefusedError(Exception):
+    """PyTorch was asked for where it should not have been."""
+
+
+def test_auto_asks_pytorch_only_for_what_ctranslate2_lacks_or_is_slower_at(
+    folder: Path, engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make() -> TorchEngine:
+        raise RefusedError
+
+    auto = AutoEngine(engine, make)
+    sources = random_sources(5)
+    assert_same(auto.translate(sources, config()), engine.translate(sources, config()))
+    with pytest.raises(RefusedError):
+        auto.translate(sources, config(method="sampling"))
+    asked: list[tuple[int, ...]] = []
+
+    def measured(*arguments: int) -> str:
+        asked.append(arguments)
+        return "torch"
+
+    monkeypatch.setattr(auto_engine, "faster_engine", measured)
+    with pytest.raises(RefusedError):
+        auto.translate(sources, config(beam_size=3), batch_size=64)
+    assert asked == [(8, 5, 3)]
+    assert auto.longest_source == engine.longest_source
+
+
+def test_auto_samples_with_pytorch_and_can_be_looked_into(folder: Path) -> None:
+    found = [
+        api.load_translator(folder, engine=name, device="cpu").translate(
+            ["s1 s2 s3"], method="sampling", n_best=3, seed=4
+        )
+        for name in ("auto", "torch")
+    ]
+    assert found[0] == found[1]
+    translator = api.load_translator(folder, device="cpu")
+    ((hypothesis,),) = translator.translate(["s1 s2"])
+    assert clearhead.record(translator, "s1 s2", hypothesis)
+    assert faster_engine(512, 64, 5) in ("torch", "ctranslate2")
+
+
+@pytest.fixture
+def stale(tmp_path: Path) -> Path:
+    """A translator's folder whose export is of former weights."""
+    folder = random_folder(tmp_path / "stale")
+    export_model(folder)
+    found = read_model_folder(folder)
+    tokenizers = read_tokenizers(folder, found.config)
+    write_random_weights(folder, found.config, tokenizers, seed=9)
+    return folder
+
+
+def test_a_stale_export_is_refused_by_name_and_passed_over_by_auto(stale: Path) -> None:
+    with pytest.raises(ExportError, match=r"(?s)its weights differ.*clearhead export"):
+        api.load_translator(stale, engine="ctranslate2")
+    with pytest.warns(UserWarning, match=r"(?s)PyTorch translates.*its weights differ"):
+        translator = api.load_translator(stale, device="cpu")
+    assert isinstance(translator.engine, TorchEngine)
+    export_model(stale)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert isinstance(api.load_translator(stale, device="cpu").engine, AutoEngine)
+
+
+def test_a_damaged_export_is_passed_over_by_auto(tmp_path: Path) -> None:
+    folder = random_folder(tmp_path)
+    weights = export_model(folder) / "model.bin"
+    weights.write_bytes(b"x" * weights.stat().st_size)
+    with pytest.raises(ExportError, match="CTranslate2 cannot read the export"):
+        api.load_translator(folder, engine="ctranslate2")
+    with pytest.warns(UserWarning, match="cannot read the export"):
+        assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
+
+
+def test_without_an_export_auto_is_pytorch_and_ctranslate2_says_how_to_make_one(
+    tmp_path: Path,
+) -> None:
+    folder = random_folder(tmp_path)
+    assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
+    with pytest.raises(ExportError, match=f"clearhead export {folder} --format ctranslate2"):
+        api.load_translator(folder, engine="ctranslate2")
+
+
+def test_without_the_package_auto_is_pytorch_and_ctranslate2_says_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    monkeypatch.setattr(choosing, "find_spec", lambda name: None)
+    assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
+    with pytest.raises(ExportError, match=r"(?s)not installed.*pip install"):
+        api.load_translator(folder, engine="ctranslate2")
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_auto_leaves_a_gpu_to_pytorch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
+) -> None:
+    import ctranslate2
+
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
+    wanted = TorchEngine if gpus else AutoEngine
+    assert isinstance(api.load_translator(folder).engine, wanted)
+    assert isinstance(api.load_translator(folder, device="cpu").engine, AutoEngine)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"engine": "ctranslate"}, 'did you mean engine = "ctranslate2"'),
+        ({"engine": "?"}, "auto, torch, ctranslate2"),
+        ({"compute_type": "int8"}, "no engine is named"),
+        ({"engine": "torch", "compute_type": "int16"}, "torch engine does not multiply in int16"),
+        ({"engine": "ctranslate2", "compute_type": "int7"}, "compute_type = 'int7'"),
+        ({"engine": "ctranslate2", "device": "gpu"}, "device = 'gpu'"),
+    ],
+)
+def test_a_wrong_choice_is_named(folder: Path, choices: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        api.load_translator(folder, **choices)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_missing_gpu_is_named(folder: Path) -> None:
+    import ctranslate2
+
+    if ctranslate2.get_cuda_device_count():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(ConfigError, match=r"(?s)device = 'cuda'.*use device = 'cpu'"):
+        api.load_translator(folder, engine="ctranslate2", device="cuda")
+
+
+# The command
+
+
+def test_the_command_translates_with_either_engine(folder: Path) -> None:
+    stdin = "s1 s2\n\ns3 s4 s8\n"
+    lines = [
+        run("translate", str(folder), "--engine", name, "--beam-size", "1", stdin=stdin)
+        for name in ("torch", "ctranslate2", "auto")
+    ]
+    assert lines[0][0] == 0
+    assert lines[0][1].count("\n") == 3
+    assert lines[1] == lines[2] == lines[0]
+
+
+@pytest.mark.parametrize("form", [["--scores"], ["--n-best", "3"], ["--json"]])
+def test_scores_are_written_where_they_are_asked_for(folder: Path, form: list[str]) -> None:
+    command = ["translate", str(folder), "--engine", "ctranslate2", *form]
+    code, out, _ = run(*command, stdin="s1 s2\n")
+    assert code == 0
+    assert "nan" not in out.lower()
+    if form == ["--json"]:
+        (hypothesis,) = json.loads(out)["hypotheses"]
+        assert sum(hypothesis["token_scores"]) == pytest.approx(hypothesis["score"])
+
+
+def test_the_command_says_that_an_export_is_stale_and_goes_on(stale: Path) -> None:
+    code, out, err = run("translate", str(stale), "--device", "cpu", stdin="s1 s2\n")
+    assert (code, out.count("\n")) == (0, 1)
+    assert "clearhead: warning: PyTorch translates" in err
+    assert f"clearhead export {stale} --format ctranslate2" in err
+    code, out, err = run("translate", str(stale), "--engine", "ctranslate2", stdin="s1 s2\n")
+    assert (code, out) == (ExportError.exit_code, "")
+    assert "its weights differ" in err
+
+
+def test_evaluate_scores_either_engine(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("s1 s2 s3\ns4 s5\ns8 s1\n")
+    (tmp_path / "reference").write_text("t1 t2 t3\nt4 t5\nt8 t1\n")
+    files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "reference")]
+    found = [
+        run("evaluate", str(folder), *files, "--json", "--beam-size", "1", "--engine", name)
+        for name in ("torch", "ctranslate2")
+    ]
+    assert found[0][0] == 0
+    assert found[0] == found[1]
+    rough = run(
+        "evaluate", str(folder), *files, "--engine", "ctranslate2", "--compute-type", "int8"
+    )
+    assert rough[0] == 0
+    assert (
+        run("evaluate", str(folder), *files, "--compute-type", "int8")[0] == ConfigError.exit_code
+    )
+
+
+TORCH_FREE = """
+import sys
+from clearhead.cli import main
+try:
+    main()
+finally:
+    print("torch" in sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def bare_environment() -> dict[str, str]:
+    """Without what measures coverage in subprocesses."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
+
+
+@pytest.mark.parametrize("options", [["--engine", "ctranslate2"], ["--device", "cpu"]])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_with_an_export_the_command_translates_without_torch(
+    folder: Path, bare_environment: dict[str, str], options: list[str], form: list[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TORCH_FREE, "translate", str(folder), *options, *form],
+        input="s1 s2\ns3\n",
+        capture_output=True,
+        text=True,
+        check=True,
+        env=bare_environment,
+    )
+    assert done.stderr == "False\n"
+    assert done.stdout.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["choosing", "auto_engine", "ctranslate2_engine", "ctranslate2_folder", "measured", "trained"],
+)
+def test_importing_an_engines_seam_loads_neither_torch_nor_ctranslate2(module: str) -> None:
+    program = (
+        f"import clearhead.engines.{module}, sys; "
+        "sys.exit('torch' in sys.modules or 'ctranslate2' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_choice_has_the_defaults_of_the_command() -> None:
+    assert dataclasses.astuple(EngineChoice()) == ("auto", "auto", 0, "", True)

@@ -1,0 +1,110 @@
+"""Products of the unrolled decoder: what is multiplied in fewer bits stays close to the formula."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead.config import SearchConfig
+from clearhead.engines.products import bfloat16_product, int8_product, lay_out, plain_product
+from clearhead.engines.torch_engine import TorchEngine
+from clearhead.engines.unrolled import UnrolledDecoder
+from clearhead.errors import ConfigError
+from small_models import random_model, small_config
+
+CPU = torch.device("cpu")
+WIDTHS = st.integers(1, 70)
+
+
+def random_linear(
+    outputs: int, inputs: int, bias: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    return torch.randn(outputs, inputs), torch.randn(outputs) if bias else None
+
+
+@given(WIDTHS, WIDTHS, st.integers(1, 9), st.booleans())
+def test_the_plain_product_is_the_formula(outputs: int, inputs: int, rows: int, bias: bool) -> None:
+    weight, addend = random_linear(outputs, inputs, bias)
+    x = torch.randn(rows, inputs)
+    expected = x @ weight.T + (0 if addend is None else addend)
+    torch.testing.assert_close(plain_product(weight, addend)(x), expected)
+
+
+@settings(max_examples=50)
+@given(WIDTHS, WIDTHS, st.integers(1, 9), st.booleans(), st.floats(1e-3, 1e3))
+def test_int8_errs_by_no_more_than_its_two_roundings(
+    outputs: int, inputs: int, rows: int, bias: bool, size: float
+) -> None:
+    weight, addend = random_linear(outputs, inputs, bias)
+    x = size * torch.randn(rows, inputs)
+    expected = x.double() @ weight.double().T + (0 if addend is None else addend.double())
+    # Half a unit in the last place of each factor: |x|·δw + |w|·δx + δw·δx, summed over inputs.
+    # Inputs have at least 7 bits, weights 8.
+    unit_x = x.abs().amax(1, keepdim=True).double() / 63 / 2
+    unit_w = weight.abs().amax(1, keepdim=True).double() / 127 / 2
+    bound = x.abs().double().sum(1, keepdim=True) * unit_w.T
+    bound = bound + unit_x * weight.abs().double().sum(1) + inputs * unit_x * unit_w.T
+    found = int8_product(weight, addend)(x).double()
+    assert ((found - expected).abs() <= bound + 1e-4 * (1 + expected.abs())).all()
+
+
+def test_bfloat16_errs_by_its_eight_bits() -> None:
+    weight, addend = torch.randn(30, 40), torch.randn(30)
+    x = torch.randn(5, 40)
+    found = bfloat16_product(weight, addend)(x)
+    assert found.dtype == torch.float32
+    magnitude = x.abs() @ weight.abs().T + 1
+    assert ((found - (x @ weight.T + addend)).abs() <= magnitude * 2**-6).all()
+
+
+def test_rows_of_zeros_stay_zeros_in_int8() -> None:
+    product = int8_product(torch.zeros(3, 4), None)
+    assert (product(torch.zeros(2, 4)) == 0).all()
+    assert (product(torch.randn(2, 4)) == 0).all()
+
+
+def test_in_int8_a_row_does_not_depend_on_its_neighbours() -> None:
+    product = int8_product(*random_linear(33, 64, bias=True))
+    rows = torch.randn(7, 64) * torch.logspace(-3, 3, 7)[:, None]
+    together = product(rows)
+    for i in range(7):
+        torch.testing.assert_close(product(rows[i : i + 1])[0], together[i], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize(("compute_type", "tolerance"), [("bfloat16", 0.1), ("int8", 0.1)])
+def test_a_model_in_fewer_bits_says_nearly_the_same(
+    norm: str, compute_type: str, tolerance: float
+) -> None:
+    torch.manual_seed(0)
+    model = random_model(small_config(norm=norm)).float()
+    source = torch.tensor([[3, 4, 5], [6, 7, 0]])
+    plain = UnrolledDecoder(model)
+    rough = UnrolledDecoder(model, lay_out(compute_type, CPU))
+    states = plain.start(source), rough.start(source)
+    for tokens in ([1, 1], [5, 6], [7, 3]):
+        expected = plain.step(torch.tensor(tokens), states[0]).log_softmax(1)
+        found = rough.step(torch.tensor(tokens), states[1]).log_softmax(1)
+        error = (found - expected).abs().mean() / expected.std()
+        assert 0 < error < tolerance
+
+
+@pytest.mark.parametrize("compute_type", ["float32", "bfloat16", "int8"])
+def test_a_laid_out_model_translates_and_is_not_changed(compute_type: str) -> None:
+    torch.manual_seed(0)
+    model = random_model(small_config()).float()
+    before = {name: p.clone() for name, p in model.named_parameters()}
+    engine = TorchEngine(model, lay_out(compute_type, CPU))
+    found = engine.translate([[3, 4], [5, 6, 7]], SearchConfig(beam_size=2, max_length=5))
+    assert len(found) == 2
+    assert set(before) == {name for name, _ in model.named_parameters()}
+    assert all(torch.equal(before[name], p) for name, p in model.named_parameters())
+
+
+def test_what_cannot_be_multiplied_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match="int4"):
+        lay_out("int4", CPU)
+    with pytest.raises(ConfigError, match="int8 on this cuda"):
+        lay_out("int8", torch.device("cuda"))
