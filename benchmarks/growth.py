@@ -16,8 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +26,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
+from peers.machine import machine
 
 from clearhead.config import ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from clearhead.data.batches import Batch, collate
@@ -65,6 +64,7 @@ OUTPUT_LENGTHS = (8, 16, 32, 64, 128, 256)
 MOST_TICKS = 7
 LINEAR = "a + b·n: 1 beyond the fixed cost"
 
+INTERRUPTED = 130
 LEAST_SECONDS = 0.2
 """A visit repeats what is shorter than this, since clocks and schedulers are coarse."""
 
@@ -485,16 +485,6 @@ def as_json(curves: Sequence[Curve], facts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def machine(device: torch.device) -> str:
-    """What it runs on, in a line."""
-    gpu = f", {torch.cuda.get_device_name(device)}" if device.type == "cuda" else ""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (
-        f"{cores} cores, {torch.get_num_threads()} threads, {platform.machine()}{gpu}, "
-        f"torch {torch.__version__}"
-    )
-
-
 def options_of(words: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     choices = ("training", "beam", "batch", "length", "all")
@@ -529,10 +519,15 @@ def main(words: list[str] | None = None) -> int:
     except ClearheadError as error:
         print(error, file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        # On a terminal the line of progress has no end yet.
+        print("\n" * sys.stderr.isatty() + "interrupted", file=sys.stderr)
+        return INTERRUPTED
     precision = choose_precision(options.precision, device)
+    gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
     facts = {
         **{"size": options.size, "rounds": options.rounds, "vocabulary": VOCABULARY},
-        **{"training_precision": precision, "machine": machine(device)},
+        **{"training_precision": precision, "machine": machine(torch.get_num_threads(), gpu)},
     }
     print(
         f"{options.size}, {VOCABULARY:,} tokens in the vocabulary, training in {precision}, "

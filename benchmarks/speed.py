@@ -6,7 +6,8 @@
 
 Each peer is installed into an environment of its own under `benchmarks/.environments`, once. All
 are given the same batches and sentences, and work by turns: a short slice of each, then the next
-round. Prints Markdown tables with medians and ratios; what is being done is said on stderr.
+round. Prints Markdown tables with medians and ratios, and below each the gist of it; what is being
+done is said on stderr.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 from peers.cold_starts import cold_starts
 from peers.contest import Contest
 from peers.installation import InstallationError, python_of
+from peers.machine import machine
 from peers.preparation import prepare_workload
 from peers.results import Measurement
 from peers.roster import OWN, PEERS, contenders
@@ -44,24 +45,32 @@ INTERRUPTED = 130
 
 def main(words: list[str] | None = None) -> int:
     """Measure what is asked for; 0, also where there are no data."""
-    options = parser().parse_args(words)
+    options = options_of(words)
     if not os.environ.get("CLEARHEAD_DATA"):
         print("skipped: CLEARHEAD_DATA names no folder with the data (examples/fetch_data.py)")
         return 0
     try:
         with TemporaryDirectory(prefix="clearhead-speed-") as folder:
-            measurements = compare(options, Path(folder))
+            compare(options, Path(folder))
     except ClearheadError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted; all peers are ended", file=sys.stderr)
         return INTERRUPTED
-    if options.json:
-        rows = [row for measurement in measurements for row in measurement.to_dicts()]
-        tree = {"machine": machine(options.threads), "options": vars(options), "rows": rows}
-        Path(options.json).write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def options_of(words: list[str] | None) -> argparse.Namespace:
+    """The options that are asked for; what cannot work is refused before minutes go into it."""
+    found = parser()
+    options = found.parse_args(words)
+    for work in options.works:
+        if work not in WORKS:
+            found.error(f"{work!r} is none of {', '.join(WORKS)}")
+    if options.json and not Path(options.json).resolve().parent.is_dir():
+        found.error(f"there is no folder for {options.json}")
+    return options
 
 
 def parser() -> argparse.ArgumentParser:
@@ -84,6 +93,11 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--steps", type=positive, help="of training in a slice (tiny 5, base 2)")
     found.add_argument("--sentences", type=positive, default=128, help="in a slice, at most")
     found.add_argument("--limit", type=positive, default=600, help="seconds for one slice")
+    found.add_argument(
+        "--keep-memory",
+        action="store_true",
+        help="let all processes keep freed memory, as clearhead does with PyTorch (glibc)",
+    )
     found.add_argument("--json", metavar="FILE", help="write all values there too")
     return found
 
@@ -95,41 +109,52 @@ def positive(text: str) -> int:
     return int(text)
 
 
-def compare(options: argparse.Namespace, folder: Path) -> list[Measurement]:
-    """Install, prepare, measure, and print each table when it is complete."""
-    works = options.works or list(WORKS)
-    for work in works:
-        if work not in WORKS:
-            parser().error(f"{work!r} is none of {', '.join(WORKS)}")
+def compare(options: argparse.Namespace, folder: Path) -> None:
+    """Install, prepare, measure; print each table, and write the JSON, when it is complete."""
     pythons, failures = install([OWN, *options.peers])
-    precisions = possible_precisions(options.precision)
+    bf16 = has_bf16()
+    precisions = possible_precisions(options.precision, bf16)
     say("the tokenizer is learned, the batches are made")
     workload = Workload.read(prepare_workload(read_config(str(EXAMPLE)), folder))
-    print(f"{machine(options.threads)}; {options.rounds} rounds")
+    kept = "; all keep freed memory (--keep-memory)" if options.keep_memory else ""
+    print(f"{machine(options.threads)}; {options.rounds} rounds{kept}")
     print(
         f"{len(workload.batches)} batches, {workload.padding_share:.1%} padding;"
         f" vocabulary {workload.vocabulary:,}; random weights\n"
     )
     measurements: list[Measurement] = []
-    for work in works:
+    for work in options.works or WORKS:
         for size in options.sizes:
             contest = Contest(
                 work=work,
                 size=size,
-                contenders=contenders(work, options.peers, precisions),
+                contenders=contenders(work, options.peers, precisions, bf16),
                 pythons=pythons,
                 failures=failures,
                 folder=folder,
                 rounds=options.rounds,
                 threads=options.threads,
                 limit_s=options.limit,
+                keep_memory=options.keep_memory,
             )
             found = measured(contest, options)
             for measurement in found:
                 print("\n".join(table(measurement)), flush=True)
             measurements += found
+            if options.json:
+                write_json(Path(options.json), options, measurements)
     print("\n".join(notes(options.peers)))
-    return measurements
+
+
+def write_json(
+    path: Path, options: argparse.Namespace, measurements: Sequence[Measurement]
+) -> None:
+    """Write all that was measured so far; a file that is there already is replaced as a whole."""
+    rows = [row for measurement in measurements for row in measurement.to_dicts()]
+    tree = {"machine": machine(options.threads), "options": vars(options), "rows": rows}
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
+    unfinished.replace(path)
 
 
 def measured(contest: Contest, options: argparse.Namespace) -> list[Measurement]:
@@ -154,30 +179,21 @@ def install(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     return pythons, failures
 
 
-def possible_precisions(wanted: Sequence[str]) -> list[str]:
-    """Those that are wanted and that the processor multiplies at full speed."""
+def has_bf16() -> bool:
+    """Whether the processor has instructions for bf16."""
     import torch
 
     from clearhead.training.precision import multiplies_bf16
 
-    if "bf16" not in wanted or multiplies_bf16(torch.device("cpu")):
+    return multiplies_bf16(torch.device("cpu"))
+
+
+def possible_precisions(wanted: Sequence[str], bf16: bool) -> list[str]:
+    """Those that are wanted and that the processor multiplies at full speed."""
+    if "bf16" not in wanted or bf16:
         return list(wanted)
     print("bf16 is left out: the processor has no instructions for it")
     return [precision for precision in wanted if precision != "bf16"] or ["float32"]
-
-
-def machine(threads: int) -> str:
-    """What was measured on."""
-    import torch
-
-    name = platform.processor() or platform.machine()
-    information = Path("/proc/cpuinfo")
-    if information.exists():
-        lines = information.read_text(encoding="utf-8").splitlines()
-        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        name = models[0] if models else name
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{name}, {cores} cores, {threads} threads, torch {torch.__version__}"
 
 
 def say(text: str) -> None:

@@ -29,7 +29,7 @@ from clearhead.engines.ctranslate2_engine import CTranslate2Engine
 from clearhead.engines.ctranslate2_folder import TABLE_POSITIONS
 from clearhead.engines.measured import faster_engine
 from clearhead.engines.torch_engine import TorchEngine
-from clearhead.errors import ConfigError, ExportError, SearchError
+from clearhead.errors import ClearheadError, ConfigError, ExportError, SearchError
 from clearhead.export.exporting import export_model
 from exported_models import (
     TARGET_WORDS,
@@ -281,8 +281,8 @@ def test_a_search_that_it_lacks_is_refused_by_name(
     [
         ([4, EOS], "the prefix of sentence 8 holds padding, a start or an end"),
         ([99], "the prefix of sentence 8 holds ids outside the vocabulary of 16"),
-        ([4] * (TABLE_POSITIONS + 1), "the prefix of sentence 8 has 4097 .* 4096 positions"),
-        ([4] * TABLE_POSITIONS, "the prefix of sentence 8 has 4096 .* 4096 positions"),
+        ([4] * (TABLE_POSITIONS + 1), r"(?s)8 has 4097 .* export has 4096 .*--engine torch"),
+        ([4] * TABLE_POSITIONS, r"(?s)8 has 4096 .* export has 4096 .*--engine torch"),
     ],
 )
 def test_a_prefix_that_does_not_fit_is_named_by_its_sentence(
@@ -305,6 +305,8 @@ def test_learned_positions_bound_sources_and_outputs(tmp_path: Path) -> None:
     found = engine.translate(sources, search)
     assert [len(each[0].tokens) for each in found] == [20, 9]
     assert_same(found, model.translate(sources, search))
+    with pytest.raises(SearchError, match=r"has 21 tokens, and the model has 20 positions"):
+        engine.translate([[3]], search, prefixes=[[4] * 21])
 
 
 def test_eight_bit_numbers_give_nearly_the_same_scores(folder: Path) -> None:
@@ -313,6 +315,109 @@ def test_eight_bit_numbers_give_nearly_the_same_scores(folder: Path) -> None:
     exact = np.array(fast_engine(folder).token_scores(sources, outputs))
     rough = np.array(fast_engine(folder, compute_type="int8").token_scores(sources, outputs))
     assert 0 < np.abs(rough - exact).max() < 0.5
+
+
+# What CTranslate2 fails at
+
+
+class Failing:
+    """A translator of CTranslate2's on a device that fails."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def translate_batch(self, *_: Any, **__: Any) -> None:
+        raise self.error
+
+    def score_batch(self, *_: Any, **__: Any) -> None:
+        raise self.error
+
+
+OUT_OF_MEMORY = "CUDA failed with error out of memory"
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (RuntimeError(OUT_OF_MEMORY), OUT_OF_MEMORY),
+        (RuntimeError("Library libcublas.so.12 is not found"), "libcublas"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
+def test_a_failure_while_translating_or_scoring_is_told_without_a_traceback(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
+) -> None:
+    monkeypatch.setattr(ctranslate2_engine, "loaded", lambda *_: Failing(error))
+    engine = fast_engine(folder)
+    message = rf"(?s)CTranslate2 failed on this device.*{why}.*--device cpu .*--batch-size"
+    with pytest.raises(ClearheadError, match=message):
+        engine.translate([[3]], config())
+    with pytest.raises(ClearheadError, match=message):
+        engine.token_scores([[3]], [(4,)])
+    code, out, err = run("translate", str(folder), "--engine", "ctranslate2", stdin="s1\n")
+    assert (code, out) == (ClearheadError.exit_code, "")
+    assert "clearhead: CTranslate2 failed on this device" in err
+
+
+def test_a_mistake_of_ours_in_calling_ctranslate2_keeps_its_traceback(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ctranslate2_engine, "loaded", lambda *_: Failing(TypeError("of ours")))
+    with pytest.raises(TypeError, match="of ours"):
+        fast_engine(folder).translate([[3]], config())
+
+
+NO_DRIVER = "CUDA failed with error CUDA driver version is insufficient for CUDA runtime version"
+FAILED = "CTranslate2 failed on this device"
+
+
+@pytest.mark.parametrize(
+    ("error", "gpus", "kind", "what"),
+    [
+        (RuntimeError(NO_DRIVER), 0, ConfigError, "finds no GPU"),
+        (ValueError("was not compiled with CUDA support"), 0, ConfigError, "finds no GPU"),
+        (RuntimeError(OUT_OF_MEMORY), 1, ClearheadError, FAILED),
+        (RuntimeError("CUDA failed with error unspecified"), 1, ClearheadError, FAILED),
+        (RuntimeError("cuBLAS failed with status 3"), 1, ClearheadError, FAILED),
+        (MemoryError(), 0, ClearheadError, FAILED),
+        (RuntimeError("File model.bin is incomplete"), 1, ExportError, "cannot read the export"),
+    ],
+)
+def test_what_fails_while_loading_is_told_apart(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    gpus: int,
+    kind: type[ClearheadError],
+    what: str,
+) -> None:
+    import ctranslate2
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(ctranslate2, "Translator", failing)
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
+    with pytest.raises(ClearheadError, match=what) as raised:
+        fast_engine(folder, device="cuda")
+    assert type(raised.value) is kind
+    assert raised.value.why == (str(error) or "MemoryError")
+
+
+def test_a_word_in_the_path_of_an_export_is_no_failure_of_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ctranslate2
+
+    folder = random_folder(tmp_path / "CUDA out of memory")
+    path = export_model(folder)
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise RuntimeError(f"Unable to open file 'model.bin' in model '{path}'")
+
+    monkeypatch.setattr(ctranslate2, "Translator", failing)
+    with pytest.raises(ExportError, match="cannot read the export"):
+        fast_engine(folder)
 
 
 # Which engine
@@ -424,7 +529,7 @@ def test_without_the_package_auto_is_pytorch_and_ctranslate2_says_what_to_instal
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     monkeypatch.setattr(choosing, "find_spec", lambda name: None)
     assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
-    with pytest.raises(ExportError, match=r"(?s)not installed.*pip install"):
+    with pytest.raises(ExportError, match=r"(?s)not installed.*pip install 'clearhead\["):
         api.load_translator(folder, engine="ctranslate2")
 
 
@@ -454,6 +559,24 @@ def test_auto_leaves_a_gpu_to_pytorch(
 def test_a_wrong_choice_is_named(folder: Path, choices: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         api.load_translator(folder, **choices)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"engine": "torch", "compute_type": "int8"}, r"(?s)compute_type = 'int8'.*leave .* out"),
+        ({"engine": "ctranslate2"}, "CTranslate2 runs translators only"),
+    ],
+)
+def test_a_classifier_takes_no_choice_that_is_for_translators(
+    tmp_path: Path, choices: dict[str, str], message: str
+) -> None:
+    folder = random_folder(tmp_path)
+    tree = json.loads((folder / "config.json").read_text())
+    tree["config"]["task"] = "classification"
+    (folder / "config.json").write_text(json.dumps(tree))
+    with pytest.raises(ConfigError, match=message):
+        api.load(folder, **choices)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_missing_gpu_is_named(folder: Path) -> None:

@@ -26,6 +26,7 @@ from clearhead.config import (
     SearchConfig,
     Sinusoidal,
 )
+from clearhead.engines import ctranslate2_folder
 from clearhead.engines.ctranslate2_folder import LONGEST_SOURCE, TABLE_POSITIONS, read_export
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
 from clearhead.export import ctranslate2_spec, equality
@@ -233,6 +234,47 @@ def test_a_new_export_replaces_the_old_one_and_nothing_else(tmp_path: Path) -> N
     assert (tmp_path / "mine" / "file").read_text() == "precious"
 
 
+@pytest.mark.parametrize("content", ["empty", "an export"])
+def test_the_output_may_be_the_folder_one_is_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    folder = random_folder(tmp_path / "model")
+    here = tmp_path / "here"
+    if content == "empty":
+        here.mkdir()
+    else:
+        export_model(folder, output=here)
+        (here / "left over").write_text("by an older export")
+    monkeypatch.chdir(here)
+    assert export_model(folder, output=".") == here
+    assert read_export(here, read_model_folder(folder)).path == here
+    assert not (here / "left over").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "model"]
+
+
+def test_the_old_export_comes_back_where_the_new_one_cannot_take_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = random_folder(tmp_path)
+    before = export_model(folder)
+    content = {path.name: path.read_bytes() for path in before.iterdir()}
+    replace = os.replace
+    moved: list[str] = []
+
+    def refusing(source: Any, target: Any) -> None:
+        moved.append(Path(source).name)
+        if Path(source).name == ".ctranslate2.unfinished":
+            raise PermissionError("it may not be moved")
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", refusing)
+    with pytest.raises(ExportError, match=r"(?s)cannot be written.*it may not be moved"):
+        export_model(folder)
+    assert moved[-3:] == ["ctranslate2", ".ctranslate2.unfinished", ".ctranslate2.old"]
+    assert {path.name: path.read_bytes() for path in before.iterdir()} == content
+    assert not list(folder.glob(".ctranslate2*"))
+
+
 FULL_DISK = """
 import resource, sys
 from clearhead.errors import ExportError
@@ -291,6 +333,54 @@ def set_model(folder: Path, **choices: Any) -> None:
     tree = json.loads((folder / "config.json").read_text())
     tree["config"]["model"] |= choices
     (folder / "config.json").write_text(json.dumps(tree))
+
+
+def test_weights_are_read_again_only_where_their_file_was_written_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = random_folder(tmp_path)
+    path, found = export_model(folder), read_model_folder(folder)
+    weights = found.weights
+    exported = weights.stat()
+    digest = ctranslate2_folder._digest
+    digested: list[Path] = []
+
+    def counted(files: list[Path]) -> str:
+        digested.extend(files)
+        return digest(files)
+
+    monkeypatch.setattr(ctranslate2_folder, "_digest", counted)
+    read_export(path, found)
+    assert weights not in digested
+
+    later = exported.st_mtime_ns + 10**9
+    os.utime(weights, ns=(later, later))
+    assert read_export(path, found).path == path
+    assert digested.count(weights) == 1
+
+    weights.write_bytes(flipped(weights.read_bytes()))
+    os.utime(weights, ns=(later, later))
+    assert weights.stat().st_size == exported.st_size
+    with pytest.raises(ExportError, match="its weights differ"):
+        read_export(path, found)
+
+    # The time alone is not trusted either.
+    weights.write_bytes(weights.read_bytes() + b"more")
+    os.utime(weights, ns=(exported.st_mtime_ns, exported.st_mtime_ns))
+    with pytest.raises(ExportError, match="its weights differ"):
+        read_export(path, found)
+
+
+@pytest.mark.parametrize("stamp", [None, 3, {}, {"size": "all"}])
+def test_without_a_stamp_the_weights_are_read(tmp_path: Path, stamp: Any) -> None:
+    folder = random_folder(tmp_path)
+    path, found = export_model(folder), read_model_folder(folder)
+    tree = json.loads((path / "clearhead.json").read_text())
+    (path / "clearhead.json").write_text(json.dumps({**tree, "weights_file": stamp}))
+    assert read_export(path, found).path == path
+    found.weights.write_bytes(flipped(found.weights.read_bytes()))
+    with pytest.raises(ExportError, match="its weights differ"):
+        read_export(path, found)
 
 
 def test_settings_that_no_export_depends_on_do_not_make_it_stale(tmp_path: Path) -> None:
@@ -418,7 +508,7 @@ def test_without_the_package_the_export_says_what_to_install(
     for name in [name for name in sys.modules if name.split(".")[0] == "ctranslate2"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(ExportError, match="pip install"):
+    with pytest.raises(ExportError, match=r"pip install 'clearhead\[ctranslate2\]'"):
         export_model(folder)
     assert not (folder / "ctranslate2").exists()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,8 +20,9 @@ from clearhead.config import ModelConfig, TrainingConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 from clearhead.training.keeper import Keeper
 from clearhead.training.trainer import Trainer
-from scripts import load_script
+from scripts import ROOT, load_script
 
+sys.path.append(str(ROOT / "benchmarks"))
 growth = load_script("benchmarks/growth.py")
 
 CPU = torch.device("cpu")
@@ -267,3 +269,14 @@ def test_what_cannot_work_is_refused_before_anything_is_measured(
 def test_a_device_that_is_not_there_is_one_message(capsys: pytest.CaptureFixture) -> None:
     assert growth.main(["--device", "abacus"]) == 2
     assert "abacus" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("small")
+def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(growth, "measure", interrupt)
+    assert growth.main([]) == 130
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "interrupted\n")

@@ -206,6 +206,10 @@ def test_moving_the_rows_of_one_state_leaves_another_alone() -> None:
     torch.testing.assert_close(again, expected, **EXACT)
 
 
+def test_steps_over_a_source_of_padding_alone_are_the_model_s() -> None:
+    compare_steps_with_prefixes(random_model(small_config()), torch.tensor([[0, 0], [3, 4]]), 3, {})
+
+
 DROPOUT_PLACES = ["embeddings", "attention", "hidden", "residual", "layer_output"]
 
 

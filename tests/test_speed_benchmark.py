@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data.readers import Pair
+from clearhead.engines.decoding_state import FIRST_ROOM
 from scripts import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))
@@ -26,6 +27,7 @@ process = importlib.import_module("peers.process")
 protocol = importlib.import_module("peers.protocol")
 results = importlib.import_module("peers.results")
 roster = importlib.import_module("peers.roster")
+shape = importlib.import_module("peers.shape")
 slices = importlib.import_module("peers.slices")
 table = importlib.import_module("peers.table")
 turns = importlib.import_module("peers.turns")
@@ -105,10 +107,11 @@ def test_a_slice_goes_on_where_the_last_ended_and_begins_again_at_the_end() -> N
     st.lists(st.floats(0.5, 2), min_size=1, max_size=9),
     st.floats(0.1, 10),
 )
-def test_a_slow_moment_that_meets_both_cancels(moments: list[float], factor: float) -> None:
+def test_the_ratio_is_that_of_values_of_the_same_round(moments: list[float], factor: float) -> None:
     own = results.Row(FAST, [moment * factor for moment in moments])
     peer = results.Row(SLOW, list(moments))
     assert results.paired_ratio(own, peer) == pytest.approx(factor)
+    assert results.paired_ratios(own, peer) == pytest.approx([factor] * len(moments))
 
 
 def test_only_rounds_that_both_have_count() -> None:
@@ -118,23 +121,69 @@ def test_only_rounds_that_both_have_count() -> None:
     assert results.paired_ratio(own, results.Row(SLOW, [None, None])) is None
 
 
-def measurement(unit: str) -> Any:
+def measurement(unit: str, work: str = "training") -> Any:
     """Two that were measured, and one that was not."""
     rows = [
         results.Row(SLOW, [200.0, 100.0, 400.0], peak_mb=1234.4),
-        results.Row(FAST, [400.0, 300.0, 400.0]),
+        results.Row(FAST, [400.0, 300.0, 400.0], peak_mb=617.2),
         results.Row(roster.Contender("eole", "float32"), [None] * 3, error="No | module"),
     ]
-    return results.Measurement("training", "tiny", "steps", unit, rows)
+    return results.Measurement(work, "tiny", "steps", unit, rows)
+
+
+def cells(lines: Sequence[str]) -> list[list[str]]:
+    """What stands in a table, its heads first."""
+    rows = [line for line in lines if line.startswith("|") and "---" not in line]
+    return [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
 
 
 def test_a_table_has_medians_spread_ratios_and_why_something_is_missing() -> None:
     lines = table.table(measurement("tokens/s"))
-    cells = [[cell.strip() for cell in line.split(" | ")] for line in lines[4:7]]
-    assert cells[0] == ["| clearhead torch", "400", "300–400", "1.00", "– |"]
-    assert cells[1] == ["| marian float32", "200", "100–400", "2.00", "1,234 |"]
-    assert cells[2] == ["| eole float32", "No \\| module", "–", "–", "– |"]
+    heads, *found = cells(lines)
+    ratios = "clearhead torch : peer", "peak MB", "peak of clearhead torch : peer"
+    assert heads == ["peer", "tokens/s", "min–max", *ratios]
+    assert found[0] == ["clearhead torch", "400", "300–400", "1", "617", "1"]
+    assert found[1] == ["marian float32", "200", "100–400", "2.00 (1.00–3.00)", "1,234", "0.50"]
+    assert found[2] == ["eole float32", "No \\| module", "–", "–", "–", "–"]
     assert len({line.replace("\\|", "").count("|") for line in lines[2:7]}) == 1
+
+
+def test_decoding_has_sentences_and_training_the_losses_that_there_are() -> None:
+    heads, *found = cells(table.table(measurement("tokens/s", "decoding")))
+    assert found[1][heads.index("sentences/s")] == f"{200 / shape.DECODED:.3g}"
+    assert "loss" not in heads
+    trained = measurement("tokens/s")
+    trained.row(FAST).loss = 4.5678
+    heads, *found = cells(table.table(trained))
+    assert [row[heads.index("loss")] for row in found] == ["4.568", "–", "–"]
+
+
+def test_below_the_table_stands_the_fastest_peer_of_each_sort() -> None:
+    ratio = "clearhead torch 2.00 (1.00–3.00)"
+    found = measurement("tokens/s")
+    found.rows.append(results.Row(roster.Contender("torch", "float32"), [90.0, 110.0, 100.0]))
+    assert table.gist(found) == [f"fastest peer marian float32 = 1: {ratio}"]
+    assert f"{table.gist(found)[0]}\n" in table.table(found)
+    native = [results.Row(roster.Contender("ctranslate2", kind)) for kind in ("float32", "int8")]
+    for row, scale in zip(native, (1.0, 2.0), strict=True):
+        row.values = [400.0 * scale, 300.0 * scale, 400.0 * scale]
+    found = measurement("tokens/s", "decoding")
+    found.rows += native
+    assert table.gist(found) == [
+        f"fastest Python peer marian float32 = 1: {ratio}",
+        "fastest native peer ctranslate2 int8 = 1: clearhead torch 0.50 (0.50–0.50)",
+    ]
+
+
+def test_of_a_cold_start_the_difference_is_told() -> None:
+    found = measurement("s", "cold")
+    assert table.gist(found) == [
+        "fastest peer marian float32: clearhead torch +200.00 s (+0.00 to +200.00)"
+    ]
+    found.row(SLOW).values = [401.0, 301.5, 402.0]
+    assert "clearhead torch −1.50 s (−2.00 to −1.00)" in table.gist(found)[0]
+    found.row(SLOW).values = [None] * 3
+    assert table.gist(found) == []
 
 
 def test_of_seconds_the_fewest_come_first() -> None:
@@ -167,7 +216,7 @@ class Doubling:
 class Counting:
     """A decoder that says how many steps it took."""
 
-    steps = 32
+    steps = shape.DECODED
 
     def __init__(self, job: Any) -> None:
         self.batches: list[int] = []
@@ -194,7 +243,7 @@ def test_the_tokens_of_warm_steps_are_not_counted(server: Any) -> None:
     answer = server.answer({"do": "train", "first": 2, "count": 2, "warm": 1})
     assert server.trainer.given == [4, 2, 3]
     assert answer["tokens"] == 2 + 3
-    assert answer["loss"] == 2.0 * 3
+    assert answer["loss"] == pytest.approx((2 * 2.0 * 2 + 3 * 2.0 * 3) / (2 + 3))
     assert answer["seconds"] >= 0
     assert answer["peak_mb"] > 0
 
@@ -204,13 +253,17 @@ def test_sentences_are_decoded_in_batches_after_a_first_that_is_not_counted(serv
         {"do": "decode", "first": 0, "count": 5, "batch_size": 2, "beam_size": 1}
     )
     assert server.decoder.batches == [2, 2, 2, 1]
-    assert answer["tokens"] == 5 * 32
+    assert answer["tokens"] == 5 * shape.DECODED
 
 
 def test_who_decodes_fewer_steps_is_not_fast_but_wrong(server: Any) -> None:
-    server.decoder.steps = 31
-    with pytest.raises(ValueError, match="not all sentences took 32 steps"):
+    server.decoder.steps -= 1
+    with pytest.raises(ValueError, match=f"not all sentences took {shape.DECODED} steps"):
         server.answer({"do": "decode", "first": 0, "count": 2, "batch_size": 2, "beam_size": 1})
+
+
+def test_the_cache_has_to_grow_while_decoding_is_measured() -> None:
+    assert shape.DECODED > FIRST_ROOM
 
 
 class Scripted:
@@ -227,7 +280,7 @@ class Scripted:
 
 
 def test_who_fails_in_a_round_keeps_its_values_and_is_asked_no_more() -> None:
-    answers = {"tokens": 50, "seconds": 2.0}, process.PeerError("out of memory")
+    answers = {"tokens": 50, "seconds": 2.0, "loss": 3.0}, process.PeerError("out of memory")
     found = results.Measurement("training", "tiny", "steps", "tokens/s", [results.Row(SLOW)])
     ready = {SLOW: Scripted(*answers)}
     for number in range(3):
@@ -235,6 +288,7 @@ def test_who_fails_in_a_round_keeps_its_values_and_is_asked_no_more() -> None:
         results.fill_up(found.rows, number + 1)
     assert found.rows[0].values == [25.0, None, None]
     assert found.rows[0].error == "out of memory"
+    assert found.rows[0].loss == 3.0
 
 
 def test_everybody_is_first_in_turn() -> None:
@@ -245,9 +299,26 @@ def test_everybody_is_first_in_turn() -> None:
 
 def test_clearhead_takes_part_in_everything() -> None:
     for work in speed.WORKS:
-        found = roster.contenders(work, ["ctranslate2"], ["float32"])
+        found = roster.contenders(work, ["ctranslate2"], ["float32"], bf16=True)
         assert found[0].is_own
         assert ("ctranslate2" in {c.peer for c in found}) == (work != "training")
+
+
+def test_clearhead_decodes_in_bfloat16_only_where_the_processor_can() -> None:
+    bfloat16 = roster.Contender("clearhead", "torch bfloat16")
+    able, unable = (roster.contenders("decoding", [], [], bf16=bf16) for bf16 in (True, False))
+    assert set(able) - set(unable) == {bfloat16}
+
+
+def test_files_of_contenders_differ_and_have_no_spaces() -> None:
+    names = [c.file_name for c in roster.contenders("decoding", list(roster.PEERS), [], bf16=True)]
+    assert len(set(names)) == len(names)
+    assert not any(" " in name for name in names)
+
+
+def test_all_processes_keep_memory_where_that_is_asked_for() -> None:
+    plain, kept = (process.environment_of(2, keep_memory) for keep_memory in (False, True))
+    assert kept == {**plain, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "2147483647"}
 
 
 def test_pytorch_is_pinned_wherever_it_is_installed() -> None:
@@ -255,7 +326,8 @@ def test_pytorch_is_pinned_wherever_it_is_installed() -> None:
     for peer in roster.PEERS.values():
         steps = peer.environment.steps if peer.environment else ()
         assert not any(word.startswith("torch=") for step in steps for word in step)
-    assert roster.TORCH.startswith("torch==")
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert roster.TORCH in constraints
 
 
 def test_the_first_line_of_an_error_is_told() -> None:
@@ -286,3 +358,49 @@ def test_without_data_it_says_so(
     monkeypatch.delenv("CLEARHEAD_DATA", raising=False)
     assert speed.main([]) == 0
     assert capsys.readouterr().out.startswith("skipped: CLEARHEAD_DATA")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--json", "no/such/folder/x.json"], "no/such/folder"),
+        (["juggling"], "juggling"),
+        (["--rounds", "0"], "--rounds"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(
+    words: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(speed, "compare", lambda *_: pytest.fail("it measures"))
+    with pytest.raises(SystemExit) as stopped:
+        speed.main(words)
+    assert stopped.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+def test_the_json_has_each_table_that_was_printed_before_ctrl_c(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def interrupted(contest: Any, options: Any) -> list[Any]:
+        if contest.work == "decoding":
+            raise KeyboardInterrupt
+        return [measurement("tokens/s")]
+
+    def prepared(config: Any, folder: Path) -> Path:
+        batches = [workload.make_batch([[4]], [[5]])]
+        workload.Workload(batches, [[4]], 9).write(folder / "workload.npz")
+        return folder / "workload.npz"
+
+    monkeypatch.setenv("CLEARHEAD_DATA", str(tmp_path))
+    monkeypatch.setattr(speed, "install", lambda names: ({}, {}))
+    monkeypatch.setattr(speed, "prepare_workload", prepared)
+    monkeypatch.setattr(speed, "measured", interrupted)
+    path = tmp_path / "speed.json"
+    words = ["training", "decoding", "--sizes", "tiny", "--keep-memory", "--json", str(path)]
+    assert speed.main(words) == speed.INTERRUPTED == 130
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert rows == list(measurement("tokens/s").to_dicts())
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    out, err = capsys.readouterr()
+    assert "--keep-memory" in out.partition("###")[0]
+    assert err.splitlines()[-1].startswith("interrupted")

@@ -28,23 +28,32 @@ def write_model(job: Job) -> None:
     save_model(job)
 
 
+def engine_and_type(kind: str) -> tuple[str, str]:
+    """The engine of a kind, and its compute type: `torch int8`; none: the engine's own."""
+    engine, _, compute_type = kind.partition(" ")
+    return engine, compute_type
+
+
 class Decoder:
-    """The engine that the job's kind names: `torch`, `ctranslate2` or `auto`."""
+    """The engine that the job's kind names, as `clearhead translate` uses it: without scores."""
 
     def __init__(self, job: Job) -> None:
         apart(write_model, job)
+        engine, compute_type = engine_and_type(job.kind)
         translator = api.load_translator(
-            job.folder, device="cpu", threads=job.threads, engine=job.kind
+            job.folder,
+            device="cpu",
+            threads=job.threads,
+            engine=engine,
+            compute_type=compute_type,
+            scores=False,
         )
         self.engine = translator.engine
 
     def decode(self, sentences: Sequence[Sequence[int]], beam_size: int) -> list[int]:
-        search = SearchConfig(
-            beam_size=beam_size,
-            min_length=DECODED,
-            max_length=DECODED,
-            max_length_offset=DECODED,
-        )
+        # No min_length, for which CTranslate2's outputs would be scored again: the end symbol
+        # is kept away by the model's bias.
+        search = SearchConfig(beam_size=beam_size, max_length=DECODED, max_length_offset=DECODED)
         found = self.engine.translate(sentences, search, batch_size=len(sentences))
         return [len(hypotheses[0].tokens) for hypotheses in found]
 
@@ -52,8 +61,10 @@ class Decoder:
 def save(job: Job) -> list[str]:
     """A model folder; the command that translates with it."""
     apart(write_model, job)
+    engine, compute_type = engine_and_type(job.kind)
     return [
-        *("-m", "clearhead", "translate", str(job.folder), "--engine", job.kind),
+        *("-m", "clearhead", "translate", str(job.folder), "--engine", engine),
+        *(("--compute-type", compute_type) if compute_type else ()),
         *("--threads", str(job.threads), "--device", "cpu"),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal, cast
 
@@ -23,6 +24,7 @@ from clearhead.data.batches import collate
 from clearhead.engines.device import set_up_torch
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.tasks.task import Loss
 from clearhead.tasks.translation import TranslationData, TranslationTask
 from clearhead.tokenizer import load_tokenizer
 from clearhead.training.keeper import Keeper
@@ -32,7 +34,11 @@ from .protocol import Job
 from .shape import ADAM_BETAS, BOS, DECODED, EOS, LABEL_SMOOTHING, LEARNING_RATE, PAD
 from .workload import Batch
 
-SEARCH = SearchConfig(min_length=DECODED, max_length=DECODED, max_length_offset=DECODED)
+NEVER = -1e9
+"""The bias of the end symbol: so an output has the longest length, and no search needs a shortest
+one, for which CTranslate2's outputs would be scored again."""
+
+SEARCH = SearchConfig(max_length=DECODED, max_length_offset=DECODED)
 
 
 def run_config(job: Job) -> RunConfig:
@@ -69,7 +75,18 @@ def build(job: Job, config: RunConfig) -> EncoderDecoder:
 
 
 class Task(TranslationTask):
-    """Translation whose batches come from elsewhere."""
+    """Translation whose batches come from elsewhere; keeps the last mean loss, smoothing included.
+
+    That is the loss which peers report; clearhead's own reports leave label smoothing out.
+    """
+
+    smoothed: torch.Tensor
+
+    def loss(self, model: torch.nn.Module, batch: OwnBatch) -> Loss:
+        """As it is, and kept."""
+        found = super().loss(model, batch)
+        self.smoothed = found.total.detach() / found.units
+        return found
 
     def batch_count(self, epoch: int) -> int:
         """Any number: the trainer is stepped by hand."""
@@ -91,9 +108,9 @@ class Trainer:
         data = TranslationData(nothing, nothing, nothing, (), ())
         model = build(job, config).train()
         keeper = Keeper(job.folder, 1, {})
-        task = Task(config, data)
+        self.task = Task(config, data)
         width = config.model.d_model
-        self.trainer = OwnTrainer(task, model, config.training, config.seed, width, keeper, ())
+        self.trainer = OwnTrainer(self.task, model, config.training, config.seed, width, keeper, ())
 
     def ready(self, batch: Batch) -> OwnBatch:
         sources = [row[row != PAD].tolist() for row in batch.source]
@@ -104,14 +121,18 @@ class Trainer:
         self.trainer.meter.restart()
         # The step as `run` takes it, with nothing left out.
         self.trainer._step([ready])
-        return self.trainer.meter.report(0, 0, 0.0, None).loss
+        return float(self.task.smoothed)
 
 
 def save(job: Job) -> None:
-    """Write a model folder, exported where the engine needs that."""
+    """Write a model folder whose outputs never end, exported where the engine needs that."""
     config = run_config(job)
+    config = dataclasses.replace(config, model=dataclasses.replace(config.model, output_bias=True))
+    model = build(job, config)
+    with torch.no_grad():
+        model.output.bias[EOS] = NEVER
     tokenizer = load_tokenizer(job.tokenizer.parent, job.tokenizer.name)
     write_model_folder(job.folder, config, {"tokenizer": tokenizer})
-    write_tensors(job.folder / WEIGHTS, parameters_of(build(job, config)), {})
-    if job.kind != "torch":
+    write_tensors(job.folder / WEIGHTS, parameters_of(model), {})
+    if job.kind.partition(" ")[0] != "torch":
         api.export_model(job.folder)

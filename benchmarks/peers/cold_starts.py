@@ -60,7 +60,7 @@ def seconds_of(command: Sequence[str], contest: Contest) -> float:
         done = subprocess.run(
             command,
             cwd=BENCHMARKS,
-            env=environment_of(contest.threads),
+            env=environment_of(contest.threads, contest.keep_memory),
             input=SENTENCE,
             capture_output=True,
             encoding="utf-8",

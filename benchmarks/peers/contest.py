@@ -19,7 +19,8 @@ class Contest:
     """One work at one size: who takes part, on what, for how long.
 
     `pythons` has the Python of each peer that could be installed, `failures` why the others could
-    not; `folder` holds the workload and gets all that is written.
+    not; `folder` holds the workload and gets all that is written; `keep_memory` is for
+    `environment_of`.
     """
 
     work: str
@@ -31,6 +32,7 @@ class Contest:
     rounds: int
     threads: int
     limit_s: float
+    keep_memory: bool = False
 
     def measurement(self, name: str, unit: str) -> Measurement:
         """An empty measurement; who could not be installed is noted."""
@@ -39,14 +41,14 @@ class Contest:
 
     def process(self, contender: Contender) -> PeerProcess:
         """A new process of a contender."""
-        log = self.folder / f"{contender.peer}-{contender.kind}.log"
+        log = self.folder / f"{contender.file_name}.log"
         module = PEERS[contender.peer].module
         python = self.pythons[contender.peer]
-        return PeerProcess(python, module, log, self.threads, self.limit_s)
+        return PeerProcess(python, module, log, self.threads, self.limit_s, self.keep_memory)
 
     def job(self, contender: Contender) -> dict[str, Any]:
         """What a request says of the model that a contender makes."""
-        name = f"{contender.peer}-{contender.kind}-{self.size}-{self.work}"
+        name = f"{contender.file_name}-{self.size}-{self.work}"
         return {
             "workload": str(self.folder / "workload.npz"),
             "size": self.size,

@@ -18,7 +18,6 @@ from eole.models.model import get_model_class
 from eole.predict import GNMTGlobalScorer
 from eole.predict.translator import Translator
 from eole.trainer import BatchProcessor
-from eole.utils import Statistics
 from eole.utils.loss import LossCompute
 from eole.utils.optimizers import Optimizer
 
@@ -99,7 +98,7 @@ def build(job: Job, config: Any, vocabs: dict[str, Any]) -> Any:
 
 
 class Trainer:
-    """EOLE's batch processor, which makes the gradients, and its optimizer."""
+    """The loss of EOLE's batch processor, and its optimizer, which makes the gradients too."""
 
     def __init__(self, job: Job) -> None:
         config, vocabs = train_config(job), vocabularies(job)
@@ -133,10 +132,15 @@ class Trainer:
         }
 
     def step(self, ready: dict[str, Any]) -> float:
-        statistics = Statistics()
+        sides = ready["src"], ready["tgt"], ready["srclen"]
+        unused = {name: ready[name] for name in ("images", "prefix_len")}
         self.optimizer.zero_grad()
+        # The two calls of `process_batch`, of which autocast is for the first alone.
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
-            self.processor.process_batch(ready, ready["tokens"], 1, statistics, Statistics())
+            loss, statistics = self.processor._compute_loss(
+                *sides, ready, ready["tokens"], 1, unused
+            )
+        self.optimizer.backward(loss)
         self.optimizer.step()
         return statistics.loss / statistics.n_tokens
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -82,6 +83,12 @@ def joey_batch(source: np.ndarray, target: np.ndarray | None) -> Any:
     )
 
 
+def entropy(vocabulary: int) -> float:
+    """That of the smoothed targets: all but the token itself and padding share the smoothing."""
+    kept, each = 1 - LABEL_SMOOTHING, LABEL_SMOOTHING / (vocabulary - 2)
+    return -kept * math.log(kept) - LABEL_SMOOTHING * math.log(each)
+
+
 class Trainer:
     """The model and JoeyNMT's Adam; the loss is a mean over the target tokens."""
 
@@ -90,6 +97,7 @@ class Trainer:
         config = {"optimizer": "adam", "learning_rate": LEARNING_RATE, "adam_betas": ADAM_BETAS}
         self.optimizer = build_optimizer(config, parameters=self.model.parameters())
         self.bf16 = job.kind == "bf16"
+        self.entropy = entropy(job.vocabulary)
 
     def ready(self, batch: Batch) -> Any:
         return joey_batch(batch.source, batch.target)
@@ -103,7 +111,8 @@ class Trainer:
         loss.backward()
         self.optimizer.step()
         self.model.zero_grad()
-        return loss.item()
+        # It is a divergence from the targets: with their entropy it is the cross-entropy.
+        return loss.item() + self.entropy
 
 
 class Decoder:

@@ -20,14 +20,22 @@ class PeerError(Exception):
     """A peer could not do what it was asked; the message is one line."""
 
 
-def environment_of(threads: int) -> dict[str, str]:
-    """The environment variables of every process that is measured."""
+KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
+"""With these the C library (glibc) keeps what is freed, as clearhead lets it with PyTorch."""
+
+
+def environment_of(threads: int, keep_memory: bool = False) -> dict[str, str]:
+    """The environment variables of every process that is measured.
+
+    With `keep_memory` all have the C library keep what is freed.
+    """
     count = str(threads)
     return {
         **os.environ,
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), count),
         **dict.fromkeys(("HF_HUB_OFFLINE", "PYTHONUNBUFFERED"), "1"),
         "TOKENIZERS_PARALLELISM": "false",
+        **(KEEPING if keep_memory else {}),
     }
 
 
@@ -40,16 +48,25 @@ class PeerProcess:
         log: gets what the peer prints.
         threads: of the processor.
         limit_s: seconds that an answer may take.
+        keep_memory: see `environment_of`.
     """
 
-    def __init__(self, python: str, module: str, log: Path, threads: int, limit_s: float) -> None:
+    def __init__(
+        self,
+        python: str,
+        module: str,
+        log: Path,
+        threads: int,
+        limit_s: float,
+        keep_memory: bool = False,
+    ) -> None:
         self.log = log
         self.limit_s = limit_s
         with log.open("ab") as stream:
             self._process = subprocess.Popen(
                 [python, "-m", f"peers.{module}"],
                 cwd=BENCHMARKS,
-                env=environment_of(threads),
+                env=environment_of(threads, keep_memory),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,

@@ -13,6 +13,7 @@ import gc
 import json
 import math
 import multiprocessing
+import operator
 import os
 import resource
 import sys
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class Job:
     """What a peer is started for.
 
-    `kind` says in which precision or by which means: `float32`, `bf16`, `int8`, `auto` …
+    `kind` says in which precision or by which means: `float32`, `bf16`, `auto`, `torch int8` …
     `folder` is where it may write, `tokenizer` the path of the tokenizer's files, no ending.
     """
 
@@ -53,7 +54,7 @@ class Trainer(Protocol):
         ...
 
     def step(self, ready: Any) -> Any:
-        """One update; the loss, as a number or a tensor of one."""
+        """One update; the mean loss of a target token, as a number or a tensor of one."""
         ...
 
 
@@ -128,23 +129,25 @@ class Server:
         return {}
 
     def train(self, first: int, count: int, warm: int) -> dict[str, Any]:
-        """Train on `count` batches from index `first` on; the first `warm` are not timed."""
+        """Train on `count` batches from index `first` on; the first `warm` are not timed.
+
+        `loss` is the mean over the target tokens of those that are timed, as the peer reports it.
+        """
         if self.workload is None or self.trainer is None:
             raise ValueError("training was not started")
         batches = self.workload.slice_of_batches(first, warm + count)
         ready = [self.trainer.ready(batch) for batch in batches]
         for batch in ready[:warm]:
             self.trainer.step(batch)
-        loss: Any = None
         began = time.perf_counter()
-        for batch in ready[warm:]:
-            loss = self.trainer.step(batch)
-        loss = float(loss)
+        steps = [self.trainer.step(batch) for batch in ready[warm:]]
+        losses = [float(loss) for loss in steps]
         seconds = time.perf_counter() - began
+        tokens = [batch.target_tokens for batch in batches[warm:]]
+        loss = sum(map(operator.mul, losses, tokens)) / sum(tokens)
         if not math.isfinite(loss):
             raise ValueError(f"the loss is {loss}")
-        tokens = sum(batch.target_tokens for batch in batches[warm:])
-        return {"tokens": tokens, "seconds": seconds, "loss": loss}
+        return {"tokens": sum(tokens), "seconds": seconds, "loss": loss}
 
     def decode(self, first: int, count: int, batch_size: int, beam_size: int) -> dict[str, Any]:
         """Decode `count` sentences from index `first` on; a first batch is not timed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -12,17 +12,26 @@ from .roster import Contender
 
 @dataclass
 class Row:
-    """A contender in one measurement: its value in each round, None where there was none."""
+    """A contender in one measurement: its value in each round, None where there was none.
+
+    `loss` is the mean loss of its last slice, where it trained.
+    """
 
     contender: Contender
     values: list[float | None] = field(default_factory=list)
     peak_mb: float | None = None
+    loss: float | None = None
     error: str = ""
 
     @property
     def measured(self) -> list[float]:
         """The values that there are."""
         return [value for value in self.values if value is not None]
+
+    @property
+    def median(self) -> float:
+        """The median of the values that there are; there must be one."""
+        return median(self.measured)
 
 
 @dataclass
@@ -44,10 +53,15 @@ class Measurement:
         """The rows of clearhead that have values."""
         return [row for row in self.rows if row.contender.is_own and row.measured]
 
+    def fastest(self, rows: Iterable[Row]) -> Row | None:
+        """The one of these rows with the best median; None where none has a value."""
+        best = min if self.unit == "s" else max
+        measured = [row for row in rows if row.measured]
+        return best(measured, key=lambda row: row.median, default=None)
+
     def to_dicts(self) -> Iterator[dict[str, Any]]:
         """Each row, for JSON."""
         for row in self.rows:
-            values = row.measured
             yield {
                 "work": self.work,
                 "size": self.size,
@@ -55,24 +69,33 @@ class Measurement:
                 "unit": self.unit,
                 "peer": row.contender.label,
                 "values": row.values,
-                "median": median(values) if values else None,
+                "median": row.median if row.measured else None,
                 "ratios": {own.contender.label: paired_ratio(own, row) for own in self.own},
                 "peak_mb": row.peak_mb,
+                "loss": row.loss,
                 "error": row.error or None,
             }
 
 
-def paired_ratio(above: Row, below: Row) -> float | None:
-    """The median of the rounds' ratios above : below; None where no round has both.
+def pairs(one: Row, other: Row) -> list[tuple[float, float]]:
+    """The values of two rows in each round that has both."""
+    both = zip(one.values, other.values, strict=False)
+    return [(a, b) for a, b in both if a is not None and b is not None]
 
-    The two values of a round were taken one after the other, so that a slow moment of the machine
-    meets both and cancels.
+
+def paired_ratios(above: Row, below: Row) -> list[float]:
+    """The ratio above : below of each round that has both.
+
+    The two values are of the same round, but minutes may lie between them: a slow moment of the
+    machine that is shorter than a round meets only one of the two. How far that goes is seen in
+    how far the ratios lie apart.
     """
-    ratios = [
-        a / b
-        for a, b in zip(above.values, below.values, strict=False)
-        if a is not None and b is not None
-    ]
+    return [a / b for a, b in pairs(above, below)]
+
+
+def paired_ratio(above: Row, below: Row) -> float | None:
+    """The median of the rounds' ratios above : below; None where no round has both."""
+    ratios = paired_ratios(above, below)
     return median(ratios) if ratios else None
 
 

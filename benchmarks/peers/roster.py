@@ -28,6 +28,7 @@ class Peer:
 
     `module` is its script in this folder; `environment` None is the one that runs `speed.py`.
     `decodes` are the kinds in which it decodes; `starts` those that a cold start is measured of.
+    `native`: it is no toolkit in Python, but a program that only decodes.
     """
 
     module: str
@@ -35,13 +36,17 @@ class Peer:
     trains: bool = True
     decodes: tuple[str, ...] = ("float32",)
     starts: tuple[str, ...] = ()
+    native: bool = False
 
 
 PEERS = {
     OWN: Peer(
         "clearhead",
-        decodes=("torch", "ctranslate2", "auto"),
-        starts=("torch", "ctranslate2", "auto"),
+        decodes=(
+            *("torch", "torch int8", "torch bfloat16"),
+            *("ctranslate2", "ctranslate2 int8", "auto"),
+        ),
+        starts=("torch", "ctranslate2", "ctranslate2 int8", "auto"),
     ),
     "torch": Peer("torch_loop", decodes=()),
     "marian": Peer(
@@ -59,6 +64,7 @@ PEERS = {
         trains=False,
         decodes=("float32", "int8"),
         starts=("float32", "int8"),
+        native=True,
     ),
     "joeynmt": Peer(
         "joeynmt",
@@ -105,13 +111,24 @@ class Contender:
         return f"{self.peer} {self.kind}"
 
     @property
+    def file_name(self) -> str:
+        """What its files and folders are called, without an ending."""
+        return self.label.replace(" ", "-")
+
+    @property
     def is_own(self) -> bool:
         """Whether it is clearhead, with which the others are compared."""
         return self.peer == OWN
 
 
-def contenders(work: str, names: Sequence[str], precisions: Sequence[str]) -> list[Contender]:
-    """All that take part in `training`, `decoding` or `cold`; clearhead always does, and first."""
+def contenders(
+    work: str, names: Sequence[str], precisions: Sequence[str], bf16: bool
+) -> list[Contender]:
+    """All that take part in `training`, `decoding` or `cold`; clearhead always does, and first.
+
+    `precisions` are those of training; `bf16` says whether the processor has instructions for
+    bf16, without which nobody decodes in it.
+    """
     found = []
     for name in dict.fromkeys((OWN, *names)):
         peer = PEERS[name]
@@ -120,5 +137,6 @@ def contenders(work: str, names: Sequence[str], precisions: Sequence[str]) -> li
             "decoding": peer.decodes,
             "cold": peer.starts,
         }[work]
-        found += [Contender(name, kind) for kind in kinds]
+        possible = (kind for kind in kinds if bf16 or not kind.endswith("bfloat16"))
+        found += [Contender(name, kind) for kind in possible]
     return found

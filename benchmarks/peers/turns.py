@@ -81,3 +81,4 @@ def take_turn(
         row.error = str(error)
         return
     row.values.append(answer["tokens"] / answer["seconds"])
+    row.loss = answer.get("loss")

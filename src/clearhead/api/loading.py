@@ -22,6 +22,10 @@ def load(
 ) -> Translator | Classifier:
     """The translator or classifier of a model folder; no data and no network is needed.
 
+    Where PyTorch computes, it is set up for the whole process: the number of threads, denormal
+    numbers as zero, and, with glibc, memory that was freed is kept instead of being given back to
+    the system, which makes decoding on a CPU faster (`engines/device.py`).
+
     Args:
         folder: written by training.
         device: `cpu`, `cuda`, or `auto` for the GPU where there is one.
@@ -35,7 +39,8 @@ def load(
     Raises:
         ModelFolderError: the folder is missing, damaged, or of another version, or holds an
             encoder that was only pre-trained.
-        ConfigError: the device or the engine is not there.
+        ConfigError: the device or the engine is not there, or a classifier is to run with
+            CTranslate2 or in a compute type, which are for translators.
         ExportError: there is no export for CTranslate2, or it is of other weights.
 
     Warns:
@@ -114,6 +119,13 @@ def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
             "this model classifies, and CTranslate2 runs translators only",
             where=found.path,
             todo="use engine = 'torch'",
+        )
+    if choice.compute_type:
+        raise ConfigError(
+            f"compute_type = {choice.compute_type!r}, but this model classifies",
+            where=found.path,
+            why="compute types are for translators; a classifier multiplies in float32",
+            todo="leave compute_type out",
         )
     device = set_up_torch(choice.device, choice.threads)
     config = found.config

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from typer import Option
 
-from clearhead.cli.failures import say
+from clearhead.cli.failures import warnings_said
 from clearhead.errors import SearchError
 
 if TYPE_CHECKING:
@@ -131,9 +130,8 @@ def loaded_translator(
     """The translator that is asked for; a warning, such as of a stale export, is said."""
     from clearhead import api
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        translator = api.load_translator(
+    with warnings_said():
+        return api.load_translator(
             folder,
             device=device,
             threads=threads,
@@ -141,9 +139,6 @@ def loaded_translator(
             compute_type=compute_type or "",
             scores=scores,
         )
-    for warning in caught:
-        say(f"warning: {warning.message}")
-    return translator
 
 
 def with_search(command: Callable[..., None]) -> Callable[..., None]:

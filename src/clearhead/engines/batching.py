@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+PADDED_TOKENS = 16_384
+"""Source tokens of a batch, padding included, at most: what bounds memory for long inputs."""
+
 
 def batches_by_length(
     lengths: Sequence[int], batch_size: int, padded_places: int

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from clearhead.checkpoint import ModelFolder
 from clearhead.config.nearest import meant
+from clearhead.engines.device_names import check_device
 from clearhead.engines.engine import Engine
 from clearhead.errors import ConfigError, ExportError
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from clearhead.engines.torch_engine import TorchEngine
 
 ENGINES = ("auto", "torch", "ctranslate2")
-DEVICES = ("cpu", "cuda", "auto")
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,7 @@ def engine_for(found: ModelFolder, choice: EngineChoice) -> Engine:
     Warns:
         UserWarning: `auto` passes over an export because it is damaged or of other weights.
     """
-    if choice.device not in DEVICES:
-        raise ConfigError(
-            f"device = {choice.device!r} is not the name of a device",
-            todo=f"choose one of {', '.join(DEVICES)}",
-        )
+    check_device(choice.device)
     if choice.engine == "ctranslate2":
         return _ctranslate2_engine(found, choice, choice.device)
     if choice.engine == "torch" or not _may_be_faster(found, choice.device):

@@ -7,15 +7,13 @@ from collections.abc import Callable, Sequence
 from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import longest_output
-from clearhead.engines.batching import batches_by_length
+from clearhead.engines.batching import PADDED_TOKENS, batches_by_length
+from clearhead.engines.ctranslate2_failures import failures_said
 from clearhead.engines.ctranslate2_folder import ExportedModel
 from clearhead.engines.ctranslate2_loading import loaded
 from clearhead.engines.ctranslate2_search import Candidate, Sentence, candidates_of, ranked
 from clearhead.errors import SearchError
 from clearhead.tokenizer import BOS, EOS, PAD
-
-PADDED_TOKENS = 16_384
-"""Source tokens of a batch, padding included, at most: what bounds memory for long inputs."""
 
 SCORED_LOGITS = 2**24
 """Logits held at a time, at most, where finished outputs are scored again: 64 MB."""
@@ -43,6 +41,7 @@ class CTranslate2Engine:
     Raises:
         ExportError: CTranslate2 is not installed, or cannot read the export.
         ConfigError: the device is not there, or cannot multiply such numbers.
+        ClearheadError: the device failed, here or later, e.g. because its memory is full.
     """
 
     def __init__(
@@ -167,8 +166,14 @@ class CTranslate2Engine:
         positions = self.exported.longest_output
         asked = longest_output(source, search, prefix)
         if prefix > positions or (asked > positions and not self.exported.trained_positions):
-            what = f"the prefix of sentence {key + 1} has {prefix} tokens, and the model has"
-            raise SearchError(f"{what} {positions} positions", todo="shorten the prefix")
+            whose, todo = "export", "shorten the prefix, or use --engine torch"
+            if self.exported.trained_positions:
+                whose, todo = "model", "shorten the prefix"
+            raise SearchError(
+                f"the prefix of sentence {key + 1} has {prefix} tokens, and the {whose} has "
+                f"{positions} positions",
+                todo=todo,
+            )
         return min(asked, positions)
 
     def _translate_batch(
@@ -206,11 +211,12 @@ class CTranslate2Engine:
             for source, output in zip(sources, outputs, strict=True)
         ]
         for part in batches_by_length(lengths, len(outputs), places):
-            scored = self.translator.score_batch(
-                [sources[i] for i in part],
-                [[self._targets[token] for token in outputs[i]] for i in part],
-                max_input_length=0,
-            )
+            with failures_said():
+                scored = self.translator.score_batch(
+                    [sources[i] for i in part],
+                    [[self._targets[token] for token in outputs[i]] for i in part],
+                    max_input_length=0,
+                )
             for i, result in zip(part, scored, strict=True):
                 found[i] = tuple(result.log_probs)
         return found

@@ -45,8 +45,38 @@ class Origin:
     tokenizers: str
 
 
-def origin_of(found: ModelFolder) -> Origin:
+@dataclass(frozen=True)
+class FileStamp:
+    """By what a file is known again without being read: whoever writes it changes the time.
+
+    Attributes:
+        size: in bytes.
+        mtime_ns: when it was last written, in nanoseconds.
+    """
+
+    size: int
+    mtime_ns: int
+
+
+def stamp_of(file: Path) -> FileStamp:
+    """The stamp of a file as it is now.
+
+    Raises:
+        ModelFolderError: it cannot be looked at.
+    """
+    try:
+        found = file.stat()
+    except OSError as error:
+        raise _unreadable(file, error) from None
+    return FileStamp(found.st_size, found.st_mtime_ns)
+
+
+def origin_of(found: ModelFolder, weights: str | None = None) -> Origin:
     """The digests of a model folder as it is now.
+
+    Args:
+        found: the model folder.
+        weights: the digest of its weights, where it is known: large files take long to read.
 
     Raises:
         ModelFolderError: a file cannot be read.
@@ -55,7 +85,7 @@ def origin_of(found: ModelFolder) -> Origin:
     files = [found.path / f"{name}{ending}" for name in names for ending in (".json", ".model")]
     settings = json.dumps(config_to_dict(found.config)["model"], sort_keys=True)
     return Origin(
-        weights=_digest([found.weights]),
+        weights=_digest([found.weights]) if weights is None else weights,
         settings=hashlib.sha256(settings.encode()).hexdigest(),
         tokenizers=_digest([file for file in files if file.exists()]),
     )
@@ -68,7 +98,11 @@ def _digest(files: list[Path]) -> str:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         return hashlib.sha256("".join(_digest([file]) for file in files).encode()).hexdigest()
     except OSError as error:
-        raise ModelFolderError("it cannot be read", where=files[0], why=str(error)) from None
+        raise _unreadable(files[0], error) from None
+
+
+def _unreadable(file: Path, error: OSError) -> ModelFolderError:
+    return ModelFolderError("it cannot be read", where=file, why=str(error))
 
 
 @dataclass(frozen=True)
@@ -105,12 +139,17 @@ class ExportedModel:
 
 
 def description(
-    origin: Origin, config: ModelConfig, files: Mapping[str, int], equality: Mapping[str, Any]
+    origin: Origin,
+    weights: FileStamp,
+    config: ModelConfig,
+    files: Mapping[str, int],
+    equality: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What is written into an export about it.
 
     Args:
         origin: which model it is of.
+        weights: the stamp of the weights' file, taken before it was read.
         config: the model's settings.
         files: the size in bytes of each other file of the export.
         equality: what was compared before the export took its place, and what was found.
@@ -127,6 +166,7 @@ def description(
     return {
         "format": FORMAT,
         "origin": asdict(origin),
+        "weights_file": asdict(weights),
         "limits": limits,
         "files": dict(files),
         "equality": dict(equality),
@@ -150,7 +190,9 @@ def read_export(path: Path, found: ModelFolder) -> ExportedModel:
         if not file.is_file() or file.stat().st_size != size:
             what = "the export is damaged: a file is missing or cut off"
             raise ExportError(what, where=file, todo=again)
-    now = asdict(origin_of(found))
+    # Without a stamp, or with another one, the weights are read.
+    same_file = tree.get("weights_file") == asdict(stamp_of(found.weights))
+    now = asdict(origin_of(found, tree["origin"]["weights"] if same_file else None))
     changed = [name for name, digest in now.items() if tree["origin"][name] != digest]
     if changed:
         raise ExportError(

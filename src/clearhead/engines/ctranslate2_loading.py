@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clearhead.engines.ctranslate2_failures import FAILURES, failure
 from clearhead.engines.ctranslate2_folder import ExportedModel
-from clearhead.errors import ConfigError, ExportError
+from clearhead.errors import ClearheadError, ConfigError, ExportError
 
 if TYPE_CHECKING:
     import ctranslate2
+
+OF_A_GPU = ("CUDA", "cuBLAS", "cuDNN", "libcu")
+"""Words of its messages about a GPU or the libraries of one."""
 
 
 def loaded(
@@ -19,6 +23,7 @@ def loaded(
     Raises:
         ExportError: CTranslate2 is not installed, or cannot read the export.
         ConfigError: the device is not there, or cannot multiply such numbers.
+        ClearheadError: the device failed, e.g. because its memory is full.
     """
     try:
         import ctranslate2
@@ -26,7 +31,7 @@ def loaded(
         raise ExportError(
             "the package ctranslate2 is not installed",
             why=str(error),
-            todo="install it: pip install ctranslate2; or use --engine torch",
+            todo="install it: pip install 'clearhead[ctranslate2]'; or use --engine torch",
         ) from None
     try:
         return ctranslate2.Translator(
@@ -36,20 +41,28 @@ def loaded(
             inter_threads=1,
             intra_threads=threads,
         )
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, *FAILURES) as error:
         raise _unloadable(error, exported, device, compute_type) from None
 
 
 def _unloadable(
     error: Exception, exported: ExportedModel, device: str, compute_type: str
-) -> ConfigError | ExportError:
+) -> ClearheadError:
     """What CTranslate2 said, as far as a person can mend it."""
-    if "CUDA" in str(error):
+    from ctranslate2 import get_cuda_device_count
+
+    # The path of the export may hold any word.
+    message = str(error).replace(str(exported.path), "")
+    out_of_memory = isinstance(error, MemoryError) or "out of memory" in message
+    of_a_gpu = any(word in message for word in OF_A_GPU)
+    if of_a_gpu and not out_of_memory and not get_cuda_device_count():
         return ConfigError(
             f"device = {device!r}, but CTranslate2 finds no GPU that it can use",
             why=str(error),
             todo="use device = 'cpu'",
         )
+    if of_a_gpu or out_of_memory:
+        return failure(error, "use --device cpu, or free some of the device's memory")
     if isinstance(error, ValueError):
         return ConfigError(
             f"compute_type = {compute_type!r} is not for CTranslate2 on device = {device!r} here",

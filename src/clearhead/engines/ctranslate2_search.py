@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import length_penalty
+from clearhead.engines.ctranslate2_failures import failures_said
 from clearhead.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
@@ -108,20 +109,21 @@ def _search(
     # Without a penalty of its own it stops when the best hypothesis is finished, and as many as
     # are asked for. With one it would stop at as many finished ones as the beam has places, and
     # in its search short bad ones fill that number while the best is still alive.
-    results = translator.translate_batch(
-        [sentence.source for sentence in sentences],
-        target_prefix=[s.prefix for s in sentences] if sentences[0].prefix else None,
-        beam_size=beam,
-        num_hypotheses=beam if search.length_penalty else search.n_best,
-        length_penalty=0.0,
-        no_repeat_ngram_size=search.no_repeat_ngram,
-        suppress_sequences=[[names[PAD]], [names[BOS]]],
-        return_end_token=True,
-        return_scores=beam > 1,
-        max_input_length=0,
-        max_decoding_length=most,
-        min_decoding_length=min(search.min_length, most),
-    )
+    with failures_said():
+        results = translator.translate_batch(
+            [sentence.source for sentence in sentences],
+            target_prefix=[s.prefix for s in sentences] if sentences[0].prefix else None,
+            beam_size=beam,
+            num_hypotheses=beam if search.length_penalty else search.n_best,
+            length_penalty=0.0,
+            no_repeat_ngram_size=search.no_repeat_ngram,
+            suppress_sequences=[[names[PAD]], [names[BOS]]],
+            return_end_token=True,
+            return_scores=beam > 1,
+            max_input_length=0,
+            max_decoding_length=most,
+            min_decoding_length=min(search.min_length, most),
+        )
     return [_candidates(result, ids) for result in results]
 
 

@@ -32,14 +32,19 @@ class DecodingState:
     ) -> None:
         keys, values = memories[0]
         self._heads = keys.size(1)
-        self._memories = [KeysValues(*(part.contiguous() for part in each)) for each in memories]
-        self._mask = mask
+        # Of a source that is padding alone the attention is uniform, but over zeros.
+        nothing = ~mask.any(dim=-1, keepdim=True)
+        self._memories = [
+            KeysValues(each.keys.contiguous(), each.values.masked_fill(nothing, 0.0).contiguous())
+            for each in memories
+        ]
         self.length = 0
         # (position, layer, row, heads · width), for the keys and for the values.
         self._rooms = tuple(
             part.new_empty(FIRST_ROOM, len(memories), len(part), self._heads * part.size(-1))
             for part in (keys, values)
         )
+        self._hide(mask)
         self._group(torch.arange(len(mask)))
 
     def memory(self, layer: int) -> KeysValues:
@@ -83,7 +88,7 @@ class DecodingState:
                 KeysValues(*(part.index_select(0, kept) for part in each))
                 for each in self._memories
             ]
-            self._mask = self._mask.index_select(0, kept)
+            self._hide(self._mask.index_select(0, kept))
             sentence = torch.searchsorted(live, sentence)
         self._group(sentence)
 
@@ -117,8 +122,12 @@ class DecodingState:
         in_order = len(slots) == len(counts) * self._places and bool((slots.diff() == 1).all())
         # With as many rows a sentence, in its order, there is nothing to move.
         self._slots = None if in_order else slots.to(self._mask.device)
-        lowest = torch.finfo(self._rooms[0].dtype).min
-        hidden = (~self._mask[:, 0]).to(self._rooms[0].dtype) * lowest
+
+    def _hide(self, mask: Bool[Tensor, "sentences 1 1 source"]) -> None:
+        """Hide the padding of the live sentences, whose mask this is."""
+        self._mask = mask
+        dtype = self._rooms[0].dtype
+        hidden = (~mask[:, 0]).to(dtype) * torch.finfo(dtype).min
         self.hidden = hidden.repeat_interleave(self._heads, dim=0)
 
 

@@ -7,9 +7,8 @@ import sys
 
 import torch
 
+from clearhead.engines.device_names import check_device
 from clearhead.errors import ConfigError
-
-DEVICES = ("cpu", "cuda", "auto")
 
 
 def set_up_torch(device: str, threads: int) -> torch.device:
@@ -22,11 +21,7 @@ def set_up_torch(device: str, threads: int) -> torch.device:
     Raises:
         ConfigError: the name is none of these, or the device is not there.
     """
-    if device not in DEVICES:
-        raise ConfigError(
-            f"device = {device!r} is not the name of a device",
-            todo=f"choose one of {', '.join(DEVICES)}",
-        )
+    check_device(device)
     if threads > 0:
         torch.set_num_threads(threads)
     # Denormal numbers make a CPU many times slower and mean nothing here.

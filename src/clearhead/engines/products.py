@@ -68,13 +68,18 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
 def _scales(rows: Tensor, integer: int) -> Tensor:
     """(rows, 1) what makes each row's largest number `integer`; 1 for a row of zeros."""
     largest = rows.abs().amax(dim=1, keepdim=True)
-    return torch.where(largest > 0, largest / integer, 1.0)
+    # NaN stays NaN, so that damaged weights are noticed.
+    return torch.where(largest == 0, 1.0, largest / integer)
 
 
 def _sums_in_32_bits() -> bool:
     """Whether the processor has instructions for sums of products of 8-bit integers (VNNI)."""
+    return _processor_has("avx512_vnni", "avx_vnni", "amx_int8")
+
+
+def _processor_has(*instructions: str) -> bool:
     has = torch.cpu.get_capabilities()
-    return any(has.get(name, False) for name in ("avx512_vnni", "avx_vnni", "amx_int8"))
+    return any(has.get(name, False) for name in instructions)
 
 
 def lay_out(compute_type: str, device: torch.device) -> LayOut:
@@ -95,7 +100,13 @@ def lay_out(compute_type: str, device: torch.device) -> LayOut:
         )
     if compute_type == "int8" and not (device.type == "cpu" and mkldnn.is_available()):
         raise ConfigError(
-            f"the torch engine does not multiply in int8 on this {device.type}",
-            todo="use bfloat16 on a GPU; on a CPU this needs a PyTorch built with oneDNN",
+            "the torch engine multiplies in int8 on a CPU alone, by oneDNN, which is not here",
+            todo="use bfloat16 on a GPU, float32 elsewhere",
+        )
+    cpu_multiplies_bfloat16 = _processor_has("avx512_bf16", "amx_bf16")
+    if compute_type == "bfloat16" and device.type == "cpu" and not cpu_multiplies_bfloat16:
+        raise ConfigError(
+            "this processor has no instructions for bfloat16, and is many times slower without",
+            todo="use float32 or int8",
         )
     return kinds[compute_type]

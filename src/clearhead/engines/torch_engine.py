@@ -12,15 +12,13 @@ from torch.nn.utils.rnn import pad_sequence
 from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.search import search as search_batch
-from clearhead.engines.batching import batches_by_length
+from clearhead.engines.batching import PADDED_TOKENS, batches_by_length
 from clearhead.engines.decoding_state import DecodingState
 from clearhead.engines.products import LayOut, plain_product
 from clearhead.engines.unrolled import UnrolledDecoder
+from clearhead.errors import SearchError
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tokenizer import PAD
-
-PADDED_TOKENS = 16_384
-"""Source tokens of a batch, padding included, at most: what bounds memory for long inputs."""
 
 
 class ModelStepper:
@@ -57,7 +55,7 @@ class TorchEngine:
     """Sorts sources by length, searches them batch by batch, and gives them back in order.
 
     Args:
-        model: the weights that it has now are those that translate.
+        model: when its weights change, it takes a new engine.
         products: how its weights are laid out and multiplied.
     """
 
@@ -82,13 +80,16 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
         keys = range(len(sources)) if keys is None else keys
+        if prefixes is not None and len(prefixes) != len(sources):
+            raise SearchError(f"{len(prefixes)} prefixes were given for {len(sources)} sources")
+        rows = search.n_best if search.method == "sampling" else search.beam_size
         results: list[list[Hypothesis]] = [[] for _ in sources]
         was_training = self.model.training
         self.model.eval()
         try:
             done = 0
             lengths = [len(source) for source in sources]
-            for batch in batches_by_length(lengths, batch_size, PADDED_TOKENS):
+            for batch in batches_by_length(lengths, batch_size, max(1, PADDED_TOKENS // rows)):
                 found = search_batch(
                     ModelStepper(self._decoder),
                     [sources[i] for i in batch],

@@ -28,10 +28,10 @@ Step = Callable[[Tensor, DecodingState], Tensor]
 
 
 class UnrolledDecoder:
-    """The decoder of a model, with the weights that it has at this moment.
+    """The decoder of a model; when the model's weights change, it takes a new one.
 
     Args:
-        model: in the mode for evaluation.
+        model: in the mode for evaluation while this is used.
         lay_out: how products with weights are made.
     """
 
@@ -134,7 +134,7 @@ def _with_products(encoder: Encoder, lay_out: LayOut) -> Encoder:
     """The encoder, or a copy of it whose products are those of `lay_out`."""
     if lay_out is plain_product:
         return encoder
-    encoder = copy.deepcopy(encoder)
+    encoder = copy.deepcopy(encoder).eval()
     for module in list(encoder.modules()):
         for name, child in module.named_children():
             if isinstance(child, nn.Linear):
@@ -157,8 +157,7 @@ def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
     if not isinstance(norm, nn.LayerNorm):
         return norm
     shape, epsilon = list(norm.normalized_shape), norm.eps
-    weight, bias = norm.weight.detach(), norm.bias.detach()
-    return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
+    return lambda x: torch.layer_norm(x, shape, norm.weight, norm.bias, epsilon)
 
 
 def _scaled_projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | None]:

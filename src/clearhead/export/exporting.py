@@ -59,7 +59,7 @@ def export_model(
             f"the model's task is {found.config.task}, and only translators can be exported",
             where=folder,
         )
-    output = found.path / layout.NAME if output is None else Path(output)
+    output = found.path / layout.NAME if output is None else Path(output).resolve()
     _check_free(output)
     equality = _export(found, output)
     if tell is not None:
@@ -99,18 +99,19 @@ def _write(found: ModelFolder, folder: Path) -> Equality:
     from clearhead.engines.trained import trained_translator
     from clearhead.export.equality import check_equal
 
-    # Read before the weights are, so that no change between the two goes unnoticed.
+    # The stamp before the digest, the digest before the model: no change goes unnoticed.
+    stamp = layout.stamp_of(found.weights)
     origin = layout.origin_of(found)
     model = trained_translator(found, torch.device("cpu"))
     tokenizers = read_tokenizers(found.path, found.config)
     _write_model(model, found, tokenizers, folder)
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     config = found.config.model
-    description = layout.description(origin, config, files, {})
+    description = layout.description(origin, stamp, config, files, {})
     write_json(folder / layout.DESCRIPTION, description)
     exported = CTranslate2Engine(layout.read_export(folder, found))
     equality = check_equal(TorchEngine(model), exported, len(tokenizers[0]))
-    description = layout.description(origin, config, files, vars(equality))
+    description = layout.description(origin, stamp, config, files, vars(equality))
     write_json(folder / layout.DESCRIPTION, description)
     return equality
 
@@ -130,7 +131,7 @@ def _write_model(
         raise ExportError(
             "the package ctranslate2 is not installed",
             why=str(error),
-            todo="install it: pip install ctranslate2",
+            todo="install it: pip install 'clearhead[ctranslate2]'",
         ) from None
     source, target = tokenizers
     spec.register_source_vocabulary(token_names(source))
@@ -183,5 +184,10 @@ def _put_into_place(unfinished: Path, output: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
     with suppress(FileNotFoundError):
         os.replace(output, old)
-    os.replace(unfinished, output)
+    try:
+        os.replace(unfinished, output)
+    except OSError:
+        with suppress(OSError):
+            os.replace(old, output)
+        raise
     shutil.rmtree(old, ignore_errors=True)
