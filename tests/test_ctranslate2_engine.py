@@ -22,7 +22,7 @@ from clearhead.checkpoint import read_model_folder, read_tokenizers
 from clearhead.config import Learned, SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import length_penalty, longest_output
-from clearhead.engines import auto_engine, choosing, ctranslate2_engine
+from clearhead.engines import auto_engine, choosing, ctranslate2_engine, measured
 from clearhead.engines.auto_engine import AutoEngine
 from clearhead.engines.choosing import EngineChoice
 from clearhead.engines.ctranslate2_engine import CTranslate2Engine
@@ -456,11 +456,11 @@ def test_auto_asks_pytorch_only_for_what_ctranslate2_lacks_or_is_slower_at(
         auto.translate(sources, config(method="sampling"))
     asked: list[tuple[int, ...]] = []
 
-    def measured(*arguments: int) -> str:
+    def by_measurement(*arguments: int) -> str:
         asked.append(arguments)
         return "torch"
 
-    monkeypatch.setattr(auto_engine, "faster_engine", measured)
+    monkeypatch.setattr(auto_engine, "faster_engine", by_measurement)
     with pytest.raises(RefusedError):
         auto.translate(sources, config(beam_size=3), batch_size=64)
     assert asked == [(8, 5, 3)]
@@ -478,7 +478,17 @@ def test_auto_samples_with_pytorch_and_can_be_looked_into(folder: Path) -> None:
     translator = api.load_translator(folder, device="cpu")
     ((hypothesis,),) = translator.translate(["s1 s2"])
     assert clearhead.record(translator, "s1 s2", hypothesis)
-    assert faster_engine(512, 64, 5) in ("torch", "ctranslate2")
+
+
+def test_the_engine_that_was_measured_to_be_faster_nearby_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    points = (measured.Measured(128, 64, 5, 1.0, 1.0), measured.Measured(512, 1, 1, 5.0, 4.0))
+    monkeypatch.setattr(measured, "MEASUREMENTS", points)
+    assert [faster_engine(d, 32, 4) for d in (100, 128, 256)] == ["ctranslate2"] * 3
+    assert [faster_engine(d, 1, 1) for d in (256, 512, 1024)] == ["torch"] * 3
+    monkeypatch.setattr(measured, "WORTH_LOADING", 1.3)
+    assert faster_engine(512, 1, 1) == "ctranslate2"
 
 
 @pytest.fixture
