@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import sys
@@ -20,10 +21,17 @@ from clearhead.config import ModelConfig, TrainingConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 from clearhead.training.keeper import Keeper
 from clearhead.training.trainer import Trainer
-from scripts import ROOT, load_script
+from scripts import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))
-growth = load_script("benchmarks/growth.py")
+growth = importlib.import_module("growth")
+costs_curve = importlib.import_module("costs.curve")
+costs_figure = importlib.import_module("costs.figure")
+costs_work = importlib.import_module("costs.work")
+curve_set = importlib.import_module("costs.curves")
+fits = importlib.import_module("costs.fit")
+report = importlib.import_module("costs.report")
+turns = importlib.import_module("costs.turns")
 
 CPU = torch.device("cpu")
 MODEL = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, n_heads=2)
@@ -34,20 +42,20 @@ positive = st.floats(0.01, 1000)
 
 @given(points, positive, st.floats(-1, 3))
 def test_the_exponent_of_a_power_is_found(x: list[int], scale: float, exponent: float) -> None:
-    found = growth.fit(x, [scale * n**exponent for n in x])
+    found = fits.fit(x, [scale * n**exponent for n in x])
     assert found.exponent == pytest.approx(exponent, abs=1e-6)
     assert found.last_exponent == pytest.approx(exponent, abs=1e-6)
 
 
 def test_the_exponent_of_the_last_two_points_leaves_the_fixed_cost_behind() -> None:
-    found = growth.fit([1, 10, 1000, 100_000], [100 + n for n in (1, 10, 1000, 100_000)])
+    found = fits.fit([1, 10, 1000, 100_000], [100 + n for n in (1, 10, 1000, 100_000)])
     assert found.exponent < 0.8
     assert found.last_exponent == pytest.approx(1, abs=0.03)
 
 
 @given(points, positive, positive)
 def test_a_straight_line_is_found_and_is_straight(x: list[int], fixed: float, slope: float) -> None:
-    found = growth.fit(x, [fixed + slope * n for n in x])
+    found = fits.fit(x, [fixed + slope * n for n in x])
     assert found.slope == pytest.approx(slope, rel=1e-4, abs=1e-6 * fixed)
     assert found.worst == pytest.approx(0, abs=1e-6)
 
@@ -59,7 +67,7 @@ def test_no_line_near_the_fitted_one_deviates_less(x: list[int], costs: list[flo
     def deviations(fixed: float, slope: float) -> np.ndarray:
         return (fixed + slope * xs) / cost - 1
 
-    found = growth.fit(x, cost)
+    found = fits.fit(x, cost)
     best = (deviations(found.fixed, found.slope) ** 2).sum()
     for step in (-1e-2, 1e-2):
         for other in ((found.fixed + step, found.slope), (found.fixed, found.slope + step)):
@@ -70,14 +78,14 @@ def test_no_line_near_the_fitted_one_deviates_less(x: list[int], costs: list[flo
 def curve_of(name: str = "some work", points: tuple[int, ...] = (1, 2, 4), **choices: Any) -> Any:
     """A curve whose work is nothing."""
     settings = dict(x_name="things", unit="thing", per_unit=True, theory="a + b·n") | choices
-    nothing = growth.Work(lambda: None, 1)
-    return growth.Curve(name=name, points=points, work=lambda n: nothing, **settings)
+    nothing = costs_curve.Work(lambda: None, 1)
+    return costs_curve.Curve(name=name, points=points, work=lambda n: nothing, **settings)
 
 
 def test_each_round_visits_every_point_once_there_and_back() -> None:
     curves = [curve_of("one"), curve_of("two", (5, 6))]
     rounds: dict[int, list[tuple[str, int]]] = {}
-    for visit in growth.visits(curves, rounds=3):
+    for visit in turns.visits(curves, rounds=3):
         rounds.setdefault(visit.round, []).append(visit.where)
     assert list(rounds) == [0, 1, 2, 3]
     assert rounds[0] == [("one", 1), ("one", 2), ("one", 4), ("two", 5), ("two", 6)]
@@ -86,14 +94,14 @@ def test_each_round_visits_every_point_once_there_and_back() -> None:
 
 
 def test_what_the_warm_up_took_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "LEAST_SECONDS", 0)
+    monkeypatch.setattr(turns, "LEAST_SECONDS", 0)
     calls: Counter[int] = Counter()
 
     def work(n: int) -> Any:
-        return growth.Work(lambda: calls.update([n]), 10 * n)
+        return costs_curve.Work(lambda: calls.update([n]), 10 * n)
 
-    curve = growth.Curve("work", "things", "thing", True, "a + b·n", (1, 2), work)
-    growth.measure([curve], rounds=3)
+    curve = costs_curve.Curve("work", "things", "thing", True, "a + b·n", (1, 2), work)
+    turns.measure([curve], rounds=3)
     assert calls == {1: 4, 2: 4}
     assert {n: len(seconds) for n, seconds in curve.seconds.items()} == {1: 3, 2: 3}
     assert curve.units == {1: 10, 2: 20}
@@ -106,17 +114,17 @@ def test_what_is_short_is_repeated_and_the_mean_counts(monkeypatch: pytest.Monke
         nonlocal now
         now += 0.03
 
-    monkeypatch.setattr(growth, "time", SimpleNamespace(perf_counter=lambda: now))
-    assert growth.seconds_of(call) == pytest.approx(0.03)
-    assert now == pytest.approx(math.ceil(growth.LEAST_SECONDS / 0.03) * 0.03)
+    monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: now))
+    assert turns.seconds_of(call) == pytest.approx(0.03)
+    assert now == pytest.approx(math.ceil(turns.LEAST_SECONDS / 0.03) * 0.03)
     before = now
-    growth.seconds_of(call, warm=False)
+    turns.seconds_of(call, warm=False)
     assert now - before == pytest.approx(0.03)
 
 
 def test_the_time_left_is_that_of_the_visits_left_once_all_are_known() -> None:
-    assert growth.time_left([60.0, 20.0, 0.4]) == ", 1 min 20 s left"
-    assert growth.time_left([60.0, None]) == ""
+    assert turns.time_left([60.0, 20.0, 0.4]) == ", 1 min 20 s left"
+    assert turns.time_left([60.0, None]) == ""
 
 
 def test_costs_are_those_of_a_unit_or_of_a_batch() -> None:
@@ -127,24 +135,24 @@ def test_costs_are_those_of_a_unit_or_of_a_batch() -> None:
         assert curve.cost(2) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("length", growth.LENGTHS)
+@pytest.mark.parametrize("length", curve_set.LENGTHS)
 def test_a_training_batch_has_the_same_tokens_whatever_its_length(length: int) -> None:
-    batch = growth.random_batch(growth.TOKENS // length, length)
-    assert batch.source_tokens == batch.source.numel() == growth.TOKENS
-    assert batch.target_tokens == batch.target_output.numel() == growth.TOKENS
+    batch = costs_work.random_batch(curve_set.TOKENS // length, length)
+    assert batch.source_tokens == batch.source.numel() == curve_set.TOKENS
+    assert batch.target_tokens == batch.target_output.numel() == curve_set.TOKENS
     assert batch.source.shape[1] == length
     inner = batch.target_output[:, :-1]
     for ids in (batch.source, inner):
         assert not torch.isin(ids, torch.tensor([PAD, BOS, EOS])).any()
-        assert ids.max() < growth.VOCABULARY
-    again = growth.random_batch(growth.TOKENS // length, length)
+        assert ids.max() < costs_work.VOCABULARY
+    again = costs_work.random_batch(curve_set.TOKENS // length, length)
     assert torch.equal(batch.source, again.source)
 
 
 def test_a_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(growth, "VOCABULARY", 40)
-    training = growth.Training(MODEL, "float32", CPU)
-    same = growth.Training(MODEL, "float32", CPU)
+    monkeypatch.setattr(costs_work, "VOCABULARY", 40)
+    training = costs_work.Training(MODEL, "float32", CPU)
+    same = costs_work.Training(MODEL, "float32", CPU)
     monkeypatch.setattr(same.task, "batch_count", lambda epoch: 1)
     trainer = Trainer(
         same.task,
@@ -156,7 +164,7 @@ def test_a_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> None:
         observers=[],
     )
     before = [parameter.clone() for parameter in training.model.parameters()]
-    batch = growth.random_batch(3, 7)
+    batch = costs_work.random_batch(3, 7)
     for _ in range(3):
         training.step(batch)
         trainer._step([batch])
@@ -169,8 +177,8 @@ def test_a_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_outputs_have_the_length_that_is_asked_for(
     beam_size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(growth, "VOCABULARY", 12)
-    decoding = growth.Decoding(MODEL, CPU)
+    monkeypatch.setattr(costs_work, "VOCABULARY", 12)
+    decoding = costs_work.Decoding(MODEL, CPU)
     for length in (1, 9, 100):
         work = decoding.work(5, length, beam_size)
         found = cast(list, work.call())
@@ -180,15 +188,15 @@ def test_outputs_have_the_length_that_is_asked_for(
 
 @given(st.floats(1e-6, 1e9))
 def test_figures_have_three_digits(value: float) -> None:
-    text = growth.figure_of(value)
+    text = report.figure_of(value)
     assert float(text.replace(",", "")) == pytest.approx(value, rel=5e-3)
     assert len(text.replace(",", "").replace(".", "").strip("0")) <= 3 or value >= 1000
-    assert growth.figure_of(-value) == f"−{text}"
+    assert report.figure_of(-value) == f"−{text}"
 
 
 @given(st.floats(1e-4, 1e4), st.floats(2.25, 1e5))
 def test_ticks_are_round_and_within_the_axis(low: float, ratio: float) -> None:
-    ticks = growth.round_numbers(low, low * ratio)
+    ticks = costs_figure.round_numbers(low, low * ratio)
     assert 1 <= len(ticks) <= 10
     assert ticks == sorted(ticks)
     assert all(low <= tick <= low * ratio for tick in ticks)
@@ -199,8 +207,10 @@ def test_ticks_are_round_and_within_the_axis(low: float, ratio: float) -> None:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything so small that a run takes a moment."""
     monkeypatch.setattr(growth, "ModelConfig", SimpleNamespace(of_size=lambda size: MODEL))
+    monkeypatch.setattr(costs_work, "VOCABULARY", 40)
+    monkeypatch.setattr(costs_work, "SOURCE_LENGTH", 4)
+    monkeypatch.setattr(turns, "LEAST_SECONDS", 0)
     settings = dict(
-        VOCABULARY=40,
         TOKENS=32,
         TRAINING_LENGTH=4,
         OUTPUT_LENGTH=4,
@@ -209,10 +219,9 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         BEAMS=(1, 2, 4),
         BATCHES=(1, 2, 4),
         OUTPUT_LENGTHS=(2, 4, 8),
-        LEAST_SECONDS=0,
     )
     for name, value in settings.items():
-        monkeypatch.setattr(growth, name, value)
+        monkeypatch.setattr(curve_set, name, value)
 
 
 @pytest.mark.usefixtures("small")
@@ -230,7 +239,7 @@ def test_all_curves_are_measured_printed_and_drawn(
         assert f"| {curve['name']}; n = {curve['x']} |" in out
         assert all(len(point["seconds"]) == found["rounds"] == 2 for point in curve["points"])
         costs = [point["cost"] for point in curve["points"]]
-        again = growth.fit([point["x"] for point in curve["points"]], costs)
+        again = fits.fit([point["x"] for point in curve["points"]], costs)
         assert curve["fit"] == pytest.approx(again._asdict())
     cells = {line.count("|") for line in out.splitlines() if line.startswith("|")}
     assert cells == {6, 8}

@@ -1,0 +1,1 @@
+"""What `growth.py` is made of."""
