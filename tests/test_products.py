@@ -18,6 +18,7 @@ from clearhead.engines.products import (
 from clearhead.engines.torch_engine import TorchEngine
 from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.errors import ConfigError
+from clearhead.training.precision import multiplies_bf16
 from small_models import random_model, small_config
 
 CPU = torch.device("cpu")
@@ -133,5 +134,6 @@ def test_what_cannot_be_multiplied_is_refused_by_name(monkeypatch: pytest.Monkey
         lay_out("bfloat16", CPU)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
     assert lay_out("bfloat16", CPU) is bfloat16_product
+    assert multiplies_bf16(CPU), "training takes bf16 where decoding has it"
     assert lay_out("int8", CPU) is int8_product
     assert lay_out("float32", CPU) is plain_product

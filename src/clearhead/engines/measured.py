@@ -20,9 +20,6 @@ MEASUREMENTS = (
     Measured(128, 1, 1, torch=336, ctranslate2=2857),
     Measured(128, 64, 1, torch=6042, ctranslate2=9872),
     Measured(128, 64, 5, torch=2246, ctranslate2=2557),
-    Measured(512, 1, 1, torch=68, ctranslate2=121),
-    Measured(512, 64, 1, torch=779, ctranslate2=1085),
-    Measured(512, 64, 5, torch=262, ctranslate2=235),
 )
 """In float32, two threads, AVX2, outputs of 40 tokens: benchmarks/README.md, "Beside the peers"."""
 
@@ -33,7 +30,8 @@ WORTH_LOADING = 1.2
 def faster_engine(d_model: int, batch_size: int, beam_size: int) -> Literal["torch", "ctranslate2"]:
     """The engine to take for a search on a CPU in float32, where both can do it.
 
-    That of the measurement that is nearest, a doubling of each number being one unit of distance.
+    That of the measurement that is nearest, a doubling of each number being one unit of distance;
+    wide models were not measured yet.
 
     Args:
         d_model: the width of the model.
