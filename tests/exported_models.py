@@ -16,8 +16,8 @@ from clearhead.checkpoint import (
     write_tensors,
 )
 from clearhead.config import ModelConfig, RunConfig, SearchConfig, TokenizerConfig
-from clearhead.engines.ctranslate2_engine import CTranslate2Engine
-from clearhead.engines.ctranslate2_folder import NAME, read_export
+from clearhead.engines.ctranslate2.engine import CTranslate2Engine
+from clearhead.engines.ctranslate2.folder import NAME, read_export
 from clearhead.engines.torch_engine import TorchEngine
 from clearhead.engines.trained import trained_translator
 from clearhead.model.build import build_model

@@ -22,11 +22,12 @@ from clearhead.checkpoint import read_model_folder, read_tokenizers
 from clearhead.config import Learned, SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import length_penalty, longest_output
-from clearhead.engines import auto_engine, choosing, ctranslate2_engine, measured
+from clearhead.engines import auto_engine, choosing, measured
 from clearhead.engines.auto_engine import AutoEngine
 from clearhead.engines.choosing import EngineChoice
-from clearhead.engines.ctranslate2_engine import CTranslate2Engine
-from clearhead.engines.ctranslate2_folder import TABLE_POSITIONS
+from clearhead.engines.ctranslate2 import engine as ctranslate2_engine
+from clearhead.engines.ctranslate2.engine import CTranslate2Engine
+from clearhead.engines.ctranslate2.folder import TABLE_POSITIONS
 from clearhead.engines.measured import faster_engine
 from clearhead.engines.torch_engine import TorchEngine
 from clearhead.errors import ClearheadError, ConfigError, ExportError, SearchError
@@ -687,7 +688,7 @@ def test_with_an_export_the_command_translates_without_torch(
 
 @pytest.mark.parametrize(
     "module",
-    ["choosing", "auto_engine", "ctranslate2_engine", "ctranslate2_folder", "measured", "trained"],
+    ["choosing", "auto_engine", "ctranslate2.engine", "ctranslate2.folder", "measured", "trained"],
 )
 def test_importing_an_engines_seam_loads_neither_torch_nor_ctranslate2(module: str) -> None:
     program = (

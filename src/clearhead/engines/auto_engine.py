@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.engines.ctranslate2_engine import CTranslate2Engine
+from clearhead.engines.ctranslate2.engine import CTranslate2Engine
 from clearhead.engines.measured import faster_engine
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from clearhead.engines.engine import Engine
 from clearhead.errors import ConfigError, ExportError
 
 if TYPE_CHECKING:
-    from clearhead.engines.ctranslate2_engine import CTranslate2Engine
+    from clearhead.engines.ctranslate2.engine import CTranslate2Engine
     from clearhead.engines.torch_engine import TorchEngine
 
 ENGINES = ("auto", "torch", "ctranslate2")
@@ -86,7 +86,7 @@ def engine_for(found: ModelFolder, choice: EngineChoice) -> Engine:
 
 def _may_be_faster(found: ModelFolder, device: str) -> bool:
     """Whether there is an export to look at, and it would run on a CPU, where it was measured."""
-    from clearhead.engines.ctranslate2_folder import NAME
+    from clearhead.engines.ctranslate2.folder import NAME
 
     if device == "cuda" or not (found.path / NAME).is_dir() or find_spec("ctranslate2") is None:
         return False
@@ -103,8 +103,8 @@ def _gpu_is_here() -> bool:
 
 
 def _ctranslate2_engine(found: ModelFolder, choice: EngineChoice, device: str) -> CTranslate2Engine:
-    from clearhead.engines.ctranslate2_engine import CTranslate2Engine
-    from clearhead.engines.ctranslate2_folder import NAME, read_export
+    from clearhead.engines.ctranslate2.engine import CTranslate2Engine
+    from clearhead.engines.ctranslate2.folder import NAME, read_export
 
     return CTranslate2Engine(
         read_export(found.path / NAME, found),

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from clearhead.config import SearchConfig
-from clearhead.engines.ctranslate2_engine import CTranslate2Engine
+from clearhead.engines.ctranslate2.engine import CTranslate2Engine
 from clearhead.engines.engine import Engine
 from clearhead.engines.torch_engine import TorchEngine
 from clearhead.errors import ExportError

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from clearhead.checkpoint import ModelFolder, read_model_folder, read_tokenizers, write_json
 from clearhead.config.nearest import meant
-from clearhead.engines import ctranslate2_folder as layout
+from clearhead.engines.ctranslate2 import folder as layout
 from clearhead.errors import ExportError
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
@@ -94,7 +94,7 @@ def _write(found: ModelFolder, folder: Path) -> Equality:
     """All files of the export, compared with the model."""
     import torch
 
-    from clearhead.engines.ctranslate2_engine import CTranslate2Engine
+    from clearhead.engines.ctranslate2.engine import CTranslate2Engine
     from clearhead.engines.torch_engine import TorchEngine
     from clearhead.engines.trained import trained_translator
     from clearhead.export.equality import check_equal

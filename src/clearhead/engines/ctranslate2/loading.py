@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clearhead.engines.ctranslate2_failures import FAILURES, failure
-from clearhead.engines.ctranslate2_folder import ExportedModel
+from clearhead.engines.ctranslate2.failures import FAILURES, failure
+from clearhead.engines.ctranslate2.folder import ExportedModel
 from clearhead.errors import ClearheadError, ConfigError, ExportError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import length_penalty
-from clearhead.engines.ctranslate2_failures import failures_said
+from clearhead.engines.ctranslate2.failures import failures_said
 from clearhead.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:

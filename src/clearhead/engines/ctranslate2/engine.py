@@ -8,10 +8,10 @@ from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import longest_output
 from clearhead.engines.batching import PADDED_TOKENS, batches_by_length
-from clearhead.engines.ctranslate2_failures import failures_said
-from clearhead.engines.ctranslate2_folder import ExportedModel
-from clearhead.engines.ctranslate2_loading import loaded
-from clearhead.engines.ctranslate2_search import Candidate, Sentence, candidates_of, ranked
+from clearhead.engines.ctranslate2.failures import failures_said
+from clearhead.engines.ctranslate2.folder import ExportedModel
+from clearhead.engines.ctranslate2.loading import loaded
+from clearhead.engines.ctranslate2.search import Candidate, Sentence, candidates_of, ranked
 from clearhead.errors import SearchError
 from clearhead.tokenizer import BOS, EOS, PAD
 
