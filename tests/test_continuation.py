@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from clearhead import api
 from clearhead.config import RunConfig, config_from
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
 from clearhead.training.continuation import forget_run
+from fake_translator import run
 from test_classification import feature_run, text_run
 from test_training import Watcher, assert_same, final_state, small_run
 
@@ -80,6 +83,32 @@ def test_a_restart_with_an_encoder_that_does_not_fit_keeps_the_old_model(
     with pytest.raises(ModelFolderError, match="not of the shape"):
         api.train(begun, restart=True)
     assert files_of(Path(old.folder)) == before
+
+
+def test_tensorboard_that_is_missing_is_said_before_anything_is_removed_or_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = text_run(tmp_path, "old", training=SHORT)
+    api.train(old)
+    before = files_of(Path(old.folder))
+    toml = tmp_path / "run.toml"
+    toml.write_text(
+        'task = "classification"\n'
+        f"[data]\ntrain = {json.dumps(old.data.train)}\n"
+        '[tokenizer]\nkind = "words"\n'
+        '[model]\nsize = "tiny"\n'
+        "[training]\nmax_steps = 2\ntensorboard = true\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
+    for folder in (Path(old.folder), tmp_path / "new"):
+        setting = f"folder={json.dumps(str(folder))}"
+        code, out, err = run("train", str(toml), "--set", setting, "--restart")
+        assert (code, out) == (TrainingError.exit_code, "")
+        assert "clearhead: training.tensorboard = true, but TensorBoard is not installed" in err
+        assert "pip install 'clearhead[tensorboard]'" in err
+    assert files_of(Path(old.folder)) == before
+    assert not (tmp_path / "new").exists()
 
 
 # A run that begins with an encoder.

@@ -37,12 +37,16 @@ def train(
         DataError: the data cannot be used.
         ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
         TrainingError: the folder holds a run with other settings or data, or one that is going
-            on, or files that no run has written; or training diverged.
+            on, or files that no run has written; or TensorBoard is asked for and not installed;
+            or training diverged.
     """
     from clearhead.training.continuation import only_run_in, run_folder
+    from clearhead.training.tensorboard import require_tensorboard
 
     config = config if isinstance(config, RunConfig) else read_config(config)
     config = with_encoders_settings(config, restart)
+    if config.training.tensorboard:
+        require_tensorboard()
     folder = run_folder(config, restart)
     watchers = list(observers)
     try:

@@ -12,6 +12,15 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard.writer import SummaryWriter
 
 
+def require_tensorboard() -> None:
+    """Find that TensorBoard is installed, before a run removes or writes anything.
+
+    Raises:
+        TrainingError: it is not.
+    """
+    _summary_writer()
+
+
 class TensorBoardLog:
     """Writes progress, scores and samples as TensorBoard's event files.
 
@@ -49,15 +58,9 @@ class TensorBoardLog:
         self._writer.close()
 
     def _open(self, purge_step: int | None) -> None:
+        make_writer = _summary_writer()
         try:
-            from torch.utils.tensorboard.writer import SummaryWriter
-        except ImportError:
-            raise TrainingError(
-                "training.tensorboard = true, but TensorBoard is not installed",
-                todo="pip install 'clearhead[tensorboard]', or set training.tensorboard = false",
-            ) from None
-        try:
-            self._writer: SummaryWriter = SummaryWriter(str(self._folder), purge_step=purge_step)
+            self._writer = make_writer(str(self._folder), purge_step=purge_step)
         except OSError as error:
             raise TrainingError(
                 "TensorBoard's files cannot be written", where=self._folder, why=str(error)
@@ -75,3 +78,14 @@ class TensorBoardLog:
         }
         for name, value in figures.items():
             self._writer.add_scalar(name, value, event.step)
+
+
+def _summary_writer() -> type[SummaryWriter]:
+    try:
+        from torch.utils.tensorboard.writer import SummaryWriter
+    except ImportError:
+        raise TrainingError(
+            "training.tensorboard = true, but TensorBoard is not installed",
+            todo="pip install 'clearhead[tensorboard]', or set training.tensorboard = false",
+        ) from None
+    return SummaryWriter
