@@ -22,7 +22,9 @@ lengths = st.lists(st.integers(0, 6), min_size=1, max_size=4)
 
 
 def classifier(
-    features: bool = False, convolution: int = 0, pooling: tuple[str, ...] = POOLINGS
+    features: bool = False,
+    convolution: tuple[int, ...] = (),
+    pooling: tuple[str, ...] = POOLINGS,
 ) -> EncoderClassifier:
     """A classifier in float64 with every parameter drawn."""
     torch.manual_seed(1)
@@ -75,8 +77,8 @@ def test_each_pooling_is_what_a_loop_over_the_real_places_gives(
         np.testing.assert_allclose([each[row] for each in found], expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("convolution", [0, 1, 2, 3, 4])
-def test_padding_changes_no_logits_of_features(convolution: int) -> None:
+@pytest.mark.parametrize("convolution", [(), (1,), (2,), (3,), (4,), (2, 5, 3)])
+def test_padding_changes_no_logits_of_features(convolution: tuple[int, ...]) -> None:
     model = classifier(features=True, convolution=convolution)
     rows = sequences(4, 7)
     together = model(with_padding(rows, 10))
@@ -84,8 +86,8 @@ def test_padding_changes_no_logits_of_features(convolution: int) -> None:
     torch.testing.assert_close(together, alone, atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("convolution", [0, 3, 4])
-def test_padding_changes_no_logits_of_texts(convolution: int) -> None:
+@pytest.mark.parametrize("convolution", [(), (3,), (4,), (2, 5, 3)])
+def test_padding_changes_no_logits_of_texts(convolution: tuple[int, ...]) -> None:
     model = classifier(convolution=convolution)
     texts = [[5, 7, 2, 9], [3], [4, 4, 11]]
     together = model(padded(texts, 7))
@@ -96,28 +98,37 @@ def test_padding_changes_no_logits_of_texts(convolution: int) -> None:
 def test_what_is_all_padding_has_finite_logits() -> None:
     for model, batch in (
         (classifier(), torch.zeros(2, 3, dtype=torch.long)),
-        (classifier(features=True, convolution=3), torch.full((2, 3, WIDTH), float("nan"))),
+        (classifier(features=True, convolution=(3,)), torch.full((2, 3, WIDTH), float("nan"))),
     ):
         assert model(batch).isfinite().all()
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 4])
-def test_the_convolution_adds_what_a_loop_over_the_neighbours_gives(width: int) -> None:
-    model = classifier(convolution=width)
+@pytest.mark.parametrize("widths", [(1,), (2,), (3,), (4,), (2, 3), (5, 1, 2)])
+def test_convolutions_add_what_a_loop_over_the_neighbours_gives(widths: tuple[int, ...]) -> None:
+    model = classifier(convolution=widths)
     ids = torch.tensor([[5, 7, 2, 9, 12]])
     whole = model.input
     assert isinstance(whole, ConvolvedInput)
     plain = whole.input(ids)[0].detach()
-    weight, bias = whole.convolution.weight.detach(), whole.convolution.bias
-    assert bias is not None
+    convolutions = [each for each in whole.convolutions if isinstance(each, nn.Conv1d)]
+    assert [each.kernel_size[0] for each in convolutions] == list(widths)
     found = whole(ids)[0]
     for place in range(5):
-        seen = bias.detach().clone()
-        for tap in range(width):
-            neighbour = place + tap - width // 2
-            if 0 <= neighbour < 5:
-                seen += weight[:, :, tap] @ plain[neighbour]
+        seen = torch.cat([_seen(plain, place, each) for each in convolutions])
         torch.testing.assert_close(found[place], plain[place] + seen.relu())
+
+
+def _seen(vectors: Tensor, place: int, convolution: nn.Conv1d) -> Tensor:
+    """What a convolution sees at a place, one neighbour after the other."""
+    weight, bias = convolution.weight, convolution.bias
+    assert bias is not None
+    width = weight.size(2)
+    seen = bias.clone()
+    for tap in range(width):
+        neighbour = place + tap - width // 2
+        if 0 <= neighbour < len(vectors):
+            seen = seen + weight[:, :, tap] @ vectors[neighbour]
+    return seen
 
 
 def test_a_frame_is_projected_and_given_its_position() -> None:

@@ -77,6 +77,11 @@ def test_what_is_said_is_what_is_read_and_the_rest_stays() -> None:
     )
 
 
+@pytest.mark.parametrize(("said", "widths"), [(0, ()), (5, (5,)), ([3, 4, 5], (3, 4, 5))])
+def test_a_convolution_has_one_width_or_several(said: Any, widths: tuple[int, ...]) -> None:
+    assert config_from(nested("model.input_convolution", said)).model.input_convolution == widths
+
+
 @pytest.mark.parametrize(
     ("dotted", "nearest"),
     [
@@ -184,6 +189,9 @@ def test_wrong_positions_are_met_with_the_three_kinds() -> None:
         ("model.d_k", -1),
         ("model.d_v", -1),
         ("model.norm_epsilon", 0.0),
+        ("model.input_convolution", -1),
+        ("model.input_convolution", [3, 0]),
+        ("model.input_convolution", [1] * 513),
         ("model.dropout", 1.0),
         ("model.dropout.residual", -0.1),
         ("model.dropout.residual", math.nan),

@@ -26,8 +26,8 @@ from clearhead.config import (
     SearchConfig,
     Sinusoidal,
 )
-from clearhead.engines import ctranslate2_folder
-from clearhead.engines.ctranslate2_folder import LONGEST_SOURCE, TABLE_POSITIONS, read_export
+from clearhead.engines.ctranslate2 import folder as layout
+from clearhead.engines.ctranslate2.folder import LONGEST_SOURCE, TABLE_POSITIONS, read_export
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
 from clearhead.export import ctranslate2_spec, equality
 from clearhead.export.exporting import export_model, token_names
@@ -144,7 +144,11 @@ def test_choices_taken_together_give_the_same_after_export(
 
 @pytest.mark.parametrize(
     ("choices", "name"),
-    [({"norm_form": "std_plus_epsilon"}, "norm_form"), ({"input_convolution": 3}, "convolution")],
+    [
+        ({"norm_form": "std_plus_epsilon"}, "norm_form"),
+        ({"input_convolution": (3,)}, "convolution"),
+        ({"final_norm": False}, "final_norm"),
+    ],
 )
 def test_what_ctranslate2_lacks_is_refused_by_name(
     tmp_path: Path, choices: dict[str, Any], name: str
@@ -342,14 +346,14 @@ def test_weights_are_read_again_only_where_their_file_was_written_since(
     path, found = export_model(folder), read_model_folder(folder)
     weights = found.weights
     exported = weights.stat()
-    digest = ctranslate2_folder._digest
+    digest = layout._digest
     digested: list[Path] = []
 
     def counted(files: list[Path]) -> str:
         digested.extend(files)
         return digest(files)
 
-    monkeypatch.setattr(ctranslate2_folder, "_digest", counted)
+    monkeypatch.setattr(layout, "_digest", counted)
     read_export(path, found)
     assert weights not in digested
 

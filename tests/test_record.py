@@ -91,9 +91,9 @@ def test_a_translation_s_record_equals_the_fast_path(
 @ALL_FORMS
 @ALL_ATTENTIONS
 @pytest.mark.parametrize("features", [False, True])
-@pytest.mark.parametrize("convolution", [0, 3])
+@pytest.mark.parametrize("convolution", [(), (3,), (3, 4)])
 def test_a_classification_s_record_equals_the_fast_path(
-    norm: Literal["pre", "post"], attend: Attend, features: bool, convolution: int
+    norm: Literal["pre", "post"], attend: Attend, features: bool, convolution: tuple[int, ...]
 ) -> None:
     model = random_classifier(features, norm, attend, input_convolution=convolution).eval()
     row = torch.randn(7, 6) if features else torch.tensor([1, 5, 2, 2])

@@ -69,7 +69,7 @@ def torch_stacks(
 
     def last_norm() -> nn.LayerNorm | None:
         norm = nn.LayerNorm(config.d_model, config.norm_epsilon, dtype=torch.float64)
-        return norm if config.norm == "pre" else None
+        return norm if config.norm == "pre" and config.final_norm else None
 
     encoder = nn.TransformerEncoder(
         nn.TransformerEncoderLayer(**choices),
@@ -133,6 +133,11 @@ def test_stacks_equal_those_of_torch(
         feed_forward_bias=bool(feed_forward_bias),
     )
     assert_equal_to_torch(random_model(config, attend=attend), config, padded(SOURCE))
+
+
+def test_pre_norm_stacks_without_a_final_norm_equal_those_of_torch() -> None:
+    config = small_config(norm="pre", final_norm=False)
+    assert_equal_to_torch(random_model(config), config, padded(SOURCE))
 
 
 @settings(max_examples=15)

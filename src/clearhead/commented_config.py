@@ -121,7 +121,7 @@ _CLASSIFICATION = {
     "model.d_ff": "the width within a feed-forward network",
     "model.n_heads": "of attention, in each layer; d_model is a multiple of it",
     "model.norm": "pre or post: the place of layer normalisation",
-    "model.input_convolution": "tokens or frames that are seen together at first; 0: one by one",
+    "model.input_convolution": "how many neighbours are seen together at first; 0: none",
     "model.dropout": "the share of numbers hidden in training, from 0 to 1",
     "classifier.pooling": "mean, first, maximum, attention: one or several",
     "classifier.dropout": "likewise, between the pooling and the labels",

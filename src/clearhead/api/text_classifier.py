@@ -40,7 +40,7 @@ class TextClassifier:
         layers: of the encoder.
         d_model: its width; the feed-forward networks are twice as wide.
         heads: of each attention.
-        convolution: width of the convolution over the embeddings; 0: none.
+        convolution: width of the convolution over the embeddings, or several widths; 0: none.
         pooling: how the encoder's vectors become one.
         vocabulary: pieces of the BPE vocabulary, at most.
         max_length: pieces of a text that are read; `fit` passes over longer texts.
@@ -58,7 +58,7 @@ class TextClassifier:
     layers: int = 2
     d_model: int = 128
     heads: int = 4
-    convolution: int = 3
+    convolution: int | Sequence[int] = 3
     pooling: str | Sequence[str] = ("mean", "maximum", "attention")
     vocabulary: int = 4000
     max_length: int = 256

@@ -67,8 +67,11 @@ class ModelConfig:
     (`xavier`); or that, but embeddings drawn from N(0, 1/d_model), so that scaled by √d_model they
     are of the size of the positions added to them (`xavier_unit`, which learns fastest).
 
-    `input_convolution` is the width, in tokens or frames, of a convolution that adds to each
-    input of the encoder what stands beside it (0: none).
+    `final_norm` is the norm after the last layer of a pre-norm stack. Without it the sizes of what
+    is found in an input are kept, which a classifier that pools by the maximum gains by.
+
+    `input_convolution` has the widths, in tokens or frames, of convolutions that together add to
+    each input of the encoder what stands beside it (none: nothing is added).
 
     `d_k` and `d_v`, the widths of a head's keys and values, are `d_model / n_heads` where 0.
     """
@@ -81,6 +84,7 @@ class ModelConfig:
     d_k: int = 0
     d_v: int = 0
     norm: Literal["pre", "post"] = "pre"
+    final_norm: bool = True
     norm_form: Literal["standard", "std_plus_epsilon"] = "standard"
     norm_epsilon: float = 1e-5
     activation: Literal["relu", "gelu"] = "relu"
@@ -90,14 +94,18 @@ class ModelConfig:
     positions: Positions = field(default_factory=Sinusoidal)
     share_embeddings: Literal["none", "target", "all"] = "all"
     scale_embeddings: bool = True
-    input_convolution: int = 0
+    input_convolution: tuple[int, ...] = ()
     dropout: DropoutConfig = field(default_factory=lambda: DropoutConfig.everywhere(0.1))
     initialisation: Literal["pytorch", "xavier", "xavier_unit"] = "xavier_unit"
 
     def __post_init__(self) -> None:
         for name in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "n_heads"):
             require(getattr(self, name) > 0, f"{name} must be at least 1")
-        require(self.input_convolution >= 0, "input_convolution must not be negative")
+        require(min(self.input_convolution, default=1) > 0, "input_convolution has widths above 0")
+        require(
+            len(self.input_convolution) <= self.d_model,
+            f"input_convolution names more widths than d_model = {self.d_model} can be dealt to",
+        )
         require(self.norm_epsilon > 0, "norm_epsilon must be greater than 0")
         for name in ("d_k", "d_v"):
             width = getattr(self, name)

@@ -111,7 +111,7 @@ def config_to_dict(config: RunConfig) -> dict[str, Any]:
 
 
 def _with_shorthands(tree: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """`model.size`, a single `model.dropout` or pooling written out; what is explicit wins."""
+    """`model.size`, a single dropout, width or pooling written out; what is explicit wins."""
     tree = dict(tree)
     classifier = tree.get("classifier")
     if isinstance(classifier, Mapping) and isinstance(classifier.get("pooling"), str):
@@ -132,6 +132,9 @@ def _with_shorthands(tree: Mapping[str, Any], where: str) -> dict[str, Any]:
         model = {**expanded_size(size, where), **model}
     if "dropout" in model:
         model["dropout"] = _expanded_dropout(model["dropout"])
+    width = model.get("input_convolution")
+    if isinstance(width, int) and not isinstance(width, bool):
+        model["input_convolution"] = [width] if width else []
     tree["model"] = model
     return tree
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clearhead.config import Learned, ModelConfig
-from clearhead.engines.ctranslate2_folder import TABLE_POSITIONS
+from clearhead.engines.ctranslate2.folder import TABLE_POSITIONS
 from clearhead.errors import ExportError
 from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.inputs import TokenEmbedding
@@ -35,9 +35,15 @@ def refuse_inexpressible(config: ModelConfig) -> None:
             why="its layer norm divides by √(variance + ε), this model's by (std + ε)",
             todo="use the model as it is, or train one with norm_form = 'standard'",
         )
+    if config.norm == "pre" and not config.final_norm:
+        raise ExportError(
+            "model.final_norm = false cannot be exported to CTranslate2",
+            why="its stacks of pre-norm layers end with a norm",
+            todo="use the model as it is, or train one with final_norm = true",
+        )
     if config.input_convolution:
         raise ExportError(
-            f"model.input_convolution = {config.input_convolution} cannot be exported to "
+            f"model.input_convolution = {list(config.input_convolution)} cannot be exported to "
             "CTranslate2",
             why="its encoder has no convolution over the input",
             todo="use the model as it is, or train one with input_convolution = 0",

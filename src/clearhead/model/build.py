@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from clearhead.config import ClassifierConfig, Learned, ModelConfig, Sinusoidal
@@ -144,7 +145,8 @@ class _Parts:
         return wrapper(self.norm(), Dropout(self.config.dropout.residual))
 
     def final_norm(self) -> nn.Module:
-        return self.norm() if self.config.norm == "pre" else nn.Identity()
+        c = self.config
+        return self.norm() if c.norm == "pre" and c.final_norm else nn.Identity()
 
     def attention(self) -> MultiHeadAttention:
         c = self.config
@@ -205,12 +207,14 @@ class _Parts:
         return FeatureProjection(nn.Linear(width, d_model), self.positions(), dropout)
 
     def encoder_input(self, inner: TokenEmbedding | FeatureProjection) -> Input:
-        width, d_model = self.config.input_convolution, self.config.d_model
-        if width == 0:
+        widths, d_model = self.config.input_convolution, self.config.d_model
+        if not widths:
             return inner
+        shares = [len(share) for share in torch.arange(d_model).tensor_split(len(widths))]
+        convolutions = [nn.Conv1d(d_model, *each) for each in zip(shares, widths, strict=True)]
         dropout = Dropout(self.config.dropout.embeddings)
         activation = ACTIVATIONS[self.config.activation]()
-        return ConvolvedInput(inner, nn.Conv1d(d_model, d_model, width), activation, dropout)
+        return ConvolvedInput(inner, convolutions, activation, dropout)
 
     def pooling(self, name: str) -> nn.Module:
         if name == "attention":

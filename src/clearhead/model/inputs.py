@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -83,10 +85,12 @@ class FeatureProjection(nn.Module):
 
 
 class ConvolvedInput(nn.Module):
-    """An input, and to each place of it added what a convolution sees around that place.
+    """An input, and to each place of it added what convolutions see around that place.
 
     Neighbours then reach each other before attention, which for small data has to learn from
-    positions alone which places are neighbours. Padding is zero to the convolution.
+    positions alone which places are neighbours. Padding is zero to a convolution. Several of
+    them, of different widths, share the dimensions of the model, each having some of its own, as
+    the feature maps of Kim 2014 (section 2).
     """
 
     input: TokenEmbedding | FeatureProjection
@@ -94,13 +98,13 @@ class ConvolvedInput(nn.Module):
     def __init__(
         self,
         input: TokenEmbedding | FeatureProjection,
-        convolution: nn.Conv1d,
+        convolutions: Sequence[nn.Conv1d],
         activation: nn.Module,
         dropout: Dropout,
     ) -> None:
         super().__init__()
         self.input = input
-        self.convolution = convolution
+        self.convolutions = nn.ModuleList(convolutions)
         self.activation = activation
         self.dropout = dropout
 
@@ -112,15 +116,22 @@ class ConvolvedInput(nn.Module):
     def forward(self, x: Tensor) -> Float[Tensor, "batch length d_model"]:
         vectors = self.input(x)
         real = vectors * self.mask(x)[:, 0, 0, :, None]
-        # An even width sees one more place on the left, so that the length stays.
-        width = self.convolution.kernel_size[0]
-        around = F.pad(real.transpose(1, 2), (width // 2, (width - 1) // 2))
-        seen = self.convolution(around).transpose(1, 2)
-        return vectors + self.dropout(self.activation(seen))
+        channels = real.transpose(1, 2)
+        convolutions = cast("Iterable[nn.Conv1d]", self.convolutions)
+        seen = torch.cat([_same_length(channels, each) for each in convolutions], dim=1)
+        return vectors + self.dropout(self.activation(seen.transpose(1, 2)))
 
     def mask(self, x: Tensor) -> Bool[Tensor, "batch 1 1 length"]:
         """As the input within has it."""
         return self.input.mask(x)
+
+
+def _same_length(
+    channels: Float[Tensor, "batch d_model length"], convolution: nn.Conv1d
+) -> Float[Tensor, "batch share length"]:
+    """A convolution at every place; an even width sees one more place on the left."""
+    width = convolution.kernel_size[0]
+    return convolution(F.pad(channels, (width // 2, (width - 1) // 2)))
 
 
 Input = TokenEmbedding | FeatureProjection | ConvolvedInput
