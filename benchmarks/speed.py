@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from peers.cold_starts import cold_starts
 from peers.contest import Contest
@@ -27,7 +28,6 @@ from peers.machine import machine
 from peers.preparation import prepare_workload
 from peers.results import Measurement
 from peers.roster import OWN, PEERS, contenders
-from peers.shape import SIZES
 from peers.slices import decoding_slices, training_slices
 from peers.table import notes, table
 from peers.turns import measure
@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     others = [name for name in PEERS if name != OWN]
     # No choices here: argparse would hold an empty list against them.
     found.add_argument("works", nargs="*", metavar="WORK", help=f"{', '.join(WORKS)} (all)")
-    found.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    found.add_argument("--sizes", nargs="+", choices=STEPS, default=list(STEPS))
     found.add_argument("--peers", nargs="+", choices=others, default=others)
     found.add_argument(
         "--precision",
@@ -149,9 +149,13 @@ def compare(options: argparse.Namespace, folder: Path) -> None:
 def write_json(
     path: Path, options: argparse.Namespace, measurements: Sequence[Measurement]
 ) -> None:
-    """Write all that was measured so far; a file that is there already is replaced as a whole."""
+    """Write all that was measured so far."""
     rows = [row for measurement in measurements for row in measurement.to_dicts()]
-    tree = {"machine": machine(options.threads), "options": vars(options), "rows": rows}
+    write_tree(path, {"machine": machine(options.threads), "options": vars(options), "rows": rows})
+
+
+def write_tree(path: Path, tree: dict[str, Any]) -> None:
+    """Write JSON; a file that is there already is replaced as a whole."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.write_text(json.dumps(tree, indent=1) + "\n", encoding="utf-8")
     unfinished.replace(path)

@@ -42,7 +42,7 @@ class Decoder:
         engine, compute_type = engine_and_type(job.kind)
         translator = api.load_translator(
             job.folder,
-            device="cpu",
+            device=job.device,
             threads=job.threads,
             engine=engine,
             compute_type=compute_type,
@@ -65,7 +65,7 @@ def save(job: Job) -> list[str]:
     return [
         *("-m", "clearhead", "translate", str(job.folder), "--engine", engine),
         *(("--compute-type", compute_type) if compute_type else ()),
-        *("--threads", str(job.threads), "--device", "cpu"),
+        *("--threads", str(job.threads), "--device", job.device),
     ]
 
 

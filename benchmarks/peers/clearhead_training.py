@@ -59,7 +59,7 @@ def run_config(job: Job) -> RunConfig:
             max_steps=1_000_000,
             label_smoothing=LABEL_SMOOTHING,
             precision=precision,
-            device="cpu",
+            device=cast(Literal["cpu", "cuda"], job.device),
             threads=job.threads,
             optimizer=OptimizerConfig(beta1=ADAM_BETAS[0], beta2=ADAM_BETAS[1]),
             schedule=ScheduleConfig(kind="constant", peak=LEARNING_RATE, warmup=0),
@@ -102,11 +102,11 @@ class Trainer:
 
     def __init__(self, job: Job) -> None:
         config = run_config(job)
-        set_up_torch("cpu", job.threads)
+        device = set_up_torch(job.device, job.threads)
         # What is sampled or hidden would need them; here nothing is.
         nothing = cast(Any, None)
         data = TranslationData(nothing, nothing, nothing, (), ())
-        model = build(job, config).train()
+        model = build(job, config).to(device).train()
         keeper = Keeper(job.folder, 1, {})
         self.task = Task(config, data)
         width = config.model.d_model
@@ -117,11 +117,12 @@ class Trainer:
         targets = [[i for i in row.tolist() if i not in (PAD, BOS, EOS)] for row in batch.target]
         return collate(sources, targets)
 
-    def step(self, ready: OwnBatch) -> float:
+    def step(self, ready: OwnBatch) -> torch.Tensor:
         self.trainer.meter.restart()
         # The step as `run` takes it, with nothing left out.
         self.trainer._step([ready])
-        return float(self.task.smoothed)
+        # Not yet as a number, for which each step would wait for a GPU.
+        return self.task.smoothed
 
 
 def save(job: Job) -> None:

@@ -20,7 +20,7 @@ class Contest:
 
     `pythons` has the Python of each peer that could be installed, `failures` why the others could
     not; `folder` holds the workload and gets all that is written; `keep_memory` is for
-    `environment_of`.
+    `environment_of`; `device` is `cpu` or `cuda`.
     """
 
     work: str
@@ -33,6 +33,7 @@ class Contest:
     threads: int
     limit_s: float
     keep_memory: bool = False
+    device: str = "cpu"
 
     def measurement(self, name: str, unit: str) -> Measurement:
         """An empty measurement; who could not be installed is noted."""
@@ -55,6 +56,7 @@ class Contest:
             "kind": contender.kind,
             "threads": self.threads,
             "folder": str(self.folder / name),
+            "device": self.device,
         }
 
     def start(self, contender: Contender) -> dict[str, Any]:

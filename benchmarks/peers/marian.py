@@ -53,7 +53,8 @@ class Trainer:
     """Marian, the Trainer's label smoother, and its default optimizer: AdamW, fused."""
 
     def __init__(self, job: Job) -> None:
-        self.model = build(job).train()
+        self.device = job.device
+        self.model = build(job).to(self.device).train()
         self.smoother = LabelSmoother(epsilon=LABEL_SMOOTHING)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
@@ -75,9 +76,9 @@ class Trainer:
         }
 
     def step(self, ready: dict[str, torch.Tensor]) -> torch.Tensor:
-        inputs = dict(ready)
+        inputs = {name: part.to(self.device, non_blocking=True) for name, part in ready.items()}
         labels = inputs.pop("labels")
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+        with torch.autocast(self.device, torch.bfloat16, enabled=self.bf16):
             outputs = self.model(**inputs, use_cache=False)
             loss = self.smoother(outputs, labels)
         loss.backward()
@@ -91,11 +92,13 @@ class Decoder:
     """`generate`, with the cache that it has by default."""
 
     def __init__(self, job: Job) -> None:
-        self.model = build(job).eval()
+        self.device = job.device
+        dtype = torch.bfloat16 if job.kind == "bf16" else torch.float32
+        self.model = build(job).to(self.device, dtype).eval()
 
     @torch.inference_mode()
     def decode(self, sentences: Sequence[Sequence[int]], beam_size: int) -> list[int]:
-        source = torch.from_numpy(padded(sentences))
+        source = torch.from_numpy(padded(sentences)).to(self.device)
         found = self.model.generate(
             input_ids=source,
             attention_mask=(source != PAD).long(),

@@ -1,4 +1,4 @@
-"""How `speed.py` speaks with a peer: one JSON object a line, on stdin and stdout.
+"""How `speed.py` and `gpu.py` speak with a peer: one JSON object a line, on stdin and stdout.
 
 A peer's process waits for a request, does the work, and answers with what it took; so many peers
 can stand ready while one works. The timing is here, the same for all. Standard library only.
@@ -8,14 +8,12 @@ can stand ready while one works. The timing is here, the same for all. Standard 
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import math
 import multiprocessing
 import operator
 import os
-import resource
 import sys
 import time
 import traceback
@@ -24,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from .device import forget_peak, give_memory_back, peak_mb, wait_for
 from .shape import DECODED, SIZES, Shape
 
 if TYPE_CHECKING:
@@ -35,7 +34,8 @@ class Job:
     """What a peer is started for.
 
     `kind` says in which precision or by which means: `float32`, `bf16`, `auto`, `torch int8` …
-    `folder` is where it may write, `tokenizer` the path of the tokenizer's files, no ending.
+    `folder` is where it may write, `tokenizer` the path of the tokenizer's files, no ending;
+    `device` is `cpu` or `cuda`.
     """
 
     shape: Shape
@@ -44,6 +44,7 @@ class Job:
     threads: int
     folder: Path
     tokenizer: Path
+    device: str = "cpu"
 
 
 class Trainer(Protocol):
@@ -100,6 +101,7 @@ class Server:
         self.workload: Workload | None = None
         self.trainer: Trainer | None = None
         self.decoder: Decoder | None = None
+        self.device = "cpu"
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The reply to a request; afterwards freed memory is given back to the system."""
@@ -111,15 +113,17 @@ class Server:
             "save": self.save,
         }
         try:
-            return {**actions[request["do"]](**wanted), "peak_mb": peak_mb()}
+            forget_peak(self.device)
+            return {**actions[request["do"]](**wanted), "peak_mb": peak_mb(self.device)}
         finally:
             # Others work while this process waits: it should not hold what it does not need.
             gc.collect()
-            give_memory_back()
+            give_memory_back(self.device)
 
     def start(self, work: str, workload: str, **job: Any) -> dict[str, Any]:
         """Load the workload and make a model ready for `training` or `decoding`."""
         settings, self.workload = read_job(workload, job)
+        self.device = settings.device
         if work == "training" and self.abilities.trainer is not None:
             self.trainer = self.abilities.trainer(settings)
         elif work == "decoding" and self.abilities.decoder is not None:
@@ -139,8 +143,10 @@ class Server:
         ready = [self.trainer.ready(batch) for batch in batches]
         for batch in ready[:warm]:
             self.trainer.step(batch)
+        wait_for(self.device)
         began = time.perf_counter()
         steps = [self.trainer.step(batch) for batch in ready[warm:]]
+        wait_for(self.device)
         losses = [float(loss) for loss in steps]
         seconds = time.perf_counter() - began
         tokens = [batch.target_tokens for batch in batches[warm:]]
@@ -157,9 +163,11 @@ class Server:
         batches = [sentences[i : i + batch_size] for i in range(0, count, batch_size)]
         self.decoder.decode(batches[0], beam_size)
         steps: list[int] = []
+        wait_for(self.device)
         began = time.perf_counter()
         for batch in batches:
             steps += self.decoder.decode(batch, beam_size)
+        wait_for(self.device)
         seconds = time.perf_counter() - began
         if steps != [DECODED] * count:
             raise ValueError(f"not all sentences took {DECODED} steps: {sorted(set(steps))}")
@@ -174,7 +182,7 @@ class Server:
 
 
 def read_job(path: str, job: dict[str, Any]) -> tuple[Job, Workload]:
-    """What `speed.py` sends as a workload's file, a size, a kind, threads and a folder."""
+    """What is sent as a workload's file, a size, a kind, threads, a folder and a device."""
     from .workload import Workload
 
     workload = Workload.read(Path(path))
@@ -185,6 +193,7 @@ def read_job(path: str, job: dict[str, Any]) -> tuple[Job, Workload]:
         threads=int(job["threads"]),
         folder=Path(job["folder"]),
         tokenizer=Path(path).with_name("tokenizer"),
+        device=job.get("device", "cpu"),
     )
     return settings, workload
 
@@ -200,22 +209,3 @@ def apart(work: Callable[[Job], object], job: Job) -> None:
     process.join()
     if process.exitcode:
         raise RuntimeError(f"{work.__name__} failed with exit code {process.exitcode}")
-
-
-def peak_mb() -> float:
-    """The most memory that this process has held, in megabytes."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-    except OSError:
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-    # Not ru_maxrss: on Linux that begins with the memory of the process that started this one.
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0]) / 1e6
-
-
-def give_memory_back() -> None:
-    """Let the C library return what was freed, where it can."""
-    try:
-        ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):
-        return

@@ -32,4 +32,5 @@ class Shape:
 SIZES = {
     "tiny": Shape(layers=4, d_model=128, d_ff=256, heads=4, dropout=0.3),
     "base": Shape(layers=6, d_model=512, d_ff=2048, heads=8, dropout=0.1),
+    "big": Shape(layers=6, d_model=1024, d_ff=4096, heads=16, dropout=0.3),
 }

@@ -23,9 +23,9 @@ class Slice:
         return {**self.request, "first": number * self.request["count"]}
 
 
-def training_slices(steps: int) -> list[Slice]:
-    """Some training steps, after one that is not timed."""
-    return [Slice("steps", {"do": "train", "count": steps, "warm": WARM_STEPS})]
+def training_slices(steps: int, warm: int = WARM_STEPS) -> list[Slice]:
+    """Some training steps, after `warm` ones that are not timed."""
+    return [Slice("steps", {"do": "train", "count": steps, "warm": warm})]
 
 
 def decoding_slices(most: int) -> list[Slice]:

@@ -15,13 +15,14 @@ Column = tuple[str, Callable[[Row], str]]
 """A heading, and what stands below it for a row."""
 
 
-def table(measurement: Measurement) -> list[str]:
+def table(measurement: Measurement, extra: Sequence[Column] = ()) -> list[str]:
     """The lines of a measurement: a heading, a table with the fastest first, and its gist.
 
     A ratio is clearhead's value divided by the row's: of tokens per second, above 1 where
-    clearhead is faster; of seconds or memory, below 1 where it needs less.
+    clearhead is faster; of seconds or memory, below 1 where it needs less. `extra` columns stand
+    between the ratios and the memory; they are asked of rows that have values.
     """
-    speeds, memories = speed_columns(measurement), memory_columns(measurement)
+    speeds, memories = [*speed_columns(measurement), *extra], memory_columns(measurement)
     heads = ["peer", *(head for head, _ in [*speeds, *memories])]
     rows = sorted(measurement.rows, key=lambda row: _rank(row, measurement.unit))
     return [
