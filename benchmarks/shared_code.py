@@ -109,7 +109,8 @@ def imported(path: Path) -> Iterator[str]:
             continue
         base = (node.module or "").partition("clearhead.")[2]
         for alias in node.names:
-            for name in (f"{base}.{alias.name}", base):
+            # Of `from clearhead import api` there is no base.
+            for name in (f"{base}.{alias.name}".lstrip("."), base):
                 if name and file_of(name):
                     yield name
                     break

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ batch_invariance = load_script("benchmarks/batch_invariance.py")
 copying = load_script("benchmarks/copying.py")
 corpus_scale = load_script("benchmarks/corpus_scale.py")
 multi30k = load_script("benchmarks/multi30k.py")
+shared_code = load_script("benchmarks/shared_code.py")
 
 
 @pytest.fixture(scope="module")
@@ -177,3 +179,16 @@ def test_corpora_of_growing_size_are_built_whole(capsys: pytest.CaptureFixture) 
     assert [row[0] for row in rows] == ["200", "10,100"]
     megabytes = [float(row[5]) for row in rows]
     assert megabytes[1] > 20 * megabytes[0]
+
+
+def test_each_line_of_code_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
+    assert shared_code.main() == 0
+    said = capsys.readouterr().out
+    heads, *lists = said.split("\n\n")
+    counted = [int(number.replace(",", "")) for number in re.findall(r": ([\d,]+) ", heads)]
+    total = sum(shared_code.code_lines(path) for path in shared_code.HOUSE.rglob("*.py"))
+    assert sum(counted) == total
+    names = [line.split()[1] for part in lists for line in part.splitlines()[1:]]
+    assert len(names) == len(set(names))
+    assert {"decoding.beam", "tasks.classification", "tasks.reconstruction"} <= set(names)
+    assert not {"training.trainer", "model.attention"} & set(names)
