@@ -17,7 +17,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -32,9 +31,15 @@ from peers.shape import DECODED, SIZES
 from peers.slices import BEAMS, Slice, decoding_slices, training_slices
 from peers.table import Column, table
 from peers.turns import measure
-from speed import INTERRUPTED, install, positive, possible_precisions, write_tree
+from speed import (
+    exit_code_of,
+    install,
+    options_of,
+    positive,
+    possible_precisions,
+    write_tree,
+)
 
-from clearhead.errors import ClearheadError
 from clearhead.training.precision import multiplies_bf16
 
 WORKS = ("training", "decoding")
@@ -64,31 +69,16 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 def main(words: list[str] | None = None) -> int:
     """Measure what is asked for; 0, also where there is no GPU."""
-    options = options_of(words)
+    options = completed(parser(), words)
     if options.device == "cuda" and not torch.cuda.is_available():
         print("skipped: PyTorch finds no GPU here (--device cpu tries the benchmark out)")
         return 0
-    try:
-        with TemporaryDirectory(prefix="clearhead-gpu-") as folder:
-            compare(options, Path(folder))
-    except ClearheadError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted; all peers are ended", file=sys.stderr)
-        return INTERRUPTED
-    return 0
+    return exit_code_of(compare, options)
 
 
-def options_of(words: list[str] | None) -> argparse.Namespace:
+def completed(found: argparse.ArgumentParser, words: list[str] | None) -> argparse.Namespace:
     """The options that are asked for; the device decides on those that are not."""
-    found = parser()
-    options = found.parse_args(words)
-    for work in options.works:
-        if work not in WORKS:
-            found.error(f"{work!r} is none of {', '.join(WORKS)}")
-    if options.json and not Path(options.json).resolve().parent.is_dir():
-        found.error(f"there is no folder for {options.json}")
+    options = options_of(found, words, WORKS)
     for name, value in DEFAULTS[options.device].items():
         if getattr(options, name) is None:
             setattr(options, name, value)

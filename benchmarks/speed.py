@@ -16,7 +16,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -45,12 +45,19 @@ INTERRUPTED = 130
 
 def main(words: list[str] | None = None) -> int:
     """Measure what is asked for; 0, also where there are no data."""
-    options = options_of(words)
+    options = options_of(parser(), words, WORKS)
     if not os.environ.get("CLEARHEAD_DATA"):
         print("skipped: CLEARHEAD_DATA names no folder with the data (examples/fetch_data.py)")
         return 0
+    return exit_code_of(compare, options)
+
+
+def exit_code_of(
+    compare: Callable[[argparse.Namespace, Path], None], options: argparse.Namespace
+) -> int:
+    """Compare in a folder of its own; what goes wrong is said."""
     try:
-        with TemporaryDirectory(prefix="clearhead-speed-") as folder:
+        with TemporaryDirectory(prefix="clearhead-benchmark-") as folder:
             compare(options, Path(folder))
     except ClearheadError as error:
         print(error, file=sys.stderr)
@@ -61,13 +68,14 @@ def main(words: list[str] | None = None) -> int:
     return 0
 
 
-def options_of(words: list[str] | None) -> argparse.Namespace:
+def options_of(
+    found: argparse.ArgumentParser, words: list[str] | None, works: Sequence[str]
+) -> argparse.Namespace:
     """The options that are asked for; what cannot work is refused before minutes go into it."""
-    found = parser()
     options = found.parse_args(words)
     for work in options.works:
-        if work not in WORKS:
-            found.error(f"{work!r} is none of {', '.join(WORKS)}")
+        if work not in works:
+            found.error(f"{work!r} is none of {', '.join(works)}")
     if options.json and not Path(options.json).resolve().parent.is_dir():
         found.error(f"there is no folder for {options.json}")
     return options

@@ -273,8 +273,8 @@ def test_what_cannot_work_is_refused_at_once(
 
 
 def test_the_device_decides_on_what_is_not_asked_for() -> None:
-    assert gpu.options_of([]).sizes == ["base", "big"]
-    asked = gpu.options_of(["--device", "cpu", "--steps", "7"])
+    assert gpu.completed(gpu.parser(), []).sizes == ["base", "big"]
+    asked = gpu.completed(gpu.parser(), ["--device", "cpu", "--steps", "7"])
     assert (asked.sizes, asked.steps) == (["tiny"], 7)
 
 
