@@ -77,6 +77,19 @@ def test_each_pooling_is_what_a_loop_over_the_real_places_gives(
         np.testing.assert_allclose([each[row] for each in found], expected, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "pooling", [MeanPooling(), FirstPooling(), MaximumPooling(), AttentionPooling(4)]
+)
+def test_each_pooling_works_under_autocast(pooling: torch.nn.Module) -> None:
+    torch.manual_seed(1)
+    x, mask = torch.randn(2, 3, 4), torch.tensor([[[[True, True, False]]], [[[False] * 3]]])
+    expected = pooling(x, mask)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = pooling(x, mask)
+    # Three bits less than bfloat16 has, for a few roundings.
+    torch.testing.assert_close(found.float(), expected, rtol=2**-5, atol=2**-5)
+
+
 @pytest.mark.parametrize("convolution", [(), (1,), (2,), (3,), (4,), (2, 5, 3)])
 def test_padding_changes_no_logits_of_features(convolution: tuple[int, ...]) -> None:
     model = classifier(features=True, convolution=convolution)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -64,7 +65,7 @@ class Case:
 @pytest.fixture(autouse=True)
 def _tiny_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two or three tokens a chunk, and the last one smaller."""
-    monkeypatch.setattr(losses, "CHUNK_ELEMENTS", 13)
+    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 13)
 
 
 cases = st.builds(
@@ -144,7 +145,7 @@ def test_the_size_of_the_chunks_changes_nothing(
     case = Case(tokens=10)
     got = []
     for size in (1, 5, 12, 10_000):
-        monkeypatch.setattr(losses, "CHUNK_ELEMENTS", size)
+        monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", size)
         loss, likelihood = case.loss(0.1, divergence)
         got.append((loss, likelihood, *case.gradients(loss)))
     for other in got[1:]:
@@ -187,6 +188,34 @@ def test_without_gradients_the_values_are_the_same() -> None:
     assert not got[0].requires_grad
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_without_gradients_there_is_one_product(
+    mode: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 1000)
+    case = Case(dtype=torch.float32)
+    with Products() as learning:
+        case.loss(0.1)
+    with mode(), Products() as judging:
+        case.loss(0.1)
+    assert (learning.count, judging.count) == (3, 1)
+
+
+class Products(TorchDispatchMode):
+    """Counts matrix products."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        products = ("aten.mm", "aten.addmm_", "aten.matmul", "aten.linear")
+        self.count += str(func).rpartition(".")[0] in products
+        return func(*args, **(kwargs or {}))
+
+
 @pytest.mark.parametrize("divergence", [0.0, 1.0])
 def test_very_large_logits_stay_finite(divergence: float) -> None:
     case = Case(dtype=torch.float32)
@@ -203,7 +232,7 @@ def test_very_large_logits_stay_finite(divergence: float) -> None:
 def test_in_bf16_the_products_alone_are_rounded(
     hidden_dtype: torch.dtype, divergence: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(losses, "CHUNK_ELEMENTS", 1000)
+    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 1000)
     case = Case(tokens=64, d_model=16, vocabulary=50, dtype=torch.float32)
     expected, likelihood = case.loss(0.1, divergence)
     gradients = case.gradients(expected)
@@ -227,7 +256,7 @@ def test_in_bf16_the_products_alone_are_rounded(
 def test_sums_over_many_tokens_keep_their_digits_in_float32(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(losses, "CHUNK_ELEMENTS", 64)
+    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 64)
     case = Case(tokens=20_000, d_model=2, vocabulary=4, dtype=torch.float32)
     loss, _ = case.loss(0.1)
     exact = F.cross_entropy(
@@ -257,7 +286,7 @@ class LargestTensor(TorchDispatchMode):
 def test_logits_are_neither_held_nor_kept_for_more_than_a_chunk(
     divergence: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(losses, "CHUNK_ELEMENTS", 300)
+    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 300)
     tokens, d_model, vocabulary = 100, 3, 50
     case = Case(tokens, d_model, vocabulary)
     largest = max(300, tokens * d_model, vocabulary * d_model)

@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-CHUNK_ELEMENTS = 2_000_000
-"""Logits held at a time: 8 MB in float32, which a processor's cache can hold."""
+CHUNK_ELEMENTS = {"cpu": 2_000_000, "cuda": 2**26}
+"""Logits held at a time: in float32 8 MB, which a processor's cache can hold; on a GPU 256 MB, for
+there each chunk costs some thirty launches, however small it is."""
 
 
 def projected_cross_entropy(
@@ -39,7 +40,11 @@ def projected_cross_entropy(
     """
     if divergence > 0 and len(targets) % 2:
         raise ValueError(f"{len(targets)} tokens are no pairs of two passes")
-    return _ProjectedCrossEntropy.apply(hidden, weight, bias, targets, smoothing, divergence)
+    # Asked here, since within the function the gradient mode is always off.
+    learns = torch.is_grad_enabled()
+    return _ProjectedCrossEntropy.apply(
+        hidden, weight, bias, targets, smoothing, divergence, learns
+    )
 
 
 class _ProjectedCrossEntropy(torch.autograd.Function):
@@ -52,10 +57,12 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         targets: Tensor,
         smoothing: float,
         divergence: float,
+        learns: bool,
     ) -> tuple[Tensor, Tensor]:
         loss = torch.zeros((), dtype=torch.float64, device=hidden.device)
         likelihood = torch.zeros_like(loss)
-        gradients = _Gradients(hidden, weight, bias) if any(ctx.needs_input_grad) else None
+        learns = learns and any(ctx.needs_input_grad)
+        gradients = _Gradients(hidden, weight, bias) if learns else None
         dtype = _product_dtype(hidden)
         states, matrix = hidden.to(dtype), weight.to(dtype)
         with torch.autocast(hidden.device.type, enabled=False):
@@ -94,7 +101,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         scale = outputs[0]
         return (
             *(hidden * scale.to(hidden.dtype), weight * scale),
-            *(None if bias is None else bias * scale, None, None, None),
+            *(None if bias is None else bias * scale, None, None, None, None),
         )
 
 
@@ -150,7 +157,8 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
 def _chunks(hidden: Tensor, vocabulary: int, paired: bool) -> Iterator[Any]:
     """Row indices of each chunk; a pair of passes stays together, its halves in order."""
     tokens = len(hidden)
-    size = max(1, CHUNK_ELEMENTS // vocabulary)
+    elements = CHUNK_ELEMENTS.get(hidden.device.type, CHUNK_ELEMENTS["cpu"])
+    size = max(1, elements // vocabulary)
     if not paired:
         yield from (slice(start, start + size) for start in range(0, tokens, size))
         return

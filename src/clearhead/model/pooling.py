@@ -48,7 +48,9 @@ class AttentionPooling(nn.Module):
 
     def forward(self, x: Vectors, mask: Mask) -> Pooled:
         real = _places(mask)
-        scores = self.query(x).masked_fill(~real, torch.finfo(x.dtype).min)
+        scores = self.query(x)
+        # In the type of the scores, which autocast may have made another than that of x.
+        scores = scores.masked_fill(~real, torch.finfo(scores.dtype).min)
         weights = scores.softmax(dim=1) * real
         return (weights * x.masked_fill(~real, 0.0)).sum(dim=1)
 

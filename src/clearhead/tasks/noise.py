@@ -15,6 +15,9 @@ def hide_words(ids: Tensor, unk_id: int, rate: float) -> Tensor:
 
 
 def hide_frames(features: Tensor, rate: float) -> Tensor:
-    """A share of the frames (batch, length, width) set to zero, the mean; padding stays NaN."""
+    """A share of the frames (batch, length, width) set to zero: the mean, where it is taken off.
+
+    Padding stays NaN.
+    """
     hidden = torch.rand(features.shape[:2], device=features.device) < rate
     return features.masked_fill(hidden[..., None] & ~features.isnan(), 0.0)

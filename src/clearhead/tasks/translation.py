@@ -85,12 +85,24 @@ def prepare_data(
         forbidden=(*validation, *test),
         progress=progress,
     )
-    source_ids = tokenizers[0].encode_batch([pair.source for pair in validation])
-    target_ids = tokenizers[1].encode_batch([pair.target for pair in validation])
-    lengths = [len(ids) for ids in source_ids], [len(ids) for ids in target_ids]
-    files = config.data.validation
-    validation_report = check_kept("validation", files, validation, lengths, config.data)
-    return TranslationData(*tokenizers, corpus, validation, (report, validation_report))
+    reports = [report]
+    for name, files, pairs, others in (
+        ("validation", config.data.validation, validation, ()),
+        ("test", config.data.test, test, validation),
+    ):
+        if files:
+            lengths = _lengths(pairs, tokenizers)
+            reports.append(check_kept(name, files, pairs, lengths, config.data, others))
+    return TranslationData(*tokenizers, corpus, validation, tuple(reports))
+
+
+def _lengths(
+    pairs: Sequence[Pair], tokenizers: tuple[Tokenizer, Tokenizer]
+) -> tuple[list[int], list[int]]:
+    """The tokens of each source and of each target."""
+    source_ids = tokenizers[0].encode_batch([pair.source for pair in pairs])
+    target_ids = tokenizers[1].encode_batch([pair.target for pair in pairs])
+    return [len(ids) for ids in source_ids], [len(ids) for ids in target_ids]
 
 
 def _training_files(config: RunConfig) -> Sequence[str]:
@@ -151,24 +163,26 @@ class TranslationTask:
         training = self.config.training
         model = cast(EncoderDecoder, model)
         device = model.output.weight.device
-        source, inputs, outputs = (
-            part.to(device, non_blocking=True)
-            for part in (batch.source, batch.target_input, batch.target_output)
-        )
-        passes = 1
+        # Two passes of the same batch differ in what is random: dropout, and hidden words.
         divergence = training.r_drop if model.training else 0.0
-        if divergence > 0:
-            # Two passes of the same batch differ in what is random: dropout, and hidden words.
-            passes = 2
-            source, inputs, outputs = (part.repeat(2, 1) for part in (source, inputs, outputs))
+        passes = 2 if divergence > 0 else 1
+        outputs = batch.target_output.repeat(passes, 1).flatten()
+        # Counted out on the CPU: a GPU would have to be waited for.
+        real = (outputs != PAD).nonzero()[:, 0]
+        source, inputs, outputs, real = (
+            part.to(device, non_blocking=True)
+            for part in (
+                *(batch.source.repeat(passes, 1), batch.target_input.repeat(passes, 1)),
+                *(outputs[real], real),
+            )
+        )
         if model.training and training.word_dropout > 0:
             source = hide_words(source, self.data.source_tokenizer.unk_id, training.word_dropout)
             inputs = hide_words(inputs, self.data.target_tokenizer.unk_id, training.word_dropout)
-        real = outputs != PAD
-        hidden = model(source, inputs)[real]
+        hidden = model(source, inputs).flatten(0, 1).index_select(0, real)
         smoothing = training.label_smoothing if model.training else 0.0
         total, plain = projected_cross_entropy(
-            hidden, model.output.weight, model.output.bias, outputs[real], smoothing, divergence
+            hidden, model.output.weight, model.output.bias, outputs, smoothing, divergence
         )
         return Loss(total / passes, plain / passes, batch.target_tokens)
 
