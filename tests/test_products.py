@@ -108,6 +108,16 @@ def test_a_laid_out_model_translates_and_is_not_changed(lay_out_product: LayOut)
     assert all(torch.equal(before[name], p) for name, p in model.named_parameters())
 
 
+def test_an_encoder_with_other_products_holds_no_weight_twice() -> None:
+    model = random_model(small_config()).float()
+    own = {id(parameter) for parameter in model.parameters()}
+    encoder = UnrolledDecoder(model, bfloat16_product)._encoder
+    assert encoder is not model.encoder
+    kept = list(encoder.parameters())
+    assert kept
+    assert {id(parameter) for parameter in kept} <= own
+
+
 def test_a_model_in_training_translates_without_dropout() -> None:
     torch.manual_seed(0)
     dropout = DropoutConfig.everywhere(0.5)

@@ -93,6 +93,15 @@ def test_the_loss_is_the_squared_error_of_what_is_hidden_and_of_nothing_else(
     torch.testing.assert_close(model.shown, expected, equal_nan=True)
 
 
+def test_the_loss_asks_the_device_for_no_number(tmp_path: Path) -> None:
+    task = sine_task(tmp_path)
+    batch = next(task.batches(0, 0))
+    # A tensor of the meta device has no numbers: whoever asks for one meets an error.
+    loss = task.loss(task.build_model().to("meta"), batch)
+    assert loss.total.device.type == "meta"
+    assert loss.units == int(batch.hidden.sum())
+
+
 def test_a_share_of_the_values_is_hidden_and_never_padding(tmp_path: Path) -> None:
     task = sine_task(tmp_path, batch_tokens=2000)
     hidden = real = 0

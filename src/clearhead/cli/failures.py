@@ -30,7 +30,8 @@ class CommandGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that the context names."""
         try:
-            result = super().invoke(ctx)
+            with _full_memory_said():
+                result = super().invoke(ctx)
             if sys.stdout is not None:
                 sys.stdout.flush()
         except ClearheadError as error:
@@ -64,6 +65,21 @@ def full_disk_said() -> Iterator[None]:
     finally:
         if _output_is_stuck():
             _forget_output()
+
+
+@contextlib.contextmanager
+def _full_memory_said() -> Iterator[None]:
+    """Say what a GPU is too small for where no engine does: for the model alone, for example."""
+    try:
+        yield
+    except RuntimeError as error:
+        torch = sys.modules.get("torch")
+        if torch is None or not isinstance(error, torch.OutOfMemoryError):
+            raise
+        from clearhead.engines.device import full_memory_said
+
+        with full_memory_said("use a smaller model or batch, or the CPU: device = 'cpu'"):
+            raise
 
 
 def say(text: str) -> None:

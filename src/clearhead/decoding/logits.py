@@ -11,7 +11,7 @@ from clearhead.errors import SearchError
 BLOCK = 16
 
 CHUNK_ELEMENTS = 1_000_000
-"""Logits normalised at a time: 4 MB in float32, which a processor's cache can hold."""
+"""Logits normalised at a time on a CPU: 4 MB in float32, which its cache can hold."""
 
 
 def log_normaliser(logits: Tensor) -> Tensor:
@@ -20,7 +20,9 @@ def log_normaliser(logits: Tensor) -> Tensor:
     The whole log-softmax would be as large as the logits, and only the best few are looked at.
     NaN where a logit is NaN or plus infinity.
     """
-    rows = max(1, CHUNK_ELEMENTS // logits.shape[1])
+    # A GPU has no use for parts: each would be a kernel of its own.
+    chunk = logits.numel() if logits.is_cuda else CHUNK_ELEMENTS
+    rows = max(1, chunk // logits.shape[1])
     found = torch.cat([part.logsumexp(dim=1, keepdim=True) for part in logits.split(rows)])
     return found.masked_fill_(found == torch.inf, torch.nan)
 

@@ -21,7 +21,8 @@ Scores = NDArray[np.float64]
 class Rows:
     """What is known of each live hypothesis; all of them have the same number of tokens.
 
-    It lies in the CPU's memory, and only logits do not: so a step waits for the device once.
+    It lies in the CPU's memory, and only logits do not: so a step waits for the device once, when
+    it fetches what was found. Forced tokens, forbidden n-grams and draws are waited for besides.
 
     Attributes:
         sentence: (rows,) the sentence that each row belongs to, ascending.

@@ -9,10 +9,14 @@ import torch
 from torch import Tensor
 
 from clearhead.engines.batching import batches_by_length
+from clearhead.engines.device import full_memory_said
 from clearhead.model.transformer import EncoderClassifier
 
 PADDED_PLACES = 16_384
 """Places of a batch, padding included, at most: what bounds memory for long inputs."""
+
+SMALLER = "take a smaller --batch-size, or the CPU: --device cpu"
+"""What makes a batch that the memory of a GPU does not hold one that it holds."""
 
 
 class ClassifierEngine:
@@ -45,8 +49,9 @@ class ClassifierEngine:
         try:
             done = 0
             for batch in batches_by_length([len(row) for row in rows], batch_size, PADDED_PLACES):
-                inputs = collate([rows[i] for i in batch]).to(device)
-                found[batch] = self.model(inputs).double().cpu().numpy()
+                with full_memory_said(SMALLER, f"a batch of {len(batch)} inputs"):
+                    inputs = collate([rows[i] for i in batch]).to(device)
+                    found[batch] = self.model(inputs).double().cpu().numpy()
                 done += len(batch)
                 if progress is not None:
                     progress(done)

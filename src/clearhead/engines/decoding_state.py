@@ -77,13 +77,13 @@ class DecodingState:
             rows: on the CPU.
         """
         device = self._mask.device
-        self._rooms = tuple(
-            _moved(room, self.length, rows.to(device, non_blocking=True)) for room in self._rooms
-        )
+        # Nothing that is sent is changed later, so that nobody need wait for its arrival.
+        sent = rows.to(device, non_blocking=True)
+        self._rooms = tuple(_moved(room, self.length, sent) for room in self._rooms)
         sentence = self._sentence[rows]
         live = sentence.unique()
         if len(live) < len(self._mask):
-            kept = live.to(device)
+            kept = live.to(device, non_blocking=True)
             self._memories = [
                 KeysValues(*(part.index_select(0, kept) for part in each))
                 for each in self._memories
@@ -121,7 +121,7 @@ class DecodingState:
         slots = sentence * self._places + place
         in_order = len(slots) == len(counts) * self._places and bool((slots.diff() == 1).all())
         # With as many rows a sentence, in its order, there is nothing to move.
-        self._slots = None if in_order else slots.to(self._mask.device)
+        self._slots = None if in_order else slots.to(self._mask.device, non_blocking=True)
 
     def _hide(self, mask: Bool[Tensor, "sentences 1 1 source"]) -> None:
         """Hide the padding of the live sentences, whose mask this is."""

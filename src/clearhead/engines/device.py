@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
 from clearhead.engines.device_names import check_device
-from clearhead.errors import ConfigError
+from clearhead.errors import ClearheadError, ConfigError
 
 
 def set_up_torch(device: str, threads: int) -> torch.device:
-    """The device by name; threads and the treatment of denormal numbers are set once, here.
+    """The device by name; threads, denormal numbers and a GPU's float32 are set up once, here.
 
     Args:
         device: `cpu`, `cuda`, or `auto` for the GPU where there is one.
@@ -33,7 +35,38 @@ def set_up_torch(device: str, threads: int) -> torch.device:
         raise ConfigError(
             "device = 'cuda', but PyTorch finds no GPU here", todo="use device = 'cpu' or 'auto'"
         )
+    if device == "cuda":
+        convolve_as_exactly_as_multiply()
     return torch.device(device)
+
+
+def convolve_as_exactly_as_multiply() -> None:
+    """Let a GPU's convolutions in float32 be as exact as its matrix products are set to be.
+
+    PyTorch makes products of all 24 bits, unless it is told otherwise, but convolutions in TF32, of
+    11 bits: what is called float32 here would be so only in part.
+    """
+    products = torch.backends.cuda.matmul.fp32_precision
+    torch.backends.cudnn.conv.fp32_precision = products  # pyright: ignore[reportAttributeAccessIssue]
+
+
+@contextmanager
+def full_memory_said(todo: str, where: str | None = None) -> Iterator[None]:
+    """What needs more memory than the GPU has is said as an error that a user can mend.
+
+    Args:
+        todo: how to compute it in less memory.
+        where: what is computed.
+
+    Raises:
+        ClearheadError: the memory is full.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise ClearheadError(
+            "the memory of the GPU is full", where=where, why=str(error), todo=todo
+        ) from None
 
 
 def keep_freed_memory() -> None:

@@ -21,12 +21,17 @@ LayOut = Callable[[Tensor, Tensor | None], Product]
 def plain_product(weight: Tensor, bias: Tensor | None) -> Product:
     """In the weights' own precision.
 
-    Laid out as (inputs, outputs): with few rows a CPU multiplies that up to twice as fast.
+    Laid out as (inputs, outputs) on a CPU, which multiplies few rows up to twice as fast so; a GPU
+    takes the weights as they are.
     """
-    laid_out = weight.detach().t().contiguous()
+    weight = weight.detach()
+    bias = None if bias is None else bias.detach()
+    if weight.is_cuda:
+        return lambda x: F.linear(x, weight, bias)
+    laid_out = weight.t().contiguous()
     if bias is None:
         return lambda x: torch.mm(x, laid_out)
-    addend = bias.detach().clone()
+    addend = bias.clone()
     return lambda x: torch.addmm(addend, x, laid_out)
 
 
@@ -82,6 +87,12 @@ def _processor_has(*instructions: str) -> bool:
     return any(has.get(name, False) for name in instructions)
 
 
+def _multiplies_bfloat16(device: torch.device) -> bool:
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return _processor_has("avx512_bf16", "amx_bf16")
+
+
 def lay_out(compute_type: str, device: torch.device) -> LayOut:
     """How weights are laid out to be multiplied in a type: `float32`, `bfloat16` or `int8`.
 
@@ -103,10 +114,9 @@ def lay_out(compute_type: str, device: torch.device) -> LayOut:
             "the torch engine multiplies in int8 on a CPU alone, by oneDNN, which is not here",
             todo="use bfloat16 on a GPU, float32 elsewhere",
         )
-    cpu_multiplies_bfloat16 = _processor_has("avx512_bf16", "amx_bf16")
-    if compute_type == "bfloat16" and device.type == "cpu" and not cpu_multiplies_bfloat16:
+    if compute_type == "bfloat16" and not _multiplies_bfloat16(device):
         raise ConfigError(
-            "this processor has no instructions for bfloat16, and is many times slower without",
-            todo="use float32 or int8",
+            "this device has no instructions for bfloat16, and is many times slower without",
+            todo="use float32, or int8 on a CPU",
         )
     return kinds[compute_type]

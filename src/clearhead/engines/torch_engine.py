@@ -14,11 +14,15 @@ from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.search import search as search_batch
 from clearhead.engines.batching import PADDED_TOKENS, batches_by_length
 from clearhead.engines.decoding_state import DecodingState
+from clearhead.engines.device import full_memory_said
 from clearhead.engines.products import LayOut, plain_product
 from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.errors import SearchError
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tokenizer import PAD
+
+SMALLER = "take a smaller --batch-size or --beam-size, or the CPU: --device cpu"
+"""What makes a search that the memory of a GPU does not hold one that it holds."""
 
 
 class ModelStepper:
@@ -40,11 +44,12 @@ class ModelStepper:
         """Encode the sources; one row for each."""
         ids = [torch.tensor(source, dtype=torch.long) for source in sources]
         padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
-        self._state = self._decoder.start(padded.to(self._device))
+        self._state = self._decoder.start(padded.to(self._device, non_blocking=True))
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """The logits of the token after `tokens`, one of which is appended to each row."""
-        return self._decoder.step(tokens.to(self._device), self.state).float()
+        sent = tokens.to(self._device, non_blocking=True)
+        return self._decoder.step(sent, self.state).float()
 
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
         """Row i continues what was row rows[i]."""
@@ -90,15 +95,16 @@ class TorchEngine:
             done = 0
             lengths = [len(source) for source in sources]
             for batch in batches_by_length(lengths, batch_size, max(1, PADDED_TOKENS // rows)):
-                found = search_batch(
-                    ModelStepper(self._decoder),
-                    [sources[i] for i in batch],
-                    search,
-                    prefixes=None if prefixes is None else [prefixes[i] for i in batch],
-                    keys=[keys[i] for i in batch],
-                    # One a step: the start symbol has the first.
-                    positions=self.model.target_input.max_length,
-                )
+                with full_memory_said(SMALLER, f"a batch of {len(batch)} sentences"):
+                    found = search_batch(
+                        ModelStepper(self._decoder),
+                        [sources[i] for i in batch],
+                        search,
+                        prefixes=None if prefixes is None else [prefixes[i] for i in batch],
+                        keys=[keys[i] for i in batch],
+                        # One a step: the start symbol has the first.
+                        positions=self.model.target_input.max_length,
+                    )
                 for i, hypotheses in zip(batch, found, strict=True):
                     results[i] = hypotheses
                 done += len(batch)

@@ -131,10 +131,11 @@ def _within(residual: Residual, sublayer: Step) -> Step:
 
 
 def _with_products(encoder: Encoder, lay_out: LayOut) -> Encoder:
-    """The encoder, or a copy of it whose products are those of `lay_out`."""
+    """The encoder, or one of the same weights whose products are those of `lay_out`."""
     if lay_out is plain_product:
         return encoder
-    encoder = copy.deepcopy(encoder).eval()
+    shared = {id(parameter): parameter for parameter in encoder.parameters()}
+    encoder = copy.deepcopy(encoder, shared).eval()
     for module in list(encoder.modules()):
         for name, child in module.named_children():
             if isinstance(child, nn.Linear):

@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import nn
 
+from clearhead.engines.device import full_memory_said
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Record
 from clearhead.inspect.view import DecoderLayerWatch, EncoderLayerWatch, Watch, array, second_view
@@ -81,14 +82,16 @@ def record(
         ConfigError: a translator without a target, a classifier with one, or an engine that has
             no model to look into.
         DataError: the source is empty, or source or target are too long.
+        ClearheadError: the memory of the GPU is full.
     """
     if isinstance(source, str) and not source.strip():
         raise DataError("the source is empty", where="record", todo="give a text to look at")
-    if hasattr(subject, "target_tokenizer"):
-        return _of_translator(cast(RecordedTranslator, subject), source, target)
-    if target is not None:
-        raise ConfigError("a classifier has no target", where="record", todo="leave it out")
-    return _of_classifier(cast(RecordedClassifier, subject), source)
+    with full_memory_said("give a shorter input, or use the CPU: --device cpu", "record"):
+        if hasattr(subject, "target_tokenizer"):
+            return _of_translator(cast(RecordedTranslator, subject), source, target)
+        if target is not None:
+            raise ConfigError("a classifier has no target", where="record", todo="leave it out")
+        return _of_classifier(cast(RecordedClassifier, subject), source)
 
 
 def _of_translator(

@@ -87,11 +87,12 @@ class ReconstructionTask:
         """The summed squared error of the hidden values."""
         model = cast(EncoderReconstructor, model)
         device = model.output.weight.device
-        features, hidden = batch.features.to(device), batch.hidden.to(device)
+        features = batch.features.to(device, non_blocking=True)
+        hidden = batch.hidden.to(device, non_blocking=True)
         found = model(features.masked_fill(hidden, 0.0)).float()
-        total = (found - features)[hidden].square().sum()
+        total = torch.where(hidden, found - features, 0.0).square().sum()
         # A batch in which nothing happens to be hidden teaches nothing, and divides by nothing.
-        return Loss(total, total.detach(), max(1, int(hidden.sum())))
+        return Loss(total, total.detach(), max(1, int(batch.hidden.sum())))
 
     def evaluate(self, model: nn.Module) -> Evaluation:
         """The mean squared error on the validation data; the same values are always hidden."""

@@ -1,0 +1,186 @@
+"""What a GPU asks for, as far as it can be seen without one: exactness, transfers, full memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from clearhead import api
+from clearhead.config import SearchConfig
+from clearhead.engines.classifier_engine import ClassifierEngine
+from clearhead.engines.device import (
+    convolve_as_exactly_as_multiply,
+    full_memory_said,
+    set_up_torch,
+)
+from clearhead.engines.products import bfloat16_product, lay_out
+from clearhead.engines.torch_engine import ModelStepper, TorchEngine
+from clearhead.engines.unrolled import UnrolledDecoder
+from clearhead.errors import ClearheadError, ConfigError, TrainingError
+from clearhead.inspect import recording
+from clearhead.tasks.translation import TranslationTask
+from clearhead.tokenizer import BOS
+from clearhead.training.precision import multiplies_bf16
+from fake_translator import run
+from small_models import random_model, small_config
+from test_record import Classifier, Translator, random_classifier
+from test_training import small_run
+
+TOO_MUCH = "CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+def full(*_: Any, **__: Any) -> NoReturn:
+    """As a GPU whose memory does not suffice, whatever is asked of it."""
+    raise torch.OutOfMemoryError(TOO_MUCH)
+
+
+def assert_said(error: ClearheadError, where: str | None, *todo: str) -> None:
+    assert error.what == "the memory of the GPU is full"
+    assert (error.where, error.why) == (where, TOO_MUCH)
+    assert all(part in str(error.todo) for part in todo)
+
+
+def test_a_search_that_does_not_fit_into_a_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(UnrolledDecoder, "step", full)
+    model = random_model(small_config()).train()
+    with pytest.raises(ClearheadError) as caught:
+        TorchEngine(model).translate([[3, 4], [5]], SearchConfig(beam_size=2))
+    assert_said(caught.value, "a batch of 2 sentences", "--batch-size", "--device cpu")
+    assert model.training
+
+
+def test_inputs_that_do_not_fit_into_a_gpu_are_said() -> None:
+    model = random_classifier(features=False).train()
+    with pytest.raises(ClearheadError) as caught:
+        ClassifierEngine(model).logits([np.array([3, 4])], full)
+    assert_said(caught.value, "a batch of 1 inputs", "--batch-size", "--device cpu")
+    assert model.training
+
+
+def test_a_record_that_does_not_fit_into_a_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recording, "second_view", full)
+    for subject, target in ((Translator(), "p"), (Classifier(), None)):
+        with pytest.raises(ClearheadError) as caught:
+            recording.record(subject, "x", target)
+        assert_said(caught.value, "record", "--device cpu")
+
+
+@pytest.mark.parametrize(("part", "step"), [("loss", 1), ("evaluate", 4)])
+def test_a_step_or_a_validation_that_does_not_fit_into_a_gpu_ends_training_with_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, step: int
+) -> None:
+    monkeypatch.setattr(TranslationTask, part, full)
+    with pytest.raises(TrainingError) as caught:
+        api.train(small_run(tmp_path, validate_every=4))
+    assert_said(caught.value, f"step {step}", "batch_tokens", "accumulate", "device = 'cpu'")
+
+
+def test_a_model_that_does_not_fit_into_a_gpu_is_said_by_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(api, "load_translator", full)
+    code, out, err = run("translate", "m", stdin="a\n")
+    assert (code, out) == (ClearheadError.exit_code, "")
+    assert err.startswith(f"clearhead: the memory of the GPU is full\nWhy: {TOO_MUCH}\n")
+
+
+def test_another_failure_is_not_taken_for_a_full_memory() -> None:
+    bug = RuntimeError("a bug")
+    with pytest.raises(RuntimeError) as caught, full_memory_said("use less"):
+        raise bug
+    assert caught.value is bug
+
+
+@pytest.fixture
+def products_and_convolutions() -> Iterator[tuple[Any, Any]]:
+    """Where PyTorch keeps how exact they are on a GPU; put back afterwards."""
+    kinds: Any = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # pyright: ignore[reportAttributeAccessIssue]
+    before = [kind.fp32_precision for kind in kinds]
+    yield kinds
+    for kind, precision in zip(kinds, before, strict=True):
+        kind.fp32_precision = precision
+
+
+@pytest.mark.parametrize(("exact", "before"), [("ieee", "tf32"), ("tf32", "ieee")])
+def test_on_a_gpu_convolutions_are_as_exact_as_products(
+    products_and_convolutions: tuple[Any, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    exact: str,
+    before: str,
+) -> None:
+    products, convolutions = products_and_convolutions
+    products.fp32_precision, convolutions.fp32_precision = exact, before
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert set_up_torch("cpu", 0).type == "cpu"
+    assert convolutions.fp32_precision == before
+    assert set_up_torch("cuda", 0).type == "cuda"
+    assert convolutions.fp32_precision == exact
+
+
+def test_what_products_are_by_default_convolutions_can_be(
+    products_and_convolutions: tuple[Any, Any],
+) -> None:
+    products, convolutions = products_and_convolutions
+    convolve_as_exactly_as_multiply()
+    assert convolutions.fp32_precision == products.fp32_precision != "tf32"
+
+
+def test_a_gpu_is_asked_whether_it_multiplies_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda")
+    for has in (False, True):
+        # Emulation is no use: it is slower than float32.
+        monkeypatch.setattr(
+            torch.cuda,
+            "is_bf16_supported",
+            lambda including_emulation=True, has=has: including_emulation or has,
+        )
+        assert multiplies_bf16(gpu) == has, "training takes bf16 where decoding has it"
+        if has:
+            assert lay_out("bfloat16", gpu) is bfloat16_product
+        else:
+            with pytest.raises(ConfigError, match="no instructions for bfloat16"):
+                lay_out("bfloat16", gpu)
+
+
+class Sent:
+    """The tensors that were sent to another device, and those whose arrival was waited for."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tensors: list[Tensor] = []
+        self.waited: list[Tensor] = []
+        to = Tensor.to
+
+        def noting(tensor: Tensor, *where: Any, **choices: Any) -> Tensor:
+            arrived = to(tensor, *where, **choices)
+            if arrived.device != tensor.device:
+                self.tensors.append(tensor)
+                if not choices.get("non_blocking", False):
+                    self.waited.append(tensor)
+            return arrived
+
+        monkeypatch.setattr(Tensor, "to", noting)
+
+
+def test_a_step_sends_each_thing_once_waits_for_none_and_reads_nothing_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A tensor of the meta device has no numbers: whoever asks for one meets an error.
+    stepper = ModelStepper(UnrolledDecoder(random_model(small_config()).to("meta")))
+    sent = Sent(monkeypatch)
+    stepper.start([[3, 4, 5], [6], [7, 8]])
+    moves = [torch.tensor([0, 0, 1, 2]), torch.tensor([3, 1, 0])]  # beams, and a sentence leaves
+    for tokens, rows in zip([[BOS] * 3, [4, 5, 6, 7]], moves, strict=True):
+        assert stepper.step(torch.tensor(tokens)).device.type == "meta"
+        before = len(sent.tensors)
+        stepper.reorder(rows)
+        assert sum(tensor is rows for tensor in sent.tensors) == 1
+        assert len({id(tensor) for tensor in sent.tensors[before:]}) == len(sent.tensors) - before
+    assert stepper.step(torch.tensor([3, 4, 5])).device.type == "meta"
+    assert sent.tensors
+    assert not sent.waited
