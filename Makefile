@@ -3,6 +3,7 @@
 # make coverage  the same with the share of src/clearhead that the tests reach
 # make reference environment, then the reference systems in full, one after the other
 # make test-keras an environment with Keras in .venv-keras, then what is compared with it
+# make bench     environment, then the speed beside other toolkits, on the data in CLEARHEAD_DATA
 # make check     environment, then lint, format and types
 # make install   the environment alone, in .venv
 
@@ -14,7 +15,7 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread a worker: several would only fight for the cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test reference coverage test-keras check
+.PHONY: install demo test reference coverage test-keras bench check
 
 install: $(INSTALLED)
 
@@ -54,6 +55,9 @@ test-keras: .venv-keras/installed
 	.venv-keras/bin/python -m pip install --constraint constraints.txt \
 		--constraint constraints-keras.txt --editable '.[dev]' keras
 	@touch $@
+
+bench: install
+	$(BIN)/python benchmarks/speed.py
 
 check: install
 	$(BIN)/ruff check

@@ -38,13 +38,17 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("folder", help="a model folder")
     parser.add_argument("source", help="sentences to translate, one a line")
     parser.add_argument("--sentences", type=int, default=1000, help="how many of them at most")
+    parser.add_argument("--engine", default="torch", help="torch, ctranslate2 or auto")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
     parser.add_argument("--threads", type=int, default=0, help="of the CPU")
     options = parser.parse_args(words)
     try:
         sentences = list(islice(read_lines(options.source), options.sentences))
         translator = api.load_translator(
-            options.folder, device=options.device, threads=options.threads
+            options.folder,
+            device=options.device,
+            threads=options.threads,
+            engine=options.engine,
         )
         return report(translator, sentences)
     except ClearheadError as error:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -30,11 +29,11 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
+from command import exit_code_of, has_data, positive, whole
 
 from clearhead import api
 from clearhead.config import RunConfig, read_config
 from clearhead.data.labelled import Labelled
-from clearhead.errors import ClearheadError
 from clearhead.tasks.labelled_data import read_examples
 
 
@@ -59,30 +58,29 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("config", help="a configuration of a classification")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="choices")
-    parser.add_argument("--seeds", type=int, default=3, help="runs on the test data")
-    parser.add_argument("--folds", type=int, default=0, help="cross-validate instead")
-    parser.add_argument("--only", type=int, default=0, help="run just so many of the folds")
-    parser.add_argument("--jobs", type=int, default=1, help="models trained at the same time")
+    parser.add_argument("--seeds", type=positive, default=3, help="runs on the test data")
+    parser.add_argument("--folds", type=whole(2), help="cross-validate instead")
+    parser.add_argument("--only", type=positive, help="run just so many of the folds")
+    parser.add_argument("--jobs", type=positive, default=1, help="models trained at the same time")
     options = parser.parse_args(words)
-    if not os.environ.get("CLEARHEAD_DATA"):
-        print("skipped: CLEARHEAD_DATA names no folder with the data (examples/fetch_data.py)")
+    if not has_data():
         return 0
-    try:
-        config = read_config(options.config, options.choices)
-        with TemporaryDirectory() as folder:
-            if options.folds:
-                trials = folds(config, options.folds, Path(folder))[: options.only or None]
-            else:
-                trials = seeds(config, options.seeds, Path(folder))
-            results = run_all(trials, options.jobs)
-    except ClearheadError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    return exit_code_of(partial(report, options))
+
+
+def report(options: argparse.Namespace) -> None:
+    """Train and score what is asked for, and print it."""
+    config = read_config(options.config, options.choices)
+    with TemporaryDirectory() as folder:
+        if options.folds:
+            trials = folds(config, options.folds, Path(folder))[: options.only]
+        else:
+            trials = seeds(config, options.seeds, Path(folder))
+        results = run_all(trials, options.jobs)
     kind = "fold" if options.folds else "seed"
     for number, result in enumerate(results, start=1):
         print(f"{kind} {number}: {accuracy(result):.2f} %, {result.minutes:.1f} min")
     print(summary(results, options))
-    return 0
 
 
 def accuracy(result: Result) -> float:
@@ -167,7 +165,9 @@ def run(trial: Trial, threads: int) -> Result:
     began = time.monotonic()
     training = dataclasses.replace(trial.config.training, threads=threads)
     config = dataclasses.replace(trial.config, training=training)
-    api.train(config)
+    if not api.train(config).finished:
+        # The trainer has taken Ctrl-C in hand, to save what there is.
+        raise KeyboardInterrupt
     minutes = (time.monotonic() - began) / 60
     classifier = api.load_classifier(config.folder, threads=threads)
     examples = read_examples(trial.held_out, config)

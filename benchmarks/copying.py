@@ -5,7 +5,7 @@
 Ten untrained models read 1 2 … 10 and add nine symbols each, whatever they be. Then one model is
 trained on copying and one on reversing random sequences, and each is tried on a thousand
 sequences that it has not seen. The models and the sequences are those of
-`examples/reference/e_copying.py`.
+`examples/reference/e_copying.py`. Ends with exit code 1 if any answer is wrong.
 """
 
 from __future__ import annotations
@@ -25,19 +25,22 @@ from examples.reference import e_copying
 TASKS = {"copying": str, "reversing": lambda sequence: " ".join(reversed(sequence.split()))}
 
 
-def main() -> None:
-    """Print what untrained models say, then how many unseen sequences trained ones get right."""
+def main(words: list[str] | None = None) -> int:
+    """Print what untrained models say, then what trained ones get right; 1 if any is wrong."""
     parser = argparse.ArgumentParser(description="Untrained models talk; trained ones copy.")
     parser.add_argument("--pairs", type=int, default=20_000, help="training pairs a task")
-    parser.add_argument("--steps", type=int, default=1500, help="training steps a task")
-    options = parser.parse_args()
+    parser.add_argument("--steps", type=int, default=2500, help="training steps a task")
+    options = parser.parse_args(words)
     model = read_config(e_copying.CONFIG).model
     for number in range(10):
         print(f"untrained model {number}:", *e_copying.untrained(model, seed=number))
+    wrong = 0
     for name in TASKS:
         began = time.monotonic()
         right, of = trained(name, options.pairs, options.steps)
         print(f"{name}: {right} of {of} unseen sequences right, {time.monotonic() - began:.0f} s")
+        wrong += of - right
+    return int(wrong > 0)
 
 
 def trained(task: str, pairs: int, steps: int) -> tuple[int, int]:
@@ -57,4 +60,4 @@ def run_config(folder: str, steps: int) -> RunConfig:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

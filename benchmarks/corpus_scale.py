@@ -18,10 +18,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from command import existing_folder, exit_code_of, positive
 
 from clearhead.config import DataConfig, TokenizerConfig
 from clearhead.data.corpus import build_corpus
@@ -37,19 +39,17 @@ VOCABULARY = 8000
 def main(words: list[str] | None = None) -> int:
     """Print a line for each number of pairs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--pairs", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--folder", help="where to work, and leave nothing (the system's default)")
+    parser.add_argument("--pairs", type=positive, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument(
+        "--folder",
+        type=existing_folder,
+        help="where to work, and leave nothing (the system's default)",
+    )
     parser.add_argument("--build", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args(words)
-    try:
-        if options.build:
-            print(json.dumps(build(Path(options.build))))
-        else:
-            measure(options.pairs, options.folder)
-    except ClearheadError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    if options.build:
+        return exit_code_of(lambda: print(json.dumps(build(Path(options.build)))))
+    return exit_code_of(partial(measure, options.pairs, options.folder))
 
 
 def measure(sizes: list[int], folder: str | None) -> None:
@@ -68,7 +68,7 @@ def measure(sizes: list[int], folder: str | None) -> None:
                 stream.writelines(f"{s}\t{t}\n" for s, t in made_up_pairs(size))
             found = built_apart(work)
             if found["kept"] != size:
-                sys.exit(f"{size - found['kept']:,.0f} of {size:,} pairs were left out")
+                raise ClearheadError(f"{size - found['kept']:,.0f} of {size:,} pairs were left out")
             print(
                 f"{size:>12,}{found['seconds']:>10.1f}{size / found['seconds']:>10,.0f}"
                 f"{found['cpu_seconds']:>10.1f}{found['peak_bytes'] / 1e6:>10.0f}"
@@ -80,9 +80,12 @@ def measure(sizes: list[int], folder: str | None) -> None:
 def built_apart(work: Path) -> dict[str, float]:
     """What `build` gives, run in a new process."""
     command = [sys.executable, __file__, "--build", str(work)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    # In a session of its own, so that Ctrl-C is told once, by this process, which then ends it.
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, check=False, start_new_session=True
+    )
     if done.returncode:
-        sys.exit(f"building failed with exit code {done.returncode}")
+        raise ClearheadError(f"building failed with exit code {done.returncode}")
     return json.loads(done.stdout)
 
 

@@ -7,7 +7,7 @@
 The ids and the weights are random, so that no data are needed; the steps, the searches and the
 turns are those of `speed.py`, and Marian has the environment that it has there. The share is what a
 token costs in theory (`peers/flops.py`), times tokens a second, by the rate of large bf16 products,
-which is measured before and after each table.
+which is measured before and after each work at each size.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+from command import exit_code_of, say, whole, write_json
 from peers.contest import Contest
 from peers.flops import decoding_flops, training_flops
+from peers.installation import find_pythons
 from peers.machine import machine
 from peers.matrix_rate import matrix_rates
+from peers.options import add_contest_options
+from peers.precision import multiplies_bf16, name_of, possible_precisions
 from peers.random_work import write_random_workload
 from peers.results import Measurement, Row
 from peers.roster import OWN, Contender
-from peers.shape import DECODED, SIZES
+from peers.shape import DECODED, POSITIONS, SIZES
 from peers.slices import BEAMS, Slice, decoding_slices, training_slices
 from peers.table import Column, table
 from peers.turns import measure
-from speed import (
-    exit_code_of,
-    install,
-    options_of,
-    positive,
-    possible_precisions,
-    write_tree,
-)
+from peers.workload import Workload
 
-from clearhead.training.precision import multiplies_bf16
+from clearhead.engines.batching import PADDED_TOKENS
 
 WORKS = ("training", "decoding")
 PEERS = ("marian",)
@@ -69,88 +68,107 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 
 def main(words: list[str] | None = None) -> int:
     """Measure what is asked for; 0, also where there is no GPU."""
-    options = completed(parser(), words)
+    options = options_of(words)
     if options.device == "cuda" and not torch.cuda.is_available():
         print("skipped: PyTorch finds no GPU here (--device cpu tries the benchmark out)")
         return 0
-    return exit_code_of(compare, options)
+    return exit_code_of(partial(compare, options), "interrupted; all peers are ended")
 
 
-def completed(found: argparse.ArgumentParser, words: list[str] | None) -> argparse.Namespace:
+def options_of(words: list[str] | None) -> argparse.Namespace:
     """The options that are asked for; the device decides on those that are not."""
-    options = options_of(found, words, WORKS)
+    parser = make_parser()
+    options = parser.parse_args(words)
+    options.works = options.works or list(WORKS)
     for name, value in DEFAULTS[options.device].items():
         if getattr(options, name) is None:
             setattr(options, name, value)
-    if options.vocabulary < LEAST_VOCABULARY:
-        found.error(f"--vocabulary must be at least {LEAST_VOCABULARY}")
+    if "decoding" in options.works:
+        longest = min(map(longest_whole, slices_of("decoding", options)))
+        if options.length > longest:
+            parser.error(
+                f"--length {options.length}: in decoding at most {longest}, for clearhead's engine"
+                " would take a batch of longer sentences in parts; training alone takes more"
+            )
     return options
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     """The options of the command."""
-    found = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     usual = DEFAULTS["cuda"]
-    # No choices here: argparse would hold an empty list against them.
-    found.add_argument("works", nargs="*", metavar="WORK", help=f"{', '.join(WORKS)} (both)")
-    found.add_argument("--device", choices=list(DEFAULTS), default="cuda")
-    found.add_argument("--sizes", nargs="+", choices=SIZES, help="(base big)")
-    found.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
-    found.add_argument(
-        "--precision", nargs="+", choices=("float32", "bf16"), default=["float32", "bf16"]
+    add_contest_options(parser, WORKS, "of the CPU")
+    parser.add_argument("--device", choices=list(DEFAULTS), default="cuda")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, help="(base big)")
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
+    parser.add_argument(
+        "--length",
+        type=whole(1, POSITIONS),
+        default=32,
+        help=f"tokens of a source, and of a target (32; at most {POSITIONS})",
     )
-    found.add_argument(
-        "--length", type=positive, default=32, help="tokens of a source, and of a target (32)"
-    )
-    for name, said in (
-        ("batch-tokens", "of a batch in training, on each side"),
-        ("vocabulary", "tokens of it"),
-        ("steps", "of training in a slice"),
-        ("sentences", "decoded in a slice, at most"),
-        ("side", "of the matrices by which the rate is measured"),
+    for name, least, said in (
+        ("batch-tokens", 1, "of a batch in training, on each side"),
+        ("vocabulary", LEAST_VOCABULARY, "tokens of it"),
+        ("steps", 1, "of training in a slice"),
+        ("sentences", 1, "decoded in a slice, at most"),
+        ("side", 1, "of the matrices by which the rate is measured"),
     ):
         value = usual[name.replace("-", "_")]
-        found.add_argument(f"--{name}", type=positive, help=f"{said} ({value})")
-    found.add_argument("--rounds", type=positive, default=5)
-    found.add_argument("--threads", type=positive, default=2, help="of the CPU")
-    found.add_argument("--limit", type=positive, default=600, help="seconds for one slice")
-    found.add_argument("--json", metavar="FILE", help="write all values there too")
-    return found
+        parser.add_argument(f"--{name}", type=whole(least), help=f"{said} ({value})")
+    return parser
 
 
-def compare(options: argparse.Namespace, folder: Path) -> None:
+def longest_whole(slice_: Slice) -> int:
+    """The longest sentences of which clearhead's engine takes a batch of the slice as it is."""
+    rows = min(slice_.request["count"], slice_.request["batch_size"])
+    return PADDED_TOKENS // slice_.request["beam_size"] // rows
+
+
+def compare(options: argparse.Namespace) -> None:
     """Install, prepare, measure; print each table, and write the JSON, when it is complete."""
-    pythons, failures = install([OWN, *options.peers])
-    bf16 = multiplies_bf16(torch.device(options.device))
-    precisions = possible_precisions(options.precision, bf16)
-    workload = write_random_workload(
-        folder, options.vocabulary, options.length, options.batch_tokens
-    )
-    gpu = torch.cuda.get_device_name() if options.device == "cuda" else ""
-    facts = {"machine": machine(options.threads, gpu), "options": vars(options)}
-    print(f"{facts['machine']}; {options.rounds} rounds")
+    pythons = find_pythons([OWN, *options.peers], dict(options.python), say)
+    device = name_of(options.device)
+    bf16 = multiplies_bf16(options.device)
+    precisions = possible_precisions(options.precision, device, bf16)
+    if not bf16:
+        print(f"no share of the bf16 rate is told: {device} has no such rate")
+    rows: list[dict[str, Any]] = []
+    with TemporaryDirectory(prefix="clearhead-benchmark-") as folder:
+        workload = write_random_workload(
+            Path(folder), options.vocabulary, options.length, options.batch_tokens
+        )
+        facts = describe(options, workload)
+        for work in options.works:
+            for size in options.sizes:
+                contest = Contest(
+                    work=work,
+                    size=size,
+                    contenders=contenders(work, options.peers, precisions),
+                    pythons=pythons.paths,
+                    failures=pythons.failures,
+                    folder=Path(folder),
+                    rounds=options.rounds,
+                    threads=options.threads,
+                    limit_s=options.limit,
+                    device=options.device,
+                )
+                rows += report(contest, options, bf16)
+                if options.json:
+                    write_json(options.json, {**facts, "rows": rows})
+    for note in pythons.notes:
+        print(note)
+
+
+def describe(options: argparse.Namespace, workload: Workload) -> dict[str, Any]:
+    """Print on what is measured; what of it belongs into the JSON."""
+    name = machine(options.threads, name_of("cuda") if options.device == "cuda" else "")
+    print(f"{name}; {options.rounds} rounds")
     print(
         f"{len(workload.batches[0].source)} pairs a batch of {options.length} tokens a side;"
         f" vocabulary {options.vocabulary:,}; random ids and weights\n"
     )
-    rows: list[dict[str, Any]] = []
-    for work in options.works or WORKS:
-        for size in options.sizes:
-            contest = Contest(
-                work=work,
-                size=size,
-                contenders=contenders(work, options.peers, precisions),
-                pythons=pythons,
-                failures=failures,
-                folder=folder,
-                rounds=options.rounds,
-                threads=options.threads,
-                limit_s=options.limit,
-                device=options.device,
-            )
-            rows += report(contest, options)
-            if options.json:
-                write_tree(Path(options.json), {**facts, "rows": rows})
+    return {"machine": name, "options": vars(options)}
 
 
 def contenders(work: str, peers: Sequence[str], precisions: Sequence[str]) -> list[Contender]:
@@ -170,24 +188,27 @@ def slices_of(work: str, options: argparse.Namespace) -> list[Slice]:
     return [slice_ for slice_ in decoding_slices(options.sentences) if slice_.name != "b1"]
 
 
-def report(contest: Contest, options: argparse.Namespace) -> list[dict[str, Any]]:
+def report(contest: Contest, options: argparse.Namespace, bf16: bool) -> list[dict[str, Any]]:
     """Measure one work at one size and print it; the rows of its measurements for JSON."""
-    rates = matrix_rates(options.device, options.side)
+    work = (options.device, options.side, options.threads)
+    rates = matrix_rates(*work) if bf16 else []
     measurements = measure(contest, slices_of(contest.work, options))
-    rates += matrix_rates(options.device, options.side)
-    rate = median(rates)
+    rates += matrix_rates(*work) if bf16 else []
+    rate = median(rates) if bf16 else None
     found = []
     for measurement in measurements:
         flops = flops_of_token(measurement, options)
         print("\n".join(table(measurement, share_columns(flops, rate))))
-        print(
-            f"{flops / 1e9:.3g} GFLOP a target token; bf16 products of {options.side:,} ×"
-            f" {options.side:,}: {rate / 1e12:.3g} TFLOP/s"
-            f" ({min(rates) / 1e12:.3g}–{max(rates) / 1e12:.3g})"
-        )
-        print("\n".join([*verdict(measurement, flops, rate), ""]), flush=True)
+        said = [f"{flops / 1e9:.3g} GFLOP a target token"]
+        if rate is not None:
+            said[0] += (
+                f"; bf16 products of {options.side:,} × {options.side:,}: {rate / 1e12:.3g}"
+                f" TFLOP/s ({min(rates) / 1e12:.3g}–{max(rates) / 1e12:.3g})"
+            )
+            said += verdict(measurement, flops, rate)
+        print("\n".join([*said, ""]), flush=True)
         for row in measurement.to_dicts():
-            share = share_of(row["median"], flops, rate) if row["median"] else None
+            share = share_of(row["median"], flops, rate) if row["median"] and rate else None
             found.append({**row, "flops": flops, "matrix_rates": rates, "share": share})
     return found
 
@@ -206,10 +227,13 @@ def share_of(tokens_per_second: float, flops: float, rate: float) -> float:
     return tokens_per_second * flops / rate
 
 
-def share_columns(flops: float, rate: float) -> list[Column]:
+def share_columns(flops: float, rate: float | None) -> list[Column]:
     """What the products of a row's tokens come to, and which share of the rate that is."""
+    products: Column = ("TFLOP/s", lambda row: f"{row.median * flops / 1e12:.3g}")
+    if rate is None:
+        return [products]
     return [
-        ("TFLOP/s", lambda row: f"{row.median * flops / 1e12:.3g}"),
+        products,
         ("of the bf16 rate", lambda row: f"{share_of(row.median, flops, rate):.1%}"),
     ]
 

@@ -14,11 +14,11 @@ has: each batch costs something whatever it holds, and beyond that it costs in p
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from pathlib import Path
+from functools import partial
 
 import torch
+from command import exit_code_of, new_file, positive, whole, write_json
 from costs.curves import chosen_curves
 from costs.figure import draw
 from costs.report import as_json, report
@@ -28,50 +28,37 @@ from peers.machine import machine
 
 from clearhead.config import ModelConfig
 from clearhead.engines.device import set_up_torch
-from clearhead.errors import ClearheadError
 from clearhead.training.precision import choose_precision
-
-INTERRUPTED = 130
-
-
-def options_of(words: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    choices = ("training", "beam", "batch", "length", "all")
-    parser.add_argument("what", nargs="?", choices=choices, default="all", help="which curves")
-    parser.add_argument("--size", choices=("tiny", "base"), default="tiny", help="of the model")
-    parser.add_argument("--rounds", type=int, default=5, help="visits to each point")
-    parser.add_argument("--precision", choices=("float32", "bf16", "auto"), default="float32")
-    parser.add_argument("--device", default="cpu", help="cpu, cuda or auto")
-    parser.add_argument("--threads", type=int, default=0, help="of the CPU")
-    parser.add_argument("--json", metavar="FILE", help="write all that was measured")
-    parser.add_argument("--figure", metavar="FILE.png", help="draw the curves")
-    options = parser.parse_args(words)
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
-    for path in (options.json, options.figure):
-        # Before minutes go into what could then not be written.
-        if path and not Path(path).resolve().parent.is_dir():
-            parser.error(f"there is no folder for {path}")
-    if options.figure and Path(options.figure).suffix not in (".png", ".svg", ".pdf"):
-        parser.error(f"a figure ends in .png, .svg or .pdf: {options.figure}")
-    return options
 
 
 def main(words: list[str] | None = None) -> int:
     """Measure, print, and write what is asked for."""
-    options = options_of(words)
-    try:
-        device = set_up_torch(options.device, options.threads)
-        model = ModelConfig.of_size(options.size)
-        curves = chosen_curves(options.what, model, options.precision, device)
-        measure(curves, options.rounds)
-    except ClearheadError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        # On a terminal the line of progress has no end yet.
-        print("\n" * sys.stderr.isatty() + "interrupted", file=sys.stderr)
-        return INTERRUPTED
+    return exit_code_of(partial(grow, make_parser().parse_args(words)))
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    choices = ("training", "beam", "batch", "length", "all")
+    parser.add_argument("what", nargs="?", choices=choices, default="all", help="which curves")
+    parser.add_argument("--size", choices=("tiny", "base"), default="tiny", help="of the model")
+    parser.add_argument("--rounds", type=positive, default=5, help="visits to each point")
+    parser.add_argument("--precision", choices=("float32", "bf16", "auto"), default="float32")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or auto")
+    parser.add_argument("--threads", type=whole(0), default=0, help="of the CPU")
+    json = new_file()
+    parser.add_argument("--json", type=json, metavar="FILE", help="write all that was measured")
+    figure = new_file(".png", ".svg", ".pdf")
+    parser.add_argument("--figure", type=figure, metavar="FILE.png", help="draw the curves")
+    return parser
+
+
+def grow(options: argparse.Namespace) -> None:
+    """Measure the curves; print them, and write what is asked for."""
+    device = set_up_torch(options.device, options.threads)
+    model = ModelConfig.of_size(options.size)
+    curves = chosen_curves(options.what, model, options.precision, device)
+    measure(curves, options.rounds)
     precision = choose_precision(options.precision, device)
     gpu = torch.cuda.get_device_name(device) if device.type == "cuda" else ""
     facts = {
@@ -84,11 +71,9 @@ def main(words: list[str] | None = None) -> int:
     )
     print(report(curves))
     if options.json:
-        text = json.dumps(as_json(curves, facts), indent=2, ensure_ascii=False)
-        Path(options.json).write_text(text + "\n", encoding="utf-8")
+        write_json(options.json, as_json(curves, facts))
     if options.figure:
         draw(curves, options.figure, f"How cost grows: {options.size}\n{facts['machine']}")
-    return 0
 
 
 if __name__ == "__main__":

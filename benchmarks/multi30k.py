@@ -14,18 +14,20 @@ import argparse
 import os
 import platform
 import sys
+from functools import partial
 from pathlib import Path
+
+from command import exit_code_of, has_data
 
 from clearhead import api
 from clearhead.config import RunConfig, read_config
 from clearhead.data.readers import read_pairs
-from clearhead.errors import ClearheadError, ConfigError
+from clearhead.errors import ConfigError
 from clearhead.tasks.scores import Measure, score_translations
 from clearhead.training.display import choose_display
 from clearhead.training.events import RunEnded
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "multi30k-en-de.toml"
-INTERRUPTED = 130
 
 
 def main(words: list[str] | None = None) -> int:
@@ -35,23 +37,22 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="choices")
     parser.add_argument("--restart", action="store_true", help="begin anew")
     options = parser.parse_args(words)
-    if not os.environ.get("CLEARHEAD_DATA"):
-        print("skipped: CLEARHEAD_DATA names no folder with the data (examples/fetch_data.py)")
+    if not has_data():
         return 0
-    try:
-        config = read_config(options.config, options.choices)
-        if not config.data.test:
-            raise ConfigError("data.test names no files to score on", where=options.config)
-        ended = api.train(config, restart=options.restart, observers=[choose_display(sys.stderr)])
-        if not ended.finished:
-            print("interrupted; the same command goes on", file=sys.stderr)
-            return INTERRUPTED
-        show_scores(config)
-        show_cost(config, ended)
-    except ClearheadError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    return 0
+    return exit_code_of(partial(run, options), "interrupted; the same command goes on")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train, then show the scores and what they cost."""
+    config = read_config(options.config, options.choices)
+    if not config.data.test:
+        raise ConfigError("data.test names no files to score on", where=options.config)
+    ended = api.train(config, restart=options.restart, observers=[choose_display(sys.stderr)])
+    if not ended.finished:
+        # The trainer has taken Ctrl-C in hand, to save what there is.
+        raise KeyboardInterrupt
+    show_scores(config)
+    show_cost(config, ended)
 
 
 def show_scores(config: RunConfig) -> None:

@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/shared_code.py
 
-Each task has its roots: the files that nothing else needs. What a task uses is what its roots
-import, and what that imports in turn. A file that one task alone uses counts for it; all others
-are shared. A line counts if it is neither empty nor a comment nor part of a docstring.
+Each task has its roots: the files that the commands and the API take for it. What a task uses is
+what its roots import, and what that imports in turn. A file that one task alone uses counts for it;
+all others are shared. A line counts if it is neither empty nor a comment nor part of a docstring.
 """
 
 from __future__ import annotations
@@ -13,56 +13,72 @@ import ast
 import io
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 HOUSE = Path(__file__).parents[1] / "src" / "clearhead"
 
+PICTURES = ("inspect.recording", "inspect.figures", "inspect.writing")
+"""Of whatever model is looked into."""
+
+LOADED = ("engines.device", "engines.trained")
+"""What brings any model back from its folder."""
+
 ROOTS = {
     "translation": (
-        *("tasks.translation", "api.translator", "engines.torch_engine"),
-        *("cli.translate", "cli.report", "proposal"),
+        *("tasks.translation", "api.translator", "engines.choosing", "export.exporting"),
+        *("cli.translate", "cli.report", "cli.export", "cli.phrasebook", "proposal"),
+        *(*PICTURES, *LOADED),
     ),
     "classification": (
         *("tasks.classification", "tasks.class_scores", "tasks.calibration"),
-        *("api.classifier", "api.encoder", "api.text_classifier", "engines.classifier_engine"),
-        *("cli.classify", "cli.evaluate_classes", "labelled_proposal"),
+        *("api.classifier", "api.class_names", "api.encoder", "api.text_classifier"),
+        *("cli.classify", "cli.evaluate_classes", "labelled_proposal", "data.frame_times"),
+        *("engines.classifier_engine", *PICTURES, *LOADED),
     ),
-    "reconstruction": ("tasks.reconstruction",),
+    "reconstruction": ("tasks.reconstruction", *LOADED),
 }
 SENTENCE_PAIRS = "data.phrasebook"
 """Built-in data of translation, though all readers could name them."""
 
-COMPOSING = ("api", "cli", "__init__")
+BOTH = "classification and reconstruction"
+SHARED = "shared"
+
+COMPOSING = ("api", "cli", "__init__", "__main__")
 """Rooms that put all others together: what they import says nothing about a task."""
 
 
 def main() -> int:
     """Print the counts, then the files of each task alone."""
-    lines = {module(path): code_lines(path) for path in sorted(HOUSE.rglob("*.py"))}
-    used = {task: closure(roots) for task, roots in ROOTS.items()}
-    for task, own in used.items():
-        built_in = {name for name in lines if name.startswith(SENTENCE_PAIRS)}
-        used[task] = own | built_in if task == "translation" else own - built_in
-    alone = {
-        task: sorted(own - set().union(*(used[other] for other in used if other != task)))
-        for task, own in used.items()
-    }
-    for task in ("classification", "reconstruction"):
-        # Both read features; what they share is of neither alone, nor of translation.
-        alone[task] = [name for name in alone[task] if name not in used["translation"]]
-    both = sorted((used["classification"] & used["reconstruction"]) - used["translation"])
+    lines = {module(path): code_lines(path) for path in HOUSE.rglob("*.py")}
+    files = division(lines)
     total = sum(lines.values())
-    for task, names in [*alone.items(), ("classification and reconstruction", both)]:
+    for part, names in files.items():
         own = sum(lines[name] for name in names)
-        print(f"{task}: {own:,} lines ({100 * own / total:.0f} %) in {len(names)} files")
-    special = sum(lines[name] for names in [*alone.values(), both] for name in names)
-    print(f"shared: {total - special:,} of {total:,} lines ({100 * (1 - special / total):.0f} %)")
-    for task, names in [*alone.items(), ("classification and reconstruction", both)]:
-        print(f"\n{task} alone:")
+        print(f"{part}: {own:,} of {total:,} lines ({own / total:.0%}) in {len(names)} files")
+    for part, names in files.items():
+        print(f"\n{part}:" if part == SHARED else f"\n{part} alone:")
         for name in names:
             print(f"  {lines[name]:>5}  {name}")
     return 0
+
+
+def division(modules: Collection[str]) -> dict[str, list[str]]:
+    """Which of the modules serve which task alone, which two of them, and which are shared."""
+    used = {task: closure(roots) for task, roots in ROOTS.items()}
+    for task, own in used.items():
+        built_in = {name for name in modules if name.startswith(SENTENCE_PAIRS)}
+        used[task] = own | built_in if task == "translation" else own - built_in
+    found: dict[str, list[str]] = {part: [] for part in (*ROOTS, BOTH, SHARED)}
+    for name in sorted(modules):
+        users = [task for task in ROOTS if name in used[task]]
+        if len(users) == 1:
+            part = users[0]
+        else:
+            # Both read features, which translation never does.
+            part = BOTH if users == ["classification", "reconstruction"] else SHARED
+        found[part].append(name)
+    return found
 
 
 def module(path: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from clearhead.decoding.hypothesis import Hypothesis
 from scripts import ROOT, load_script
 from test_training import small_run, write_pairs
 
+sys.path.append(str(ROOT / "benchmarks"))
 batch_invariance = load_script("benchmarks/batch_invariance.py")
 copying = load_script("benchmarks/copying.py")
 corpus_scale = load_script("benchmarks/corpus_scale.py")
@@ -51,6 +53,22 @@ def test_copying_counts_unseen_sequences(monkeypatch: pytest.MonkeyPatch) -> Non
     assert 0 <= right < of  # three steps teach nobody
 
 
+@pytest.mark.parametrize("erring", ["nobody", *copying.TASKS])
+def test_copying_fails_where_one_unseen_sequence_is_answered_wrongly(
+    erring: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def trained(task: str, pairs: int, steps: int) -> tuple[int, int]:
+        assert (pairs, steps) == (5, 7)
+        return 1000 - (task == erring), 1000
+
+    monkeypatch.setattr(copying, "trained", trained)
+    monkeypatch.setattr(copying.e_copying, "untrained", lambda model, seed: [seed])
+    assert copying.main(["--pairs", "5", "--steps", "7"]) == (erring != "nobody")
+    said = capsys.readouterr().out.splitlines()[-len(copying.TASKS) :]
+    expected = [f"{task}: {1000 - (task == erring)} of 1000" for task in copying.TASKS]
+    assert [line[: len(start)] for line, start in zip(said, expected, strict=True)] == expected
+
+
 def test_a_model_says_the_same_in_batches_of_any_size(
     trained: RunConfig,
     monkeypatch: pytest.MonkeyPatch,
@@ -84,6 +102,27 @@ class Wavering:
         if batch_size in self.wrong_in:
             said[:2] = ["nein", "nein"]
         return [[Hypothesis((), 0.0, (), 0.0, True, text)] for text in said]
+
+
+@pytest.mark.parametrize(
+    ("words", "engine"), [([], "torch"), (["--engine", "ctranslate2"], "ctranslate2")]
+)
+def test_what_is_tried_is_pytorch_unless_another_engine_is_named(
+    words: list[str],
+    engine: str,
+    trained: RunConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    def load_translator(folder: str, **choices: object) -> Wavering:
+        assert (folder, choices["engine"]) == (trained.folder, engine)
+        return Wavering(set())
+
+    monkeypatch.setattr(batch_invariance.api, "load_translator", load_translator)
+    (tmp_path / "in.txt").write_text("a\n", encoding="utf-8")
+    assert batch_invariance.main([trained.folder, str(tmp_path / "in.txt"), *words]) == 0
+    assert "every sentence got the same words" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("wrong_in", "code"), [(set(), 0), ({8}, 1), ({256}, 1)])
@@ -181,14 +220,80 @@ def test_corpora_of_growing_size_are_built_whole(capsys: pytest.CaptureFixture) 
     assert megabytes[1] > 20 * megabytes[0]
 
 
+def test_lines_of_code_are_those_that_do_something(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        '''"""What it is.
+
+And more of it.
+"""
+
+# A comment.
+import os  # counted
+
+TEXT = """two
+lines"""
+"""What it is."""
+
+
+def f(
+    x: int,
+) -> int:
+    """Says nothing."""
+    # Nor does this.
+    return x
+''',
+        encoding="utf-8",
+    )
+    assert shared_code.code_lines(path) == 1 + 2 + 3 + 1
+
+
 def test_each_line_of_code_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert shared_code.main() == 0
-    said = capsys.readouterr().out
-    heads, *lists = said.split("\n\n")
-    counted = [int(number.replace(",", "")) for number in re.findall(r": ([\d,]+) ", heads)]
-    total = sum(shared_code.code_lines(path) for path in shared_code.HOUSE.rglob("*.py"))
-    assert sum(counted) == total
-    names = [line.split()[1] for part in lists for line in part.splitlines()[1:]]
-    assert len(names) == len(set(names))
-    assert {"decoding.beam", "tasks.classification", "tasks.reconstruction"} <= set(names)
-    assert not {"training.trainer", "model.attention"} & set(names)
+    heads, *lists = capsys.readouterr().out.split("\n\n")
+    listed = [line.split() for part in lists for line in part.splitlines()[1:]]
+    files = {shared_code.module(path): path for path in shared_code.HOUSE.rglob("*.py")}
+    assert sorted(name for _, name in listed) == sorted(files)
+    assert all(int(lines) == shared_code.code_lines(files[name]) for lines, name in listed)
+    counted = [int(number.replace(",", "")) for number in re.findall(r": ([\d,]+) of ", heads)]
+    assert counted == [
+        sum(int(line.split()[0]) for line in part.splitlines()[1:]) for part in lists
+    ]
+
+
+def test_a_file_counts_for_the_task_that_alone_uses_it() -> None:
+    found = shared_code.division(list(map(shared_code.module, shared_code.HOUSE.rglob("*.py"))))
+    expected = {
+        "translation": [
+            *("decoding.beam", "engines.torch_engine", "engines.auto_engine", "engines.measured"),
+            *("engines.ctranslate2.engine", "export.equality", "cli.export", "tasks.scores"),
+            "data.phrasebook.dice",
+        ],
+        "classification": [
+            "tasks.classification",
+            "tasks.class_scores",
+            "engines.classifier_engine",
+        ],
+        "reconstruction": ["tasks.reconstruction"],
+        shared_code.BOTH: ["data.features", "data.normaliser"],
+        shared_code.SHARED: [
+            *("training.trainer", "checkpoint.folder", "config.reading", "model.attention"),
+            *("engines.device", "inspect.recording", "api.loading", "cli.evaluate"),
+        ],
+    }
+    for part, names in expected.items():
+        assert set(names) <= set(found[part]), part
+
+
+def test_what_is_shared_uses_nothing_of_one_task_alone() -> None:
+    # A root that is missing would leave its file with the shared ones.
+    files = {shared_code.module(path): path for path in shared_code.HOUSE.rglob("*.py")}
+    shared = set(shared_code.division(list(files))[shared_code.SHARED])
+    wrong = [
+        f"{name} uses {other}"
+        for name in shared
+        if name.split(".")[0] not in shared_code.COMPOSING
+        for other in shared_code.imported(files[name])
+        if other not in shared and not other.startswith(shared_code.SENTENCE_PAIRS)
+    ]
+    assert not wrong, "\n".join(sorted(wrong))

@@ -23,6 +23,8 @@ contest = importlib.import_module("peers.contest")
 device = importlib.import_module("peers.device")
 flops = importlib.import_module("peers.flops")
 matrix_rate = importlib.import_module("peers.matrix_rate")
+batching = importlib.import_module("clearhead.engines.batching")
+torch_engine = importlib.import_module("clearhead.engines.torch_engine")
 own = importlib.import_module("peers.clearhead")
 own_training = importlib.import_module("peers.clearhead_training")
 protocol = importlib.import_module("peers.protocol")
@@ -131,8 +133,11 @@ def test_the_matrix_rate_is_operations_by_seconds(monkeypatch: pytest.MonkeyPatc
     clock = Clock()
     monkeypatch.setattr(matrix_rate, "time", clock)
     monkeypatch.setattr(matrix_rate, "wait_for", clock.wait_for)
+    threads: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
     side = 4
-    rates = matrix_rate.matrix_rates("cpu", side)
+    rates = matrix_rate.matrix_rates("cpu", side, threads=3)
+    assert threads == [3]
     one = 2 * side * side * side
     assert rates == [matrix_rate.PRODUCTS * one / 0.5] * matrix_rate.REPETITIONS
     assert clock.events == ["wait for cpu", "look"] * 2 * (matrix_rate.REPETITIONS + 1)
@@ -260,6 +265,8 @@ def test_without_a_gpu_it_says_so(
         (["--rounds", "0"], "--rounds"),
         (["--vocabulary", "4"], "--vocabulary"),
         (["--device", "abacus"], "abacus"),
+        (["training", "--length", str(shape.POSITIONS + 1)], "--length"),
+        (["--python", "marian=no/such/python"], "no/such/python"),
     ],
 )
 def test_what_cannot_work_is_refused_at_once(
@@ -273,9 +280,41 @@ def test_what_cannot_work_is_refused_at_once(
 
 
 def test_the_device_decides_on_what_is_not_asked_for() -> None:
-    assert gpu.completed(gpu.parser(), []).sizes == ["base", "big"]
-    asked = gpu.completed(gpu.parser(), ["--device", "cpu", "--steps", "7"])
+    assert gpu.options_of([]).sizes == ["base", "big"]
+    asked = gpu.options_of(["--device", "cpu", "--steps", "7"])
     assert (asked.sizes, asked.steps) == (["tiny"], 7)
+
+
+def test_decoding_takes_no_length_that_splits_a_batch(capsys: pytest.CaptureFixture) -> None:
+    def is_whole(slice_: Any, length: int) -> bool:
+        """Whether the engine's own rule leaves a batch of the slice as it is."""
+        rows = min(slice_.request["count"], slice_.request["batch_size"])
+        places = batching.PADDED_TOKENS // slice_.request["beam_size"]
+        return len(list(batching.batches_by_length([length] * rows, rows, places))) == 1
+
+    found = gpu.slices_of("decoding", gpu.options_of([]))
+    longest = max(n for n in range(1, 100) if all(is_whole(slice_, n) for slice_ in found))
+    assert gpu.options_of(["--length", str(longest)]).length == longest
+    for works in ([], ["decoding"]):
+        with pytest.raises(SystemExit):
+            gpu.options_of([*works, "--length", str(longest + 1)])
+        said = f"--length {longest + 1}: in decoding at most {longest},"
+        assert said in capsys.readouterr().err
+    # Training has no batches to split, and few sentences are no batch that is split.
+    for words in (["training"], ["--sentences", "4"]):
+        asked = gpu.options_of([*words, "--length", str(shape.POSITIONS)])
+        assert asked.length == shape.POSITIONS
+
+
+@pytest.mark.usefixtures("here")
+def test_an_engine_that_splits_a_batch_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random_work.write_random_workload(tmp_path, VOCABULARY, 4, 8)
+    decoder = own.Decoder(job_of(tmp_path, "torch"))
+    monkeypatch.setattr(torch_engine, "PADDED_TOKENS", 11)
+    with pytest.raises(AssertionError, match="took 3 sentences in 2 batches"):
+        decoder.decode([[4] * 4] * 3, 1)
 
 
 class InThisProcess:
@@ -294,19 +333,35 @@ class InThisProcess:
         return json.loads(json.dumps(self.server.answer(json.loads(json.dumps(request)))))
 
 
-@pytest.mark.usefixtures("here")
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch, here: None) -> None:
+    """All is so small that a run takes a moment, and is done in this process."""
+    monkeypatch.setitem(shape.SIZES, "tiny", SMALL)
+    monkeypatch.setattr(contest.Contest, "process", lambda *_: InThisProcess())
+
+
+WORDS = "--device cpu --peers --rounds 2 --threads 1 --sentences 2 --length 6 --batch-tokens 12"
+
+
+@pytest.mark.usefixtures("small")
 def test_a_whole_run_on_a_cpu_prints_and_writes_every_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    monkeypatch.setitem(shape.SIZES, "tiny", SMALL)
-    monkeypatch.setattr(contest.Contest, "process", lambda *_: InThisProcess())
     rate = 5e9
-    monkeypatch.setattr(gpu, "matrix_rates", lambda device, side: [rate] * 2)
+    asked: list[tuple[str, int, int]] = []
+
+    def matrix_rates(device: str, side: int, threads: int) -> list[float]:
+        asked.append((device, side, threads))
+        return [rate] * 2
+
+    monkeypatch.setattr(gpu, "matrix_rates", matrix_rates)
+    monkeypatch.setattr(gpu, "multiplies_bf16", lambda device: True)
     path = tmp_path / "gpu.json"
-    words = "--device cpu --peers --precision float32 --rounds 2 --threads 1 --sentences 2"
-    words += f" --length 6 --batch-tokens 12 --vocabulary {VOCABULARY} --json {path}"
+    words = f"{WORDS} --precision float32 --vocabulary {VOCABULARY} --json {path}"
     assert gpu.main(words.split()) == 0
     out, _ = capsys.readouterr()
+    # Before and after each of the two works.
+    assert asked == [("cpu", 128, 1)] * 4
     assert "2 pairs a batch of 6 tokens a side" in out
     assert f"bf16 products of 128 × 128: {rate / 1e12:.3g} TFLOP/s" in out
     heads = [line for line in out.splitlines() if line.startswith("| peer")]
@@ -330,13 +385,28 @@ def test_a_whole_run_on_a_cpu_prints_and_writes_every_measurement(
         assert row["peak_mb"] > 0
 
 
-def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(gpu, "compare", interrupt)
-    assert gpu.main(["--device", "cpu"]) == 130
-    assert capsys.readouterr() == ("", "interrupted; all peers are ended\n")
+@pytest.mark.usefixtures("small")
+def test_a_device_without_bf16_has_no_share_of_its_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setattr(gpu, "matrix_rates", lambda *_: pytest.fail("it measures a rate"))
+    monkeypatch.setattr(gpu, "multiplies_bf16", lambda device: False)
+    monkeypatch.setattr(gpu, "name_of", lambda device: "Abacus 3000")
+    path = tmp_path / "gpu.json"
+    assert gpu.main(f"training {WORDS} --vocabulary {VOCABULARY} --json {path}".split()) == 0
+    out, _ = capsys.readouterr()
+    assert out.splitlines()[:2] == [
+        "bf16 is left out: Abacus 3000 has no instructions for it",
+        "no share of the bf16 rate is told: Abacus 3000 has no such rate",
+    ]
+    _, *table = out.partition("###")
+    assert "TFLOP/s" in "".join(table)
+    assert "of the bf16 rate" not in "".join(table)
+    assert "bf16 products" not in out
+    [row] = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert row["peer"] == "clearhead float32"
+    assert row["median"] > 0
+    assert (row["matrix_rates"], row["share"]) == ([], None)
 
 
 def test_the_sizes_are_those_that_clearhead_has_ready_made() -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from clearhead.config import ModelConfig, TrainingConfig
 from clearhead.tokenizer import BOS, EOS, PAD
+from clearhead.training import dry_run
 from clearhead.training.keeper import Keeper
 from clearhead.training.trainer import Trainer
 from scripts import ROOT
@@ -149,20 +150,25 @@ def test_a_training_batch_has_the_same_tokens_whatever_its_length(length: int) -
     assert torch.equal(batch.source, again.source)
 
 
-def test_a_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs_work, "VOCABULARY", 40)
-    training = costs_work.Training(MODEL, "float32", CPU)
-    same = costs_work.Training(MODEL, "float32", CPU)
-    monkeypatch.setattr(same.task, "batch_count", lambda epoch: 1)
-    trainer = Trainer(
+def trainer_of(same: Any, monkeypatch: pytest.MonkeyPatch, **choices: Any) -> Trainer:
+    """The trainer of `clearhead train` for the model and the task of a benchmark."""
+    monkeypatch.setattr(same.task, "batch_count", lambda epoch: 100)
+    return Trainer(
         same.task,
         same.model,
-        TrainingConfig(max_steps=100_000),
+        TrainingConfig(max_steps=100_000, **choices),
         seed=1,
         d_model=MODEL.d_model,
         keeper=cast(Keeper, None),  # which no step asks for
         observers=[],
     )
+
+
+def test_a_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(costs_work, "VOCABULARY", 40)
+    training = costs_work.Training(MODEL, "float32", CPU)
+    same = costs_work.Training(MODEL, "float32", CPU)
+    trainer = trainer_of(same, monkeypatch)
     before = [parameter.clone() for parameter in training.model.parameters()]
     batch = costs_work.random_batch(3, 7)
     for _ in range(3):
@@ -171,6 +177,29 @@ def test_a_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     after = list(training.model.parameters())
     assert not any(map(torch.equal, before, after))
     assert all(map(torch.equal, after, same.model.parameters()))
+    # What the trainer counts in a step is timed too.
+    told, expected = (
+        meter.report(3, 0, 1.0, None) for meter in (training.stepper.meter, trainer.meter)
+    )
+    assert list(told.rates) == list(expected.rates)
+    for name in ("loss", "gradient_norm", "learning_rate", "shares"):
+        assert getattr(told, name) == getattr(expected, name)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_steps_of_a_dry_run_are_the_trainers_own(
+    accumulate: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs_work, "VOCABULARY", 40)
+    tried, same = (costs_work.Training(MODEL, "float32", CPU) for _ in range(2))
+    trainer = trainer_of(same, monkeypatch, accumulate=accumulate)
+    batches = [costs_work.random_batch(2, n) for n in range(2, 2 + dry_run.STEPS * accumulate)]
+    monkeypatch.setattr(tried.task, "batch_count", lambda epoch: 100)
+    monkeypatch.setattr(tried.task, "batches", lambda epoch, first: iter(batches))
+    dry_run.try_steps(tried.task, tried.model, trainer.config, MODEL.d_model, ())
+    for first in range(0, len(batches), accumulate):
+        trainer._step(batches[first : first + accumulate])
+    assert all(map(torch.equal, tried.model.parameters(), same.model.parameters()))
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
@@ -278,14 +307,3 @@ def test_what_cannot_work_is_refused_before_anything_is_measured(
 def test_a_device_that_is_not_there_is_one_message(capsys: pytest.CaptureFixture) -> None:
     assert growth.main(["--device", "abacus"]) == 2
     assert "abacus" in capsys.readouterr().err
-
-
-@pytest.mark.usefixtures("small")
-def test_ctrl_c_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(growth, "measure", interrupt)
-    assert growth.main([]) == 130
-    out, err = capsys.readouterr()
-    assert (out, err) == ("", "interrupted\n")

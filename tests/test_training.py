@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import random
 import signal
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.checkpoint import read_tensors
@@ -31,6 +34,7 @@ from clearhead.training import continuation
 from clearhead.training.events import Event, Note, Progress, RunEnded, Validated
 from clearhead.training.optimizer import make_optimizer
 from clearhead.training.schedule import learning_rate
+from clearhead.training.state import State
 from clearhead.training.updater import Updater
 
 
@@ -402,3 +406,62 @@ def test_a_finished_run_says_so(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=4)
     api.train(config)
     assert "finished before" in api.train(config).reason
+
+
+@given(st.lists(st.floats()), st.booleans())
+def test_the_best_score_is_the_best_of_the_finite_ones(
+    scores: list[float], higher_is_better: bool
+) -> None:
+    state = State()
+    for score in scores:
+        if state.is_best(score, higher_is_better):
+            state.best_score = score
+    finite = [score for score in scores if math.isfinite(score)]
+    best = max if higher_is_better else min
+    assert state.best_score == best(finite, default=None)
+
+
+@pytest.mark.parametrize("kept", [math.nan, math.inf, -math.inf])
+def test_a_best_score_that_is_not_finite_gives_way(kept: float) -> None:
+    for higher_is_better in (True, False):
+        assert State(best_score=kept).is_best(1.0, higher_is_better)
+
+
+def test_a_run_whose_first_validation_has_no_score_keeps_a_later_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, validations = TranslationTask.evaluate, []
+
+    def first_without(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
+        found = evaluate(self, model)
+        validations.append(found)
+        if len(validations) > 1:
+            return found
+        return dataclasses.replace(found, scores={**found.scores, "bleu": math.nan})
+
+    monkeypatch.setattr(TranslationTask, "evaluate", first_without)
+    config = small_run(tmp_path, max_steps=8)
+    watcher = Watcher()
+    ended = api.train(config, observers=[watcher])
+    found = [event for event in watcher.events if isinstance(event, Validated)]
+    assert [event.is_best for event in found[:2]] == [False, True]
+    later = [validation.scores["bleu"] for validation in validations[1:]]
+    assert ended.scores["bleu"] == max(later)
+    kept = json.loads((Path(config.folder) / "scores.json").read_text())
+    assert kept["scores"]["bleu"] == max(later)
+
+
+def test_a_run_without_any_finite_score_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate = TranslationTask.evaluate
+
+    def without(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
+        found = evaluate(self, model)
+        return dataclasses.replace(found, scores={**found.scores, "bleu": math.nan})
+
+    monkeypatch.setattr(TranslationTask, "evaluate", without)
+    config = small_run(tmp_path, max_steps=4)
+    with pytest.raises(TrainingError, match="no validation had a finite bleu"):
+        api.train(config)
+    assert not (Path(config.folder) / "weights.safetensors").exists()

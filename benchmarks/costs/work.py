@@ -15,8 +15,9 @@ from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tasks.translation import TranslationData, TranslationTask
 from clearhead.tokenizer import EOS, WordTokenizer
-from clearhead.training.precision import choose_precision, in_precision
-from clearhead.training.seeds import step_seed
+from clearhead.training.meter import Meter
+from clearhead.training.precision import choose_precision
+from clearhead.training.stepper import Stepper
 from clearhead.training.updater import Updater
 from costs.curve import Work
 
@@ -34,20 +35,17 @@ class Training:
         # The loss asks neither for the corpus nor for what belongs to validation.
         data = TranslationData(words, words, cast(Corpus, None), (), ())
         self.device = device
-        self.precision = choose_precision(precision, device)
         self.task = TranslationTask(RunConfig(model=model, training=training), data)
         self.model = random_model(model).to(device).train()
-        self.updater = Updater(self.model, training, model.d_model, training.max_steps)
-        self.steps = 0
+        updater = Updater(self.model, training, model.d_model, training.max_steps)
+        chosen = choose_precision(precision, device)
+        self.stepper = Stepper(self.task, updater, Meter(device), chosen, seed=1)
+        self.made = 0
 
     def step(self, batch: Batch) -> None:
         """One update; returns when the device has made it."""
-        self.steps += 1
-        torch.manual_seed(step_seed(1, self.steps))
-        with in_precision(self.precision, self.device):
-            loss = self.task.loss(self.model, batch)
-        loss.total.backward()
-        self.updater.update(self.steps, loss.units)
+        self.made += 1
+        self.stepper.step(self.made, [batch])
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 

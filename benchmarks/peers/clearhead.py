@@ -54,7 +54,11 @@ class Decoder:
         # No min_length, for which CTranslate2's outputs would be scored again: the end symbol
         # is kept away by the model's bias.
         search = SearchConfig(beam_size=beam_size, max_length=DECODED, max_length_offset=DECODED)
-        found = self.engine.translate(sentences, search, batch_size=len(sentences))
+        done: list[int] = []
+        found = self.engine.translate(
+            sentences, search, batch_size=len(sentences), progress=done.append
+        )
+        assert len(done) == 1, f"the engine took {len(sentences)} sentences in {len(done)} batches"
         return [len(hypotheses[0].tokens) for hypotheses in found]
 
 

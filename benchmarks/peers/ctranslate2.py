@@ -13,10 +13,9 @@ import numpy as np
 from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
 
 from .protocol import Abilities, Job, apart, serve
-from .shape import DECODED
+from .shape import DECODED, POSITIONS
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
-LONGEST = 512
 
 
 class Weights:
@@ -45,7 +44,7 @@ def build(job: Job) -> TransformerSpec:
     shape, weights = job.shape, Weights()
     spec = TransformerSpec.from_config((shape.layers, shape.layers), shape.heads, pre_norm=True)
     embedding = weights.matrix(job.vocabulary, shape.d_model, shape.d_model**-0.5)
-    positions = sinusoids(LONGEST, shape.d_model)
+    positions = sinusoids(POSITIONS, shape.d_model)
     for part, inputs in (
         (spec.encoder, spec.encoder.embeddings[0]),
         (spec.decoder, spec.decoder.embeddings),

@@ -12,7 +12,16 @@ from transformers import MarianConfig, MarianMTModel
 from transformers.trainer_pt_utils import LabelSmoother
 
 from .protocol import Abilities, Job, serve
-from .shape import ADAM_BETAS, BOS, DECODED, EOS, LABEL_SMOOTHING, LEARNING_RATE, PAD
+from .shape import (
+    ADAM_BETAS,
+    BOS,
+    DECODED,
+    EOS,
+    LABEL_SMOOTHING,
+    LEARNING_RATE,
+    PAD,
+    POSITIONS,
+)
 from .workload import Batch, padded
 
 IGNORED = -100
@@ -35,7 +44,7 @@ def build(job: Job) -> Any:
         attention_dropout=shape.dropout,
         activation_dropout=shape.dropout,
         activation_function="relu",
-        max_position_embeddings=512,
+        max_position_embeddings=POSITIONS,
         scale_embedding=True,
         tie_word_embeddings=True,
         share_encoder_decoder_embeddings=True,

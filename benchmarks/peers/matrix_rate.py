@@ -14,7 +14,7 @@ PRODUCTS = 20
 REPETITIONS = 9
 
 
-def matrix_rates(device: str, side: int) -> list[float]:
+def matrix_rates(device: str, side: int, threads: int) -> list[float]:
     """Floating-point operations a second of square bf16 products, in each repetition.
 
     The numbers are random, for with zeros a GPU draws less power and may run faster.
@@ -22,7 +22,9 @@ def matrix_rates(device: str, side: int) -> list[float]:
     Args:
         device: `cpu` or `cuda`.
         side: of the matrices.
+        threads: of the CPU, as many as those have whose share of the rate is asked for.
     """
+    torch.set_num_threads(threads)
     torch.manual_seed(1)
     left, right = (torch.randn(side, side, device=device).bfloat16() for _ in range(2))
     product = torch.empty_like(left)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-TORCH = "torch==2.13.0"
 OWN = "clearhead"
 
 
@@ -13,13 +12,19 @@ OWN = "clearhead"
 class Environment:
     """What is installed for a peer.
 
-    `steps` are the arguments of `pip install`, one call each; with `torch`, PyTorch comes first.
-    `note` is said below the table.
+    `steps` are the arguments of `pip install`, one call each; with `torch`, clearhead's PyTorch
+    comes first. `note` is said below the table.
     """
 
     steps: tuple[tuple[str, ...], ...]
     torch: bool = True
     note: str = ""
+
+    @property
+    def pinned(self) -> list[str]:
+        """The packages whose version is named."""
+        words = [word.partition("==") for step in self.steps for word in step]
+        return [package for package, equal, _ in words if equal]
 
 
 @dataclass(frozen=True)

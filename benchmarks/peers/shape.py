@@ -10,6 +10,9 @@ PAD, BOS, EOS, UNK = range(4)
 LABEL_SMOOTHING = 0.1
 LEARNING_RATE = 1e-3
 ADAM_BETAS = (0.9, 0.98)
+POSITIONS = 512
+"""Tokens of a sentence, at most: so many places have the peers' tables of positions."""
+
 DECODED = 40
 """Steps that every decoding takes, no more and no fewer. Clearhead's cache has room for fewer at
 first, so that what its growth costs is measured too."""

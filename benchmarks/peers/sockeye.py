@@ -20,10 +20,9 @@ from sockeye.training import ModelWithLoss
 from sockeye.transformer import TransformerConfig
 
 from .protocol import Abilities, Job, serve
-from .shape import ADAM_BETAS, DECODED, LABEL_SMOOTHING, LEARNING_RATE
+from .shape import ADAM_BETAS, DECODED, LABEL_SMOOTHING, LEARNING_RATE, POSITIONS
 from .workload import Batch, padded
 
-LONGEST = 512
 NEVER = -1e9
 """The bias of what ends an output: Sockeye has no option for a shortest length."""
 
@@ -43,7 +42,7 @@ def model_config(job: Job) -> ModelConfig:
     statistics = DataStatistics(
         **dict.fromkeys(("num_sents", "num_tokens_source", "num_tokens_target"), 1),
         **dict.fromkeys(("num_discarded", "num_unks_source", "num_unks_target"), 0),
-        **dict.fromkeys(("max_observed_len_source", "max_observed_len_target"), LONGEST),
+        **dict.fromkeys(("max_observed_len_source", "max_observed_len_target"), POSITIONS),
         **dict.fromkeys(("size_vocab_source", "size_vocab_target"), job.vocabulary),
         length_ratio_mean=1.0,
         length_ratio_std=0.0,
@@ -63,13 +62,13 @@ def model_config(job: Job) -> ModelConfig:
         positional_embedding_type=C.FIXED_POSITIONAL_EMBEDDING,
         preprocess_sequence="n",
         postprocess_sequence="dr",
-        max_seq_len_source=LONGEST,
-        max_seq_len_target=LONGEST,
+        max_seq_len_source=POSITIONS,
+        max_seq_len_target=POSITIONS,
         depth_key_value=shape.d_model,
     )
     embedding = EmbeddingConfig(job.vocabulary, shape.d_model, shape.dropout)
     return ModelConfig(
-        config_data=DataConfig(statistics, LONGEST, LONGEST, 1, 1),
+        config_data=DataConfig(statistics, POSITIONS, POSITIONS, 1, 1),
         vocab_source_size=job.vocabulary,
         vocab_target_size=job.vocabulary,
         config_embed_source=embedding,

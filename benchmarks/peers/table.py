@@ -87,13 +87,6 @@ def gist(measurement: Measurement) -> list[str]:
     return lines
 
 
-def notes(names: Sequence[str]) -> list[str]:
-    """What is to be said of how the peers were installed."""
-    environments = {name: PEERS[name].environment for name in names}
-    said = {name: place.note for name, place in environments.items() if place and place.note}
-    return [f"- {name}: {note}" for name, note in said.items()]
-
-
 def _rank(row: Row, unit: str) -> tuple[bool, float]:
     if not row.measured:
         return True, 0.0

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from .protocol import Abilities, Job, serve
-from .shape import ADAM_BETAS, LABEL_SMOOTHING, LEARNING_RATE, PAD
+from .shape import ADAM_BETAS, LABEL_SMOOTHING, LEARNING_RATE, PAD, POSITIONS
 from .workload import Batch
-
-LONGEST = 512
 
 
 class Model(nn.Module):
@@ -23,7 +21,7 @@ class Model(nn.Module):
         self.width = shape.d_model
         self.embedding = nn.Embedding(job.vocabulary, shape.d_model, padding_idx=PAD)
         nn.init.normal_(self.embedding.weight, std=shape.d_model**-0.5)
-        self.register_buffer("positions", sinusoids(LONGEST, shape.d_model))
+        self.register_buffer("positions", sinusoids(POSITIONS, shape.d_model))
         self.dropout = nn.Dropout(shape.dropout)
         self.transformer = nn.Transformer(
             d_model=shape.d_model,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 import torch
 from torch import nn
@@ -13,8 +12,9 @@ from torch import nn
 from clearhead.config import TrainingConfig
 from clearhead.tasks.task import Task
 from clearhead.training.limits import Limits
-from clearhead.training.meter import memory_mb
-from clearhead.training.precision import choose_precision, in_precision
+from clearhead.training.meter import Meter, memory_mb
+from clearhead.training.precision import choose_precision
+from clearhead.training.stepper import Stepper
 from clearhead.training.updater import Updater
 from clearhead.training.wording import duration, megabytes
 
@@ -95,6 +95,9 @@ def try_steps(
     device = next(model.parameters()).device
     limits = Limits(config, -(-task.batch_count(0) // config.accumulate), task.measure)
     updater = Updater(model, config, width, limits.total_steps)
+    precision = choose_precision(config.precision, device)
+    # Any seed will do: what is drawn is thrown away.
+    stepper = Stepper(task, updater, Meter(device), precision, seed=1)
     model.train()
     batches = task.batches(0, 0)
     seconds = []
@@ -103,7 +106,7 @@ def try_steps(
         group = list(islice(batches, config.accumulate))
         if not group:
             break
-        _make_step(task, model, updater, step, group)
+        stepper.step(step, group)
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         seconds.append(time.monotonic() - began)
@@ -117,18 +120,3 @@ def try_steps(
         measure=task.measure,
         data=data,
     )
-
-
-def _make_step(
-    task: Task, model: nn.Module, updater: Updater, step: int, batches: list[Any]
-) -> None:
-    """One step as the trainer makes it."""
-    device = next(model.parameters()).device
-    precision = choose_precision(updater.config.precision, device)
-    units = 0
-    for batch in batches:
-        with in_precision(precision, device):
-            loss = task.loss(model, batch)
-        loss.total.backward()
-        units += loss.units
-    updater.update(step, units)

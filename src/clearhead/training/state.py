@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 
@@ -21,7 +22,9 @@ class State:
     finished: bool = False
 
     def is_best(self, score: float, higher_is_better: bool) -> bool:
-        """Whether a score is better than the best so far."""
-        if self.best_score is None:
+        """Whether a score is better than the best so far; one that is not finite never is."""
+        if not math.isfinite(score):
+            return False
+        if self.best_score is None or not math.isfinite(self.best_score):
             return True
         return score > self.best_score if higher_is_better else score < self.best_score

@@ -12,18 +12,21 @@ import torch
 from torch import nn
 
 from clearhead.config import TrainingConfig
+from clearhead.errors import TrainingError
 from clearhead.tasks.task import Task
 from clearhead.training.events import Event, Note, Observer, RunEnded, RunStarted, Validated
 from clearhead.training.interruption import Interruption
 from clearhead.training.keeper import Keeper
 from clearhead.training.limits import Limits
 from clearhead.training.meter import Meter
-from clearhead.training.precision import choose_precision, in_precision
-from clearhead.training.seeds import step_seed
+from clearhead.training.precision import choose_precision
 from clearhead.training.state import State
+from clearhead.training.stepper import Stepper
 from clearhead.training.updater import Updater
 
 REPORT_SECONDS = 2.0  # between two reports of progress, unless `report_every` says otherwise
+ADVICE = "in [training]: lower batch_tokens and raise accumulate (--restart), or use device = 'cpu'"
+"""What to do where the memory of the GPU does not hold a step."""
 
 
 class Trainer:
@@ -52,7 +55,6 @@ class Trainer:
         self.task = task
         self.model = model
         self.config = config
-        self.seed = seed
         self.keeper = keeper
         self.observers = observers
         self.device = next(model.parameters()).device
@@ -62,6 +64,7 @@ class Trainer:
         self.limits = Limits(config, self.steps_per_epoch, task.measure)
         self.updater = Updater(model, config, d_model, self.limits.total_steps)
         self.meter = Meter(self.device)
+        self.stepper = Stepper(task, self.updater, self.meter, self.precision, seed)
         self.interruption = Interruption()
         self._resumed_at = self._saved_at = time.monotonic()
         self._elapsed_before = 0.0
@@ -71,7 +74,7 @@ class Trainer:
         """Train from the state of the last checkpoint, or from the beginning.
 
         Raises:
-            TrainingError: the loss diverged.
+            TrainingError: the loss diverged, or the memory of the GPU is full.
         """
         self._resume()
         self._tell_start()
@@ -88,6 +91,9 @@ class Trainer:
         except KeyboardInterrupt:
             # A second Ctrl-C: what happened since the last checkpoint is given up.
             return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
+        except torch.OutOfMemoryError as error:
+            what, where = "the memory of the GPU is full", f"step {self.state.step}"
+            raise TrainingError(what, where=where, why=str(error), todo=ADVICE) from None
         return self._end(reason, finished=True)
 
     def _resume(self) -> None:
@@ -95,8 +101,7 @@ class Trainer:
         if saved is not None:
             self.state = State(**saved)
         self._elapsed_before = self.state.elapsed_s
-        self._resumed_at = time.monotonic()
-        self._saved_at = time.monotonic()
+        self._resumed_at = self._saved_at = time.monotonic()
         self._saved_step = self.state.step
 
     def _train(self) -> str | None:
@@ -121,24 +126,13 @@ class Trainer:
             yield group
 
     def _step(self, batches: list[Any]) -> None:
-        """One update from the summed gradients of the batches, divided by their units."""
+        """One update; that none was made is told."""
         state = self.state
         state.step += 1
         state.batch += len(batches)
-        torch.manual_seed(step_seed(self.seed, state.step))
-        units = 0
-        plain = torch.zeros((), device=self.device)
-        for batch in batches:
-            with in_precision(self.precision, self.device):
-                loss = self.task.loss(self.model, batch)
-            loss.total.backward()
-            units += loss.units
-            plain += loss.plain.detach()
-            self.meter.count(self.task.counts(batch))
-        norm, rate = self.updater.update(state.step, units)
+        norm = self.stepper.step(state.step, batches)
         if not math.isfinite(norm):
             self._tell(Note(f"step {state.step}: gradient norm {norm}, no update made"))
-        self.meter.step(plain, units, norm, rate)
 
     def _after_step(self) -> None:
         every = self.config.report_every
@@ -189,12 +183,22 @@ class Trainer:
         )
 
     def _finish(self) -> None:
-        """A last validation, then the average of the last checkpoints, kept if it is better."""
+        """A last validation, then the average of the last checkpoints, kept if it is better.
+
+        Raises:
+            TrainingError: no validation had a finite score, so there is no model to keep.
+        """
         if self.state.validated_step != self.state.step:
             self._validate()
         if self.keeper.average_recent(self.model) > 1:
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
+        if self.state.best_score is None:
+            raise TrainingError(
+                f"no validation had a finite {self.task.measure}: there is no model to keep",
+                where=self.keeper.folder,
+                todo="lower training.schedule.peak, and begin anew with --restart",
+            )
         self.state.finished = True
         self._save()
 
