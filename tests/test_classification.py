@@ -27,7 +27,9 @@ from clearhead.data.labelled import Labelled
 from clearhead.data.labelled_texts import read_labelled_texts
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import ConfigError, DataError, ModelFolderError
+from clearhead.tasks.calibration import negative_log_likelihood, probabilities
 from clearhead.tasks.classification import (
+    LARGEST_WEIGHT,
     ClassificationTask,
     LabelledBatch,
     divergence,
@@ -279,6 +281,52 @@ def test_class_weights_give_every_class_the_same_weight_in_all(tmp_path: Path) -
     each = task.truth.astype(float) @ task._weights.numpy().astype(float)
     per_class = [each[task.truth[:, label]].sum() for label in range(task.truth.shape[1])]
     np.testing.assert_allclose(per_class, len(each) / len(per_class), rtol=1e-5)
+
+
+def test_where_there_may_be_several_labels_having_one_weighs_as_much_as_not_having_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "several.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(400):
+            labels = ["all", *(["half"] if number % 2 else []), *(["two"] if number < 2 else [])]
+            file.write(json.dumps({"text": f"{number} red", "labels": labels}) + "\n")
+    several = {"class_weights": "balanced", "multi_label": True}
+    config = text_run(tmp_path, data={"train": [str(path)]}, classifier=several)
+    task = prepare(config, None, tmp_path, ()).task
+    assert isinstance(task, ClassificationTask)
+    having = dict(zip(task.data.labels.names, task.truth.sum(axis=0).tolist(), strict=True))
+    weight = dict(zip(task.data.labels.names, task._weights.tolist(), strict=True))
+    of = len(task.truth)
+    assert weight["half"] * having["half"] == pytest.approx(of - having["half"])
+    # The others would weigh 0, so that nothing was learned of them, and more than a batch.
+    assert having["all"] == of
+    assert having["two"] * LARGEST_WEIGHT < of - having["two"]
+    assert weight["all"] == pytest.approx(1 / LARGEST_WEIGHT)
+    assert weight["two"] == LARGEST_WEIGHT
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_loss_that_is_shown_is_that_of_the_validation_whatever_classes_weigh(
+    tmp_path: Path, several: bool
+) -> None:
+    path = tmp_path / "uneven.tsv"
+    rows = (f"{'rare' if number % 5 == 0 else 'common'}\t{number} red\n" for number in range(80))
+    path.write_text("".join(rows), encoding="utf-8")
+    config = text_run(
+        tmp_path,
+        data={"train": [str(path)]},
+        classifier={"class_weights": "balanced", "multi_label": several},
+        training={"label_smoothing": 0.2},
+    )
+    task = prepare(config, None, tmp_path, ()).task
+    assert isinstance(task, ClassificationTask)
+    truth, logits = task.truth[:20], torch.randn(20, 2, generator=torch.Generator().manual_seed(6))
+    batch = LabelledBatch(torch.full((20, 2), 5), torch.from_numpy(truth).float())
+    loss = task.loss(Told(logits), batch)
+    expected = negative_log_likelihood(probabilities(logits.numpy(), 1.0, several), truth, several)
+    assert float(loss.plain) / loss.units == pytest.approx(expected, rel=1e-5)
+    assert float(loss.total) / loss.units != pytest.approx(expected, rel=1e-2)
 
 
 @given(st.integers(2, 5), st.floats(0, 0.9), st.integers(1, 6))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
+import io
+import itertools
 import json
 import math
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO, get_args
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from clearhead import api
+from clearhead.cli.counter import INTERVAL_S, PATIENCE_S, Counter
+from clearhead.cli.options import BatchSize
 from clearhead.data.normaliser import Normaliser
 from fake_translator import run
 from model_folders import LABELS, LONGEST, write_models
@@ -131,6 +136,39 @@ def test_a_text_that_is_cut_is_said_with_its_line(models: Path) -> None:
     assert (code, len(out.splitlines())) == (0, 2)
     assert err.startswith("clearhead: warning: input 2 has ")
     assert err.endswith(f"cut to {LONGEST}\n")
+
+
+class Terminal(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("model", "noun"), [("texts", "texts"), ("features", "sequences")])
+def test_what_is_counted_is_called_what_it_is(
+    models: Path, monkeypatch: pytest.MonkeyPatch, model: str, noun: str
+) -> None:
+    def counter(stream: TextIO, *given: Any) -> Counter:
+        """As on a terminal, and as if each input took a while."""
+        return Counter(terminal, *given, clock=lambda: next(moments))
+
+    np.savez("x.npz", x=np.ones((6, 4, 3)), y=np.array(TRUTH))
+    Path("in.txt").write_text("\n".join(TEXTS) + "\n")
+    plain, labelled = ("in.txt", "test.tsv") if model == "texts" else ("x.npz", "x.npz")
+    for module, *words in (
+        ("classify", "classify", str(models / model), "-i", plain, "-o", "out.txt"),
+        ("evaluate_classes", "evaluate", str(models / model), "--data", labelled),
+    ):
+        terminal, moments = Terminal(), itertools.count(step=PATIENCE_S + INTERVAL_S)
+        monkeypatch.setattr(importlib.import_module(f"clearhead.cli.{module}"), "Counter", counter)
+        assert run(*words)[0] == 0
+        assert f"6 of 6 {noun}, " in terminal.getvalue()
+
+
+def test_batches_are_not_of_sentences_alone() -> None:
+    _, option = get_args(BatchSize)
+    assert option.help.startswith("Inputs that are computed together")
 
 
 # Evaluating.

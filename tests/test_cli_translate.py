@@ -368,7 +368,7 @@ class Terminal:
 def counted(total: int | None, moments: dict[float, int], **choices: Any) -> str:
     now = [0.0]
     stream: Any = Terminal(choices.pop("is_terminal", True))
-    counter = Counter(stream, total, clock=lambda: now[0], **choices)
+    counter = Counter(stream, total, "sentences", clock=lambda: now[0], **choices)
     for moment, done in moments.items():
         now[0] = moment
         counter.show(done)

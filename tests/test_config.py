@@ -319,6 +319,15 @@ def test_a_width_that_is_not_given_is_settled_from_the_others() -> None:
         ModelConfig(d_model=24, n_heads=5, d_v=5)
 
 
+def test_several_labels_are_for_texts() -> None:
+    """A cell `a|b` of a sequence of features would be one class."""
+    tree: dict[str, Any] = {"task": "classification", "classifier": {"multi_label": True}}
+    assert config_from(tree).classifier.multi_label
+    error = refusal({**tree, "input": "features"})
+    assert error.what.startswith("classifier.multi_label needs input = 'text'")
+    assert "leave classifier.multi_label out" in error.what
+
+
 # Shorthands
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import gc
 import json
 import shutil
 import sys
@@ -61,6 +63,66 @@ def test_a_restart_removes_the_run_and_leaves_files_of_others(tmp_path: Path) ->
     forget_run(folder)
     assert files_of(folder).keys() == own.keys() | parts
     assert not (folder / "training" / "tensorboard").exists()
+
+
+def corpora_of(config: RunConfig) -> set[str]:
+    folder = Path(config.folder) / "training" / "corpus"
+    return {path.name for path in folder.iterdir()} - {".lock"}
+
+
+def test_a_restart_removes_the_corpora_that_it_does_not_use(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    (used,) = corpora_of(config)
+    folder = Path(config.folder) / "training" / "corpus"
+    left = ("0123456789abcdef", ".0123456789abcdef.partial")
+    for name in left:
+        shutil.copytree(folder / used, folder / name)
+    (folder / "notes.txt").write_text("dear")
+    assert api.train(config).finished
+    assert corpora_of(config) == {used, *left, "notes.txt"}
+    with (folder / left[0] / "corpus.json").open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        api.train(config, restart=True)
+        assert corpora_of(config) == {used, left[0], "notes.txt"}
+    assert api.train(config, restart=True).finished
+    assert corpora_of(config) == {used, "notes.txt"}
+
+
+def test_a_restart_removes_no_corpus_while_another_process_writes_one(tmp_path: Path) -> None:
+    corpus = tmp_path / "training" / "corpus" / "0123456789abcdef"
+    corpus.mkdir(parents=True)
+    (corpus / "corpus.json").write_text("{}")
+    with (corpus.parent / ".lock").open("wb") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        forget_run(tmp_path)
+        assert corpus.is_dir()
+    forget_run(tmp_path)
+    assert not corpus.exists()
+
+
+def test_a_restart_as_another_task_leaves_no_corpus(tmp_path: Path) -> None:
+    translator = small_run(tmp_path, max_steps=4)
+    api.train(translator)
+    assert len(corpora_of(translator)) == 1
+    (tmp_path / "texts").mkdir()
+    texts = text_run(tmp_path / "texts", training=SHORT)
+    gc.collect()  # the first run has its corpus open as long as it is there
+    api.train(dataclasses.replace(texts, folder=translator.folder), restart=True)
+    assert corpora_of(translator) == set()
+
+
+def test_a_run_that_goes_on_with_data_elsewhere_keeps_one_corpus(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    before = corpora_of(config)
+    moved = str(Path(config.data.train[0]).rename(tmp_path / "moved.tsv"))
+    data = dataclasses.replace(config.data, train=(moved,))
+    gc.collect()
+    longer = dataclasses.replace(config.training, max_steps=8)
+    assert api.train(dataclasses.replace(config, data=data, training=longer)).step == 8
+    assert len(corpora_of(config)) == 1
+    assert corpora_of(config) != before
 
 
 def test_what_is_left_of_a_run_that_was_being_removed_is_no_obstacle(tmp_path: Path) -> None:

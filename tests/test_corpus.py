@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -154,7 +158,8 @@ def test_anything_it_depends_on_makes_a_new_corpus(
     change(files, options)
     build()
     assert len(set(built)) == 2
-    assert all(folder.is_dir() and len(folder.name) == 16 for folder in built)
+    assert all(len(folder.name) == 16 for folder in built)
+    assert built[-1].is_dir()
 
 
 def test_held_out_pairs_are_left_out(
@@ -217,6 +222,93 @@ def test_a_build_that_ends_early_leaves_nothing_that_is_trusted(
     assert not list((tmp_path / "c").glob(".*.partial"))
 
 
+def kept_in(folder: Path) -> set[str]:
+    gc.collect()  # a corpus is closed when it is gone
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_new_corpus_takes_the_place_of_those_that_nobody_has_open(
+    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    folder = tmp_path / "c"
+
+    def build(max_length: int) -> Corpus:
+        gc.collect()
+        return build_corpus(folder, files, *tokenizers, DataConfig(max_length=max_length))[0]
+
+    first, second = build(5), build(6)
+    names = [corpus.folder.name for corpus in (first, second)]
+    assert kept_in(folder) == {".lock", *names}
+    expected = texts(second, tokenizers)
+    partial = f".{'0' * 16}.partial"
+    for name in ("notes", "0123", partial):  # a killed build leaves the last one
+        (folder / name).mkdir()
+    (folder / ("f" * 16)).write_text("a file")
+    del first
+    assert build(5).folder.name == names[0]  # found, not made: nothing is removed
+    assert kept_in(folder) == {".lock", *names, "notes", "0123", partial, "f" * 16}
+    third = build(7)
+    assert kept_in(folder) == {
+        *(".lock", names[1], third.folder.name),
+        *("notes", "0123", "f" * 16),  # of somebody else
+    }
+    assert texts(second, tokenizers) == expected
+    assert texts(build(6), tokenizers) == expected
+
+
+READER = """
+import sys
+from pathlib import Path
+from clearhead.data.corpus import Corpus
+
+corpus = Corpus(Path(sys.argv[1]))
+print("open", flush=True)
+sys.stdin.readline()
+print(len(corpus.source(0)), flush=True)
+"""
+
+
+def test_a_corpus_that_another_process_reads_stays(
+    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    folder = tmp_path / "c"
+    corpus, _ = build_corpus(folder, files, *tokenizers, CONFIG)
+    name, expected = corpus.folder.name, len(corpus.source(0))
+    command = [sys.executable, "-c", READER, str(corpus.folder)]
+    del corpus
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == "open\n"
+        build_corpus(folder, files, *tokenizers, DataConfig(max_length=6))
+        assert name in kept_in(folder)
+        assert reader.communicate("\n")[0] == f"{expected}\n"
+    build_corpus(folder, files, *tokenizers, DataConfig(max_length=7))
+    assert name not in kept_in(folder)
+
+
+def test_a_corpus_that_is_removed_while_it_is_being_opened_is_made_anew(
+    files: list[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    tmp_path: Path,
+    built: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    expected = texts(build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)[0], tokenizers)
+    hold = corpus_module._hold
+
+    def too_late(corpus: Corpus, file: Path) -> None:
+        hold(corpus, file)
+        shutil.rmtree(file.parent)  # by who had the lock before
+        monkeypatch.setattr(corpus_module, "_hold", hold)
+
+    monkeypatch.setattr(corpus_module, "_hold", too_late)
+    again, _ = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    assert texts(again, tokenizers) == expected
+    assert len(built) == 2
+
+
 def test_a_bad_line_late_in_a_file_leaves_no_corpus(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:
@@ -261,6 +353,15 @@ def test_a_content_hash_of_a_folder_follows_names_and_bytes(tmp_path: Path) -> N
     one = folder("one", "x", ["a"])
     assert one == folder("same", "x", ["a"])
     assert len({one, folder("renamed", "y", ["a"]), folder("changed", "x", ["b"])}) == 3
+
+
+def test_a_folder_has_the_same_hash_by_its_name_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "features" / "cat").mkdir(parents=True)
+    write(tmp_path / "features" / "cat" / "x", ["a"])
+    assert content_hash("~/features") == content_hash(str(tmp_path / "features"))
 
 
 def test_real_data_come_back(clearhead_data: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from clearhead.data.feature_sequences import read_feature_sequences
@@ -91,15 +91,33 @@ def archive_bytes(**arrays: np.ndarray) -> bytes:
 # .ts
 
 
-def ts_text(examples: Examples, *, labelled: bool = True, missing: str = "NaN") -> str:
+HEADER = "@dimensions 2\n@classLabel true a b\n@data\n"
+
+
+def ts_text(
+    examples: Examples,
+    *,
+    labelled: bool = True,
+    missing: str = "NaN",
+    times: Sequence[Sequence[str]] | None = None,
+) -> str:
+    """A `.ts` file; `times`, if there are any, are those of the frames of each example."""
+
     def word(number: float) -> str:
         return missing if math.isnan(number) else repr(float(number))
 
-    lines = ["# a comment", "@problemName Made", "@timeStamps false", ""]
+    def cells(dimension: np.ndarray, example: int) -> list[str]:
+        words = list(map(word, dimension))
+        if times is None:
+            return words
+        return [f"({time},{word})" for time, word in zip(times[example], words, strict=True)]
+
+    stamps = "false" if times is None else "true"
+    lines = ["# a comment", "@problemName Made", f"@timeStamps {stamps}", ""]
     lines += [f"@dimensions {examples[0][0].shape[1]}", "@equalLength false"]
     lines += [f"@classLabel {'true a b' if labelled else 'false'}", "@data"]
-    for frames, label in examples:
-        dimensions = [",".join(map(word, dimension)) for dimension in frames.T]
+    for number, (frames, label) in enumerate(examples):
+        dimensions = [",".join(cells(dimension, number)) for dimension in frames.T]
         lines.append(":".join([*dimensions, *([label] if labelled else [])]))
     return "\n".join(lines) + "\n"
 
@@ -119,6 +137,80 @@ def test_ts_gives_back_its_cases(name: str, examples: Examples, missing: str, wr
     assert_same(read(unlabelled, labelled=False), examples, labelled=False)
 
 
+time_stamp = st.one_of(
+    st.integers(-9, 10**12).map(str),
+    st.floats(0, 1e6).map(repr),
+    st.datetimes().map(str),
+    st.datetimes().map(lambda moment: f" {moment:%Y-%m-%d %H:%M:%S} "),
+)
+
+
+@st.composite
+def examples_with_times(draw: st.DrawFn) -> tuple[Examples, list[list[str]]]:
+    """Examples, and for each as many times as it has frames: in no order, at any distance."""
+    examples = draw(examples_of_one_width())
+    sizes = [len(frames) for frames, _ in examples]
+    return examples, [draw(st.lists(time_stamp, min_size=n, max_size=n)) for n in sizes]
+
+
+@same_folder
+@given(drawn=examples_with_times(), gap=st.sampled_from([",", ", ", " ,"]))
+def test_the_times_of_a_ts_file_change_nothing(
+    drawn: tuple[Examples, list[list[str]]], gap: str, write: Write
+) -> None:
+    examples, times = drawn
+    text = ts_text(examples, times=times)
+    found = read(write("a.ts", text.replace("),(", f"){gap}(")))
+    assert_same(found, examples)
+    places = [example.place.rpartition(":")[2] for example in found]
+    assert places == [str(line) for line in range(9, 9 + len(examples))]
+
+
+@same_folder
+@given(data=st.data(), times=st.lists(time_stamp, min_size=1, max_size=4))
+def test_dimensions_with_other_times_are_refused_with_their_line(
+    data: st.DataObject, times: list[str], write: Write
+) -> None:
+    width = data.draw(st.integers(2, 3))
+    wrong, frame = data.draw(st.integers(1, width - 1)), data.draw(st.integers(0, len(times) - 1))
+    dimensions = [list(times) for _ in range(width)]
+    dimensions[wrong][frame] = other = data.draw(time_stamp)
+    assume(other.strip() != times[frame].strip())
+    series = [",".join(f"({time},1)" for time in dimension) for dimension in dimensions]
+    good = ":".join([series[0]] * width)
+    header = f"@dimensions {width}\n@timeStamps true\n@classLabel true a\n@data\n"
+    error = refusal(write("a.ts", f"{header}{good}:a\n{':'.join(series)}:a\n"))
+    assert str(error.where).endswith("a.ts:6")
+    assert error.what == (
+        f"dimension {wrong + 1} has the time {other.strip()!r}, "
+        f"where dimension 1 has {times[frame].strip()!r}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("(0,1),(1,2):(0,3):a", "dimension 2 has 1 values, dimension 1 2"),
+        ("(0,1):a", "has 1 dimensions, the header says 2"),
+        ("(0,1),(1,2):(0,3),4:a", "'4' is not a tuple (time,value)"),
+        ("(0,1)(1,2):(0,3):a", "'(0,1)(1,2)' is not a tuple"),
+        ("(0,1,2):(0,3):a", "'(0,1,2)' is not a tuple"),
+        ("(0,1:(0,3):a", "'(0,1' is not a tuple"),
+        ("1,2:3,4:a", "'1,2' is not a tuple"),
+        ("(0,x):(0,3):a", "'x' is not a finite number"),
+        ("(0,):(0,3):a", "'' is not a finite number"),
+        ("(12:30,1):(12:31,2):a", "has the time '12:31', where dimension 1 has '12:30'"),
+        ("::a", "the sequence is empty"),
+    ],
+)
+def test_a_case_with_times_that_is_wrong_is_refused_with_its_line(
+    case: str, said: str, write: Write
+) -> None:
+    error = refusal(write("a.ts", f"@timeStamps true\n{HEADER}(0,1):(0,3):a\n{case}\n"))
+    assert str(error.where).endswith("a.ts:6")
+    assert said in error.what
+
+
 def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
     folder = clearhead_data / "japanese-vowels"
     lengths: list[int] = []
@@ -135,9 +227,6 @@ def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
         if part == "TRAIN":
             assert set(Counter(example.labels for example in found).values()) == {30}
     assert (min(lengths), max(lengths)) == (7, 29)
-
-
-HEADER = "@dimensions 2\n@classLabel true a b\n@data\n"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +255,7 @@ def test_a_case_that_is_wrong_is_refused_with_its_line(case: str, said: str, wri
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("@timeStamps true", "time stamps"),
+        ("@timeStamps perhaps", "neither true nor false"),
         ("@targetLabel true", "targets are numbers"),
         ("@dimensions none", "no number of dimensions"),
         ("@classLabel", "neither true nor false"),
@@ -193,6 +282,12 @@ def test_a_ts_file_without_data_or_labels_is_refused(write: Write) -> None:
 def test_univariate_cases_have_one_dimension(write: Write) -> None:
     path = write("a.ts", "@univariate true\n@classLabel true a\n@data\n1,2:a\n1:2:a\n")
     assert "has 2 dimensions, the header says 1" in refusal(path).what
+
+
+@pytest.mark.parametrize("stamps", ["false", "true"])
+def test_a_label_alone_is_no_case(stamps: str, write: Write) -> None:
+    path = write("a.ts", f"@timeStamps {stamps}\n@classLabel true a\n@data\na\n")
+    assert "the sequence is empty" in refusal(path).what
 
 
 # CSV

@@ -6,10 +6,9 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint import ModelFolder, read_json
+from clearhead.checkpoint import ModelFolder
 from clearhead.config import RunConfig
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
@@ -43,15 +42,23 @@ class Classifier:
         inputs: makes numbers of what is to be classified.
         labels: that it knows.
         engine: what runs it.
+        temperature: what its logits are divided by, fitted on the validation data (Guo et al.
+            2017).
     """
 
     def __init__(
-        self, folder: ModelFolder, inputs: Inputs, labels: Labels, engine: ClassifierEngine
+        self,
+        folder: ModelFolder,
+        inputs: Inputs,
+        labels: Labels,
+        engine: ClassifierEngine,
+        temperature: float,
     ) -> None:
         self.folder = folder
         self.inputs = inputs
         self.label_set = labels
         self.engine = engine
+        self.temperature = temperature
 
     @property
     def config(self) -> RunConfig:
@@ -62,11 +69,6 @@ class Classifier:
     def labels(self) -> tuple[str, ...]:
         """The labels it knows, in the order of the probabilities."""
         return self.label_set.names
-
-    @cached_property
-    def temperature(self) -> float:
-        """What its logits are divided by, fitted on the validation data (Guo et al. 2017)."""
-        return float(read_json(self.folder.path / "scores.json")["scores"]["temperature"])
 
     @property
     def model(self) -> EncoderClassifier:

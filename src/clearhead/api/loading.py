@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.checkpoint import ModelFolder, read_model_folder
+from clearhead.checkpoint import ModelFolder, read_json, read_model_folder
 from clearhead.engines.choosing import EngineChoice, engine_for
 from clearhead.errors import ConfigError, ModelFolderError
 
@@ -127,6 +128,7 @@ def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
             why="compute types are for translators; a classifier multiplies in float32",
             todo="leave compute_type out",
         )
+    temperature = _temperature(found.path / "scores.json")
     device = set_up_torch(choice.device, choice.threads)
     config = found.config
     inputs, labels = read_inputs(found.path, config), read_labels(found.path)
@@ -134,4 +136,33 @@ def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
         config.model, config.classifier, inputs.width, len(labels), config.input == "features"
     )
     engine = ClassifierEngine(with_weights(model, found, device))
-    return Classifier(found, inputs, labels, engine)
+    return Classifier(found, inputs, labels, engine, temperature)
+
+
+def _temperature(path: Path) -> float:
+    """What a classifier's logits are divided by, as it was fitted when its weights were kept.
+
+    Every classifier has one: training writes the weights and their scores together.
+
+    Raises:
+        ModelFolderError: it is not there, or no positive number.
+    """
+    todo = (
+        "bring the file back from a copy, go on with the training if it was interrupted, or train "
+        "anew: clearhead train RUN.toml --restart"
+    )
+    try:
+        scores = read_json(path).get("scores")
+    except ModelFolderError as error:
+        raise ModelFolderError(error.what, where=path, why=error.why, todo=todo) from None
+    found = scores.get("temperature") if isinstance(scores, dict) else None
+    number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
+    if 0 < number <= sys.float_info.max:
+        return float(number)
+    raise ModelFolderError(
+        "the scores are damaged",
+        where=path,
+        why=f"scores.temperature is {'missing' if found is None else repr(found)}, "
+        "and should be a positive number",
+        todo=todo,
+    )

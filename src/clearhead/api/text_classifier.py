@@ -99,7 +99,6 @@ class TextClassifier:
             if not train(self._run(data, folder, texts), restart=True).finished:
                 raise KeyboardInterrupt
             model = load_classifier(folder)
-            _ = model.temperature  # read while the folder is there
             _warn_of_texts_left_out(folder)
         self.classes_, self.model_ = classes, model
         return self

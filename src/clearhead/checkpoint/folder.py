@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,19 +58,25 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     """Read and check a model folder; torch is not needed.
 
     Raises:
-        ModelFolderError: it is missing, damaged, of another version, or has no weights.
+        ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights.
     """
     path = Path(path)
-    if not path.is_dir():
+    try:
+        found = path.is_dir()
+    except OSError as error:  # a folder above it is closed, or the name is too long
+        raise ModelFolderError(
+            "the model folder cannot be read", where=path, why=str(error)
+        ) from None
+    if not found:
         raise ModelFolderError(
             "there is no such model folder", where=path, todo="train one: clearhead train RUN.toml"
         )
     config = read_folder_config(path)
-    if not (path / WEIGHTS).is_file():
+    if not os.path.isfile(path / WEIGHTS):
         raise ModelFolderError(
             f"the model folder has no weights ({WEIGHTS})",
             where=path,
-            why="its training has not reached the first validation, or the file was removed",
+            why="its training has had no validation with a finite score, or the file was removed",
             todo="train on: clearhead train RUN.toml",
         )
     return ModelFolder(path, config)

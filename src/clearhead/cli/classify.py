@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from clearhead.cli.blocks import BLOCK_LINES, Progress, through_blocks
-from clearhead.cli.counter import Counter
+from clearhead.cli.counter import CLASSIFIED, Counter
 from clearhead.cli.failures import say
 from clearhead.cli.options import BatchSize, Device, Threads
 from clearhead.cli.streams import STANDARD, counted_lines, input_lines, opened_output
@@ -81,7 +81,7 @@ def classify(
         if typed:
             say("one text a line; Ctrl-D ends")
         wanted = not typed and not (output_file == STANDARD and output.isatty())
-        counter = Counter(sys.stderr, total, wanted)
+        counter = Counter(sys.stderr, total, CLASSIFIED[classifier.config.input], wanted)
         try:
             most = 1 if typed else BLOCK_LINES
             for name, found in _classified(classifier, inputs, top, batch_size, counter, most):

@@ -10,6 +10,9 @@ PATIENCE_S = 2.0
 INTERVAL_S = 0.5
 CLEAR = "\r\x1b[K"
 
+CLASSIFIED = {"text": "texts", "features": "sequences"}
+"""What a classifier's inputs are called, by their kind."""
+
 
 class Counter:
     """One line on a terminal that is written over and over, and gone at the end.
@@ -18,7 +21,8 @@ class Counter:
 
     Args:
         stream: where it writes.
-        total: how many sentences there are, if that is known.
+        total: how many there are, if that is known.
+        noun: what is counted: `sentences`.
         wanted: False if it would be in the way.
         clock: tells seconds that never go back.
     """
@@ -27,11 +31,13 @@ class Counter:
         self,
         stream: TextIO,
         total: int | None,
+        noun: str,
         wanted: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stream = stream
         self._total = total
+        self._noun = noun
         self._clock = clock
         self._began = clock()
         self._next = self._began + PATIENCE_S
@@ -39,17 +45,15 @@ class Counter:
         self._on = wanted and stream.isatty()
 
     def show(self, done: int) -> None:
-        """So many sentences are done."""
+        """So many are done."""
         now = self._clock()
         if not self._on or now < self._next:
             return
         self._next = now + INTERVAL_S
         self._shown = True
         rate = done / (now - self._began)
-        line = f"{done:,} sentences"
-        if self._total is not None:
-            line = f"{done:,} of {self._total:,} sentences"
-        line += f", {rate:,.1f} a second"
+        of_all = "" if self._total is None else f" of {self._total:,}"
+        line = f"{done:,}{of_all} {self._noun}, {rate:,.1f} a second"
         if self._total is not None and rate > 0:
             from clearhead.training.wording import duration
 

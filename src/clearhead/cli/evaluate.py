@@ -164,7 +164,7 @@ def _translated(
     translator: Translator, sources: list[str], search: SearchOptions, batch_size: int
 ) -> list[str]:
     """The best translation of each source."""
-    counter = Counter(sys.stderr, len(sources))
+    counter = Counter(sys.stderr, len(sources), "sentences")
     lines = (Line(text, "") for text in sources)
     try:
         asked = search.over(translator.search, n_best=1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from clearhead.cli.counter import Counter
+from clearhead.cli.counter import CLASSIFIED, Counter
 from clearhead.cli.failures import say, warnings_said
 from clearhead.errors import ConfigError, DataError
 
@@ -96,7 +96,7 @@ def _classified(
 
     examples = _read(classifier, data)
     truth = truth_of(examples, classifier.label_set)
-    counter = Counter(sys.stderr, len(examples))
+    counter = Counter(sys.stderr, len(examples), CLASSIFIED[classifier.config.input])
     with warnings_said():
         try:
             found = classifier.probabilities(examples, batch_size=batch_size, progress=counter.show)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -116,16 +117,7 @@ def init(
     options = {"--input": kind, "--text-column": text_column, "--label-column": label_column}
     _refuse_idle(task, {option: said for option, said in options.items() if said is not None})
     path = Path(f"{name.removesuffix('.toml')}.toml")
-    if not path.parent.is_dir():
-        raise ConfigError(
-            "the folder is missing",
-            where=path.parent,
-            todo=f"make it: {shlex.join(['mkdir', '-p', str(path.parent)])}",
-        )
-    if path.exists() and not force:
-        raise ConfigError(
-            "the file exists already", where=path, todo="choose another name, or say --force"
-        )
+    _refuse_place(path, force)
     proposal = _proposed(task, (train or (), validation or (), test or ()), options)
     _write(path, proposal.to_toml(str(path.with_suffix(""))))
     for line in proposal.seen:
@@ -143,6 +135,24 @@ def _refuse_idle(task: str, said: dict[str, str]) -> None:
         )
     if said.get("--input") == "features" and "--text-column" in said:
         raise ConfigError("--text-column means nothing for features")
+
+
+def _refuse_place(path: Path, force: bool) -> None:
+    """Refuse a name under which no file can be written, or none may be."""
+    try:
+        if not path.parent.is_dir():
+            raise ConfigError(
+                "the folder is missing",
+                where=path.parent,
+                todo=f"make it: {shlex.join(['mkdir', '-p', str(path.parent)])}",
+            )
+        taken = path.exists()
+    except OSError as error:  # a folder above it is closed, or the name is too long
+        raise _unwritable(path, error) from None
+    if taken and not force:
+        raise ConfigError(
+            "the file exists already", where=path, todo="choose another name, or say --force"
+        )
 
 
 def _proposed(
@@ -170,5 +180,10 @@ def _write(path: Path, text: str) -> None:
         unfinished.write_text(text, encoding="utf-8")
         os.replace(unfinished, path)
     except (OSError, UnicodeEncodeError) as error:
-        unfinished.unlink(missing_ok=True)
-        raise ConfigError("the file cannot be written", where=path, why=str(error)) from None
+        with suppress(OSError):  # it was never made, under that name
+            unfinished.unlink(missing_ok=True)
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: Exception) -> ConfigError:
+    return ConfigError("the file cannot be written", where=path, why=str(error))

@@ -37,7 +37,7 @@ ComputeType = Annotated[
     Option(help="With an engine named: in what it multiplies; float32 by default."),
 ]
 BatchSize = Annotated[
-    int, Option(min=1, metavar="N", help="Sentences that are translated together.")
+    int, Option(min=1, metavar="N", help="Inputs that are computed together, at most.")
 ]
 
 

@@ -40,7 +40,11 @@ def counted_lines(path: str) -> int | None:
     """
     from clearhead.data.readers import read_lines
 
-    if path == STANDARD or (Path(path).exists() and not Path(path).is_file()):
+    if path == STANDARD:
+        return None
+    # As the reader will look for it; what may not be looked at is its to refuse.
+    found = os.path.expanduser(path)
+    if os.path.exists(found) and not os.path.isfile(found):
         return None
     return sum(1 for _ in read_lines(path))
 
@@ -65,13 +69,13 @@ def opened_output(path: str) -> Iterator[BinaryIO]:
         except OSError as error:
             raise _unwritable("standard output", error) from None
         return
-    whole = Path(path).resolve()
-    # A device or a pipe is written to; moving a file to its name would take its place.
-    special = whole.exists() and not whole.is_file()
-    part = whole if special else whole.with_name(f"{whole.name}.part")
     try:
+        whole = Path(path).resolve()
+        # A device or a pipe is written to; moving a file to its name would take its place.
+        special = whole.exists() and not whole.is_file()
+        part = whole if special else whole.with_name(f"{whole.name}.part")
         stream = part.open("wb")
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # of links in a circle, pathlib's is a RuntimeError
         raise _unwritable(path, error) from None
     try:
         with stream:
@@ -88,7 +92,7 @@ def opened_output(path: str) -> Iterator[BinaryIO]:
         raise
 
 
-def _unwritable(where: str, error: OSError) -> DataError:
+def _unwritable(where: str, error: Exception) -> DataError:
     return DataError("the output cannot be written", where=where, why=str(error))
 
 

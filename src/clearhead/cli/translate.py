@@ -109,7 +109,7 @@ def translate(
             say("one sentence a line; Ctrl-D ends")
         # On a terminal it would stand in the middle of the output, or of what is typed.
         wanted = not typed and not (output_file == "-" and output.isatty())
-        counter = Counter(sys.stderr, total, wanted)
+        counter = Counter(sys.stderr, total, "sentences", wanted)
         try:
             # A person who types waits for each answer.
             most = 1 if typed else BLOCK_LINES

@@ -13,8 +13,9 @@ class ClassifierConfig:
     """The head of a classifier.
 
     `pooling` names how the encoder's vectors become one: several are put side by side.
-    `multi_label` allows several labels, or none, for an example. With `class_weights =
-    "balanced"` every class counts the same in the loss, however many examples it has.
+    `multi_label` allows several labels, or none, for a text. With `class_weights = "balanced"`
+    every class counts the same in the loss, however many examples it has; where a text may have
+    several, having a label counts the same as not having it, but for very rare ones.
     `encoder_from` is the model folder of a translator, a classifier or a pre-trained encoder of
     the same shape: the encoder begins with its weights, and the vocabulary, or the scale of the
     features, is that model's.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.config.classifier import ClassifierConfig, ReconstructionConfig
 from clearhead.config.data import DataConfig, TokenizerConfig
+from clearhead.config.meaning import refuse_meaningless
 from clearhead.config.model import (
     SIZES,
     DropoutConfig,
@@ -37,7 +38,8 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """The run that a TOML file describes, with `path=value` overrides laid over it.
 
     Raises:
-        ConfigError: the file is missing or not TOML, or a key, type or value in it is wrong.
+        ConfigError: the file is missing or not TOML, or a key, type or value in it is wrong, or a
+            setting does nothing for such a run.
     """
     path = Path(path)
     try:
@@ -53,6 +55,8 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     for override in overrides:
         _override(tree, override)
     config = config_from(tree, where=str(path))
+    # Not in config_from: a model folder of an earlier version may well hold such settings.
+    refuse_meaningless(config, path)
     return config if config.folder else dataclasses.replace(config, folder=f"runs/{path.stem}")
 
 

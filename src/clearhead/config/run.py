@@ -65,6 +65,12 @@ class RunConfig:
             self.task == "classification" or not self.classifier.encoder_from,
             f"classifier.encoder_from is for task = 'classification', not for {self.task!r}",
         )
+        features = self.task == "classification" and self.input == "features"
+        require(
+            not (features and self.classifier.multi_label),
+            "classifier.multi_label needs input = 'text': a sequence of features has one label, of "
+            "which a | is a part like any other; leave classifier.multi_label out",
+        )
         measure = self.evaluation.measure
         require(
             measure in MEASURES[self.task],

@@ -11,7 +11,9 @@ A pair is left out of the training data for the first of these reasons that hold
 
 `held_out_source`, a training pair whose source alone is in the validation or test data (with
 another translation), is counted and kept. Validation and test data are judged by the same
-rules and kept whole: a score over a part of them would compare with nothing.
+rules and kept whole: a score over a part of them would compare with nothing. What `held_out` and
+`held_out_source` find in the test data is also in the validation data, by which the best model
+is picked.
 
 Texts are the same when they are equal after spaces at their ends have been taken away.
 """
@@ -19,7 +21,7 @@ Texts are the same when they are equal after spaces at their ends have been take
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,14 +32,16 @@ from clearhead.data.readers import Pair, place
 
 RULES = {
     "empty": "a side is empty",
-    "held_out": "the same pair is in the validation or test data",
+    "held_out": "the same pair is in the {held_in} data",
     "duplicate": "the same pair came before",
     "long": "a side has more than {max_length} tokens",
     "ratio": "a side has more than {max_length_ratio:g} times the tokens of the other",
-    "held_out_source": "the source is in the validation or test data, with another target",
+    "held_out_source": "the source is in the {held_in} data, with another target",
 }
 KEPT_RULES = ("held_out_source",)
 SHOWN_PLACES = 5
+HELD_IN = "validation or test"
+"""What training pairs must not be in."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ class PairChecker:
         config: the limits.
         held_out: the pairs that must not be trained on.
         mend: leave out what the rules say; otherwise only count it.
+        held_in: the data that those pairs are of, in the words of the report.
     """
 
     def __init__(
@@ -118,9 +123,10 @@ class PairChecker:
         held_out: HeldOut | None = None,
         *,
         mend: bool = True,
+        held_in: str = HELD_IN,
     ) -> None:
         self._name, self._files, self._config, self._mend = name, files, config, mend
-        self._held_out = held_out or HeldOut()
+        self._held_out, self._held_in = held_out or HeldOut(), held_in
         self._kept_rules = KEPT_RULES if config.drop_held_out else ("held_out", *KEPT_RULES)
         self._seen = HashSet()
         self._pairs = self._kept = self._source_tokens = self._target_tokens = 0
@@ -153,6 +159,7 @@ class PairChecker:
         limits = {
             "max_length": self._config.max_length,
             "max_length_ratio": self._config.max_length_ratio,
+            "held_in": self._held_in,
         }
         findings = tuple(
             Finding(
@@ -211,6 +218,7 @@ def check_kept(
     pairs: Sequence[Pair],
     lengths: tuple[Sequence[int], Sequence[int]],
     config: DataConfig,
+    validation: Sequence[Pair] = (),
 ) -> DataReport:
     """The report on validation or test pairs, of which none is left out.
 
@@ -220,7 +228,10 @@ def check_kept(
         pairs: the pairs (N,).
         lengths: the tokens of each source (N,) and of each target (N,).
         config: the limits.
+        validation: for test pairs, the validation pairs, which should be others.
     """
-    checker = PairChecker(name, files, config, mend=False)
+    # What `drop_held_out` says is said of training pairs.
+    config, held_out = replace(config, drop_held_out=True), HeldOut(validation)
+    checker = PairChecker(name, files, config, held_out, mend=False, held_in="validation")
     checker.check(pairs, np.asarray(lengths[0], dtype=np.int64), np.asarray(lengths[1], np.int64))
     return checker.report()

@@ -4,14 +4,21 @@ A corpus is a folder named after a hash of all that it depends on: the bytes of 
 tokenizers, the limits, the held-out pairs. It holds, for each side, `*.ids` (all ids one after
 the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (int64, pairs + 1),
 and last `corpus.json`. The folder takes its name only when it is whole.
+
+Whoever has a corpus open holds a shared lock on its `corpus.json`, and whoever writes one the
+lock of the folder above (`.lock`): with both locks a corpus can be removed that nobody uses.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
+import shutil
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,9 +39,12 @@ from clearhead.data.writer import FORMAT_VERSION, SIDES, write_corpus
 from clearhead.errors import DataError
 from clearhead.tokenizer import Tokenizer
 
+CORPUS_NAME = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.partial")
+"""How a corpus is named, and what is left of one that was never whole."""
+
 
 class Corpus:
-    """Encoded sentence pairs, read from disk as they are asked for.
+    """Encoded sentence pairs, read from disk as they are asked for; kept there while it is open.
 
     Raises:
         ValueError, OSError, KeyError, TypeError: the folder does not hold a whole corpus.
@@ -42,6 +52,7 @@ class Corpus:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        _hold(self, folder / "corpus.json")
         described: dict[str, Any] = json.loads((folder / "corpus.json").read_text("utf-8"))
         self.report = DataReport.from_dict(described["report"])
         self._ids, self._offsets = {}, {}
@@ -91,6 +102,8 @@ def build_corpus(
 ) -> tuple[Corpus, DataReport]:
     """The corpus of training files and the report on them: made now, or found as made before.
 
+    When one has been made, the others of the folder that nobody has open are removed.
+
     Args:
         folder: where corpora are kept; this one becomes `folder/<16 hex digits>`.
         files: the training files, as `read_pairs` takes them.
@@ -114,6 +127,7 @@ def build_corpus(
                 checker = PairChecker("train", files, config, held_out)
                 write_corpus(whole, files, tokenizers, checker, progress)
                 corpus = Corpus(whole)
+                _remove_unused(folder, whole)
     except OSError as error:
         raise DataError("the corpus cannot be written", where=folder, why=str(error)) from None
     return corpus, corpus.report
@@ -124,6 +138,28 @@ def _open(folder: Path) -> Corpus | None:
         return Corpus(folder)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _hold(corpus: Corpus, file: Path) -> None:
+    """Lock a corpus against being removed, by whatever process, while the object is there."""
+    held = os.open(file, os.O_RDONLY)
+    weakref.finalize(corpus, os.close, held)
+    with suppress(ImportError, OSError):  # the system or the disk has no such lock
+        import fcntl
+
+        fcntl.flock(held, fcntl.LOCK_SH)
+
+
+def _remove_unused(folder: Path, used: Path) -> None:
+    """Remove the corpora that nobody has open but one; the lock of the folder is held."""
+    for corpus in folder.iterdir():
+        if corpus == used or not CORPUS_NAME.fullmatch(corpus.name):
+            continue
+        with suppress(ImportError, OSError), (corpus / "corpus.json").open("a") as stream:
+            import fcntl
+
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(corpus, ignore_errors=True)
 
 
 def _key(
@@ -162,10 +198,11 @@ def content_hash(file: str, part: Part = "train") -> bytes:
     if file.startswith(PHRASEBOOK):
         pairs = phrasebook_pairs(file, part)
         return hashlib.blake2b(json.dumps(pairs).encode(), digest_size=32).digest()
+    folder = Path(os.path.expanduser(file))
     digest = hashlib.blake2b(digest_size=32)
-    if Path(file).is_dir():
-        for inner in sorted(path for path in Path(file).rglob("*") if path.is_file()):
-            digest.update(str(inner.relative_to(file)).encode())
+    if os.path.isdir(folder):
+        for inner in _files_below(folder):
+            digest.update(str(inner.relative_to(folder)).encode())
             digest.update(content_hash(str(inner)))
         return digest.digest()
     with open_packed(file) as stream:
@@ -175,6 +212,13 @@ def content_hash(file: str, part: Part = "train") -> bytes:
         except OSError as error:
             raise DataError("the file cannot be read", where=file, why=str(error)) from None
     return digest.digest()
+
+
+def _files_below(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.rglob("*") if os.path.isfile(path))
+    except OSError as error:
+        raise DataError("the folder cannot be read", where=folder, why=str(error)) from None
 
 
 @contextmanager

@@ -10,7 +10,8 @@ An example is left out of the training data for the first of these reasons that 
 
 Counted and kept are `contradiction`, an input that came before with other labels, and
 `held_out_input`, one that is in the validation or test data with other labels. Validation and
-test data are judged by the same rules and kept whole.
+test data are judged by the same rules and kept whole; what these two rules find in the test data
+is also in the validation data, by which the best model is picked.
 
 Texts are the same when they are equal after spaces at their ends have been taken away, features
 when all values are equal.
@@ -18,11 +19,14 @@ when all values are equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from clearhead.config import DataConfig
-from clearhead.data.checks import SHOWN_PLACES, Finding
+from clearhead.data.checks import HELD_IN, SHOWN_PLACES, Finding
 from clearhead.data.hashes import pair_hash
 from clearhead.data.labelled import Labelled, input_hash
 from clearhead.data.labelled_report import LabelledReport, count_classes
@@ -32,11 +36,11 @@ from clearhead.errors import DataError
 
 RULES = {
     "empty": "the text is empty",
-    "held_out": "the same example is in the validation or test data",
+    "held_out": "the same example is in the {held_in} data",
     "duplicate": "the same example came before",
     "long": "more than {max_length} tokens or frames",
     "contradiction": "the same input came before with another label",
-    "held_out_input": "the input is in the validation or test data, with another label",
+    "held_out_input": "the input is in the {held_in} data, with another label",
 }
 KEPT_RULES = ("contradiction", "held_out_input")
 DROPPED = frozenset(RULES) - frozenset(KEPT_RULES)
@@ -52,6 +56,7 @@ def check_labelled(
     *,
     lengths: Callable[[Sequence[T]], Sequence[int]] | None = None,
     labelled: bool = True,
+    named: str = "",
 ) -> tuple[tuple[T, ...], LabelledReport]:
     """The training examples that are used, and the report on all of them.
 
@@ -64,6 +69,8 @@ def check_labelled(
             other rule leaves out, so that it can learn from them how to count. Without it none is
             too long.
         labelled: whether classes are learned: at least two, none of them too small.
+        named: the file or folder that the examples were read from; places within the folder are
+            given from there.
 
     Raises:
         DataError: no example is left; or there are fewer than two classes, or fewer than
@@ -76,7 +83,8 @@ def check_labelled(
             if length > config.max_length:
                 verdicts[row] = "long"
     kept = tuple(examples[row] for row in left if verdicts[row] not in DROPPED)
-    findings = _findings(examples, verdicts, config, DROPPED)
+    texts = _texts(config, HELD_IN)
+    findings = _findings(examples, verdicts, texts, named, dropped=DROPPED)
     report = LabelledReport(name, len(examples), len(kept), count_classes(kept), findings, True)
     if not kept:
         why = "\n".join(report.lines())
@@ -93,6 +101,8 @@ def check_kept_labelled(
     labels: Labels | None = None,
     *,
     lengths: Sequence[int] | None = None,
+    validation: Iterable[Labelled[Any]] = (),
+    named: str = "",
 ) -> LabelledReport:
     """The report on validation or test examples, of which none is left out.
 
@@ -102,6 +112,8 @@ def check_kept_labelled(
         config: the limits.
         labels: those of the training data, None where classes are not learned.
         lengths: of each example, in tokens or frames; without them none is too long.
+        validation: for test examples, the validation examples, which should be others.
+        named: the file or folder that the examples were read from, as in `check_labelled`.
 
     Raises:
         DataError: an example has a label that the training data lack.
@@ -109,11 +121,13 @@ def check_kept_labelled(
     if labels is not None:
         for example in examples:
             labels.encode(example.labels, example.place)
-    verdicts = _Checker(config).verdicts(examples)
+    # What `drop_held_out` says is said of training examples.
+    verdicts = _Checker(replace(config, drop_held_out=True), validation).verdicts(examples)
     for row, length in enumerate(lengths or ()):
         if length > config.max_length and verdicts[row] not in DROPPED:
             verdicts[row] = "long"
-    findings = _findings(examples, verdicts, config, frozenset())
+    texts = _texts(config, "validation")
+    findings = _findings(examples, verdicts, texts, named, dropped=frozenset())
     count = len(examples)
     return LabelledReport(name, count, count, count_classes(examples), findings, False)
 
@@ -154,27 +168,42 @@ def _hashes(example: Labelled[Any]) -> tuple[int, int]:
     return pair_hash(str(content), *sorted(example.labels)), content
 
 
+def _texts(config: DataConfig, held_in: str) -> dict[str, str]:
+    """What each rule says of the examples that break it."""
+    limits = {"max_length": config.max_length, "held_in": held_in}
+    return {rule: text.format(**limits) for rule, text in RULES.items()}
+
+
 def _findings(
     examples: Sequence[Labelled[Any]],
     verdicts: Sequence[str | None],
-    config: DataConfig,
+    texts: Mapping[str, str],
+    named: str,
+    *,
     dropped: frozenset[str],
 ) -> tuple[Finding, ...]:
-    places: dict[str, list[str]] = {rule: [] for rule in RULES}
+    breaking: dict[str, list[Labelled[Any]]] = {rule: [] for rule in RULES}
     for example, verdict in zip(examples, verdicts, strict=True):
         if verdict is not None:
-            places[verdict].append(example.place.rpartition("/")[2])
+            breaking[verdict].append(example)
     return tuple(
         Finding(
             rule=rule,
-            text=RULES[rule].format(max_length=config.max_length),
+            text=texts[rule],
             count=len(found),
-            places=tuple(found[:SHOWN_PLACES]),
+            places=tuple(_place(example, named) for example in found[:SHOWN_PLACES]),
             left_out=rule in dropped,
         )
-        for rule, found in places.items()
+        for rule, found in breaking.items()
         if found
     )
+
+
+def _place(example: Labelled[Any], named: str) -> str:
+    """`cat/3.npy` within a folder that was named, otherwise file and line, `train.csv:17`."""
+    folder, place = Path(os.path.expanduser(named)), Path(example.place)
+    within = named and place.is_relative_to(folder)
+    return str(place.relative_to(folder)) if within else place.name
 
 
 def _check_classes(

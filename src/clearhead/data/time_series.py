@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from clearhead.data.readers import read_lines
 from clearhead.errors import DataError
 
 MISSING = ("?", "nan")
+TUPLE = re.compile(r"\s*\(([^(),]*),([^(),]*)\)\s*")
 
 
 @dataclass
@@ -22,6 +24,7 @@ class _Header:
 
     classes: bool = False
     dimensions: int = 0
+    times: bool = False
 
     def read(self, line: str, where: str) -> bool:
         """Take in one such line; whether the data begin after it."""
@@ -38,12 +41,8 @@ class _Header:
                 self.dimensions = int(first)
             case "univariate" if _truth(first, line, where):
                 self.dimensions = 1
-            case "timestamps" if _truth(first, line, where):
-                raise DataError(
-                    "values with time stamps are not supported",
-                    where=where,
-                    todo="give values at equal distances in time, with @timeStamps false",
-                )
+            case "timestamps":
+                self.times = _truth(first, line, where)
             case "targetlabel" if _truth(first, line, where):
                 what = "the targets are numbers to predict (@targetLabel), not labels"
                 raise DataError(what, where=where)
@@ -56,6 +55,10 @@ def read_time_series(path: str, labelled: bool = True) -> Iterator[LabelledSeque
     A case is a line: its dimensions separated by `:`, the values of one by `,`, and last the
     label if the header says `@classLabel true`. All dimensions of a case have as many values;
     `?` and `NaN` are missing ones. Lines that begin with `#` or `%` are comments.
+
+    If the header says `@timeStamps true`, each value is a tuple `(time,value)`. A frame is what all
+    dimensions have at a time, so they must have the same times. Beyond that the times, numbers or
+    dates, are not read: frames stay in the order in which they are written, at whatever distances.
 
     Raises:
         DataError: the file is missing, unreadable or of another form, or is to be labelled and
@@ -94,7 +97,7 @@ def _read_header(path: str, lines: Iterator[tuple[int, str]]) -> _Header:
 
 
 def _case(line: str, header: _Header, labelled: bool, where: str) -> LabelledSequence:
-    parts = line.split(":")
+    parts = _parts(line) if header.times else line.split(":")
     labels = ()
     if header.classes:
         label = parts.pop()
@@ -102,18 +105,55 @@ def _case(line: str, header: _Header, labelled: bool, where: str) -> LabelledSeq
     if header.dimensions and len(parts) != header.dimensions:
         what = f"the case has {len(parts)} dimensions, the header says {header.dimensions}"
         raise DataError(what, where=where)
-    series = [_series(part, where) for part in parts]
-    for number, values in enumerate(series, start=1):
-        if len(values) != len(series[0]):
-            what = f"dimension {number} has {len(values)} values, dimension 1 {len(series[0])}"
+    read = _timed_series if header.times else _series
+    series = [read(part, where) for part in parts]
+    _check_alike(series, where)
+    frames = np.array([values for _, values in series], ndmin=2).T
+    return LabelledSequence(as_frames(frames, where), labels, where)
+
+
+def _parts(line: str) -> list[str]:
+    """The dimensions and the label of a case; a colon in a tuple is part of a time of day."""
+    masked = re.sub(r"\([^()]*\)", lambda tuple_: tuple_[0].replace(":", "\0"), line)
+    return [part.replace("\0", ":") for part in masked.split(":")]
+
+
+_Series = tuple[list[str], list[float]]
+"""The times, where there are any, and the values of a dimension."""
+
+
+def _series(part: str, where: str) -> _Series:
+    cells = part.split(",") if part.strip() else []
+    return [], [read_value(cell, MISSING, where) for cell in cells]
+
+
+def _timed_series(part: str, where: str) -> _Series:
+    times: list[str] = []
+    values: list[float] = []
+    for cell in re.split(r"(?<=\))\s*,", part) if part.strip() else []:
+        found = TUPLE.fullmatch(cell)
+        if found is None:
+            what = f"{cell.strip()[:30]!r} is not a tuple (time,value)"
+            raise DataError(what, where=where, why="the header says @timeStamps true")
+        times.append(found[1].strip())
+        values.append(read_value(found[2], MISSING, where))
+    return times, values
+
+
+def _check_alike(series: list[_Series], where: str) -> None:
+    """Refuse dimensions that have not as many values as the first, or not its times."""
+    first_times, first = series[0] if series else ([], [])
+    for number, (times, values) in enumerate(series, start=1):
+        if len(values) != len(first):
+            what = f"dimension {number} has {len(values)} values, dimension 1 {len(first)}"
             raise DataError(what, where=where)
-    return LabelledSequence(as_frames(np.array(series, ndmin=2).T, where), labels, where)
-
-
-def _series(part: str, where: str) -> list[float]:
-    if not part.strip():
-        return []
-    return [read_value(cell, MISSING, where) for cell in part.split(",")]
+        for time, expected in zip(times, first_times, strict=True):
+            if time != expected:
+                raise DataError(
+                    f"dimension {number} has the time {time!r}, where dimension 1 has {expected!r}",
+                    where=where,
+                    todo="give all dimensions the same times, ? for a value that is missing there",
+                )
 
 
 def _truth(word: str, line: str, where: str) -> bool:

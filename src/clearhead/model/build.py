@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import nn
 
 from clearhead.config import ClassifierConfig, Learned, ModelConfig, Sinusoidal
@@ -210,7 +209,8 @@ class _Parts:
         widths, d_model = self.config.input_convolution, self.config.d_model
         if not widths:
             return inner
-        shares = [len(share) for share in torch.arange(d_model).tensor_split(len(widths))]
+        n = len(widths)
+        shares = [d_model // n + (i < d_model % n) for i in range(n)]
         convolutions = [nn.Conv1d(d_model, *each) for each in zip(shares, widths, strict=True)]
         dropout = Dropout(self.config.dropout.embeddings)
         activation = ACTIVATIONS[self.config.activation]()

@@ -32,6 +32,9 @@ from clearhead.tasks.task import Evaluation, Loss, Sample
 SAMPLES = 3
 """Validation examples shown again at each validation."""
 
+LARGEST_WEIGHT = 100.0
+"""Of the right decisions of a rare label, where an example may have several."""
+
 
 @dataclass(frozen=True)
 class LabelledBatch:
@@ -114,7 +117,7 @@ class ClassificationTask:
             inputs = self.data.inputs.hide(inputs, training.word_dropout)
         logits = model(inputs).float()
         weights = self._weights.to(device)
-        plain = label_loss(logits, truth, weights, 0.0, self.multi_label)
+        plain = label_loss(logits, truth, torch.ones_like(weights), 0.0, self.multi_label)
         total = label_loss(logits, truth, weights, training.label_smoothing, self.multi_label)
         if passes == 2:
             total = total + training.r_drop * divergence(logits, self.multi_label)
@@ -157,14 +160,23 @@ class ClassificationTask:
         return truth_of(self.data.validation, self.data.labels)
 
     def _class_weights(self) -> Tensor:
-        """The weight of each label in the loss, with mean 1 over the training examples."""
+        """The weight of each label in the loss (labels,), balanced if the run has it so.
+
+        Of N examples that have one of K labels each, a label of c examples has N / (K · c): the
+        mean over the examples is 1, and the sum over those of a label is N / K. Where they may
+        have several, its right decisions have (N - c) / c and so count as much as its wrong ones,
+        within [1 / 100, 100].
+        """
         counts = self.truth.sum(axis=0)
         if self.config.classifier.class_weights == "none":
             return torch.ones(len(counts))
         examples = len(self.truth)
         if self.multi_label:
-            # Of a label's decisions, the right and the wrong ones count the same.
-            return torch.tensor((examples - counts) / np.maximum(counts, 1)).float()
+            # Two examples in 10,000 would weigh 4,999 each: a batch with one of them would be about
+            # that alone. At the limit one weighs about as much as the rest of its batch. And what
+            # every example has would weigh nothing, and never be learned.
+            balanced = (examples - counts) / np.maximum(counts, 1)
+            return torch.tensor(balanced.clip(1 / LARGEST_WEIGHT, LARGEST_WEIGHT)).float()
         return torch.tensor(examples / (len(counts) * np.maximum(counts, 1))).float()
 
 

@@ -169,8 +169,8 @@ class FeatureInputs:
         return [self._row(example) for example in examples]
 
     def _row(self, example: Labelled) -> np.ndarray:
-        example = in_columns(example, self.normaliser.names)
-        frames = as_frames(np.asarray(example.input), example.place)
+        frames = as_frames(_array(example), example.place)
+        frames = in_columns(example._replace(input=frames), self.normaliser.names).input
         # Of another width, the normaliser refuses it.
         if frames.shape[1] == self.width:
             frames = fill_missing(frames, self.missing, example.place, self.normaliser.mean)
@@ -192,9 +192,22 @@ class FeatureInputs:
         return int((~batch[..., 0].isnan()).sum())
 
     def hide(self, batch: Tensor, rate: float) -> Tensor:
-        """Frames set to the mean."""
+        """Frames set to 0: to the mean, unless features are not normalised (`data.normalise`)."""
         return hide_frames(batch, rate)
 
     def names(self, row: np.ndarray) -> tuple[str, ...]:
         """The numbers of the frames, from 1."""
         return tuple(str(number) for number in range(1, min(len(row), self.max_length) + 1))
+
+
+def _array(example: Labelled) -> np.ndarray:
+    """The features of an example, as whoever calls from Python has them."""
+    try:
+        return np.asarray(example.input)
+    except (ValueError, TypeError, RuntimeError) as error:  # a tensor has the latter two
+        raise DataError(
+            "the features are not an array of numbers, (frames, features)",
+            where=example.place,
+            why=str(error),
+            todo="give every frame the same features",
+        ) from None

@@ -23,7 +23,10 @@ from clearhead.tokenizer import Tokenizer, learn_tokenizer
 
 @dataclass(frozen=True)
 class Examples:
-    """The examples of each part, as they were read; `test` is only there to be left out."""
+    """The examples of each part, as they were read.
+
+    `test` is only there to be left out of the others, and to be reported on.
+    """
 
     train: Sequence[Labelled]
     validation: Sequence[Labelled]
@@ -43,7 +46,7 @@ class LabelledData:
     rows: Sequence[np.ndarray]
     validation: Sequence[Labelled]
     validation_rows: Sequence[np.ndarray]
-    reports: tuple[LabelledReport, LabelledReport]
+    reports: tuple[LabelledReport, ...]
 
 
 def read_examples(path: str, config: RunConfig) -> list[Labelled]:
@@ -169,10 +172,16 @@ def checked(
         rows.extend(made[0].rows(left))
         return [len(row) for row in rows]
 
-    labelled = config.task == "classification"
+    data, labelled = config.data, config.task == "classification"
     held_out = (*examples.validation, *examples.test)
     train, report = check_labelled(
-        "train", examples.train, config.data, held_out, lengths=lengths, labelled=labelled
+        "train",
+        examples.train,
+        data,
+        held_out,
+        lengths=lengths,
+        labelled=labelled,
+        named=data.train[0],
     )
     (inputs,) = made
     labels = Labels.learn(example.labels for example in train)
@@ -180,12 +189,28 @@ def checked(
     on_validation = check_kept_labelled(
         "validation",
         examples.validation,
-        config.data,
+        data,
         labels if labelled else None,
         lengths=[len(row) for row in validation_rows],
+        named=(data.validation or data.train)[0],
     )
-    kept_rows = [row for row in rows if len(row) <= config.data.max_length]
-    reports = (report, on_validation)
+    kept_rows = [row for row in rows if len(row) <= data.max_length]
+    reports = (report, on_validation, *_on_test(config, examples, inputs))
     return LabelledData(
         inputs, labels, train, kept_rows, examples.validation, validation_rows, reports
     )
+
+
+def _on_test(config: RunConfig, examples: Examples, inputs: Inputs) -> list[LabelledReport]:
+    """What is found in the test examples, if there are any; nothing in them ends a training."""
+    test, data = examples.test, config.data
+    if not test:
+        return []
+    # Rows are not made of features, since a missing value would be refused.
+    rows = [e.input for e in test] if config.input == "features" else inputs.rows(test)
+    lengths, named = [len(row) for row in rows], data.test[0]
+    validation = examples.validation
+    report = check_kept_labelled(
+        "test", test, data, lengths=lengths, validation=validation, named=named
+    )
+    return [report]

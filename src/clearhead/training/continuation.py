@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,35 +20,62 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
     Raises:
         ConfigError: the configuration names no folder.
         TrainingError: the folder holds a run with other settings, or files that no run has written
-            where those of a run belong, or cannot be made.
+            where those of a run belong, or can be neither read nor made.
     """
     if not config.folder:
         raise ConfigError("folder is empty", todo='name the model folder: folder = "runs/my-model"')
     folder = Path(config.folder)
-    if not (folder / "config.json").exists():
-        _refuse_foreign_files(folder)
-    elif not restart:
-        _refuse_other_settings(read_folder_config(folder), config)
     try:
+        if not (folder / "config.json").exists():
+            _refuse_foreign_files(folder)
+        elif not restart:
+            _refuse_other_settings(read_folder_config(folder), config)
         (folder / "training").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TrainingError("the folder cannot be made", where=folder, why=str(error)) from None
+    except (OSError, ValueError) as error:  # of a NUL in the name it is a ValueError
+        raise TrainingError(
+            "the folder cannot be used",
+            where=folder,
+            why=str(error),
+            todo="choose another folder: --set folder=runs/other",
+        ) from None
     return folder
 
 
 def forget_run(folder: Path) -> None:
     """Remove a run and its model, and no file but those that a run writes.
 
-    The corpora stay, since their names tell what is in them.
+    A corpus stays while it is open: in the run that begins now.
+
+    Raises:
+        TrainingError: a file cannot be removed.
     """
-    # First what says that there is a run, so that none is half there.
-    for name in ("config.json", "weights.safetensors", "scores.json", "provenance.json"):
-        (folder / name).unlink(missing_ok=True)
-    for path in _run_files(folder / "training"):
-        path.unlink()
+    try:
+        # First what says that there is a run, so that none is half there.
+        for name in ("config.json", "weights.safetensors", "scores.json", "provenance.json"):
+            (folder / name).unlink(missing_ok=True)
+        for path in _run_files(folder / "training"):
+            path.unlink()
+    except OSError as error:
+        raise TrainingError(
+            "the old run cannot be removed",
+            where=folder,
+            why=str(error),
+            todo="choose another folder: --set folder=runs/other",
+        ) from None
+    _remove_corpora(folder / "training" / "corpus")
     for name in ("checkpoints", "tensorboard"):
         with suppress(OSError):  # it is not there, or not empty
             (folder / "training" / name).rmdir()
+
+
+def _remove_corpora(folder: Path) -> None:
+    """Remove the corpora that nobody has open; `data/corpus.py` tells who holds which lock."""
+    with suppress(OSError), (folder / ".lock").open("a") as writers:
+        fcntl.flock(writers, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for corpus in [path for pattern in CORPORA for path in folder.glob(pattern)]:
+            with suppress(OSError), (corpus / "corpus.json").open("a") as readers:
+                fcntl.flock(readers, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(corpus, ignore_errors=True)
 
 
 def _run_files(training: Path) -> list[Path]:
@@ -73,9 +101,13 @@ def only_run_in(folder: Path) -> Iterator[None]:
     """Hold the folder for one run; the lock ends with the process, however it ends.
 
     Raises:
-        TrainingError: another process trains in this folder.
+        TrainingError: another process trains in this folder, or it cannot be locked.
     """
-    with (folder / "training" / ".lock").open("a") as lock:
+    try:
+        lock = (folder / "training" / ".lock").open("a")
+    except OSError as error:
+        raise _not_lockable(folder, error) from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -84,7 +116,18 @@ def only_run_in(folder: Path) -> Iterator[None]:
                 where=folder,
                 todo="wait for its end, or choose another folder: --set folder=runs/other",
             ) from None
+        except OSError as error:
+            raise _not_lockable(folder, error) from None
         yield
+
+
+def _not_lockable(folder: Path, error: OSError) -> TrainingError:
+    return TrainingError(
+        "the folder cannot be locked for this run",
+        where=folder,
+        why=str(error),
+        todo="choose a folder on a disk of this machine: --set folder=runs/other",
+    )
 
 
 def refuse_other_data(folder: Path, hashes: Mapping[str, Mapping[str, str]]) -> None:
@@ -121,7 +164,10 @@ def _contents(hashes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
 DATA = "training/data.json"
 
 KEPT = ("corpus", ".lock")
-"""What stays in `training/` when a run begins anew."""
+"""What may be in `training/` where there is no run: of a restart that went no further."""
+
+CORPORA = ("[0-9a-f]" * 16, f".{'[0-9a-f]' * 16}.partial")
+"""The corpora in `training/corpus/`, and what is left of one that was never whole."""
 
 WRITTEN = (
     *("data.json", "log.jsonl", "state.safetensors", "checkpoints/step-*.safetensors"),

@@ -27,7 +27,9 @@ class RunStarted:
 class Progress:
     """The steps since the last report; rates are per second, memory in megabytes.
 
-    `loss` is the mean negative log-likelihood a unit (target token, or example), in nats.
+    `loss` is a mean over units: the negative log-likelihood of a target token, or of the labels of
+    an example, in nats, or the squared error of a hidden value. Neither smoothing nor the weights
+    of classes are in it, so that it compares with the loss on the validation data.
     `rates` and `shares` are the task's own counts: "source tokens", "target tokens"; "padding".
     `remaining_s` is the time left to the first limit that is known ahead, else None.
     """

@@ -1,0 +1,113 @@
+"""For which runs a setting means something; said of another run, it would be ignored."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clearhead.config.model import SIZES
+from clearhead.config.run import RunConfig
+from clearhead.errors import ConfigError
+
+Kind = tuple[str, str]
+"""The task and the input of a run."""
+
+TRANSLATION: Kind = ("translation", "text")
+TEXTS: Kind = ("classification", "text")
+SEQUENCES: Kind = ("classification", "features")
+RECONSTRUCTION: Kind = ("reconstruction", "features")
+
+MEANT_FOR: dict[str, tuple[Kind, ...]] = {
+    "data.max_length_ratio": (TRANSLATION,),
+    "data.text_column": (TEXTS,),
+    "data.label_column": (TEXTS, SEQUENCES, RECONSTRUCTION),
+    "data.validation_share": (TEXTS, SEQUENCES, RECONSTRUCTION),
+    "data.smallest_class": (TEXTS, SEQUENCES),
+    "data.missing": (SEQUENCES, RECONSTRUCTION),
+    "data.normalise": (SEQUENCES, RECONSTRUCTION),
+    "tokenizer": (TRANSLATION, TEXTS),
+    "tokenizer.joint": (TRANSLATION,),
+    "model.decoder_layers": (TRANSLATION,),
+    "model.output_bias": (TRANSLATION,),
+    "model.share_embeddings": (TRANSLATION,),
+    "model.scale_embeddings": (TRANSLATION, TEXTS),
+    "classifier": (TEXTS, SEQUENCES),
+    "reconstruction": (RECONSTRUCTION,),
+    "training.label_smoothing": (TRANSLATION, TEXTS, SEQUENCES),
+    "training.r_drop": (TRANSLATION, TEXTS, SEQUENCES),
+    "training.word_dropout": (TRANSLATION, TEXTS, SEQUENCES),
+    "search": (TRANSLATION,),
+    "evaluation.tokenize": (TRANSLATION,),
+    "evaluation.max_sentences": (TRANSLATION,),
+}
+"""The kinds of runs for which a setting, or every setting of a section, does something.
+
+What is not named here, and in no section named here, does something for all of them.
+"""
+
+
+def meaningless(config: RunConfig) -> dict[str, tuple[Kind, ...]]:
+    """The settings, by dotted path, that do nothing for a run, and the runs that they are for."""
+    run = (config.task, config.input)
+    return {
+        setting: kinds
+        for path, kinds in MEANT_FOR.items()
+        if run not in kinds
+        for setting in _settings(path)
+    }
+
+
+def refuse_meaningless(config: RunConfig, where: str | Path) -> None:
+    """Refuse a run in which something is set that does nothing for it.
+
+    A setting that stands at its default asks for nothing, and neither does one that a ready-made
+    size of a model brings along.
+
+    Args:
+        config: the run.
+        where: what the message names as its place.
+
+    Raises:
+        ConfigError: names all such settings.
+    """
+    defaults = RunConfig()
+    usual = {"model.decoder_layers": {size["decoder_layers"] for size in SIZES.values()}}
+    said = {
+        path: kinds
+        for path, kinds in meaningless(config).items()
+        if _value(config, path) not in {_value(defaults, path), *usual.get(path, ())}
+    }
+    if not said:
+        return
+    several = len(said) > 1
+    settings = (f"{path} = {_value(config, path)!r}" for path in said)
+    raise ConfigError(
+        f"{' and '.join(settings)} {'mean' if several else 'means'} nothing "
+        f"for a {config.task} of {config.input}",
+        where=where,
+        why="; ".join(f"{path} is for a {_named(kinds)}" for path, kinds in said.items()),
+        todo=f"leave {'them' if several else 'it'} out",
+    )
+
+
+def _settings(path: str) -> Iterator[str]:
+    """The setting itself, or all settings of the section that the path names."""
+    value = _value(RunConfig(), path)
+    if not dataclasses.is_dataclass(value):
+        yield path
+        return
+    for field in dataclasses.fields(value):
+        yield f"{path}.{field.name}"
+
+
+def _value(config: RunConfig, path: str) -> Any:
+    value: Any = config
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
+
+
+def _named(kinds: tuple[Kind, ...]) -> str:
+    return " or a ".join(f"{task} of {kind}" for task, kind in kinds)

@@ -1,0 +1,215 @@
+"""Settings that do nothing for a run: which they are, that they do nothing, and their refusal."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead.api.preparation import prepare
+from clearhead.checkpoint import write_json
+from clearhead.checkpoint.folder import FORMAT, read_folder_config
+from clearhead.commented_config import SEQUENCES, TEXTS, TRANSLATION, Form
+from clearhead.config import SIZES, RunConfig, config_from, config_to_dict, read_config
+from clearhead.config.meaning import meaningless
+from clearhead.errors import ConfigError
+from test_classification import feature_run, text_run
+from test_reconstruction import sine_run
+from test_training import small_run
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+KINDS = [
+    ("translation", "text"),
+    ("classification", "text"),
+    ("classification", "features"),
+    ("reconstruction", "features"),
+]
+BY_ITSELF = "classifier.encoder_from"
+"""What every configuration but a classifier's refuses by itself, wherever it comes from."""
+
+OTHER: dict[str, Any] = {
+    "data.max_length_ratio": 1.5,
+    "data.text_column": "question",
+    "data.label_column": "kind",
+    "data.validation_share": 0.3,
+    "data.smallest_class": 1,
+    "data.missing": "zero",
+    "data.normalise": False,
+    "tokenizer.kind": "unigram",
+    "tokenizer.max_vocabulary": 70,
+    "tokenizer.joint": False,
+    "tokenizer.lower": True,
+    "tokenizer.sampling": 0.3,
+    "tokenizer.byte_fallback": False,
+    "model.decoder_layers": 3,
+    "model.output_bias": True,
+    "model.share_embeddings": "none",
+    "model.scale_embeddings": False,
+    "classifier.pooling": ["first"],
+    "classifier.dropout": 0.4,
+    "classifier.multi_label": True,
+    "classifier.class_weights": "balanced",
+    "reconstruction.share": 0.4,
+    "reconstruction.mean_span": 2.0,
+    "training.label_smoothing": 0.3,
+    "training.r_drop": 2.0,
+    "training.word_dropout": 0.2,
+    "search.method": "sampling",
+    "search.beam_size": 3,
+    "search.n_best": 2,
+    "search.length_penalty": 0.1,
+    "search.min_length": 1,
+    "search.max_length": 9,
+    "search.max_length_ratio": 3.0,
+    "search.max_length_offset": 3,
+    "search.no_repeat_ngram": 2,
+    "search.temperature": 0.5,
+    "search.top_k": 3,
+    "search.top_p": 0.5,
+    "search.seed": 4,
+    "evaluation.tokenize": "char",
+    "evaluation.max_sentences": 1,
+}
+"""A value other than the default of every setting that means nothing for some run."""
+
+
+def run_file(folder: Path, task: str, kind: str) -> Path:
+    path = folder / "run.toml"
+    text = f'task = "{task}"\ninput = "{kind}"\n[training]\nmax_steps = 1\n'
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def said(paths: Any, values: dict[str, Any]) -> list[str]:
+    """`--set path=value` for some settings."""
+    return [f"{path}={json.dumps(values[path])}" for path in paths]
+
+
+def refusal(path: Path, overrides: list[str]) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        read_config(path, overrides)
+    assert caught.value.where == str(path)
+    return caught.value
+
+
+def idle(task: str, kind: str) -> set[str]:
+    """What means nothing for a run and is refused as such."""
+    run: Any = {"task": task, "input": kind}
+    return set(meaningless(RunConfig(**run))) - {BY_ITSELF}
+
+
+def test_each_setting_that_means_nothing_for_some_run_is_tried_here() -> None:
+    assert set().union(*(idle(*run) for run in KINDS)) == set(OTHER)
+
+
+@pytest.mark.parametrize(("task", "kind"), KINDS)
+def test_what_means_nothing_is_refused_by_name_and_the_rest_is_taken(
+    tmp_path: Path, task: str, kind: str
+) -> None:
+    path = run_file(tmp_path, task, kind)
+    error = refusal(path, said(idle(task, kind), OTHER))
+    for setting in idle(task, kind):
+        assert f"{setting} = " in error.what
+        assert f"{setting} is for a " in str(error.why)
+    assert error.what.endswith(f" mean nothing for a {task} of {kind}")
+    assert error.todo == "leave them out"
+    rest = OTHER.keys() - idle(task, kind)
+    if kind == "features":
+        rest -= {"classifier.multi_label"}  # of which a rule of its own speaks
+    read_config(path, said(rest, OTHER))
+
+
+def test_a_single_one_is_met_with_the_runs_that_it_is_for(tmp_path: Path) -> None:
+    path = run_file(tmp_path, "reconstruction", "features")
+    error = refusal(path, ["training.r_drop=1.0"])
+    assert error.what == "training.r_drop = 1.0 means nothing for a reconstruction of features"
+    assert error.why == (
+        "training.r_drop is for a translation of text or a classification of text or a "
+        "classification of features"
+    )
+    assert error.todo == "leave it out"
+
+
+@pytest.mark.parametrize(("task", "kind"), KINDS)
+def test_a_default_that_is_said_asks_for_nothing(tmp_path: Path, task: str, kind: str) -> None:
+    defaults: Any = config_to_dict(RunConfig())
+    values = {path: defaults[path.split(".")[0]][path.split(".")[1]] for path in OTHER}
+    read_config(run_file(tmp_path, task, kind), said(OTHER, values))
+
+
+@pytest.mark.parametrize("size", sorted(SIZES))
+def test_the_decoder_that_a_size_brings_along_is_not_held_against_a_classifier(
+    tmp_path: Path, size: str
+) -> None:
+    path = run_file(tmp_path, "classification", "text")
+    assert read_config(path, [f"model.size={size}"]).model.d_model == SIZES[size]["d_model"]
+    error = refusal(path, [f"model.size={size}", "model.decoder_layers=3"])
+    assert error.what.startswith("model.decoder_layers = 3 means nothing for a classification")
+
+
+@pytest.mark.parametrize(("task", "kind"), KINDS)
+def test_a_model_folder_that_holds_such_settings_is_read(
+    tmp_path: Path, task: str, kind: str
+) -> None:
+    tree: dict[str, Any] = config_to_dict(RunConfig()) | {"task": task, "input": kind}
+    with_idle(tree, task, kind)
+    write_json(tmp_path / "config.json", {"format": FORMAT, "config": tree})
+    assert read_folder_config(tmp_path) == config_from(tree)
+
+
+def with_idle(tree: dict[str, Any], task: str, kind: str) -> None:
+    """Set all that means nothing for such a run."""
+    for setting in idle(task, kind):
+        section, name = setting.split(".")
+        tree[section] = {**tree[section], name: OTHER[setting]}
+
+
+def small(folder: Path, task: str, kind: str) -> RunConfig:
+    """A run of the kind, on data of its own."""
+    folder.mkdir()
+    if task == "translation":
+        return small_run(folder)
+    if task == "reconstruction":
+        return sine_run(folder)
+    return text_run(folder) if kind == "text" else feature_run(folder)
+
+
+def what_it_computes(config: RunConfig, folder: Path) -> tuple[dict[str, Any], list[Any]]:
+    """The weights that a run begins with, the losses of two batches, the scores."""
+    ready = prepare(config, None, folder / "corpus", ())
+    model = ready.build_model()
+    batches = islice(ready.task.batches(0, 0), 2)
+    losses = [ready.task.loss(model.train(), batch) for batch in batches]
+    numbers = [(loss.total.item(), loss.plain.item(), loss.units) for loss in losses]
+    return model.state_dict(), [*numbers, dict(ready.task.evaluate(model.eval()).scores)]
+
+
+@pytest.mark.parametrize(("task", "kind"), KINDS)
+def test_what_means_nothing_changes_no_bit_of_what_is_computed(
+    tmp_path: Path, task: str, kind: str
+) -> None:
+    plain = small(tmp_path / "plain", task, kind)
+    tree = config_to_dict(plain)
+    with_idle(tree, task, kind)
+    other = config_from(tree)
+    assert other != plain
+    weights, numbers = what_it_computes(plain, tmp_path / "plain")
+    other_weights, other_numbers = what_it_computes(other, tmp_path / "other")
+    assert numbers == other_numbers
+    assert weights.keys() == other_weights.keys()
+    assert all(torch.equal(tensor, other_weights[name]) for name, tensor in weights.items())
+
+
+@pytest.mark.parametrize("form", [TRANSLATION, TEXTS, SEQUENCES])
+def test_init_writes_nothing_that_means_nothing(form: Form) -> None:
+    assert not form.meanings.keys() & meaningless(form.run).keys()
+
+
+def test_the_examples_say_nothing_that_means_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARHEAD_DATA", "/data")
+    examples = sorted(EXAMPLES.rglob("*.toml"))
+    assert {read_config(path).task for path in examples} == {task for task, _ in KINDS}

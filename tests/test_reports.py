@@ -1,0 +1,204 @@
+"""What is said of each part of the data before training: of the test data, too, and by place."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clearhead.api.preparation import prepare
+from clearhead.config import DataConfig, RunConfig, TokenizerConfig, config_from
+from clearhead.data.checks import DataReport, Finding
+from clearhead.data.labelled_report import LabelledReport
+from clearhead.tasks.labelled_data import checked, learn_inputs, read_parts
+from clearhead.tasks.translation import learn_tokenizers, prepare_data
+from test_classification import SMALL_MODEL
+
+PAIRS = [(f"a{n} b", f"c{n} d") for n in range(6)]
+VALIDATION = [("v w", "x y"), ("v v", "x x"), ("v v", "x x")]
+WORDS = TokenizerConfig(kind="words", max_vocabulary=0)
+
+
+def write_tsv(path: Path, rows: Iterable[Sequence[str]]) -> tuple[str]:
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+    return (str(path),)
+
+
+def counted(findings: Iterable[Finding]) -> dict[str, tuple[int, tuple[str, ...]]]:
+    assert not any(finding.left_out for finding in findings)
+    return {finding.rule: (finding.count, finding.places) for finding in findings}
+
+
+def translation_reports(
+    folder: Path, test: Sequence[tuple[str, str]], **choices: Any
+) -> tuple[DataReport, ...]:
+    data = DataConfig(
+        train=write_tsv(folder / "train.tsv", PAIRS),
+        validation=write_tsv(folder / "val.tsv", VALIDATION),
+        test=write_tsv(folder / "test.tsv", test) if test else (),
+        max_length=4,
+        **choices,
+    )
+    config = RunConfig(data=data, tokenizer=WORDS)
+    return prepare_data(config, folder / "corpus", learn_tokenizers(config)).reports
+
+
+@pytest.mark.parametrize("drop_held_out", [True, False])
+def test_pairs_of_the_test_data_are_counted_and_all_kept(
+    tmp_path: Path, drop_held_out: bool
+) -> None:
+    test = [
+        ("e", "f"),
+        ("e", "f"),  # came before
+        ("", "f"),
+        ("e e e e e", "f"),
+        (" v w", "x y "),  # is validated on
+        ("v v", "other"),  # its source is
+        PAIRS[0],  # training does without it, not the test
+    ]
+    train, validation, report = translation_reports(tmp_path, test, drop_held_out=drop_held_out)
+    assert (report.name, report.pairs, report.kept) == ("test", len(test), len(test))
+    assert counted(report.findings) == {
+        "duplicate": (1, ("test.tsv:2",)),
+        "empty": (1, ("test.tsv:3",)),
+        "long": (1, ("test.tsv:4",)),
+        "held_out": (1, ("test.tsv:5",)),
+        "held_out_source": (1, ("test.tsv:6",)),
+    }
+    (shared,) = (line for line in report.lines() if "test.tsv:5" in line)
+    assert shared == "test: 1 kept: the same pair is in the validation data (test.tsv:5)"
+    assert counted(validation.findings) == {"duplicate": (1, ("val.tsv:3",))}
+    (held_out,) = train.findings
+    assert held_out.left_out == drop_held_out
+    assert held_out.text == "the same pair is in the validation or test data"
+
+
+def test_without_test_pairs_nothing_is_said_of_them(tmp_path: Path) -> None:
+    names = [report.name for report in translation_reports(tmp_path, [])]
+    assert names == ["train", "validation"]
+
+
+def text_run(folder: Path, **data: Any) -> RunConfig:
+    train = [(label, f"{label} {n}") for n in range(4) for label in ("warm", "cold")]
+    return RunConfig(
+        task="classification",
+        tokenizer=WORDS,
+        data=DataConfig(train=write_tsv(folder / "train.tsv", train), max_length=4, **data),
+    )
+
+
+def labelled_reports(config: RunConfig) -> tuple[LabelledReport, ...]:
+    parts = read_parts(config)
+    return checked(config, parts, lambda train: learn_inputs(config, train)).reports
+
+
+@pytest.mark.parametrize("drop_held_out", [True, False])
+def test_examples_of_the_test_data_are_counted_and_all_kept(
+    tmp_path: Path, drop_held_out: bool
+) -> None:
+    validation = [("warm", "v"), ("cold", "w"), ("cold", "w")]
+    test = [
+        ("warm", "a"),
+        ("warm", "a"),  # came before
+        ("cold", "a"),  # contradicts it
+        ("cold", " "),
+        ("cold", "a b c d e"),
+        ("warm", "v "),  # is validated on
+        ("warm", "w"),  # is, as something else
+        ("unheard of", "b"),  # no label of the training data's, which ends no training
+        ("warm", "warm 0"),
+    ]
+    config = text_run(
+        tmp_path,
+        validation=write_tsv(tmp_path / "val.tsv", validation),
+        test=write_tsv(tmp_path / "test.tsv", test),
+        drop_held_out=drop_held_out,
+    )
+    _, on_validation, report = labelled_reports(config)
+    assert (report.name, report.examples, report.kept) == ("test", len(test), len(test))
+    assert counted(report.findings) == {
+        "duplicate": (1, ("test.tsv:2",)),
+        "contradiction": (1, ("test.tsv:3",)),
+        "empty": (1, ("test.tsv:4",)),
+        "long": (1, ("test.tsv:5",)),
+        "held_out": (1, ("test.tsv:6",)),
+        "held_out_input": (1, ("test.tsv:7",)),
+    }
+    texts = {finding.rule: finding.text for finding in report.findings}
+    assert texts["held_out"] == "the same example is in the validation data"
+    assert texts["held_out_input"] == "the input is in the validation data, with another label"
+    assert counted(on_validation.findings) == {"duplicate": (1, ("val.tsv:3",))}
+
+
+def test_without_test_examples_nothing_is_said_of_them(tmp_path: Path) -> None:
+    names = [report.name for report in labelled_reports(text_run(tmp_path))]
+    assert names == ["train", "validation"]
+
+
+def write_arrays(folder: Path, arrays: dict[str, np.ndarray]) -> str:
+    for name, array in arrays.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        np.save(folder / name, array)
+    return str(folder)
+
+
+def feature_run(train: str, **data: Any) -> RunConfig:
+    tree = {
+        "task": "classification",
+        "input": "features",
+        "model": SMALL_MODEL,
+        "data": {"train": [train], "max_length": 5, "validation_share": 0.2, **data},
+    }
+    return config_from(tree)
+
+
+def some_arrays() -> dict[str, np.ndarray]:
+    """Four different sequences of each class, by the path of their file."""
+    names = enumerate(("cat", "dog"))
+    return {f"{name}/{n}.npy": ramp(10 * n + at) for at, name in names for n in range(4)}
+
+
+def ramp(first: float, frames: int = 3) -> np.ndarray:
+    return first + np.arange(2 * frames, dtype=np.float32).reshape(frames, 2)
+
+
+def test_test_features_may_be_such_as_training_would_refuse(tmp_path: Path) -> None:
+    with_gap = ramp(50)
+    with_gap[1, 1] = np.nan
+    test = {"cat/1.npy": with_gap, "cat/2.npy": ramp(60, frames=6), "dog/2.npy": ramp(1e30)}
+    config = feature_run(
+        write_arrays(tmp_path / "train", some_arrays()),
+        test=[write_arrays(tmp_path / "test", test)],
+    )
+    *_, report = labelled_reports(config)
+    assert (report.name, report.kept) == ("test", 3)
+    assert counted(report.findings) == {"long": (1, ("cat/2.npy",))}
+
+
+@pytest.mark.parametrize("written", ["{}", "{}/", "~/data", "."])
+def test_files_of_a_folder_are_told_apart_by_their_path_in_it(
+    tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    arrays = some_arrays()
+    arrays["cat/2.npy"], arrays["dog/2.npy"] = arrays["cat/0.npy"], arrays["dog/0.npy"]
+    validation = write_arrays(tmp_path / "val", {"cat/2.npy": ramp(90), "dog/2.npy": ramp(80)})
+    folder = write_arrays(tmp_path / "data", arrays)
+    monkeypatch.chdir(folder)
+    config = feature_run(written.format(folder), validation=[validation])
+    (finding,) = labelled_reports(config)[0].findings
+    assert finding.rule == "duplicate"
+    assert finding.places == ("cat/2.npy", "dog/2.npy")
+
+
+def test_what_is_found_in_test_data_is_told_and_kept(tmp_path: Path) -> None:
+    config = text_run(tmp_path, test=write_tsv(tmp_path / "test.tsv", [("warm", "a")] * 2))
+    config = dataclasses.replace(config, folder=str(tmp_path / "run"))
+    ready = prepare(config, None, tmp_path, ())
+    said = [line for report in ready.reports for line in report.lines()]
+    assert "test: 1 kept: the same example came before (test.tsv:2)" in said
+    assert [report.to_dict()["name"] for report in ready.reports][-1] == "test"

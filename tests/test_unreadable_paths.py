@@ -1,0 +1,144 @@
+"""Paths that cannot even be looked at are refused in a message, as all that is wrong is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from clearhead.checkpoint import read_model_folder
+from clearhead.cli.init import init
+from clearhead.cli.streams import counted_lines, opened_output
+from clearhead.config import RunConfig
+from clearhead.data.corpus import content_hash
+from clearhead.data.readers import read_lines
+from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
+from clearhead.training.continuation import forget_run, only_run_in, run_folder
+
+NOBODY = 65534
+
+both = pytest.mark.parametrize("how", ["its name is too long", "its folder is closed"])
+
+
+@contextmanager
+def unreadable(folder: Path, how: str) -> Iterator[Path]:
+    """A path that nobody can ask anything about; root, whom no permission binds, is not root."""
+    if how == "its name is too long":
+        yield folder / ("x" * 300)
+        return
+    closed, was = folder / "closed", os.geteuid()
+    closed.mkdir(mode=0)
+    if was == 0:
+        os.seteuid(NOBODY)
+    try:
+        yield closed / "it"
+    finally:
+        if was == 0:
+            os.seteuid(was)
+        closed.chmod(0o700)
+
+
+@both
+def test_a_model_folder(tmp_path: Path, how: str) -> None:
+    with unreadable(tmp_path, how) as path, pytest.raises(ModelFolderError) as raised:
+        read_model_folder(path)
+    assert raised.value.what == "the model folder cannot be read"
+    assert raised.value.where == str(path)
+
+
+@both
+@pytest.mark.parametrize("ask", [content_hash, counted_lines, lambda path: list(read_lines(path))])
+def test_a_file_of_data(tmp_path: Path, how: str, ask: object) -> None:
+    assert callable(ask)
+    with unreadable(tmp_path, how) as path, pytest.raises(DataError, match="cannot be read"):
+        ask(str(path))
+
+
+@both
+def test_an_output(tmp_path: Path, how: str) -> None:
+    with (
+        unreadable(tmp_path, how) as path,
+        pytest.raises(DataError, match="the output cannot be written"),
+        opened_output(str(path)),
+    ):
+        pytest.fail("there is no such output")
+
+
+def test_an_output_among_links_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to("other")
+    (tmp_path / "other").symlink_to("one")
+    with (
+        pytest.raises(DataError, match="the output cannot be written"),
+        opened_output(str(tmp_path / "one" / "out.txt")),
+    ):
+        pytest.fail("there is no such output")
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "other"}
+
+
+def test_a_device_is_known_by_its_name_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "input").symlink_to(os.devnull)
+    assert counted_lines("~/input") is None
+
+
+@both
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_folder_of_a_run(tmp_path: Path, how: str, restart: bool) -> None:
+    with unreadable(tmp_path, how) as path, pytest.raises(TrainingError, match="cannot be used"):
+        run_folder(RunConfig(folder=str(path)), restart)
+
+
+def test_a_folder_whose_name_no_file_can_have(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="cannot be used"):
+        run_folder(RunConfig(folder=str(tmp_path / "a\0b")), restart=False)
+
+
+def test_the_lock_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "training" / ".lock").mkdir(parents=True)
+    with pytest.raises(TrainingError, match="cannot be locked"), only_run_in(tmp_path):
+        pytest.fail("there is no such lock")
+
+
+def test_an_error_within_a_run_is_not_taken_for_one_of_its_lock(tmp_path: Path) -> None:
+    (tmp_path / "training").mkdir()
+    with pytest.raises(FileNotFoundError), only_run_in(tmp_path):
+        (tmp_path / "nothing").read_text()
+
+
+@pytest.mark.parametrize("name", ["scores.json", "training/log.jsonl"])
+def test_a_run_that_cannot_be_removed(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "training").mkdir()
+    for file in ("config.json", name):
+        (tmp_path / file).write_text("{}")
+    unlink = Path.unlink
+
+    def refused(self: Path, missing_ok: bool = False) -> None:
+        if self == tmp_path / name:
+            raise PermissionError(1, "Operation not permitted", str(self))
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    with pytest.raises(TrainingError, match="the old run cannot be removed") as raised:
+        forget_run(tmp_path)
+    assert name in str(raised.value.why)
+    assert not (tmp_path / "config.json").exists()  # so that none is half there
+
+
+@both
+def test_the_file_of_a_new_configuration(tmp_path: Path, how: str) -> None:
+    with unreadable(tmp_path, how) as path, pytest.raises(ConfigError, match="cannot be written"):
+        init(str(path))
+
+
+def test_a_configuration_whose_name_has_no_room_for_another(tmp_path: Path) -> None:
+    longest = os.pathconf(tmp_path, "PC_NAME_MAX")
+    with pytest.raises(ConfigError, match="cannot be written"):
+        init(str(tmp_path / ("x" * (longest - len(".toml")))))
+    assert list(tmp_path.iterdir()) == []
