@@ -62,7 +62,8 @@ def learned(config: RunConfig, pairs: int, answer: Callable[[str], str] = str) -
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         lines = (f"{sequence}\t{answer(sequence)}\n" for sequence in part)
         Path(file).write_text("".join(lines), encoding="utf-8")
-    clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)])
+    if not clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)]).finished:
+        sys.exit(130)  # interrupted: there is nothing to try yet
     test = list(read_pairs(data.test, "test"))
     translator = api.load_translator(config.folder, device=config.training.device)
     found = translator.translate([pair.source for pair in test])
