@@ -15,6 +15,7 @@ import pytest
 
 from clearhead import api
 from clearhead.config import RunConfig, config_from
+from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
 from clearhead.training.continuation import forget_run
 from fake_translator import run
@@ -89,15 +90,15 @@ def test_a_restart_removes_the_corpora_that_it_does_not_use(tmp_path: Path) -> N
     assert corpora_of(config) == {used, "notes.txt"}
 
 
-def test_a_restart_removes_no_corpus_while_another_process_writes_one(tmp_path: Path) -> None:
+def test_no_corpus_is_removed_while_another_process_writes_one(tmp_path: Path) -> None:
     corpus = tmp_path / "training" / "corpus" / "0123456789abcdef"
     corpus.mkdir(parents=True)
     (corpus / "corpus.json").write_text("{}")
     with (corpus.parent / ".lock").open("wb") as writer:
         fcntl.flock(writer, fcntl.LOCK_EX)
-        forget_run(tmp_path)
+        remove_unused_corpora(corpus.parent)
         assert corpus.is_dir()
-    forget_run(tmp_path)
+    remove_unused_corpora(corpus.parent)
     assert not corpus.exists()
 
 

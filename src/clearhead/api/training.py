@@ -60,6 +60,7 @@ def train(
 def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observer]) -> RunEnded:
     """Prepare data and model and let the trainer run; observers that are opened join the others."""
     from clearhead.api.preparation import prepare
+    from clearhead.data.corpus import remove_unused_corpora
     from clearhead.engines.device import set_up_torch
     from clearhead.training.continuation import forget_run, note_data, refuse_other_data
     from clearhead.training.keeper import Keeper
@@ -72,10 +73,12 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     begun = folder if not restart and (folder / "config.json").exists() else None
     if begun is not None:
         refuse_other_data(folder, hashes)
-    ready = prepare(config, begun, folder / "training" / "corpus", watchers)
+    corpora = folder / "training" / "corpus"
+    ready = prepare(config, begun, corpora, watchers)
     model = ready.build_model().to(device)
     if begun is None:
         forget_run(folder)
+        remove_unused_corpora(corpora)
         note_data(folder, hashes)
     watchers.append(JsonLog(folder / "training" / "log.jsonl"))
     if config.training.tensorboard:

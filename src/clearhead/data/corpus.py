@@ -127,7 +127,7 @@ def build_corpus(
                 checker = PairChecker("train", files, config, held_out)
                 write_corpus(whole, files, tokenizers, checker, progress)
                 corpus = Corpus(whole)
-                _remove_unused(folder, whole)
+                _remove_unused(folder)
     except OSError as error:
         raise DataError("the corpus cannot be written", where=folder, why=str(error)) from None
     return corpus, corpus.report
@@ -150,15 +150,25 @@ def _hold(corpus: Corpus, file: Path) -> None:
         fcntl.flock(held, fcntl.LOCK_SH)
 
 
-def _remove_unused(folder: Path, used: Path) -> None:
-    """Remove the corpora that nobody has open but one; the lock of the folder is held."""
+def remove_unused_corpora(folder: Path) -> None:
+    """Remove the corpora in a folder that nobody has open; none while somebody writes one."""
+    with suppress(ImportError, OSError):  # there is no such folder, or no such lock
+        import fcntl
+
+        with (folder / ".lock").open("a") as writers:
+            fcntl.flock(writers, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove_unused(folder)
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove the corpora that nobody has open; the lock of the folder is held."""
     for corpus in folder.iterdir():
-        if corpus == used or not CORPUS_NAME.fullmatch(corpus.name):
+        if not CORPUS_NAME.fullmatch(corpus.name):
             continue
-        with suppress(ImportError, OSError), (corpus / "corpus.json").open("a") as stream:
+        with suppress(ImportError, OSError), (corpus / "corpus.json").open("a") as readers:
             import fcntl
 
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(readers, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(corpus, ignore_errors=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -44,7 +43,7 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
 def forget_run(folder: Path) -> None:
     """Remove a run and its model, and no file but those that a run writes.
 
-    A corpus stays while it is open: in the run that begins now.
+    The corpora stay: the run that begins now has made its own already.
 
     Raises:
         TrainingError: a file cannot be removed.
@@ -62,20 +61,9 @@ def forget_run(folder: Path) -> None:
             why=str(error),
             todo="choose another folder: --set folder=runs/other",
         ) from None
-    _remove_corpora(folder / "training" / "corpus")
     for name in ("checkpoints", "tensorboard"):
         with suppress(OSError):  # it is not there, or not empty
             (folder / "training" / name).rmdir()
-
-
-def _remove_corpora(folder: Path) -> None:
-    """Remove the corpora that nobody has open; `data/corpus.py` tells who holds which lock."""
-    with suppress(OSError), (folder / ".lock").open("a") as writers:
-        fcntl.flock(writers, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for corpus in [path for pattern in CORPORA for path in folder.glob(pattern)]:
-            with suppress(OSError), (corpus / "corpus.json").open("a") as readers:
-                fcntl.flock(readers, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(corpus, ignore_errors=True)
 
 
 def _run_files(training: Path) -> list[Path]:
@@ -165,9 +153,6 @@ DATA = "training/data.json"
 
 KEPT = ("corpus", ".lock")
 """What may be in `training/` where there is no run: of a restart that went no further."""
-
-CORPORA = ("[0-9a-f]" * 16, f".{'[0-9a-f]' * 16}.partial")
-"""The corpora in `training/corpus/`, and what is left of one that was never whole."""
 
 WRITTEN = (
     *("data.json", "log.jsonl", "state.safetensors", "checkpoints/step-*.safetensors"),
