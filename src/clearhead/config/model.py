@@ -63,7 +63,8 @@ class DropoutConfig:
 class ModelConfig:
     """The shape of a Transformer and each choice of its parts (Vaswani et al. 2017, section 3).
 
-    `initialisation`: as PyTorch does it; Xavier-uniform on every matrix, embeddings too
+    `initialisation`: as PyTorch does it; Xavier-uniform on every matrix, embeddings too, but for
+    convolutions, learned positions and the query of a pooling, which stay as PyTorch begins them
     (`xavier`); or that, but embeddings drawn from N(0, 1/d_model), so that scaled by √d_model they
     are of the size of the positions added to them (`xavier_unit`, which learns fastest).
 
@@ -101,7 +102,8 @@ class ModelConfig:
     def __post_init__(self) -> None:
         for name in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "n_heads"):
             require(getattr(self, name) > 0, f"{name} must be at least 1")
-        require(min(self.input_convolution, default=1) > 0, "input_convolution has widths above 0")
+        narrowest = min(self.input_convolution, default=1)
+        require(narrowest > 0, f"input_convolution has a width of {narrowest}, not of 1 or more")
         require(
             len(self.input_convolution) <= self.d_model,
             f"input_convolution names more widths than d_model = {self.d_model} can be dealt to",

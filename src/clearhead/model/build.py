@@ -232,7 +232,7 @@ def _initialise(model: nn.Module, config: ModelConfig) -> None:
 
 
 def _initialise_xavier(model: nn.Module) -> None:
-    """Glorot and Bengio 2010, uniform, on every matrix; W^Q, W^K and W^V each by itself."""
+    """Glorot and Bengio 2010, uniform, on the paper's matrices; W^Q, W^K and W^V each by itself."""
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):
             for part in module.packed.weight.split(module.widths):
