@@ -193,7 +193,7 @@ def test_without_gradients_there_is_one_product(
     mode: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 1000)
-    case = Case(dtype=torch.float32)
+    case = Case(bias=False, dtype=torch.float32)
     with Products() as learning:
         case.loss(0.1)
     with mode(), Products() as judging:

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-CHUNK_ELEMENTS = {"cpu": 2_000_000, "cuda": 2**26}
-"""Logits held at a time: in float32 8 MB, which a processor's cache can hold; on a GPU 256 MB, for
+CHUNK_ELEMENTS = {"cpu": 4_000_000, "cuda": 2**26}
+"""Logits held at a time: in float32 16 MB, which a processor's cache can hold; on a GPU 256 MB, for
 there each chunk costs some thirty launches, however small it is."""
 
 
@@ -59,39 +59,35 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         divergence: float,
         learns: bool,
     ) -> tuple[Tensor, Tensor]:
-        loss = torch.zeros((), dtype=torch.float64, device=hidden.device)
-        likelihood = torch.zeros_like(loss)
         learns = learns and any(ctx.needs_input_grad)
+        products = _Products(hidden, weight, bias)
         gradients = _Gradients(hidden, weight, bias) if learns else None
-        dtype = _product_dtype(hidden)
-        states, matrix = hidden.to(dtype), weight.to(dtype)
+        log_likelihood = torch.zeros((), dtype=torch.float64, device=hidden.device)
+        log_normalisers, parted = torch.zeros_like(log_likelihood), torch.zeros_like(log_likelihood)
         with torch.autocast(hidden.device.type, enabled=False):
             for rows in _chunks(hidden, len(weight), paired=divergence > 0):
-                # The products are made in autocast's precision; the softmax never is.
-                logits = (states[rows] @ matrix.T).to(weight.dtype)
-                if bias is not None:
-                    logits += bias
-                target = targets[rows, None]
-                mean, on_target = logits.mean(dim=-1), logits.gather(1, target)[:, 0]
-                log_z, p = _softmax(logits, in_place=divergence == 0)
-                log_likelihood = (on_target - log_z).sum(dtype=torch.float64)
-                likelihood += log_likelihood
-                loss -= (1 - smoothing) * log_likelihood
-                gradient = p
-                if divergence > 0:
-                    parted, slope = _divergence(logits - log_z[:, None], p)
-                    loss += divergence * parted
-                    gradient += divergence * slope
-                if smoothing > 0:
-                    loss -= smoothing * (mean - log_z).sum(dtype=torch.float64)
-                    gradient -= smoothing / len(weight)
+                logits, target = products.logits(rows), targets[rows, None]
+                on_target = logits.gather(1, target)[:, 0]
+                log_p = logits.clone() if divergence > 0 else None
+                log_z, e, sums = _exponentials(logits)
+                log_likelihood += (on_target - log_z).sum(dtype=torch.float64)
+                log_normalisers += log_z.sum(dtype=torch.float64)
+                # From here on e is the gradient by the logits, each row still times its sum.
+                if log_p is not None:
+                    apart, slope = _divergence(log_p.sub_(log_z[:, None]), e / sums)
+                    parted += apart
+                    e.addcmul_(slope, sums, value=divergence)
                 if gradients is not None:
-                    kept = gradient.new_full((1, 1), smoothing - 1).expand_as(target)
-                    gradient.scatter_add_(1, target, kept)
-                    gradients.add(rows, gradient.to(dtype), states, matrix)
+                    e.scatter_add_(1, target, (smoothing - 1) * sums)
+                    gradients.add(rows, products.rounded(e), sums, products.matrix)
+            mean_logits = _mean_logits(hidden, weight, bias)
+            if gradients is not None and smoothing > 0:
+                gradients.add_uniform(smoothing, hidden, weight)
         if gradients is not None:
             ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
-        loss, negative = loss.to(weight.dtype), -likelihood.to(weight.dtype)
+        uniform = mean_logits - log_normalisers
+        loss = divergence * parted - (1 - smoothing) * log_likelihood - smoothing * uniform
+        loss, negative = loss.to(weight.dtype), -log_likelihood.to(weight.dtype)
         ctx.mark_non_differentiable(negative)
         return loss, negative
 
@@ -105,33 +101,81 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         )
 
 
+class _Products:
+    """The logits of a chunk, made in autocast's precision; the softmax over them never is.
+
+    All chunks share their memory, which is claimed once.
+    """
+
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+        dtype = _product_dtype(hidden)
+        self.states, self.matrix, self.bias = hidden.to(dtype), weight.to(dtype), bias
+        shape = min(len(hidden), _chunk_rows(hidden, len(weight))), len(weight)
+        self.exact = hidden.new_empty(shape, dtype=weight.dtype)
+        self.products = (
+            self.exact if dtype == weight.dtype else hidden.new_empty(shape, dtype=dtype)
+        )
+
+    def logits(self, rows: Any) -> Tensor:
+        """Of these rows, in the weight's precision; overwritten by the next call."""
+        states = self.states[rows]
+        products, logits = self.products[: len(states)], self.exact[: len(states)]
+        torch.mm(states, self.matrix.T, out=products)
+        if products.dtype != logits.dtype:
+            logits.copy_(products)
+        return logits if self.bias is None else logits.add_(self.bias)
+
+    def rounded(self, by_logits: Tensor) -> Tensor:
+        """In the precision of products, where the logits lay."""
+        products = self.products[: len(by_logits)]
+        return products if products.dtype == by_logits.dtype else products.copy_(by_logits)
+
+
 class _Gradients:
     """The gradients of the loss by its inputs, summed chunk by chunk."""
 
     def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+        self.states = hidden
         self.hidden = torch.empty_like(hidden)
         self.weight = torch.zeros_like(weight)
         self.bias = None if bias is None else torch.zeros_like(bias)
 
-    def add(self, rows: Any, by_logits: Tensor, states: Tensor, matrix: Tensor) -> None:
-        self.hidden[rows] = (by_logits @ matrix).to(self.hidden.dtype)
+    def add(self, rows: Any, by_logits: Tensor, sums: Tensor, matrix: Tensor) -> None:
+        """`by_logits` has each row times its sum; dividing the narrow factors is cheaper."""
+        self.hidden[rows] = ((by_logits @ matrix) / sums).to(self.hidden.dtype)
+        states = (self.states[rows] / sums).to(by_logits.dtype)
         if self.weight.dtype == by_logits.dtype:
-            self.weight.addmm_(by_logits.T, states[rows])
+            self.weight.addmm_(by_logits.T, states)
         else:
-            self.weight += by_logits.T @ states[rows]
+            self.weight += by_logits.T @ states
         if self.bias is not None:
-            self.bias += by_logits.sum(dim=0)
+            self.bias += (1 / sums[:, 0]).to(by_logits.dtype) @ by_logits
+
+    def add_uniform(self, smoothing: float, hidden: Tensor, weight: Tensor) -> None:
+        """What label smoothing adds: the same for each entry of the vocabulary."""
+        self.hidden -= (smoothing * weight.mean(dim=0)).to(self.hidden.dtype)
+        self.weight -= (smoothing / len(weight)) * hidden.sum(dim=0, dtype=self.weight.dtype)
+        if self.bias is not None:
+            self.bias -= smoothing * len(hidden) / len(weight)
 
 
-def _softmax(logits: Tensor, in_place: bool) -> tuple[Tensor, Tensor]:
-    """The logarithm of the sum of exponentials of each row, and the softmax.
+def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What a softmax of each row is made of, with one exponential an element and no division.
 
-    One exponential an element, where log_softmax followed by exp takes two.
+    Returns:
+        The logarithm of the sum of exponentials, (rows); exp(logits - highest), in place of the
+        logits; and the sums of that, (rows, 1).
     """
     highest = logits.amax(dim=-1, keepdim=True)
-    p = logits.sub_(highest) if in_place else logits - highest
-    sums = p.exp_().sum(dim=-1, keepdim=True)
-    return (highest + sums.log())[:, 0], p.div_(sums)
+    e = logits.sub_(highest).exp_()
+    sums = e.sum(dim=-1, keepdim=True)
+    return (highest + sums.log())[:, 0], e, sums
+
+
+def _mean_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The mean logit of each row, summed over the rows: the mean weight's product alone is it."""
+    total = hidden.sum(dim=0, dtype=torch.float64) * weight.mean(dim=0, dtype=torch.float64)
+    return total.sum() if bias is None else total.sum() + len(hidden) * bias.mean().double()
 
 
 def _divergence(log_p: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
@@ -154,15 +198,19 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
     return hidden.dtype
 
 
+def _chunk_rows(hidden: Tensor, vocabulary: int) -> int:
+    """The most rows of a chunk; an even number, so that pairs fit."""
+    elements = CHUNK_ELEMENTS.get(hidden.device.type, CHUNK_ELEMENTS["cpu"])
+    return max(1, elements // vocabulary // 2) * 2
+
+
 def _chunks(hidden: Tensor, vocabulary: int, paired: bool) -> Iterator[Any]:
     """Row indices of each chunk; a pair of passes stays together, its halves in order."""
-    tokens = len(hidden)
-    elements = CHUNK_ELEMENTS.get(hidden.device.type, CHUNK_ELEMENTS["cpu"])
-    size = max(1, elements // vocabulary)
+    tokens, size = len(hidden), _chunk_rows(hidden, vocabulary)
     if not paired:
         yield from (slice(start, start + size) for start in range(0, tokens, size))
         return
-    half, size = tokens // 2, max(1, size // 2)
+    half, size = tokens // 2, size // 2
     for start in range(0, half, size):
         first = torch.arange(start, min(start + size, half), device=hidden.device)
         yield torch.cat((first, first + half))
