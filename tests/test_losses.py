@@ -64,7 +64,7 @@ class Case:
 
 @pytest.fixture(autouse=True)
 def _tiny_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two or three tokens a chunk, and the last one smaller."""
+    """Two tokens or a few more a chunk, and the last one smaller."""
     monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 13)
 
 
@@ -177,6 +177,20 @@ def test_only_what_requires_a_gradient_gets_one() -> None:
     (by_hidden,) = torch.autograd.grad(expected, case.hidden)
     torch.testing.assert_close(case.hidden.grad, by_hidden, **EXACT)
     assert case.weight.grad is None
+
+
+def test_an_entry_that_can_never_be_chosen_costs_nothing() -> None:
+    case = Case()
+    assert case.bias is not None
+    never = int(torch.tensor([i for i in range(5) if i not in case.targets])[0])
+    with torch.no_grad():
+        case.bias[never] = -torch.inf
+    loss, likelihood = case.loss()
+    expected = F.cross_entropy(case.logits(), case.targets, reduction="sum")
+    torch.testing.assert_close(loss, expected, **EXACT)
+    torch.testing.assert_close(likelihood, expected, **EXACT)
+    for gradient in case.gradients(loss):
+        assert gradient.isfinite().all()
 
 
 def test_without_gradients_the_values_are_the_same() -> None:

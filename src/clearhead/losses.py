@@ -10,8 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 CHUNK_ELEMENTS = {"cpu": 4_000_000, "cuda": 2**26}
-"""Logits held at a time: in float32 16 MB, which a processor's cache can hold; on a GPU 256 MB, for
-there each chunk costs some thirty launches, however small it is."""
+"""Logits of a chunk: in float32 16 MB, which a processor's cache can hold; on a GPU 256 MB, for
+there each chunk costs some thirty launches, however small it is. bf16 takes half as much besides, a
+divergence several times as much."""
 
 
 def projected_cross_entropy(
@@ -63,7 +64,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         products = _Products(hidden, weight, bias)
         gradients = _Gradients(hidden, weight, bias) if learns else None
         log_likelihood = torch.zeros((), dtype=torch.float64, device=hidden.device)
-        log_normalisers, parted = torch.zeros_like(log_likelihood), torch.zeros_like(log_likelihood)
+        log_normalisers, parted, uniform = log_likelihood.new_zeros(3).unbind()
         with torch.autocast(hidden.device.type, enabled=False):
             for rows in _chunks(hidden, len(weight), paired=divergence > 0):
                 logits, target = products.logits(rows), targets[rows, None]
@@ -72,7 +73,8 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 log_z, e, sums = _exponentials(logits)
                 log_likelihood += (on_target - log_z).sum(dtype=torch.float64)
                 log_normalisers += log_z.sum(dtype=torch.float64)
-                # From here on e is the gradient by the logits, each row still times its sum.
+                # e becomes the gradient by the logits, but for what smoothing adds, each row times
+                # its sum.
                 if log_p is not None:
                     apart, slope = _divergence(log_p.sub_(log_z[:, None]), e / sums)
                     parted += apart
@@ -80,12 +82,16 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 if gradients is not None:
                     e.scatter_add_(1, target, (smoothing - 1) * sums)
                     gradients.add(rows, products.rounded(e), sums, products.matrix)
-            mean_logits = _mean_logits(hidden, weight, bias)
-            if gradients is not None and smoothing > 0:
-                gradients.add_uniform(smoothing, hidden, weight)
+            if smoothing > 0:
+                # The mean logit of a row is its product with the mean weight.
+                mean_weight, states = weight.mean(dim=0), hidden.sum(dim=0, dtype=weight.dtype)
+                uniform = (states.double() * mean_weight.double()).sum() - log_normalisers
+                if bias is not None:
+                    uniform += len(hidden) * bias.double().mean()
+                if gradients is not None:
+                    gradients.add_uniform(smoothing, states, mean_weight)
         if gradients is not None:
             ctx.save_for_backward(gradients.hidden, gradients.weight, gradients.bias)
-        uniform = mean_logits - log_normalisers
         loss = divergence * parted - (1 - smoothing) * log_likelihood - smoothing * uniform
         loss, negative = loss.to(weight.dtype), -log_likelihood.to(weight.dtype)
         ctx.mark_non_differentiable(negative)
@@ -111,15 +117,13 @@ class _Products:
         dtype = _product_dtype(hidden)
         self.states, self.matrix, self.bias = hidden.to(dtype), weight.to(dtype), bias
         shape = min(len(hidden), _chunk_rows(hidden, len(weight))), len(weight)
-        self.exact = hidden.new_empty(shape, dtype=weight.dtype)
-        self.products = (
-            self.exact if dtype == weight.dtype else hidden.new_empty(shape, dtype=dtype)
-        )
+        self.wide = hidden.new_empty(shape, dtype=weight.dtype)
+        self.products = self.wide if dtype == weight.dtype else hidden.new_empty(shape, dtype=dtype)
 
     def logits(self, rows: Any) -> Tensor:
         """Of these rows, in the weight's precision; overwritten by the next call."""
         states = self.states[rows]
-        products, logits = self.products[: len(states)], self.exact[: len(states)]
+        products, logits = self.products[: len(states)], self.wide[: len(states)]
         torch.mm(states, self.matrix.T, out=products)
         if products.dtype != logits.dtype:
             logits.copy_(products)
@@ -128,7 +132,7 @@ class _Products:
     def rounded(self, by_logits: Tensor) -> Tensor:
         """In the precision of products, where the logits lay."""
         products = self.products[: len(by_logits)]
-        return products if products.dtype == by_logits.dtype else products.copy_(by_logits)
+        return by_logits if products.dtype == by_logits.dtype else products.copy_(by_logits)
 
 
 class _Gradients:
@@ -151,12 +155,15 @@ class _Gradients:
         if self.bias is not None:
             self.bias += (1 / sums[:, 0]).to(by_logits.dtype) @ by_logits
 
-    def add_uniform(self, smoothing: float, hidden: Tensor, weight: Tensor) -> None:
-        """What label smoothing adds: the same for each entry of the vocabulary."""
-        self.hidden -= (smoothing * weight.mean(dim=0)).to(self.hidden.dtype)
-        self.weight -= (smoothing / len(weight)) * hidden.sum(dim=0, dtype=self.weight.dtype)
+    def add_uniform(self, smoothing: float, states: Tensor, mean_weight: Tensor) -> None:
+        """What label smoothing adds: the same for each entry of the vocabulary.
+
+        `states` is the sum of all rows, as `mean_weight` of size d_model.
+        """
+        self.hidden -= (smoothing * mean_weight).to(self.hidden.dtype)
+        self.weight -= (smoothing / len(self.weight)) * states
         if self.bias is not None:
-            self.bias -= smoothing * len(hidden) / len(weight)
+            self.bias -= smoothing * len(self.hidden) / len(self.weight)
 
 
 def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -170,12 +177,6 @@ def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     e = logits.sub_(highest).exp_()
     sums = e.sum(dim=-1, keepdim=True)
     return (highest + sums.log())[:, 0], e, sums
-
-
-def _mean_logits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The mean logit of each row, summed over the rows: the mean weight's product alone is it."""
-    total = hidden.sum(dim=0, dtype=torch.float64) * weight.mean(dim=0, dtype=torch.float64)
-    return total.sum() if bias is None else total.sum() + len(hidden) * bias.mean().double()
 
 
 def _divergence(log_p: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
