@@ -93,6 +93,27 @@ def test_nobody_at_the_standard_error_is_no_failure(monkeypatch: pytest.MonkeyPa
     say("anything")
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "readme/below-a-file"])
+@pytest.mark.parametrize("command", ["phrasebook en-es", "init"])
+def test_a_name_that_the_file_system_refuses_is_said(
+    command: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "readme").write_text("a file")
+    code, _, err = run(*command.split(), name)
+    assert code in (2, 3)
+    assert err.startswith("clearhead: ")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "readme"]
+
+
+def test_a_home_of_nobody_is_a_file_that_is_not_there(tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text('[data]\ntrain = ["~nobody-at-all/x.en", "~nobody-at-all/x.de"]\n')
+    code, _, err = run("train", str(config))
+    assert code == 3
+    assert "~nobody-at-all/x.en: there is no such file" in err
+
+
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def bug(*_: Any, **__: Any) -> None:
         raise RuntimeError("a bug")

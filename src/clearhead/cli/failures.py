@@ -43,7 +43,24 @@ class CommandGroup(TyperGroup):
         except KeyboardInterrupt:
             say("interrupted")
             raise typer.Exit(INTERRUPTED) from None
+        except OSError as error:
+            # Of a file that somebody named; a full disk is said where the output is flushed too.
+            if error.filename is None or error.errno in FULL:
+                raise
+            failure = _refused(error)
+            say(str(failure))
+            raise typer.Exit(failure.exit_code) from None
         return result
+
+
+def _refused(error: OSError) -> DataError:
+    """What the file system does not let this user do, as an error that the user can mend."""
+    return DataError(
+        "this cannot be read or written here",
+        where=error.filename,
+        why=error.strerror,
+        todo="check the name and its permissions, or name another place",
+    )
 
 
 @contextlib.contextmanager

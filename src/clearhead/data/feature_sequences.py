@@ -38,7 +38,7 @@ def read_feature_sequences(
 
 
 def _read(path: str, label_column: str, labelled: bool) -> Iterator[LabelledSequence]:
-    folder = Path(path).expanduser()
+    folder = Path(os.path.expanduser(path))
     plain = path.lower().removesuffix(".gz")
     if os.path.isdir(folder):
         return read_array_folder(folder, label_column, labelled)

@@ -11,10 +11,10 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import os
 import zlib
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from clearhead.data.builtin import PHRASEBOOK, Part, phrasebook_pairs
@@ -108,7 +108,7 @@ def open_packed(path: str) -> BinaryIO:
         DataError: the file is missing, a folder, or may not be read.
     """
     try:
-        return Path(path).expanduser().open("rb")
+        return open(os.path.expanduser(path), "rb")
     except FileNotFoundError:
         raise DataError("there is no such file", where=path) from None
     except IsADirectoryError:
