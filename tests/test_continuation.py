@@ -164,14 +164,15 @@ def test_tensorboard_that_is_missing_is_said_before_anything_is_removed_or_writt
         encoding="utf-8",
     )
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
-    for folder in (Path(old.folder), tmp_path / "new"):
+    new = tmp_path / "new"
+    for folder, how in ((old.folder, "--restart"), (new, "--restart"), (new, "--dry-run")):
         setting = f"folder={json.dumps(str(folder))}"
-        code, out, err = run("train", str(toml), "--set", setting, "--restart")
+        code, out, err = run("train", str(toml), "--set", setting, how)
         assert (code, out) == (TrainingError.exit_code, "")
         assert "clearhead: training.tensorboard = true, but TensorBoard is not installed" in err
         assert "pip install 'clearhead[tensorboard]'" in err
     assert files_of(Path(old.folder)) == before
-    assert not (tmp_path / "new").exists()
+    assert not new.exists()
 
 
 # A run that begins with an encoder.

@@ -41,12 +41,9 @@ def train(
             or training diverged.
     """
     from clearhead.training.continuation import only_run_in, run_folder
-    from clearhead.training.tensorboard import require_tensorboard
 
     config = config if isinstance(config, RunConfig) else read_config(config)
-    config = with_encoders_settings(config, restart)
-    if config.training.tensorboard:
-        require_tensorboard()
+    config = _ready(config, restart)
     folder = run_folder(config, restart)
     watchers = list(observers)
     try:
@@ -98,18 +95,29 @@ def dry_run(config: RunConfig) -> DryRun:
 
     Raises:
         DataError: the data cannot be used.
+        TrainingError: TensorBoard is asked for and not installed.
     """
     from clearhead.api.preparation import prepare
     from clearhead.engines.device import set_up_torch
     from clearhead.training.dry_run import try_steps
 
     with TemporaryDirectory() as folder:
-        config = with_encoders_settings(config, restart=True)
+        config = _ready(config, restart=True)
         device = set_up_torch(config.training.device, config.training.threads)
         ready = prepare(config, None, Path(folder), ())
         lines = tuple(line for report in ready.reports for line in report.lines())
         model = ready.build_model().to(device)
         return try_steps(ready.task, model, config.training, config.model.d_model, lines)
+
+
+def _ready(config: RunConfig, restart: bool) -> RunConfig:
+    """The run as it will be, found possible before anything is read or removed."""
+    from clearhead.training.tensorboard import require_tensorboard
+
+    config = with_encoders_settings(config, restart)
+    if config.training.tensorboard:
+        require_tensorboard()
+    return config
 
 
 def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:
