@@ -23,7 +23,9 @@ def log_normaliser(logits: Tensor) -> Tensor:
     # A GPU has no use for parts: each would be a kernel of its own.
     chunk = logits.numel() if logits.is_cuda else CHUNK_ELEMENTS
     rows = max(1, chunk // logits.shape[1])
-    found = torch.cat([part.logsumexp(dim=1, keepdim=True) for part in logits.split(rows)])
+    parts = [part.logsumexp(dim=1, keepdim=True) for part in logits.split(rows)]
+    # Of one row every operation counts.
+    found = parts[0] if len(parts) == 1 else torch.cat(parts)
     return found.masked_fill_(found == torch.inf, torch.nan)
 
 

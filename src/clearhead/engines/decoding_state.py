@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,6 +15,17 @@ FIRST_ROOM = 32
 """Target positions allocated at first; the room doubles when it is full."""
 
 
+class Attended(NamedTuple):
+    """What queries look at, as products take it: keys as columns, one matrix a head.
+
+    `keys` (groups · heads, d_k, places), `values` (groups · heads, places, d_v); a group is a row
+    or a sentence.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+
 class DecodingState:
     """The keys and values of the memory, once a sentence, and of the target so far, once a row.
 
@@ -21,8 +33,10 @@ class DecodingState:
     memory where it is. In the target's room the positions come first: so a step writes in one
     piece, and a move copies long ones.
 
+    Each `advance` is followed by an `extend` of each layer.
+
     Attributes:
-        length: how many target positions are held.
+        length: how many target positions are held, the newest included.
         hidden: (sentences · heads, 1, source) what hides the memory's padding when it is added to
             scores.
     """
@@ -38,6 +52,7 @@ class DecodingState:
             KeysValues(each.keys.contiguous(), each.values.masked_fill(nothing, 0.0).contiguous())
             for each in memories
         ]
+        self._look()
         self.length = 0
         # (position, layer, row, heads · width), for the keys and for the values.
         self._rooms = tuple(
@@ -47,27 +62,34 @@ class DecodingState:
         self._hide(mask)
         self._group(torch.arange(len(mask)))
 
-    def memory(self, layer: int) -> KeysValues:
-        """The keys and values of a layer's memory, (sentences · heads, source, width)."""
-        return KeysValues(*(part.flatten(0, 1) for part in self._memories[layer]))
+    def memory(self, layer: int) -> Attended:
+        """What a layer sees of the memory; a group is a sentence."""
+        return self._seen[layer]
+
+    def advance(self) -> None:
+        """Begin a new position, which each layer has yet to write."""
+        if self.length == len(self._rooms[0]):
+            self._rooms = tuple(_with_room(room, 2 * self.length) for room in self._rooms)
+        self.length += 1
+        # Of all layers at once, since making a view takes as long as a small product.
+        keys, values = (room[: self.length] for room in self._rooms)
+        self._newest = list(zip(keys[-1].unbind(0), values[-1].unbind(0), strict=True))
+        # (position, layer, row · head, width), the positions then where the product has them.
+        keys, values = (
+            part.view(*part.shape[:2], part.size(2) * self._heads, part.size(3) // self._heads)
+            for part in (keys, values)
+        )
+        columns, places = keys.permute(1, 2, 3, 0).unbind(0), values.permute(1, 2, 0, 3).unbind(0)
+        self._past = [Attended(*each) for each in zip(columns, places, strict=True)]
 
     def extend(
         self, layer: int, keys: Float[Tensor, "rows hd_k"], values: Float[Tensor, "rows hd_v"]
-    ) -> KeysValues:
-        """Write one position; all up to it, as (rows · heads, length, width)."""
-        place = self.length
-        if place == len(self._rooms[0]):
-            self._rooms = tuple(_with_room(room, 2 * place) for room in self._rooms)
-        past: list[Tensor] = []
-        for room, part in zip(self._rooms, (keys, values), strict=True):
-            room[place, layer] = part
-            heads = room[: place + 1, layer].unflatten(-1, (self._heads, -1)).flatten(1, 2)
-            past.append(heads.transpose(0, 1))
-        return KeysValues(*past)
-
-    def advance(self) -> None:
-        """All layers have written their position."""
-        self.length += 1
+    ) -> Attended:
+        """Write a layer's newest position; what it sees of the target; a group is a row."""
+        newest_keys, newest_values = self._newest[layer]
+        newest_keys.copy_(keys)
+        newest_values.copy_(values)
+        return self._past[layer]
 
     @torch.inference_mode()
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
@@ -88,6 +110,7 @@ class DecodingState:
                 KeysValues(*(part.index_select(0, kept) for part in each))
                 for each in self._memories
             ]
+            self._look()
             self._hide(self._mask.index_select(0, kept))
             sentence = torch.searchsorted(live, sentence)
         self._group(sentence)
@@ -99,6 +122,8 @@ class DecodingState:
         if self._slots is not None:
             room = queries.new_zeros(len(self._mask) * self._places, queries.size(1))
             queries = room.index_copy_(0, self._slots, queries)
+        if self._places == 1:
+            return queries.view(len(queries) * self._heads, 1, -1)
         grouped = queries.unflatten(0, (-1, self._places)).unflatten(-1, (self._heads, -1))
         return grouped.transpose(1, 2).flatten(0, 1)
 
@@ -106,8 +131,19 @@ class DecodingState:
         self, context: Float[Tensor, "sentences_heads places d_v"]
     ) -> Float[Tensor, "rows hd_v"]:
         """What the queries of `by_sentence` found, for each row again."""
-        found = context.unflatten(0, (-1, self._heads)).transpose(1, 2).flatten(2).flatten(0, 1)
+        if self._places == 1:
+            found = context.view(len(self._mask), -1)
+        else:
+            heads_last = context.unflatten(0, (-1, self._heads)).transpose(1, 2)
+            found = heads_last.flatten(2).flatten(0, 1)
         return found if self._slots is None else found.index_select(0, self._slots)
+
+    def _look(self) -> None:
+        """Let each layer see the memory of the live sentences."""
+        self._seen = [
+            Attended(each.keys.flatten(0, 1).transpose(1, 2), each.values.flatten(0, 1))
+            for each in self._memories
+        ]
 
     def _group(self, sentence: Int[Tensor, " rows"]) -> None:
         """Give each row a place among those of its sentence, which `sentence` numbers."""

@@ -60,9 +60,9 @@ class UnrolledDecoder:
     ) -> Float[Tensor, "rows vocabulary"]:
         """Append one token to each row; the logits of the next one."""
         x = self.model.target_input(tokens[:, None], start=state.length)[:, 0]
+        state.advance()
         for sublayer in self._sublayers:
             x = sublayer(x, state)
-        state.advance()
         return self._output(self._norm(x))
 
 
@@ -87,7 +87,7 @@ def _self_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) 
         queries, keys, values = project(x).split(widths, dim=-1)
         past = state.extend(layer, keys, values)
         queries = queries.reshape(len(x) * heads, 1, -1)
-        weights = torch.bmm(queries, past.keys.transpose(1, 2)).softmax(dim=-1)
+        weights = torch.bmm(queries, past.keys).softmax(dim=-1)
         return output(torch.bmm(weights, past.values).view(len(x), -1))
 
     return step
@@ -102,7 +102,7 @@ def _cross_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut)
 
     def step(x: Rows, state: DecodingState) -> Rows:
         queries, memory = state.by_sentence(project(x)), state.memory(layer)
-        scores = torch.baddbmm(state.hidden, queries, memory.keys.transpose(1, 2))
+        scores = torch.baddbmm(state.hidden, queries, memory.keys)
         return output(state.by_row(torch.bmm(scores.softmax(dim=-1), memory.values)))
 
     return step
