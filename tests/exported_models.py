@@ -97,9 +97,9 @@ def torch_engine(folder: Path) -> TorchEngine:
     return TorchEngine(trained_translator(read_model_folder(folder), torch.device("cpu")))
 
 
-def fast_engine(folder: Path, **choices: Any) -> CTranslate2Engine:
+def fast_engine(folder: Path, threads: int = 1, **choices: Any) -> CTranslate2Engine:
     exported = read_export(folder / NAME, read_model_folder(folder))
-    return CTranslate2Engine(exported, threads=1, **choices)
+    return CTranslate2Engine(exported, threads=threads, **choices)
 
 
 def forced_scores(engine: TorchEngine, source: list[int], output: tuple[int, ...]) -> list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import re
 import shlex
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from clearhead import api
 from clearhead.cli.failures import say
 from clearhead.cli.init import spread
 from clearhead.config import RunConfig, read_config
-from clearhead.errors import TrainingError
+from clearhead.errors import DataError, TrainingError
 from clearhead.training.events import Note, RunEnded, RunStarted
 from fake_translator import run
 
@@ -93,17 +95,34 @@ def test_nobody_at_the_standard_error_is_no_failure(monkeypatch: pytest.MonkeyPa
     say("anything")
 
 
-@pytest.mark.parametrize("name", ["x" * 300, "readme/below-a-file"])
-@pytest.mark.parametrize("command", ["phrasebook en-es", "init"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("x" * 300, "File name too long"), ("readme/below-a-file", "Not a directory")],
+)
 def test_a_name_that_the_file_system_refuses_is_said(
-    command: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "readme").write_text("a file")
-    code, _, err = run(*command.split(), name)
-    assert code in (2, 3)
-    assert err.startswith("clearhead: ")
+    code, _, err = run("phrasebook", "en-es", name)
+    assert code == DataError.exit_code
+    assert err.startswith(f"clearhead: {name}: ")
+    assert why in err
     assert sorted(tmp_path.iterdir()) == [tmp_path / "readme"]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError("no file"), OSError(errno.EIO, "broken", "disk"), OSError(errno.EBADF, "", 3)]
+)
+def test_a_failure_that_no_other_name_mends_keeps_its_traceback(
+    error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Path, "exists", failing)
+    with pytest.raises(OSError, match=re.escape(str(error))):
+        run("phrasebook", "en-es", str(tmp_path / "new"))
 
 
 def test_a_home_of_nobody_is_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from clearhead.engines import auto_engine, choosing, measured
 from clearhead.engines.auto_engine import AutoEngine
 from clearhead.engines.choosing import EngineChoice
 from clearhead.engines.ctranslate2 import engine as ctranslate2_engine
+from clearhead.engines.ctranslate2 import loading
 from clearhead.engines.ctranslate2.engine import CTranslate2Engine
 from clearhead.engines.ctranslate2.folder import TABLE_POSITIONS
 from clearhead.engines.measured import faster_engine
@@ -98,6 +99,82 @@ GREEDY_SEARCHES: list[dict[str, Any]] = [
     {"max_length_ratio": 0.5, "max_length_offset": 0},
     {"max_length_ratio": 0.0, "max_length_offset": 0},
 ]
+
+
+@pytest.mark.parametrize("choices", [{"beam_size": 1}, {"beam_size": 3, "n_best": 2}], ids=str)
+def test_several_workers_give_what_one_gives(
+    folder: Path, engine: CTranslate2Engine, choices: dict[str, Any]
+) -> None:
+    several = fast_engine(folder, threads=3)
+    assert several.translator.num_translators == 3
+    for count in (1, 2, 40):
+        sources = random_sources(count)
+        found = several.translate(sources, config(**choices))
+        assert_same(found, engine.translate(sources, config(**choices)))
+
+
+@pytest.mark.parametrize(
+    ("workers", "sentences", "size"), [(1, 64, 0), (2, 64, 32), (3, 40, 14), (3, 2, 8), (16, 64, 8)]
+)
+def test_a_batch_is_dealt_out_among_the_workers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, sentences: int, size: int
+) -> None:
+    sizes: list[int] = []
+
+    class Spy:
+        num_translators = workers
+
+        def translate_batch(self, *_: Any, max_batch_size: int, **__: Any) -> None:
+            sizes.append(max_batch_size)
+            raise TypeError
+
+        score_batch = translate_batch
+
+    monkeypatch.setattr(ctranslate2_engine, "loaded", lambda *_: Spy())
+    engine = fast_engine(folder)
+    with pytest.raises(TypeError):
+        engine.translate([[3]] * sentences, config())
+    with pytest.raises(TypeError):
+        engine.token_scores([[3]] * sentences, [(4,)] * sentences)
+    assert sizes == [size, size]
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "threads", "wider", "expected"),
+    [
+        ("cpu", 0, 3, 0, (3, 1)),
+        ("cpu", 1, 3, 0, (3, 1)),
+        ("auto", 0, 3, 0, (3, 1)),
+        ("auto", 1, 3, 0, (1, 3)),
+        ("cuda", 1, 3, 0, (1, 3)),
+        ("cpu", 0, 3, 1, (1, 3)),
+        ("cpu", 0, 1, 0, (1, 1)),
+        ("cpu", 0, 0, 1, (1, 0)),
+        ("cpu", 0, 0, 0, (2, 1)),
+    ],
+)
+def test_threads_are_workers_of_a_narrow_model_on_a_cpu(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    device: str,
+    gpus: int,
+    threads: int,
+    wider: int,
+    expected: tuple[int, int],
+) -> None:
+    import ctranslate2
+
+    made: list[tuple[int, int]] = []
+
+    def translator(_: str, *, inter_threads: int, intra_threads: int, **__: Any) -> None:
+        made.append((inter_threads, intra_threads))
+
+    monkeypatch.setattr(ctranslate2, "Translator", translator)
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
+    monkeypatch.setattr(loading, "NARROW", small_config().d_model - wider)
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    fast_engine(folder, threads, device=device)
+    assert made == [expected]
 
 
 @pytest.mark.parametrize("choices", GREEDY_SEARCHES, ids=str)
@@ -323,6 +400,8 @@ def test_eight_bit_numbers_give_nearly_the_same_scores(folder: Path) -> None:
 
 class Failing:
     """A translator of CTranslate2's on a device that fails."""
+
+    num_translators = 1
 
     def __init__(self, error: Exception) -> None:
         self.error = error

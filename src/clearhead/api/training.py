@@ -94,7 +94,9 @@ def dry_run(config: RunConfig) -> DryRun:
     """What a run would need, and what is in its data; nothing is kept.
 
     Raises:
+        ConfigError: settings do not go together.
         DataError: the data cannot be used.
+        ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
         TrainingError: TensorBoard is asked for and not installed.
     """
     from clearhead.api.preparation import prepare
@@ -111,7 +113,13 @@ def dry_run(config: RunConfig) -> DryRun:
 
 
 def _ready(config: RunConfig, restart: bool) -> RunConfig:
-    """The run as it will be, found possible before anything is read or removed."""
+    """The run as it will be, found possible before data are read or anything is removed.
+
+    Raises:
+        ConfigError: settings do not go together.
+        ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
+        TrainingError: TensorBoard is asked for and not installed.
+    """
     from clearhead.training.tensorboard import require_tensorboard
 
     config = with_encoders_settings(config, restart)

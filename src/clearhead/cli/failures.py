@@ -19,12 +19,18 @@ from clearhead.errors import ClearheadError, DataError
 INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+REFUSED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
+    *(errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL),
+)
+"""What another name, or other permissions, can mend."""
 
 
 class CommandGroup(TyperGroup):
     """Runs a command and turns its failure into an exit code.
 
-    A `ClearheadError` is printed and gives its own code. A bug keeps its traceback.
+    A `ClearheadError` is printed and gives its own code. So does what the file system refuses of
+    a file that has a name, as a `DataError`. A bug keeps its traceback.
     """
 
     def invoke(self, ctx: Any) -> Any:
@@ -44,8 +50,8 @@ class CommandGroup(TyperGroup):
             say("interrupted")
             raise typer.Exit(INTERRUPTED) from None
         except OSError as error:
-            # Of a file that somebody named; a full disk is said where the output is flushed too.
-            if error.filename is None or error.errno in FULL:
+            # A full disk is said by `full_disk_said`.
+            if not isinstance(error.filename, str | os.PathLike) or error.errno not in REFUSED:
                 raise
             failure = _refused(error)
             say(str(failure))
@@ -57,7 +63,8 @@ def _refused(error: OSError) -> DataError:
     """What the file system does not let this user do, as an error that the user can mend."""
     return DataError(
         "this cannot be read or written here",
-        where=error.filename,
+        # Of two files the second is the one that somebody named: the first is to become it.
+        where=error.filename2 or error.filename,
         why=error.strerror,
         todo="check the name and its permissions, or name another place",
     )

@@ -24,7 +24,7 @@ def log_normaliser(logits: Tensor) -> Tensor:
     chunk = logits.numel() if logits.is_cuda else CHUNK_ELEMENTS
     rows = max(1, chunk // logits.shape[1])
     parts = [part.logsumexp(dim=1, keepdim=True) for part in logits.split(rows)]
-    # Of one row every operation counts.
+    # One part needs no copy: of a few rows each operation counts.
     found = parts[0] if len(parts) == 1 else torch.cat(parts)
     return found.masked_fill_(found == torch.inf, torch.nan)
 

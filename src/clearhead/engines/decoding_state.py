@@ -33,7 +33,7 @@ class DecodingState:
     memory where it is. In the target's room the positions come first: so a step writes in one
     piece, and a move copies long ones.
 
-    Each `advance` is followed by an `extend` of each layer.
+    `advance` comes before the layers' `extend`; what these gave is stale once rows are moved.
 
     Attributes:
         length: how many target positions are held, the newest included.
@@ -52,7 +52,9 @@ class DecodingState:
             KeysValues(each.keys.contiguous(), each.values.masked_fill(nothing, 0.0).contiguous())
             for each in memories
         ]
-        self._look()
+        self._view_memories()
+        self._newest: list[tuple[Tensor, Tensor]] = []
+        self._past: list[Attended] = []
         self.length = 0
         # (position, layer, row, heads · width), for the keys and for the values.
         self._rooms = tuple(
@@ -64,7 +66,7 @@ class DecodingState:
 
     def memory(self, layer: int) -> Attended:
         """What a layer sees of the memory; a group is a sentence."""
-        return self._seen[layer]
+        return self._memory_views[layer]
 
     def advance(self) -> None:
         """Begin a new position, which each layer has yet to write."""
@@ -99,6 +101,8 @@ class DecodingState:
             rows: on the CPU.
         """
         device = self._mask.device
+        # Views of the rooms would keep these alive beside the new ones.
+        self._newest, self._past = [], []
         # Nothing that is sent is changed later, so that nobody need wait for its arrival.
         sent = rows.to(device, non_blocking=True)
         self._rooms = tuple(_moved(room, self.length, sent) for room in self._rooms)
@@ -110,7 +114,7 @@ class DecodingState:
                 KeysValues(*(part.index_select(0, kept) for part in each))
                 for each in self._memories
             ]
-            self._look()
+            self._view_memories()
             self._hide(self._mask.index_select(0, kept))
             sentence = torch.searchsorted(live, sentence)
         self._group(sentence)
@@ -138,9 +142,9 @@ class DecodingState:
             found = heads_last.flatten(2).flatten(0, 1)
         return found if self._slots is None else found.index_select(0, self._slots)
 
-    def _look(self) -> None:
+    def _view_memories(self) -> None:
         """Let each layer see the memory of the live sentences."""
-        self._seen = [
+        self._memory_views = [
             Attended(each.keys.flatten(0, 1).transpose(1, 2), each.values.flatten(0, 1))
             for each in self._memories
         ]

@@ -17,11 +17,11 @@ class Measured(NamedTuple):
 
 
 MEASUREMENTS = (
-    Measured(128, 1, 1, torch=336, ctranslate2=2857),
-    Measured(128, 64, 1, torch=6042, ctranslate2=9872),
-    Measured(128, 64, 5, torch=2246, ctranslate2=2557),
+    Measured(128, 1, 1, torch=475, ctranslate2=770),
+    Measured(128, 64, 1, torch=7831, ctranslate2=10142),
+    Measured(128, 64, 5, torch=2057, ctranslate2=2552),
 )
-"""In float32, two threads, AVX2, outputs of 40 tokens: benchmarks/README.md, "Beside the peers"."""
+"""In float32, two threads, AVX-512, 40 tokens each: benchmarks/README.md, "Beside the peers"."""
 
 WORTH_LOADING = 1.2
 """PyTorch takes seconds to load, so it has to be faster by so much: at present it nowhere is."""

@@ -10,7 +10,7 @@ from clearhead.decoding.length import longest_output
 from clearhead.engines.batching import PADDED_TOKENS, batches_by_length
 from clearhead.engines.ctranslate2.failures import failures_said
 from clearhead.engines.ctranslate2.folder import ExportedModel
-from clearhead.engines.ctranslate2.loading import loaded
+from clearhead.engines.ctranslate2.loading import loaded, part_size
 from clearhead.engines.ctranslate2.search import Candidate, Sentence, candidates_of, ranked
 from clearhead.errors import SearchError
 from clearhead.tokenizer import BOS, EOS, PAD
@@ -34,7 +34,7 @@ class CTranslate2Engine:
     Args:
         exported: the model.
         device: `cpu`, `cuda`, or `auto` for the GPU where there is one.
-        threads: of the CPU (0: as CTranslate2 chooses).
+        threads: of the CPU (0: as many as CTranslate2 chooses).
         compute_type: the numbers that it multiplies: `float32`, `int8`, …
         scores: whether scores are wanted.
 
@@ -216,6 +216,7 @@ class CTranslate2Engine:
                     [sources[i] for i in part],
                     [[self._targets[token] for token in outputs[i]] for i in part],
                     max_input_length=0,
+                    max_batch_size=part_size(self.translator, len(part)),
                 )
             for i, result in zip(part, scored, strict=True):
                 found[i] = tuple(result.log_probs)

@@ -11,6 +11,7 @@ from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import length_penalty
 from clearhead.engines.ctranslate2.failures import failures_said
+from clearhead.engines.ctranslate2.loading import part_size
 from clearhead.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ def _search(
             return_end_token=True,
             return_scores=beam > 1,
             max_input_length=0,
+            max_batch_size=part_size(translator, len(sentences)),
             max_decoding_length=most,
             min_decoding_length=min(search.min_length, most),
         )
