@@ -21,10 +21,10 @@ MEASUREMENTS = (
     Measured(128, 64, 1, torch=7831, ctranslate2=10142),
     Measured(128, 64, 5, torch=2057, ctranslate2=2552),
 )
-"""In float32, two threads, AVX-512, 40 tokens each: benchmarks/README.md, "Beside the peers"."""
+"""In float32, without scores, two threads, AVX-512: benchmarks/README.md, "Beside the peers"."""
 
 WORTH_LOADING = 1.2
-"""PyTorch takes seconds to load, so it has to be faster by so much: at present it nowhere is."""
+"""PyTorch takes seconds to load, so it has to be faster by so much: above it nowhere is."""
 
 
 def faster_engine(d_model: int, batch_size: int, beam_size: int) -> Literal["torch", "ctranslate2"]:
