@@ -67,7 +67,7 @@ def choices(min_width: int = 1) -> st.SearchStrategy[ModelConfig]:
         output_bias=st.booleans(),
         positions=st.sampled_from([Sinusoidal(), Learned(max_length=7)]),
         share_embeddings=st.sampled_from(["none", "target", "all"]),
-        initialisation=st.sampled_from(["pytorch", "xavier", "xavier_unit"]),
+        initialisation=st.sampled_from(["pytorch", "xavier", "xavier_unit", "xavier_scaled"]),
     )
 
 
@@ -201,7 +201,7 @@ def test_embeddings_of_unit_length_are_shared_with_the_projection_where_asked(
 WIDE = small_config(d_model=64, n_heads=4, d_k=8, d_v=40, d_ff=96, output_bias=True)
 
 
-Initialisation = Literal["pytorch", "xavier", "xavier_unit"]
+Initialisation = Literal["pytorch", "xavier", "xavier_unit", "xavier_scaled"]
 
 
 def wide_model(initialisation: Initialisation) -> EncoderDecoder:
@@ -238,6 +238,22 @@ def test_xavier_fills_its_bound_for_each_of_q_k_and_v_though_they_are_packed(
             assert fills(table, bound(64, len(table)))
         else:
             assert_normal(table, 1 / math.sqrt(64))
+
+
+def test_scaled_is_unit_with_each_sub_layers_output_divided_by_the_root_of_their_number() -> None:
+    unit, scaled = wide_model("xavier_unit"), wide_model("xavier_scaled")
+    sublayers = {"encoder": 2 * WIDE.encoder_layers, "decoder": 3 * WIDE.decoder_layers}
+    divided = dict.fromkeys(sublayers, 0)
+    for (name, before), (_, after) in zip(
+        unit.named_parameters(), scaled.named_parameters(), strict=True
+    ):
+        stack = name.split(".")[0]
+        if stack in sublayers and name.endswith(".output.weight"):
+            divided[stack] += 1
+            torch.testing.assert_close(after * math.sqrt(sublayers[stack]), before)
+        else:
+            assert after.equal(before), name
+    assert divided == sublayers
 
 
 def test_the_initialisation_of_torch_is_that_of_separate_linear_layers() -> None:

@@ -65,8 +65,10 @@ class ModelConfig:
 
     `initialisation`: as PyTorch does it; Xavier-uniform on every matrix, embeddings too, but for
     convolutions, learned positions and the query of a pooling, which stay as PyTorch begins them
-    (`xavier`); or that, but embeddings drawn from N(0, 1/d_model), so that scaled by √d_model they
-    are of the size of the positions added to them (`xavier_unit`, which learns fastest).
+    (`xavier`); that, but embeddings drawn from N(0, 1/d_model), so that scaled by √d_model they are
+    of the size of the positions added to them (`xavier_unit`); or that, but the output matrix of
+    each of a stack's N sub-layers divided by √N (`xavier_scaled`, which learns fastest at first;
+    without it a post-norm model learns slowly).
 
     `final_norm` is the norm after the last layer of a pre-norm stack. Without it the sizes of what
     is found in an input are kept, which a classifier that pools by the maximum gains by.
@@ -97,7 +99,7 @@ class ModelConfig:
     scale_embeddings: bool = True
     input_convolution: tuple[int, ...] = ()
     dropout: DropoutConfig = field(default_factory=lambda: DropoutConfig.everywhere(0.1))
-    initialisation: Literal["pytorch", "xavier", "xavier_unit"] = "xavier_unit"
+    initialisation: Literal["pytorch", "xavier", "xavier_unit", "xavier_scaled"] = "xavier_unit"
 
     def __post_init__(self) -> None:
         for name in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "n_heads"):

@@ -8,6 +8,7 @@ from clearhead.config import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 from clearhead.errors import ConfigError
 from clearhead.model.attention import Attend, MultiHeadAttention, attention
 from clearhead.model.dropout import Dropout
+from clearhead.model.initialisation import initialise
 from clearhead.model.inputs import ConvolvedInput, FeatureProjection, Input, TokenEmbedding
 from clearhead.model.layers import (
     DecoderLayer,
@@ -77,7 +78,7 @@ def build_model(
         ),
         output=output,
     )
-    _initialise(model, config)
+    initialise(model, config.initialisation)
     if config.share_embeddings != "none":
         output.weight = target.weight
     return model
@@ -110,7 +111,7 @@ def build_classifier(
         dropout=Dropout(classifier.dropout),
         output=nn.Linear(len(poolings) * config.d_model, labels),
     )
-    _initialise(model, config)
+    initialise(model, config.initialisation)
     return model
 
 
@@ -124,7 +125,7 @@ def build_reconstructor(
         encoder=parts.encoder(),
         output=nn.Linear(config.d_model, features),
     )
-    _initialise(model, config)
+    initialise(model, config.initialisation)
     return model
 
 
@@ -220,30 +221,3 @@ class _Parts:
         if name == "attention":
             return AttentionPooling(self.config.d_model)
         return {"mean": MeanPooling, "first": FirstPooling, "maximum": MaximumPooling}[name]()
-
-
-def _initialise(model: nn.Module, config: ModelConfig) -> None:
-    if config.initialisation != "pytorch":
-        _initialise_xavier(model)
-    if config.initialisation == "xavier_unit":
-        for module in model.modules():
-            if isinstance(module, nn.Embedding):
-                nn.init.normal_(module.weight, std=config.d_model**-0.5)
-
-
-def _initialise_xavier(model: nn.Module) -> None:
-    """Glorot and Bengio 2010, uniform, on the paper's matrices; W^Q, W^K and W^V each by itself."""
-    for module in model.modules():
-        if isinstance(module, MultiHeadAttention):
-            for part in module.packed.weight.split(module.widths):
-                nn.init.xavier_uniform_(part)
-            nn.init.xavier_uniform_(module.output.weight)
-        elif isinstance(module, FeedForward):
-            nn.init.xavier_uniform_(module.hidden.weight)
-            nn.init.xavier_uniform_(module.output.weight)
-        elif isinstance(module, EncoderDecoder | EncoderClassifier | EncoderReconstructor):
-            nn.init.xavier_uniform_(module.output.weight)
-        elif isinstance(module, FeatureProjection):
-            nn.init.xavier_uniform_(module.projection.weight)
-        elif isinstance(module, nn.Embedding):
-            nn.init.xavier_uniform_(module.weight)
