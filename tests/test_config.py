@@ -192,6 +192,8 @@ def test_wrong_positions_are_met_with_the_three_kinds() -> None:
         ("model.input_convolution", -1),
         ("model.input_convolution", [3, 0]),
         ("model.input_convolution", [1] * 513),
+        ("model.character_ngrams", [3, 0]),
+        ("model.ngram_vectors", 0),
         ("model.dropout", 1.0),
         ("model.dropout.residual", -0.1),
         ("model.dropout.residual", math.nan),

@@ -19,6 +19,7 @@ from clearhead.checkpoint import read_tensors
 from clearhead.config import (
     DataConfig,
     DropoutConfig,
+    EvaluationConfig,
     ModelConfig,
     OptimizerConfig,
     RunConfig,
@@ -235,6 +236,24 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None
     for name, parameter in mean.named_parameters():
         expected = torch.stack([dict(m.named_parameters())[name] for m in models[2:]]).mean(0)
         torch.testing.assert_close(parameter.detach(), expected.detach())
+
+
+def test_the_average_is_kept_whatever_it_scores_where_that_is_asked_for(tmp_path: Path) -> None:
+    kept = {}
+    for keep in ("best", "average"):
+        # The first of three checkpoints has learned little, and spoils their average.
+        config = small_run(tmp_path, keep, average_last=3, keep=keep)
+        api.train(dataclasses.replace(config, evaluation=EvaluationConfig(measure="loss")))
+        folder = Path(config.folder)
+        weights, _ = read_tensors(folder / "weights.safetensors")
+        checkpoints = [
+            read_tensors(path)[0] for path in (folder / "training" / "checkpoints").iterdir()
+        ]
+        mean = {n: torch.stack([c[n] for c in checkpoints]).mean(0) for n in weights}
+        kept[keep] = all(torch.allclose(weights[n], mean[n], atol=1e-6) for n in weights)
+        found = json.loads((folder / "scores.json").read_text())["weights"]
+        assert found == ("current" if keep == "best" else "average")
+    assert kept == {"best": False, "average": True}
 
 
 @pytest.mark.parametrize("every", [1, 5])

@@ -33,6 +33,8 @@ MEANT_FOR: dict[str, tuple[Kind, ...]] = {
     "model.output_bias": (TRANSLATION,),
     "model.share_embeddings": (TRANSLATION,),
     "model.scale_embeddings": (TRANSLATION, TEXTS),
+    "model.character_ngrams": (TEXTS,),
+    "model.ngram_vectors": (TEXTS,),
     "classifier": (TEXTS, SEQUENCES),
     "reconstruction": (RECONSTRUCTION,),
     "training.label_smoothing": (TRANSLATION, TEXTS, SEQUENCES),

@@ -76,6 +76,10 @@ class ModelConfig:
     `input_convolution` has the widths, in tokens or frames, of convolutions that together add to
     each input of the encoder what stands beside it (none: nothing is added).
 
+    `character_ngrams` has the lengths of runs of characters; the mean of their vectors is added to
+    that of the word they spell, and a word outside the vocabulary has that mean alone (none: it is
+    merely unknown). The runs share `ngram_vectors` vectors, of which a run's hash names one.
+
     `d_k` and `d_v`, the widths of a head's keys and values, are `d_model / n_heads` where 0.
     """
 
@@ -98,6 +102,8 @@ class ModelConfig:
     share_embeddings: Literal["none", "target", "all"] = "all"
     scale_embeddings: bool = True
     input_convolution: tuple[int, ...] = ()
+    character_ngrams: tuple[int, ...] = ()
+    ngram_vectors: int = 20_000
     dropout: DropoutConfig = field(default_factory=lambda: DropoutConfig.everywhere(0.1))
     initialisation: Literal["pytorch", "xavier", "xavier_unit", "xavier_scaled"] = "xavier_unit"
 
@@ -110,6 +116,9 @@ class ModelConfig:
             len(self.input_convolution) <= self.d_model,
             f"input_convolution names more widths than d_model = {self.d_model} can be dealt to",
         )
+        shortest = min(self.character_ngrams, default=1)
+        require(shortest > 0, f"character_ngrams has a length of {shortest}, not of 1 or more")
+        require(self.ngram_vectors > 0, "ngram_vectors must be at least 1")
         require(self.norm_epsilon > 0, "norm_epsilon must be greater than 0")
         for name in ("d_k", "d_v"):
             width = getattr(self, name)

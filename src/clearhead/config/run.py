@@ -65,6 +65,11 @@ class RunConfig:
             self.task == "classification" or not self.classifier.encoder_from,
             f"classifier.encoder_from is for task = 'classification', not for {self.task!r}",
         )
+        require(
+            self.tokenizer.kind == "words" or not self.model.character_ngrams,
+            f"model.character_ngrams are those of words, and tokenizer.kind = "
+            f"{self.tokenizer.kind!r} has pieces: set tokenizer.kind = 'words'",
+        )
         features = self.task == "classification" and self.input == "features"
         require(
             not (features and self.classifier.multi_label),

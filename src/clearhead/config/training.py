@@ -54,6 +54,9 @@ class TrainingConfig:
     divergence between two passes with different dropout (Liang et al. 2021, R-Drop);
     `report_every` is in steps (0: every two seconds);
     `word_dropout` the share of input tokens hidden from the model.
+    `keep` says which weights are the model in the end: those with the best validation score, the
+    average of the last `average_last` checkpoints among them, or that average whatever it scores,
+    where there are too few examples to tell by.
     `precision = "auto"` is bf16 where the processor multiplies it and float32 elsewhere, so that
     the bits of a run continued on another kind of processor may differ.
     """
@@ -72,6 +75,7 @@ class TrainingConfig:
     report_every: int = 0
     checkpoint_minutes: float = 5.0
     average_last: int = 5
+    keep: Literal["best", "average"] = "best"
     precision: Literal["auto", "float32", "bf16"] = "float32"
     device: Literal["auto", "cpu", "cuda"] = "auto"
     threads: int = 0

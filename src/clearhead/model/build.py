@@ -9,7 +9,13 @@ from clearhead.errors import ConfigError
 from clearhead.model.attention import Attend, MultiHeadAttention, attention
 from clearhead.model.dropout import Dropout
 from clearhead.model.initialisation import initialise
-from clearhead.model.inputs import ConvolvedInput, FeatureProjection, Input, TokenEmbedding
+from clearhead.model.inputs import (
+    ConvolvedInput,
+    FeatureProjection,
+    Input,
+    SpelledEmbedding,
+    TokenEmbedding,
+)
 from clearhead.model.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -198,11 +204,29 @@ class _Parts:
             embedding, self.positions(), dropout, self.config.scale_embeddings, PAD_ID
         )
 
+    def spelled_input(self, words: int) -> SpelledEmbedding:
+        """The input of an encoder of `words` words, the last of which is the unknown one."""
+        c = self.config
+        return SpelledEmbedding(
+            nn.Embedding(words, c.d_model, padding_idx=words - 1),
+            # One more than there are vectors: 0 stands for no n-gram.
+            nn.EmbeddingBag(1 + c.ngram_vectors, c.d_model, mode="mean", padding_idx=0),
+            self.positions(),
+            Dropout(c.dropout.embeddings),
+            c.scale_embeddings,
+            PAD_ID,
+        )
+
     def input(self, width: int, features: bool) -> TokenEmbedding | FeatureProjection:
         """The input of an encoder alone: `width` tokens in all, or features a frame."""
         d_model = self.config.d_model
         if not features:
-            return self.token_input(nn.Embedding(width, d_model))
+            spelled = bool(self.config.character_ngrams)
+            return (
+                self.spelled_input(width)
+                if spelled
+                else self.token_input(nn.Embedding(width, d_model))
+            )
         dropout = Dropout(self.config.dropout.embeddings)
         return FeatureProjection(nn.Linear(width, d_model), self.positions(), dropout)
 

@@ -48,15 +48,23 @@ def _draw_xavier(model: nn.Module) -> None:
             nn.init.xavier_uniform_(module.output.weight)
         elif isinstance(module, FeatureProjection):
             nn.init.xavier_uniform_(module.projection.weight)
-        elif isinstance(module, nn.Embedding):
+        elif isinstance(module, nn.Embedding | nn.EmbeddingBag):
             nn.init.xavier_uniform_(module.weight)
+            _keep_padding_zero(module)
 
 
 def _draw_unit_embeddings(model: nn.Module) -> None:
     """Embeddings from N(0, 1/d_model): scaled by √d_model, each number has a deviation of 1."""
     for module in model.modules():
-        if isinstance(module, nn.Embedding):
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag):
             nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            _keep_padding_zero(module)
+
+
+def _keep_padding_zero(module: nn.Embedding | nn.EmbeddingBag) -> None:
+    """As PyTorch has it: the vector at `padding_idx` is zero, and never learns."""
+    if module.padding_idx is not None:
+        nn.init.zeros_(module.weight[module.padding_idx])
 
 
 def _scale_residual_branches(model: nn.Module) -> None:

@@ -51,6 +51,48 @@ class TokenEmbedding(nn.Module):
         return padding_mask(ids, self.pad_id)
 
 
+class SpelledEmbedding(TokenEmbedding):
+    """Embeddings of words, to each added the mean of those of its character n-grams.
+
+    Words of one stem or ending then share what is learned of them, and a word never seen has a
+    vector too: that of its n-grams (after Bojanowski et al. 2017, section 3.2, who sum them). A
+    place of the input is a row of numbers: the word's id, then its n-grams', 0 where there are no
+    more.
+
+    Args:
+        embedding: of the words; its `padding_idx` is the unknown word, whose vector stays zero.
+        ngrams: of the n-grams, their mean; its `padding_idx` is 0.
+        positions: added to the sum.
+        dropout: of the sum.
+        scaled: whether the sum is multiplied by √d_model.
+        pad_id: of the words.
+    """
+
+    def __init__(
+        self,
+        embedding: nn.Embedding,
+        ngrams: nn.EmbeddingBag,
+        positions: Positions,
+        dropout: Dropout,
+        scaled: bool,
+        pad_id: int,
+    ) -> None:
+        super().__init__(embedding, positions, dropout, scaled, pad_id)
+        self.ngrams = ngrams
+
+    def forward(
+        self, ids: Int[Tensor, "batch length columns"], start: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        words, ngrams = ids[..., 0], ids[..., 1:]
+        of_ngrams = self.ngrams(ngrams.flatten(0, 1)).unflatten(0, words.shape)
+        vectors = (self.embedding(words) + of_ngrams) * self.scale
+        return self.dropout(self.positions(vectors, start))
+
+    def mask(self, ids: Int[Tensor, "batch length columns"]) -> Bool[Tensor, "batch 1 1 length"]:
+        """True where a word is not padding."""
+        return padding_mask(ids[..., 0], self.pad_id)
+
+
 class FeatureProjection(nn.Module):
     """Vectors of features projected to d_model, plus positions: an input that has no tokens.
 

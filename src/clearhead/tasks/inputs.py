@@ -96,7 +96,7 @@ class TextInputs:
 
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
         """The ids of each text (length,)."""
-        encoded = self.tokenizer.encode_batch([_text(example) for example in examples])
+        encoded = self.tokenizer.encode_batch([text_of(example) for example in examples])
         return [np.array(ids, dtype=np.int64) for ids in encoded]
 
     def sampled(
@@ -105,7 +105,7 @@ class TextInputs:
         """Another segmentation of each text, where the tokenizer samples."""
         if self.tokenizer.sampling == 0.0:
             return rows
-        drawn = self.tokenizer.sample_batch([_text(e) for e in examples], seed)
+        drawn = self.tokenizer.sample_batch([text_of(e) for e in examples], seed)
         return [np.array(ids, dtype=np.int64) for ids in drawn]
 
     def collate(self, rows: Sequence[np.ndarray]) -> Tensor:
@@ -128,7 +128,12 @@ class TextInputs:
         return tuple(self.tokenizer.pieces([*self.start, *row[: self.max_length].tolist()]))
 
 
-def _text(example: Labelled) -> str:
+def text_of(example: Labelled) -> str:
+    """The text of an example, in one line.
+
+    Raises:
+        DataError: its input is no text.
+    """
     if not isinstance(example.input, str):
         kind = type(example.input).__name__
         raise DataError(f"the input is a {kind}, not a text", where=example.place)

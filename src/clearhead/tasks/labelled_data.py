@@ -18,7 +18,8 @@ from clearhead.data.normaliser import Normaliser
 from clearhead.data.validation_split import split_validation
 from clearhead.errors import ConfigError, DataError
 from clearhead.tasks.inputs import FeatureInputs, Inputs, TextInputs
-from clearhead.tokenizer import Tokenizer, learn_tokenizer
+from clearhead.tasks.spelled_inputs import NGrams, SpelledInputs
+from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,12 @@ def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
 
 def text_inputs(config: RunConfig, tokenizer: Tokenizer) -> TextInputs:
     """Texts by a tokenizer, as the run has them read."""
-    return TextInputs(tokenizer, config.data.max_length, "first" in config.classifier.pooling)
+    model, max_length = config.model, config.data.max_length
+    start = "first" in config.classifier.pooling
+    if model.character_ngrams and isinstance(tokenizer, WordTokenizer):
+        ngrams = NGrams(model.character_ngrams, model.ngram_vectors)
+        return SpelledInputs(tokenizer, ngrams, max_length, start)
+    return TextInputs(tokenizer, max_length, start)
 
 
 def feature_inputs(config: RunConfig, normaliser: Normaliser) -> FeatureInputs:

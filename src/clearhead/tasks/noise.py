@@ -10,8 +10,13 @@ from clearhead.tokenizer import BOS, PAD
 
 def hide_words(ids: Tensor, unk_id: int, rate: float) -> Tensor:
     """A share of the tokens replaced by the unknown one (word dropout, Sennrich et al. 2016)."""
-    hidden = torch.rand(ids.shape, device=ids.device) < rate
-    return ids.masked_fill(hidden & (ids != PAD) & (ids != BOS), unk_id)
+    return ids.masked_fill(drawn_words(ids, rate), unk_id)
+
+
+def drawn_words(ids: Tensor, rate: float) -> Tensor:
+    """True at a share of the tokens, never at BOS and padding."""
+    drawn = torch.rand(ids.shape, device=ids.device) < rate
+    return drawn & (ids != PAD) & (ids != BOS)
 
 
 def hide_frames(features: Tensor, rate: float) -> Tensor:

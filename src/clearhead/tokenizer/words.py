@@ -50,10 +50,13 @@ class WordTokenizer:
     def __len__(self) -> int:
         return len(self._shown)
 
+    def words_of(self, text: str) -> list[str]:
+        """The words of a text, known or not, in the case in which they are known."""
+        return (text.lower() if self.lower else text).split()
+
     def encode(self, text: str) -> list[int]:
         """The ids of a text's words."""
-        words = (text.lower() if self.lower else text).split()
-        return [self._ids.get(word, self.unk_id) for word in words]
+        return [self._ids.get(word, self.unk_id) for word in self.words_of(text)]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text's words."""

@@ -48,7 +48,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Validated:
-    """Scores on the validation data; `scores["loss"]` is always among them."""
+    """Scores on the validation data; `scores["loss"]` is always among them.
+
+    `is_best` says that these weights were kept as the model; the best score is that of those kept.
+    """
 
     step: int
     epoch: int

@@ -160,6 +160,7 @@ class Trainer:
         state = self.state
         score = evaluation.scores[self.task.measure]
         is_best = state.is_best(score, self.task.higher_is_better)
+        is_best |= weights == self.config.keep and math.isfinite(score)
         if is_best:
             state.best_score, state.best_step = score, state.step
             state.best_scores = dict(evaluation.scores)

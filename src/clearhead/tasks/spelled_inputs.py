@@ -1,0 +1,104 @@
+"""Texts as words that are spelt: each word's id, and the numbers of its character n-grams."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from clearhead.data.labelled import Labelled
+from clearhead.tasks.inputs import TextInputs, text_of
+from clearhead.tasks.noise import drawn_words
+from clearhead.tokenizer import PAD, WordTokenizer
+
+
+class NGrams(NamedTuple):
+    """The character n-grams of words (Bojanowski et al. 2017, section 3.2).
+
+    `lengths` are counted in characters, the marks at both ends of a word among them; all n-grams
+    share `vectors` numbers, from 1.
+    """
+
+    lengths: tuple[int, ...]
+    vectors: int
+
+    def spelling(self, word: str) -> list[str]:
+        """The n-grams of a word between its marks, length by length."""
+        marked = f"<{word}>"
+        return [
+            marked[first : first + length]
+            for length in self.lengths
+            for first in range(len(marked) - length + 1)
+        ]
+
+    def numbers(self, word: str) -> list[int]:
+        """The number of each n-gram; different ones may have the same."""
+        # Not Python's own hash, which is another in each process.
+        return [1 + zlib.crc32(ngram.encode()) % self.vectors for ngram in self.spelling(word)]
+
+
+class SpelledInputs(TextInputs):
+    """Texts as rows (length, 1 + most): a word's id, then its n-grams', 0 where it has no more.
+
+    Args:
+        tokenizer: knows the words.
+        ngrams: numbers their n-grams.
+        max_length: words that are read, at most.
+        start: whether BOS stands first, for a pooling that takes the first place.
+    """
+
+    def __init__(
+        self, tokenizer: WordTokenizer, ngrams: NGrams, max_length: int, start: bool
+    ) -> None:
+        super().__init__(tokenizer, max_length, start)
+        self.words = tokenizer
+        self.ngrams = ngrams
+
+    def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
+        """Each text's words and their n-grams (length, 1 + most), int32."""
+        return [self._row(text_of(example)) for example in examples]
+
+    def _row(self, text: str) -> np.ndarray:
+        spelt = [self.ngrams.numbers(word) for word in self.words.words_of(text)]
+        row = np.zeros((len(spelt), 1 + max(map(len, spelt), default=0)), dtype=np.int32)
+        row[:, 0] = self.words.encode(text)
+        for place, ngrams in zip(row, spelt, strict=True):
+            place[1 : 1 + len(ngrams)] = ngrams
+        return row
+
+    def collate(self, rows: Sequence[np.ndarray]) -> Tensor:
+        """Words and n-grams (rows, length, 1 + most), 0 behind each row's own."""
+        # EmbeddingBag takes no empty bags: there is a column of n-grams, though no word has one.
+        columns = max(2, *(row.shape[1] for row in rows))
+        kept = [torch.from_numpy(self._begun(row[: self.max_length], columns)) for row in rows]
+        padded = pad_sequence(kept, batch_first=True, padding_value=PAD)
+        # Of empty texts alone, a batch still has a place, where nothing stands.
+        return padded if padded.size(1) else padded.new_full((len(rows), 1, columns), PAD)
+
+    def _begun(self, row: np.ndarray, columns: int) -> np.ndarray:
+        """The row, as wide as the batch, after BOS where that stands first."""
+        first = len(self.start)
+        begun = np.zeros((first + len(row), columns), dtype=np.int64)
+        begun[:first, 0] = self.start
+        begun[first:, : row.shape[1]] = row
+        return begun
+
+    def real(self, batch: Tensor) -> int:
+        """Words that are not PAD."""
+        return super().real(batch[..., 0])
+
+    def hide(self, batch: Tensor, rate: float) -> Tensor:
+        """Words made unknown, without their n-grams."""
+        hidden = drawn_words(batch[..., 0], rate)
+        hidden_batch = batch.masked_fill(hidden[..., None], 0)
+        hidden_batch[..., 0].masked_fill_(hidden, self.tokenizer.unk_id)
+        return hidden_batch
+
+    def names(self, row: np.ndarray) -> tuple[str, ...]:
+        """The words of the text."""
+        return super().names(row[:, 0])

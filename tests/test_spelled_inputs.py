@@ -1,0 +1,201 @@
+"""Words spelt by their character n-grams: the numbers, the rows, the vectors, a trained model."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import clearhead
+from clearhead import api
+from clearhead.config import ClassifierConfig, config_from
+from clearhead.data.labelled import Labelled
+from clearhead.errors import ConfigError
+from clearhead.model.build import build_classifier
+from clearhead.model.inputs import SpelledEmbedding
+from clearhead.model.transformer import EncoderClassifier
+from clearhead.tasks.spelled_inputs import NGrams, SpelledInputs
+from clearhead.tokenizer import BOS, PAD, WordTokenizer
+from small_models import small_config
+
+KNOWN = WordTokenizer(["blue", "how", "red", "what"], lower=False)
+LETTERS = st.characters(exclude_categories=["Z", "C"])
+TEXTS = st.lists(st.text(LETTERS, min_size=1, max_size=9), max_size=6).map(" ".join)
+VECTORS = 50
+
+
+def inputs(max_length: int = 20, start: bool = False) -> SpelledInputs:
+    return SpelledInputs(KNOWN, NGrams((2, 3), VECTORS), max_length, start)
+
+
+def rows_of(*written: str) -> list[np.ndarray]:
+    return inputs().rows([Labelled(text, (), "here") for text in written])
+
+
+def test_the_ngrams_of_a_word_are_its_runs_of_characters_between_two_marks() -> None:
+    assert NGrams((2, 4, 9), 7).spelling("how") == ["<h", "ho", "ow", "w>", "<how", "how>"]
+
+
+@given(st.text(min_size=1, max_size=12), st.lists(st.integers(1, 6), min_size=1, max_size=3))
+def test_each_ngram_has_a_number_from_1_that_follows_from_its_characters_alone(
+    word: str, lengths: list[int]
+) -> None:
+    ngrams = NGrams(tuple(lengths), 7)
+    numbers = ngrams.numbers(word)
+    assert len(numbers) == sum(max(0, len(word) + 3 - length) for length in lengths)
+    assert all(1 <= number <= 7 for number in numbers)
+    by_ngram = dict(zip(ngrams.spelling(word), numbers, strict=True))
+    assert [by_ngram[ngram] for ngram in ngrams.spelling(word)] == numbers
+
+
+def test_another_process_numbers_them_alike() -> None:
+    program = (
+        "from clearhead.tasks.spelled_inputs import NGrams\n"
+        "print(NGrams((2, 3), 1000).numbers('wörter'))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == str(NGrams((2, 3), 1000).numbers("wörter"))
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4), st.integers(1, 7), st.booleans())
+def test_a_batch_has_each_texts_words_and_ngrams_and_nothing_else(
+    written: list[str], max_length: int, start: bool
+) -> None:
+    made = inputs(max_length, start)
+    batch = made.collate(made.rows([Labelled(text, (), "here") for text in written]))
+    for text, place in zip(written, batch.tolist(), strict=True):
+        words = text.split()[:max_length]
+        expected = [[BOS]] if start else []
+        expected += [KNOWN.encode(word) + made.ngrams.numbers(word) for word in words]
+        for found in place:
+            wanted = expected.pop(0) if expected else []
+            assert found == wanted + [PAD] * (len(found) - len(wanted))
+        assert not expected
+    assert made.real(batch) == sum(start + min(max_length, len(text.split())) for text in written)
+
+
+def test_a_place_is_called_by_its_word() -> None:
+    (row,) = rows_of("what zebra")
+    assert inputs().names(row) == ("what", "<unk>")
+
+
+def test_a_hidden_word_loses_its_ngrams_and_the_others_keep_theirs() -> None:
+    batch = inputs().collate(rows_of("what red zebra", "how"))
+    everything = inputs().hide(batch, 1.0)
+    assert everything[..., 1:].eq(0).all()
+    assert everything[..., 0].tolist() == [[KNOWN.unk_id] * 3, [KNOWN.unk_id, PAD, PAD]]
+    assert inputs().hide(batch, 0.0).equal(batch)
+
+
+def spelled_classifier(**choices: object) -> EncoderClassifier:
+    torch.manual_seed(1)
+    config = small_config(character_ngrams=(2, 3), ngram_vectors=VECTORS, **choices)
+    return build_classifier(config, ClassifierConfig(pooling=("mean",)), len(KNOWN), 3).eval()
+
+
+def part(model: EncoderClassifier) -> SpelledEmbedding:
+    assert isinstance(model.input, SpelledEmbedding)
+    return model.input
+
+
+def test_a_words_vector_is_its_own_and_the_mean_of_its_ngrams() -> None:
+    model = spelled_classifier(positions=clearhead.config.NoPositions(), scale_embeddings=False)
+    spelled = part(model)
+    nn.init.normal_(spelled.embedding.weight)
+    batch = inputs().collate(rows_of("what how"))
+    table = spelled.ngrams.weight
+    for word, vector in zip(("what", "how"), spelled(batch)[0], strict=True):
+        numbers = NGrams((2, 3), VECTORS).numbers(word)
+        mean = torch.stack([table[number] for number in numbers]).mean(dim=0)
+        expected = spelled.embedding.weight[KNOWN.encode(word)[0]] + mean
+        torch.testing.assert_close(vector, expected)
+
+
+@pytest.mark.parametrize("how", ["pytorch", "xavier", "xavier_unit", "xavier_scaled"])
+def test_an_unknown_word_has_its_ngrams_alone_and_no_ngram_adds_nothing(how: str) -> None:
+    spelled = part(spelled_classifier(initialisation=how))
+    assert spelled.embedding.weight[KNOWN.unk_id].eq(0).all()
+    assert spelled.ngrams.weight[0].eq(0).all()
+    spread = spelled.embedding.weight[:-1].std() / spelled.ngrams.weight[1:].std()
+    assert how == "xavier" or 0.8 < spread < 1.25
+
+
+def test_neither_learns_what_stands_for_nothing() -> None:
+    model = spelled_classifier()
+    batch = inputs().collate(rows_of("what zebra", "how"))
+    model(batch).sum().backward()
+    words, ngrams = part(model).embedding.weight.grad, part(model).ngrams.weight.grad
+    assert words is not None
+    assert ngrams is not None
+    assert words[KNOWN.unk_id].eq(0).all()
+    assert ngrams[0].eq(0).all()
+    assert ngrams[NGrams((2, 3), VECTORS).numbers("zebra")].ne(0).any()
+
+
+@given(st.lists(TEXTS.filter(bool), min_size=1, max_size=4), st.integers(0, 3), st.integers(0, 3))
+def test_padding_changes_nothing(written: list[str], places: int, columns: int) -> None:
+    model = spelled_classifier()
+    batch = inputs().collate(rows_of(*written))
+    wider = nn.functional.pad(batch, (0, columns, 0, places))
+    torch.testing.assert_close(model(wider), model(batch))
+
+
+def test_words_so_short_that_they_have_no_ngram_are_words_still() -> None:
+    made = SpelledInputs(KNOWN, NGrams((9,), VECTORS), 20, start=False)
+    batch = made.collate(made.rows([Labelled("how red", (), "here")]))
+    assert batch.tolist() == [[[KNOWN.encode(word)[0], 0] for word in ("how", "red")]]
+    assert spelled_classifier()(batch).isfinite().all()
+
+
+def test_ngrams_are_refused_where_the_vocabulary_has_pieces() -> None:
+    tree = {
+        "task": "classification",
+        "model": {"character_ngrams": [3]},
+        "tokenizer": {"kind": "bpe"},
+    }
+    with pytest.raises(ConfigError, match="character_ngrams are those of words"):
+        config_from(tree)
+
+
+def test_a_trained_classifier_knows_words_it_has_not_seen_by_how_they_are_spelt(
+    tmp_path: Path,
+) -> None:
+    """The label is the ending; no word is in both the training and the test texts."""
+    rng = np.random.default_rng(1)
+    stems = sorted({"".join(rng.choice(list("bcdfgklmnprt"), 4)) for _ in range(300)})
+    lines = [(f"{stem}{ending}", ending) for stem in stems for ending in ("ation", "ungen")]
+    seen, unseen = lines[:480], lines[480:]
+    data = tmp_path / "train.tsv"
+    data.write_text("".join(f"{label}\t{word}\n" for word, label in seen), encoding="utf-8")
+    config = config_from(
+        {
+            "task": "classification",
+            "folder": str(tmp_path / "run"),
+            "data": {"train": [str(data)]},
+            "tokenizer": {"kind": "words"},
+            "model": {
+                **{"encoder_layers": 1, "d_model": 16, "d_ff": 16, "n_heads": 2},
+                **{"character_ngrams": [3, 4], "ngram_vectors": 500},
+            },
+            "training": {
+                "max_steps": 80,
+                "validate_every": 40,
+                "schedule": {"kind": "constant", "peak": 1e-2, "warmup": 0},
+            },
+        }
+    )
+    assert api.train(config).finished
+    found = api.load_classifier(config.folder).classify([word for word, _ in unseen])
+    right = sum(
+        labels[0].label == wanted for labels, (_, wanted) in zip(found, unseen, strict=True)
+    )
+    assert right >= 0.95 * len(unseen)
