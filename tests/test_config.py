@@ -193,6 +193,7 @@ def test_wrong_positions_are_met_with_the_three_kinds() -> None:
         ("model.input_convolution", [3, 0]),
         ("model.input_convolution", [1] * 513),
         ("model.character_ngrams", [3, 0]),
+        ("model.character_ngrams", [3, 3]),
         ("model.ngram_vectors", 0),
         ("model.dropout", 1.0),
         ("model.dropout.residual", -0.1),
@@ -233,6 +234,12 @@ def test_a_value_out_of_range_is_refused_by_name(dotted: str, value: Any) -> Non
             assert error.what.startswith("model.d_model = 512 is not a multiple of n_heads = 7")
         case _:
             assert error.what.startswith(f"{dotted} ")
+
+
+def test_an_average_of_one_checkpoint_cannot_be_kept() -> None:
+    training = {"max_steps": 1, "keep": "average", "average_last": 1}
+    assert "no average" in refusal({"training": training}).what
+    assert config_from({"training": {**training, "average_last": 2}}).training.keep == "average"
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])

@@ -51,8 +51,15 @@ def test_each_ngram_has_a_number_from_1_that_follows_from_its_characters_alone(
     numbers = ngrams.numbers(word)
     assert len(numbers) == sum(max(0, len(word) + 3 - length) for length in lengths)
     assert all(1 <= number <= 7 for number in numbers)
+    longer = dict(zip(ngrams.spelling(f"x{word}"), ngrams.numbers(f"x{word}"), strict=True))
     by_ngram = dict(zip(ngrams.spelling(word), numbers, strict=True))
-    assert [by_ngram[ngram] for ngram in ngrams.spelling(word)] == numbers
+    assert all(longer.get(ngram, number) == number for ngram, number in by_ngram.items())
+
+
+def test_a_word_of_any_length_and_a_character_of_no_text_are_spelt() -> None:
+    (row,) = rows_of(f"how {'x' * 5_000}")
+    assert row.shape[1] < 100
+    assert len(NGrams((2,), VECTORS).numbers("x\ud800y")) == 4
 
 
 def test_another_process_numbers_them_alike() -> None:
@@ -154,6 +161,30 @@ def test_words_so_short_that_they_have_no_ngram_are_words_still() -> None:
     batch = made.collate(made.rows([Labelled("how red", (), "here")]))
     assert batch.tolist() == [[[KNOWN.encode(word)[0], 0] for word in ("how", "red")]]
     assert spelled_classifier()(batch).isfinite().all()
+
+
+def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
+    data = tmp_path / "train.tsv"
+    data.write_text("".join(f"{'ab'[i % 2]}\tred w{i}\n" for i in range(40)), encoding="utf-8")
+
+    def run(name: str, lengths: list[int], **classifier: str) -> None:
+        tree = {
+            **{"task": "classification", "folder": str(tmp_path / name)},
+            **{"data": {"train": [str(data)]}, "classifier": classifier},
+            "tokenizer": {"kind": "words"},
+            "model": {
+                **{"encoder_layers": 1, "d_model": 8, "d_ff": 8, "n_heads": 1},
+                **{"character_ngrams": lengths, "ngram_vectors": 20},
+            },
+            "training": {"max_steps": 2, "validate_every": 2},
+        }
+        api.train(config_from(tree))
+
+    run("first", [3, 4])
+    run("same", [3, 4], encoder_from=str(tmp_path / "first"))
+    with pytest.raises(ConfigError, match="brings its own vocabulary") as raised:
+        run("other", [3, 5], encoder_from=str(tmp_path / "first"))
+    assert raised.value.where == "model.character_ngrams"
 
 
 def test_ngrams_are_refused_where_the_vocabulary_has_pieces() -> None:

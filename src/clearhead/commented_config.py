@@ -56,7 +56,7 @@ _TRAINING = {
     "training.max_minutes": "of training, all sittings together",
     "training.patience": "validations in a row without a better score",
     "training.validate_every": "steps",
-    "training.average_last": "checkpoints whose mean weights are tried at the end",
+    "training.average_last": "checkpoints whose mean weights are tried, or kept, at the end",
     "training.batch_tokens": "a step sees at most so many, padding included",
     "training.accumulate": "batches a step: raise it if the memory is too small for the batch",
     "training.label_smoothing": "keeps the model from being too sure",

@@ -49,7 +49,9 @@ def _normalise(config: RunConfig) -> dict[str, Any]:
 def _tokenizer(config: RunConfig) -> dict[str, Any]:
     settings = asdict(config.tokenizer)
     del settings["joint"]  # of two languages, where here there is one
-    return {f"tokenizer.{name}": value for name, value in settings.items()}
+    # The lengths of n-grams are not in the shape of the model: others would be met as strangers.
+    ngrams = {"model.character_ngrams": config.model.character_ngrams}
+    return {f"tokenizer.{name}": value for name, value in settings.items()} | ngrams
 
 
 def _refuse_others(

@@ -118,6 +118,8 @@ class ModelConfig:
         )
         shortest = min(self.character_ngrams, default=1)
         require(shortest > 0, f"character_ngrams has a length of {shortest}, not of 1 or more")
+        lengths = self.character_ngrams
+        require(len(set(lengths)) == len(lengths), "character_ngrams names the same length twice")
         require(self.ngram_vectors > 0, "ngram_vectors must be at least 1")
         require(self.norm_epsilon > 0, "norm_epsilon must be greater than 0")
         for name in ("d_k", "d_v"):

@@ -65,8 +65,9 @@ class RunConfig:
             self.task == "classification" or not self.classifier.encoder_from,
             f"classifier.encoder_from is for task = 'classification', not for {self.task!r}",
         )
+        texts = self.task == "classification" and self.input == "text"
         require(
-            self.tokenizer.kind == "words" or not self.model.character_ngrams,
+            not (texts and self.model.character_ngrams) or self.tokenizer.kind == "words",
             f"model.character_ngrams are those of words, and tokenizer.kind = "
             f"{self.tokenizer.kind!r} has pieces: set tokenizer.kind = 'words'",
         )

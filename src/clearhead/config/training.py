@@ -55,8 +55,8 @@ class TrainingConfig:
     `report_every` is in steps (0: every two seconds);
     `word_dropout` the share of input tokens hidden from the model.
     `keep` says which weights are the model in the end: those with the best validation score, the
-    average of the last `average_last` checkpoints among them, or that average whatever it scores,
-    where there are too few examples to tell by.
+    average of the last `average_last` checkpoints among them, or that average whatever it scores
+    (but NaN), where there are too few examples to tell by.
     `precision = "auto"` is bf16 where the processor multiplies it and float32 elsewhere, so that
     the bits of a run continued on another kind of processor may differ.
     """
@@ -93,6 +93,10 @@ class TrainingConfig:
             *("patience", "checkpoint_minutes", "threads", "report_every"),
         ):
             require(getattr(self, name) >= 0, f"{name} must not be negative")
+        require(
+            self.keep == "best" or self.average_last > 1,
+            f"keep = 'average' of average_last = {self.average_last} is no average: give 2 or more",
+        )
         require(
             self.max_steps > 0 or self.max_epochs > 0 or self.max_minutes > 0 or self.patience > 0,
             "the run would never end: give max_steps, max_epochs, max_minutes or patience",

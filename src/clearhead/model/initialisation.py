@@ -68,9 +68,9 @@ def _keep_padding_zero(module: nn.Embedding | nn.EmbeddingBag) -> None:
 
 
 def _scale_residual_branches(model: nn.Module) -> None:
-    """Each of the N sub-layers of a stack adds 1/√N at first (Radford et al. 2019, section 2.3).
+    """The output matrix of each of a stack's N sub-layers, divided by √N.
 
-    What they add together is then of the size of the stack's input, however deep the stack is.
+    So what they add together does not grow with N (Radford et al. 2019, section 2.3).
     """
     for stack in model.modules():
         if not isinstance(stack, Encoder | Decoder):

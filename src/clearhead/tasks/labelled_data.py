@@ -142,13 +142,23 @@ def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
 
 
 def text_inputs(config: RunConfig, tokenizer: Tokenizer) -> TextInputs:
-    """Texts by a tokenizer, as the run has them read."""
+    """Texts by a tokenizer, as the run has them read.
+
+    Raises:
+        ConfigError: the words are to be spelt, and the tokenizer knows none.
+    """
     model, max_length = config.model, config.data.max_length
     start = "first" in config.classifier.pooling
-    if model.character_ngrams and isinstance(tokenizer, WordTokenizer):
-        ngrams = NGrams(model.character_ngrams, model.ngram_vectors)
-        return SpelledInputs(tokenizer, ngrams, max_length, start)
-    return TextInputs(tokenizer, max_length, start)
+    if not model.character_ngrams:
+        return TextInputs(tokenizer, max_length, start)
+    if not isinstance(tokenizer, WordTokenizer):
+        raise ConfigError(
+            "model.character_ngrams are those of words",
+            why="the vocabulary has pieces of words",
+            todo="leave character_ngrams out",
+        )
+    ngrams = NGrams(model.character_ngrams, model.ngram_vectors)
+    return SpelledInputs(tokenizer, ngrams, max_length, start)
 
 
 def feature_inputs(config: RunConfig, normaliser: Normaliser) -> FeatureInputs:

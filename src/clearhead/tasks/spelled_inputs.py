@@ -16,6 +16,10 @@ from clearhead.tasks.inputs import TextInputs, text_of
 from clearhead.tasks.noise import drawn_words
 from clearhead.tokenizer import PAD, WordTokenizer
 
+LONGEST = 40
+"""Characters of a word that are spelt, its marks among them. A batch is as wide as its longest word
+is long, and what is longer is a link or a number, not a word."""
+
 
 class NGrams(NamedTuple):
     """The character n-grams of words (Bojanowski et al. 2017, section 3.2).
@@ -28,8 +32,8 @@ class NGrams(NamedTuple):
     vectors: int
 
     def spelling(self, word: str) -> list[str]:
-        """The n-grams of a word between its marks, length by length."""
-        marked = f"<{word}>"
+        """The n-grams of a word between its marks, length by length; of a long one's beginning."""
+        marked = f"<{word}>"[:LONGEST]
         return [
             marked[first : first + length]
             for length in self.lengths
@@ -39,7 +43,8 @@ class NGrams(NamedTuple):
     def numbers(self, word: str) -> list[int]:
         """The number of each n-gram; different ones may have the same."""
         # Not Python's own hash, which is another in each process.
-        return [1 + zlib.crc32(ngram.encode()) % self.vectors for ngram in self.spelling(word)]
+        encoded = [ngram.encode("utf-8", "surrogatepass") for ngram in self.spelling(word)]
+        return [1 + zlib.crc32(ngram) % self.vectors for ngram in encoded]
 
 
 class SpelledInputs(TextInputs):

@@ -83,7 +83,7 @@ def progress_line(event: Progress, max_steps: int | None) -> str:
 def validation_line(event: Validated) -> str:
     """The scores of a validation in one line."""
     best = (
-        "kept as the model"
+        ("the best so far" if event.weights == "current" else "kept as the model")
         if event.is_best
         else f"best {score(event.measure, event.best_score)} at step {event.best_step:,}"
     )
