@@ -49,6 +49,8 @@ OTHER: dict[str, Any] = {
     "model.output_bias": True,
     "model.share_embeddings": "none",
     "model.scale_embeddings": False,
+    "model.character_ngrams": [3],
+    "model.ngram_vectors": 7,
     "classifier.pooling": ["first"],
     "classifier.dropout": 0.4,
     "classifier.multi_label": True,
@@ -120,6 +122,7 @@ def test_what_means_nothing_is_refused_by_name_and_the_rest_is_taken(
     rest = OTHER.keys() - idle(task, kind)
     if kind == "features":
         rest -= {"classifier.multi_label"}  # of which a rule of its own speaks
+    rest -= {"model.character_ngrams"}  # likewise, where the vocabulary has pieces
     read_config(path, said(rest, OTHER))
 
 
