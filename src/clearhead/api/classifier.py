@@ -76,7 +76,9 @@ class Classifier:
         return self.engine.model
 
     def encode(self, source: Any) -> tuple[Tensor, tuple[str, ...]]:
-        """What the model reads of an input, ids (length,) or features (length, width), by name.
+        """Ids (length,) or features (length, width): what the model reads, and its places' names.
+
+        Ids are (length, 1 + most) where words are spelt by their character n-grams.
 
         Raises:
             DataError: it is not of the kind that the classifier reads.

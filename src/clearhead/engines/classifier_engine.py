@@ -37,7 +37,7 @@ class ClassifierEngine:
         """The logits of each row, float64 (rows, labels).
 
         Args:
-            rows: ids (length,) or features (length, width).
+            rows: ids (length,), of spelt words (length, 1 + most), or features (length, width).
             collate: makes the padded tensor of some rows.
             batch_size: rows at a time, at most.
             progress: told how many rows are done, after each batch.

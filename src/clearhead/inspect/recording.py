@@ -170,7 +170,8 @@ def record_classification(model: EncoderClassifier, row: Any) -> Record:
 
     Args:
         model: left as it is.
-        row: ids (length,) or features (length, width), as an array or tensor without padding.
+        row: ids (length,), those of spelt words (length, 1 + most), or features (length, width),
+            as an array or tensor without padding.
 
     Raises:
         DataError: the input is empty, or too long.

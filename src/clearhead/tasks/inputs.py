@@ -40,6 +40,8 @@ class Inputs(Protocol):
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
         """Each example as numbers, however long: ids (length,), or features (length, width).
 
+        Ids are (length, 1 + most) where words are spelt.
+
         Raises:
             DataError: an example cannot be read so; the message has its place.
         """
