@@ -37,7 +37,7 @@ def with_encoders_settings(config: RunConfig, restart: bool) -> RunConfig:
     if config.input == "features":
         _refuse_others(config, _normalise(RunConfig()), _normalise(config), _normalise(found))
         return replace(config, data=replace(config.data, normalise=found.data.normalise))
-    _refuse_others(config, _tokenizer(RunConfig()), _tokenizer(config), _tokenizer(found))
+    _refuse_others(config, _vocabulary(RunConfig()), _vocabulary(config), _vocabulary(found))
     joint = config.tokenizer.joint
     return replace(config, tokenizer=replace(found.tokenizer, joint=joint))
 
@@ -46,7 +46,7 @@ def _normalise(config: RunConfig) -> dict[str, Any]:
     return {"data.normalise": config.data.normalise}
 
 
-def _tokenizer(config: RunConfig) -> dict[str, Any]:
+def _vocabulary(config: RunConfig) -> dict[str, Any]:
     settings = asdict(config.tokenizer)
     del settings["joint"]  # of two languages, where here there is one
     # The lengths of n-grams are not in the shape of the model: others would be met as strangers.

@@ -220,15 +220,12 @@ class _Parts:
     def input(self, width: int, features: bool) -> TokenEmbedding | FeatureProjection:
         """The input of an encoder alone: `width` tokens in all, or features a frame."""
         d_model = self.config.d_model
-        if not features:
-            spelled = bool(self.config.character_ngrams)
-            return (
-                self.spelled_input(width)
-                if spelled
-                else self.token_input(nn.Embedding(width, d_model))
-            )
-        dropout = Dropout(self.config.dropout.embeddings)
-        return FeatureProjection(nn.Linear(width, d_model), self.positions(), dropout)
+        if features:
+            dropout = Dropout(self.config.dropout.embeddings)
+            return FeatureProjection(nn.Linear(width, d_model), self.positions(), dropout)
+        if self.config.character_ngrams:
+            return self.spelled_input(width)
+        return self.token_input(nn.Embedding(width, d_model))
 
     def encoder_input(self, inner: TokenEmbedding | FeatureProjection) -> Input:
         widths, d_model = self.config.input_convolution, self.config.d_model
