@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import cast
 
@@ -16,22 +16,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from clearhead.config import DataConfig, RunConfig, TokenizerConfig
-from clearhead.data.batches import (
-    Batch,
-    Sampling,
-    batch_order,
-    collate,
-    epoch_batches,
-    prefetch,
-)
+from clearhead.data.batch_order import batch_order, chunk_order, divide
+from clearhead.data.batches import Batch, Sampling, collate, epoch_batches
 from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.data.prefetching import prefetch
 from clearhead.tasks.translation import TranslationData, TranslationTask
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer
 from clearhead.training.meter import Meter
 
 ids = st.lists(st.integers(3, 50), max_size=7)
-lengths = st.integers(0, 60).flatmap(
-    lambda n: st.tuples(*[arrays(np.int32, n, elements=st.integers(1, 40))] * 2)
+lengths, few_lengths = (
+    st.integers(*rows).flatmap(
+        lambda n: st.tuples(*[arrays(np.int32, n, elements=st.integers(1, 40))] * 2)
+    )
+    for rows in ((0, 60), (1, 9))
 )
 
 
@@ -135,6 +133,37 @@ def test_batches_do_not_come_in_the_order_of_their_lengths() -> None:
     assert 0.3 < rises / len(longest) < 0.7
 
 
+@given(lengths, st.integers(1, 200), st.integers(0, 9))
+def test_chunks_have_the_batches_of_the_order(
+    sides: tuple[np.ndarray, np.ndarray], batch_tokens: int, epoch: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clearhead.data.batch_order.CHUNK_BATCHES", 3)
+        chunks = chunk_order(*sides, batch_tokens, 1, epoch)
+        order = batch_order(*sides, batch_tokens, 1, epoch)
+    batches = [sorted(rows.tolist()) for chunk in chunks for rows in chunk]
+    assert sorted(batches) == sorted(sorted(rows.tolist()) for rows in order)
+    assert len(chunks) > 1 or len(order) <= 10  # each of these more than half full
+
+
+@given(few_lengths, st.data())
+def test_dividing_gives_so_many_batches_the_largest_as_small_as_can_be(
+    sides: tuple[np.ndarray, np.ndarray], data: st.DataObject
+) -> None:
+    batches = data.draw(st.integers(1, len(sides[0])))
+    parts = divide(*sides, batches)
+    assert len(parts) == batches
+    assert all(len(part) > 0 for part in parts)
+    assert sorted(row for part in parts for row in part.tolist()) == list(range(len(sides[0])))
+    longest = np.maximum(sides[0], sides[1] + 1)
+    ordered = sorted(longest.tolist())
+    brute = min(
+        max((end - start) * ordered[end - 1] for start, end in pairwise((0, *ends, len(ordered))))
+        for ends in combinations(range(1, len(ordered)), batches - 1)
+    )
+    assert max(len(part) * longest[part].max() for part in parts) == brute
+
+
 # An epoch
 
 
@@ -189,14 +218,19 @@ def test_an_epoch_gives_every_pair_in_the_order_of_the_batches(tmp_path: Path) -
         assert plain(batch) == plain(expected)
 
 
+@pytest.mark.parametrize("chunk_batches", [3, 100])
 @pytest.mark.parametrize("sampling", [0.0, 0.3])
-def test_an_epoch_can_be_taken_up_at_any_batch(sampling: float, tmp_path: Path) -> None:
+def test_an_epoch_can_be_taken_up_at_any_batch(
+    sampling: float, chunk_batches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.data.batch_order.CHUNK_BATCHES", chunk_batches)
     tokenizer = tokenizer_of(sampling=sampling)
     corpus = corpus_of(tmp_path, tokenizer)
     how = Sampling(tokenizer, tokenizer, max_length=256)
-    whole = [plain(batch) for batch in epoch_batches(corpus, 200, 1, 0, sampling=how)]
-    for start in (0, 2, len(whole) - 1, len(whole)):
-        rest = [plain(batch) for batch in epoch_batches(corpus, 200, 1, 0, start, how)]
+    whole = [plain(batch) for batch in epoch_batches(corpus, 90, 1, 0, sampling=how)]
+    assert len(whole) > 6
+    for start in range(len(whole) + 1):
+        rest = [plain(batch) for batch in epoch_batches(corpus, 90, 1, 0, start, how)]
         assert rest == whole[start:]
 
 
@@ -238,19 +272,48 @@ def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> No
     lacking = tokenizer_of(sampling=0.9, byte_fallback=False, learned_from=TEXTS[:2])
     corpus = corpus_of(tmp_path, lacking)
     how = Sampling(lacking, lacking, max_length=256)
-    unknown, drawn = 0, 0
-    for batch, usual in zip(
-        epoch_batches(corpus, 200, 1, 0, sampling=how),
-        epoch_batches(corpus, 200, 1, 0),
-        strict=True,
-    ):
-        for row, expected in zip(unpadded(batch), unpadded(usual), strict=True):
-            if lacking.unk_id in expected:
-                unknown += 1
-                assert row == expected
-            else:
-                drawn += row != expected
-    assert unknown > 0 < drawn
+    drawn, usual = (
+        [row for batch in epoch_batches(corpus, 200, 1, 0, sampling=way) for row in unpadded(batch)]
+        for way in (how, None)
+    )
+    unknown = sorted(row for row in usual if lacking.unk_id in row)
+    assert unknown == sorted(row for row in drawn if lacking.unk_id in row)
+    assert 0 < len(unknown) < len(usual)
+    assert sorted(drawn) != sorted(usual)
+
+
+def test_rows_longer_than_a_whole_chunk_may_be_drawn(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(sampling=0.3)
+    how = Sampling(tokenizer, tokenizer, max_length=256)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("clearhead.data.batch_order.CHUNK_BATCHES", 2)
+        drawn = list(epoch_batches(corpus_of(tmp_path, tokenizer), 1, 1, 0, sampling=how))
+    assert [len(batch.source) for batch in drawn] == [1] * 60
+
+
+def test_padding_stays_rare_where_segmentations_are_drawn(tmp_path: Path) -> None:
+    words = " ".join(TEXTS).split()
+    rng = np.random.default_rng(0)
+    for lengths, name in zip(typical_lengths(3000), "st", strict=True):
+        lines = [" ".join(rng.choice(words, length)) for length in lengths]
+        (tmp_path / name).write_text("\n".join(lines))
+    tokenizer = tokenizer_of(sampling=0.3)
+    files = [str(tmp_path / name) for name in "st"]
+    corpus, _ = build_corpus(tmp_path / "c", files, tokenizer, tokenizer, DataConfig())
+    how = Sampling(tokenizer, tokenizer, max_length=256)
+    drawn, usual = (list(epoch_batches(corpus, 1000, 1, 0, sampling=way)) for way in (how, None))
+    assert len(drawn) == len(usual)
+    assert tokens_of(drawn) > 1.2 * tokens_of(usual)
+    padding, usually = (1 - tokens_of(way) / places_of(way) for way in (drawn, usual))
+    assert abs(padding - usually) < 0.01
+
+
+def tokens_of(batches: Sequence[Batch]) -> int:
+    return sum(batch.source_tokens + batch.target_tokens for batch in batches)
+
+
+def places_of(batches: Sequence[Batch]) -> int:
+    return sum(batch.source.numel() + batch.target_output.numel() for batch in batches)
 
 
 def test_whole_words_are_never_sampled(tmp_path: Path) -> None:
@@ -308,6 +371,19 @@ def test_a_consumer_that_stops_ends_the_thread() -> None:
     dropped = prefetch(iter(range(1000)), ahead=2)
     next(dropped)
     del dropped
+    assert not batch_threads()
+
+
+def test_a_sampled_epoch_that_is_left_ends_its_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.data.batch_order.CHUNK_BATCHES", 3)
+    tokenizer = tokenizer_of(sampling=0.3)
+    how = Sampling(tokenizer, tokenizer, max_length=256)
+    batches = epoch_batches(corpus_of(tmp_path, tokenizer), 90, 1, 0, sampling=how)
+    next(batches)
+    assert batch_threads()
+    batches.close()  # pyright: ignore[reportAttributeAccessIssue]
     assert not batch_threads()
 
 

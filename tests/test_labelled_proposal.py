@@ -34,10 +34,12 @@ from clearhead.labelled_proposal import propose_classification, proposing
 from clearhead.labelled_proposal.classes import FEW
 from clearhead.labelled_proposal.proposing import EXAMPLES_A_STEP, KEPT
 from clearhead.labelled_proposal.recipes import (
+    PIECE_RECIPES,
     SEQUENCE_RECIPES,
-    TEXT_RECIPES,
+    WORD_RECIPES,
     Kind,
     Recipe,
+    read_by_words,
     recipe_for,
 )
 from clearhead.tokenizer import learn_tokenizer
@@ -170,8 +172,11 @@ def test_without_files_the_defaults_are_written(tmp_path: Path, kind: Kind, form
     assert read_back(text, tmp_path) == expected
     for part in ("train", "validation", "test"):
         assert f"\n# {part} = [" in text
+    tree = tomllib.loads(text)
     for path in form.optional:
-        assert path.rpartition(".")[2] not in text
+        section, _, setting = path.rpartition(".")
+        assert setting not in tree.get(section, {})
+    assert "positions" not in tree["model"]
 
 
 @pytest.mark.parametrize("kind", ["text", "features"])
@@ -224,7 +229,8 @@ def test_each_amount_of_data_gets_a_valid_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examples: int, kind: Kind
 ) -> None:
     config = proposed_for(examples, tmp_path, monkeypatch, kind)
-    recipe, training = recipe_for(kind, examples), config.training
+    words = kind == "text" and examples < 20_000
+    recipe, training = recipe_for(kind, examples, words), config.training
     assert examples < recipe.below
     assert (config.task, config.input) == ("classification", kind)
     assert config.model.encoder_layers == recipe.layers
@@ -232,29 +238,71 @@ def test_each_amount_of_data_gets_a_valid_configuration(
     assert config.classifier.dropout == recipe.head
     assert training.max_epochs == recipe.epochs
     assert training.schedule.kind == "linear"
-    mean = 10 * 1.3 if kind == "text" else 16
+    assert (config.tokenizer.kind == "words") == words
+    mean = (10 if words else 10 * 1.3) if kind == "text" else 16
     steps = training.max_epochs * -(-0.9 * examples * mean // training.batch_tokens)
     assert 1 <= training.schedule.warmup <= max(1, min(recipe.warmup, steps / proposing.WARMUP))
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "examples", "besides"),
+    [
+        ("japanese-vowels.toml", "features", 270, ("validate_every", "schedule")),
+        ("trec.toml", "text", 5_452, ()),
+    ],
+)
 def test_the_recipe_that_an_example_stands_for_is_that_of_the_example(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    kind: Kind,
+    examples: int,
+    besides: tuple[str, ...],
 ) -> None:
     monkeypatch.setenv("CLEARHEAD_DATA", "data")
-    example = read_config(EXAMPLES / "japanese-vowels.toml")
-    config = proposed_for(270, tmp_path, monkeypatch, "features")
+    example = read_config(EXAMPLES / name)
+    config = proposed_for(examples, tmp_path, monkeypatch, kind)
     assert config.model == example.model
     assert config.classifier == example.classifier
     assert config.evaluation.measure == example.evaluation.measure
+    assert (config.tokenizer.kind, config.tokenizer.lower) == (
+        example.tokenizer.kind,
+        example.tokenizer.lower,
+    )
     for name in (
-        *("batch_tokens", "word_dropout", "label_smoothing", "max_epochs", "validate_every"),
-        *("average_last", "schedule"),
+        *("batch_tokens", "word_dropout", "label_smoothing", "max_epochs", "average_last"),
+        *("keep", *besides),
     ):
         assert getattr(config.training, name) == getattr(example.training, name), name
+    assert config.training.schedule.kind == example.training.schedule.kind
+    assert config.training.schedule.peak == example.training.schedule.peak
 
 
-@pytest.mark.parametrize("recipes", [TEXT_RECIPES, SEQUENCE_RECIPES])
-def test_more_data_never_gets_a_smaller_model_or_stronger_regularisation(
+def test_few_short_texts_of_words_are_read_word_by_word(tmp_path: Path) -> None:
+    lines = {
+        "words": [f"{i % 2}\tnumber {i}" for i in range(40)],
+        "bpe": [f"{i % 2}\t" + chr(0x4E00 + i) * 5 for i in range(40)],
+    }
+    for kind, some in lines.items():
+        path = write_lines(tmp_path / "train.txt", some)
+        assert proposed(tmp_path, "text", path).tokenizer.kind == kind
+    assert read_by_words(dataclasses.replace(LATIN, words=100 * 19_999), 19_999)
+    assert not read_by_words(dataclasses.replace(LATIN, words=100 * 20_000), 20_000)
+    assert not read_by_words(dataclasses.replace(LATIN, words=101 * 50), 50)
+
+
+@pytest.mark.parametrize("words", [5, 50, 500, 5000])
+def test_a_run_of_words_has_checkpoints_to_take_the_average_of(
+    words: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = proposed_for(words, tmp_path, monkeypatch, "text").training
+    steps = training.max_epochs * -(-0.9 * words * 10 // training.batch_tokens)
+    assert training.keep == "average"
+    assert 2 * training.average_last <= steps // training.validate_every <= 60
+
+
+@pytest.mark.parametrize("recipes", [WORD_RECIPES, PIECE_RECIPES, SEQUENCE_RECIPES])
+def test_within_a_table_more_data_never_gets_a_smaller_model_or_more_regularisation(
     recipes: Sequence[Recipe],
 ) -> None:
     rising = ("below", "layers", "d_model", "d_ff", "batch_tokens", "warmup", "vocabulary")

@@ -24,11 +24,14 @@ from sklearn.utils.validation import check_is_fitted
 
 import clearhead
 from clearhead import TextClassifier
+from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
+from clearhead.config import RunConfig, read_config
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.training.events import RunEnded
 
+EXAMPLES = Path(__file__).parent.parent / "examples"
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
 
 SMALL: dict[str, Any] = dict(
@@ -262,6 +265,7 @@ def test_a_single_string_is_no_list_of_texts(fitted: TextClassifier) -> None:
         ({"epochs": 0}, "never end"),
         ({"batch_tokens": 0}, "batch_tokens"),
         ({"class_weights": "heavy"}, "class_weights"),
+        ({"words": "no"}, "words"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused(choice: dict[str, Any], message: str) -> None:
@@ -342,7 +346,60 @@ def test_it_is_a_classifier_so_that_folds_have_all_labels() -> None:
     assert scores.min() > 0.8
 
 
-def test_weights_are_picked_by_loss_where_few_texts_are_held_out() -> None:
+def run_on(texts: list[str], **choices: Any) -> RunConfig:
+    given = TextClassifier(**choices).get_params()
+    return run_on_texts(given, Path("data"), Path("folder"), texts)
+
+
+def test_words_are_read_where_spaces_part_them_and_pieces_elsewhere() -> None:
+    spaced, unspaced = ["How far is it ?"] * 3, ["\u732b\u3068\u72ac"] * 3
+    read = [run_on(spaced), run_on(unspaced), run_on(spaced, words=False)]
+    assert [run.tokenizer.kind for run in read] == ["words", "bpe", "bpe"]
+    assert [bool(run.model.character_ngrams) for run in read] == [True, False, False]
+    assert [run.tokenizer.max_vocabulary for run in read] == [0, 4000, 4000]
+    assert run_on(unspaced, words=True, vocabulary=7).tokenizer.max_vocabulary == 7
+    # All words of many texts, or all n-grams of long ones, would need too much memory.
+    assert run_on(spaced * 7000).tokenizer.kind == run_on([spaced[0] * 30]).tokenizer.kind == "bpe"
+
+
+def test_a_run_on_unspaced_texts_is_planned_by_its_characters() -> None:
+    short, long = (run_on(["\u732b" * length] * 1000).training for length in (50, 500))
+    assert short.validate_every > 10
+    assert long.validate_every == pytest.approx(10 * short.validate_every, rel=0.1)
+
+
+def test_its_settings_are_those_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARHEAD_DATA", "data")
+    example, run = read_config(EXAMPLES / "trec.toml"), run_on(TEXTS)
+    assert dataclasses.replace(run.model, d_ff=example.model.d_ff) == example.model
+    assert run.classifier == example.classifier
+    for name in ("batch_tokens", "label_smoothing", "max_epochs", "average_last", "keep"):
+        assert getattr(run.training, name) == getattr(example.training, name), name
+    assert run.training.schedule.peak == example.training.schedule.peak
+
+
+def test_words_without_a_convolution_have_positions() -> None:
+    assert run_on(TEXTS).model.positions.kind == "none"
+    assert run_on(TEXTS, convolution=0).model.positions.kind == "sinusoidal"
+
+
+def test_the_average_is_kept_where_few_texts_are_held_out_to_choose_by() -> None:
+    few, many = (run_on(["a b"] * 4000, validation_share=share) for share in (0.24, 0.26))
+    assert (few.training.keep, many.training.keep) == ("average", "best")
+
+
+def test_each_dropout_has_its_place() -> None:
+    run = run_on(TEXTS, dropout=0.25, head_dropout=0.75)
+    assert run.model.dropout.residual == 0.25
+    assert run.classifier.dropout == 0.75
+
+
+def test_pieces_are_learned_from_too() -> None:
+    model = small(words=False).fit(TEXTS, LABELS)
+    assert model.score(UNSEEN, RIGHT) > 0.8
+
+
+def test_weights_are_scored_by_loss_where_few_texts_are_held_out() -> None:
     def measure(share: float) -> str:
         model = small(epochs=1, validation_share=share).fit(*coloured(220))
         return model.model_.config.measure

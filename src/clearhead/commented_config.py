@@ -57,6 +57,7 @@ _TRAINING = {
     "training.patience": "validations in a row without a better score",
     "training.validate_every": "steps",
     "training.average_last": "checkpoints whose mean weights are tried, or kept, at the end",
+    "training.keep": "best: by the validation score; or average: that mean, whatever its score",
     "training.batch_tokens": "a step sees at most so many, padding included",
     "training.accumulate": "batches a step: raise it if the memory is too small for the batch",
     "training.label_smoothing": "keeps the model from being too sure",
@@ -101,6 +102,15 @@ TRANSLATION = Form(
     use=("translate", "< in.txt > out.txt"),
 )
 
+_OF_WORDS = {
+    "model.character_ngrams": "lengths of the runs of characters that a word is known by too",
+    "model.scale_embeddings": "true: multiplied by the root of d_model, as in the paper",
+    "model.initialisation": "pytorch, xavier, xavier_unit or xavier_scaled",
+    "model.final_norm": "after the last layer of a pre-norm stack",
+    "model.positions.kind": "sinusoidal, learned or none",
+}
+"""What few texts of words need otherwise than others."""
+
 _CLASSIFICATION = {
     "task": "translation, classification, or reconstruction of features",
     "input": "text or features",
@@ -113,7 +123,7 @@ _CLASSIFICATION = {
     "data.label_column": "likewise of the label",
     "data.missing": "values: refuse, zero, mean or interpolate",
     "tokenizer.kind": "bpe, unigram or words",
-    "tokenizer.max_vocabulary": "pieces, at most",
+    "tokenizer.max_vocabulary": "pieces or words, at most; 0: all words",
     "tokenizer.lower": "true: lower-case all texts, for good",
     "tokenizer.sampling": "the chance of other segmentations in training, e.g. 0.1",
     "model.encoder_layers": "of attention and feed-forward each",
@@ -121,8 +131,9 @@ _CLASSIFICATION = {
     "model.d_ff": "the width within a feed-forward network",
     "model.n_heads": "of attention, in each layer; d_model is a multiple of it",
     "model.norm": "pre or post: the place of layer normalisation",
-    "model.input_convolution": "how many neighbours are seen together at first; 0: none",
+    "model.input_convolution": "how many neighbours are seen together at first, or several numbers",
     "model.dropout": "the share of numbers hidden in training, from 0 to 1",
+    **_OF_WORDS,
     "classifier.pooling": "mean, first, maximum, attention: one or several",
     "classifier.dropout": "likewise, between the pooling and the labels",
     "classifier.class_weights": "none, or balanced: every class counts alike in the loss",
@@ -139,7 +150,7 @@ TEXTS = Form(
     meanings={path: said for path, said in _CLASSIFICATION.items() if path != "data.missing"},
     files=("{}.csv",),
     use=("classify", "< in.txt"),
-    optional=("data.text_column", "data.label_column"),
+    optional=("data.text_column", "data.label_column", *_OF_WORDS),
 )
 
 SEQUENCES = Form(
@@ -148,7 +159,7 @@ SEQUENCES = Form(
         path: said
         for path, said in _CLASSIFICATION.items()
         if not path.startswith("tokenizer.")
-        and path not in ("data.text_column", "classifier.multi_label")
+        and path not in ("data.text_column", "classifier.multi_label", *_OF_WORDS)
     },
     files=("{}.ts",),
     use=("classify", "--input in.ts"),
@@ -208,7 +219,7 @@ class CommentedConfig:
     def _written(self, path: str, setting: str, meaning: str) -> list[str]:
         """The lines of one setting: its reason, its value, its meaning."""
         value = self.values[path]
-        if value == ():
+        if setting in PARTS and value == ():
             part = {"validation": "val"}.get(setting, setting)
             files = tuple(file.format(part) for file in self.form.files)
             return [f"# {setting} = {_toml(files)}  # {meaning}"]

@@ -15,16 +15,14 @@ import numpy as np
 from clearhead.api.class_names import classes_of, names_of
 from clearhead.api.classifier import Classifier
 from clearhead.api.loading import load_classifier
+from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
-from clearhead.config import RunConfig, config_from
+from clearhead.config import RunConfig
 from clearhead.errors import DataError, TrainingError
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
-
-VALIDATIONS, PIECES_PER_WORD = 20, 1.4  # in a run; both roughly
-FEW = 100  # texts, on which too many weights have the same accuracy to pick the best by it
 
 
 @dataclass(kw_only=True, eq=False)
@@ -38,31 +36,38 @@ class TextClassifier:
 
     Args:
         layers: of the encoder.
-        d_model: its width; the feed-forward networks are twice as wide.
+        d_model: its width, and that of its feed-forward networks.
         heads: of each attention.
         convolution: width of the convolution over the embeddings, or several widths; 0: none.
         pooling: how the encoder's vectors become one.
-        vocabulary: pieces of the BPE vocabulary, at most.
-        max_length: pieces of a text that are read; `fit` passes over longer texts.
-        dropout: everywhere.
+        words: True reads whole words, each known by how it is spelt too; False reads the pieces
+            of a BPE vocabulary. By default words where spaces part them, and the texts are short
+            and fewer than 20,000.
+        vocabulary: words or pieces, at most; 0: all words, or 4,000 pieces.
+        max_length: words or pieces of a text that are read; `fit` passes over longer texts.
+        dropout: within the encoder.
+        head_dropout: between the pooling and the labels.
         epochs: passes through the training data.
         batch_tokens: of a batch, padding included.
         learning_rate: the highest; it falls to zero at the end.
-        validation_share: of the texts, held out to pick the best weights and to calibrate.
+        validation_share: of the texts, held out to calibrate by, and to pick the best weights;
+            where they are fewer than 1,000, the average of the last weights is kept.
         class_weights: "balanced" makes rare classes count as much as common ones.
         seed: all that is random follows from it.
         folder: a model folder to keep, for `clearhead.load`; what it held before is replaced.
             By default none is kept.
     """
 
-    layers: int = 2
-    d_model: int = 128
+    layers: int = 1
+    d_model: int = 300
     heads: int = 4
-    convolution: int | Sequence[int] = 3
-    pooling: str | Sequence[str] = ("mean", "maximum", "attention")
-    vocabulary: int = 4000
+    convolution: int | Sequence[int] = (3, 4, 5)
+    pooling: str | Sequence[str] = "maximum"
+    words: bool | None = None
+    vocabulary: int = 0
     max_length: int = 256
-    dropout: float = 0.3
+    dropout: float = 0.1
+    head_dropout: float = 0.5
     epochs: int = 20
     batch_tokens: int = 1024
     learning_rate: float = 2e-3
@@ -163,51 +168,16 @@ class TextClassifier:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
+    def _run(self, data: Path, folder: Path, texts: Sequence[str]) -> RunConfig:
+        given = self.get_params()
+        # A grid of values may hold numpy's numbers.
+        given |= {name: x.item() for name, x in given.items() if isinstance(x, np.generic)}
+        return run_on_texts(given, data, folder, texts)
+
     def _fitted(self) -> Classifier:
         if not hasattr(self, "model_"):
             raise TrainingError("the classifier has not been trained", todo="call fit first")
         return self.model_
-
-    def _run(self, data: Path, folder: Path, texts: Sequence[str]) -> RunConfig:
-        """The run that the arguments describe."""
-        given = self.get_params()
-        # A grid of values may hold numpy's numbers.
-        given |= {name: x.item() for name, x in given.items() if isinstance(x, np.generic)}
-        pieces = PIECES_PER_WORD * sum(len(text.split()) for text in texts)
-        steps = given["epochs"] * max(1.0, pieces / max(1, given["batch_tokens"]))
-        warmup, between_validations = round(steps / 10), max(1, round(steps / VALIDATIONS))
-        validated = given["validation_share"] * len(texts)
-        tree = {
-            "task": "classification",
-            "folder": str(folder),
-            "seed": given["seed"],
-            "data": {
-                "train": [str(data)],
-                "validation_share": given["validation_share"],
-                "max_length": given["max_length"],
-                # Each text counts that was given, however often, and however rare its label.
-                "drop_duplicates": False,
-                "smallest_class": 1,
-            },
-            "tokenizer": {"max_vocabulary": given["vocabulary"], "byte_fallback": False},
-            "model": {
-                "encoder_layers": given["layers"],
-                "n_heads": given["heads"],
-                "d_model": given["d_model"],
-                "d_ff": 2 * given["d_model"],
-                "input_convolution": given["convolution"],
-                "dropout": given["dropout"],
-            },
-            "classifier": {name: given[name] for name in ("pooling", "dropout", "class_weights")},
-            "training": {
-                "batch_tokens": given["batch_tokens"],
-                "max_epochs": given["epochs"],
-                "validate_every": between_validations,
-                "schedule": {"kind": "linear", "peak": given["learning_rate"], "warmup": warmup},
-            },
-            "evaluation": {"measure": "loss" if validated < FEW else "accuracy"},
-        }
-        return config_from(tree, where="TextClassifier")
 
 
 def _cleaned(texts: Iterable[str]) -> list[str]:

@@ -1,31 +1,26 @@
-"""Batches by tokens: which rows belong together, as padded tensors, prepared ahead of time.
+"""Batches of sentence pairs as padded tensors, prepared ahead of time.
 
-The order is a function of (seed, epoch), and a batch one of (seed, epoch, its index): to resume
-is to start the same epoch at a later batch.
+A batch is a function of (seed, epoch, its index): to resume is to start the same epoch at a
+later batch.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from clearhead.data.batch_order import batch_order, chunk_order, divide
 from clearhead.data.corpus import Corpus
+from clearhead.data.prefetching import PREPARED_BATCHES, prefetch
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
-# Rows are sorted by length within chunks of about this many batches: enough that padding is
-# rare, few enough that a batch's companions differ from epoch to epoch.
-CHUNK_BATCHES = 100
-PREPARED_BATCHES = 4
-
-T = TypeVar("T")
+IdPair = tuple[list[int], list[int]]
+"""The ids of a source and of a target, without BOS and EOS."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +48,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Subword sampling in training: new segmentations for each batch of each epoch.
+    """Subword sampling in training: new segmentations for each chunk of each epoch.
 
     A side is sampled where its tokenizer has `sampling` > 0. A sentence that cannot be written
     out exactly (it holds an unknown symbol), or that would be longer than `max_length` tokens,
@@ -63,6 +58,21 @@ class Sampling:
     source: Tokenizer
     target: Tokenizer
     max_length: int
+
+    def draw(self, pairs: Sequence[IdPair], source_seed: int, target_seed: int) -> list[IdPair]:
+        """The same pairs, segmented anew: a function of the arguments alone."""
+        sources = self._side([source for source, _ in pairs], self.source, source_seed)
+        targets = self._side([target for _, target in pairs], self.target, target_seed)
+        return list(zip(sources, targets, strict=True))
+
+    def _side(self, rows: list[list[int]], tokenizer: Tokenizer, seed: int) -> list[list[int]]:
+        if tokenizer.sampling == 0.0:
+            return rows
+        drawn = tokenizer.sample_batch([tokenizer.decode(row) for row in rows], seed)
+        return [
+            row if tokenizer.unk_id in row or not 0 < len(other) <= self.max_length else other
+            for row, other in zip(rows, drawn, strict=True)
+        ]
 
 
 def collate(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
@@ -81,50 +91,6 @@ def _pad(rows: Sequence[Sequence[int]]) -> Tensor:
     return torch.from_numpy(padded)
 
 
-def batch_order(
-    source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int
-) -> list[np.ndarray]:
-    """The rows of each batch of an epoch, every row once: a function of the arguments alone.
-
-    Rows x longest is at most `batch_tokens` for the sources, and for the targets with EOS; a row
-    that is longer by itself is a batch of one.
-
-    Args:
-        source_lengths: tokens of each source (N,), without BOS and EOS.
-        target_lengths: tokens of each target (N,), without BOS and EOS.
-        batch_tokens: the limit, padding included.
-        seed: of the run.
-        epoch: from 0.
-    """
-    rng = np.random.default_rng((seed, epoch))
-    rows = rng.permutation(len(source_lengths))
-    targets = target_lengths + 1  # EOS
-    longest = np.maximum(source_lengths, targets)
-    batches: list[np.ndarray] = []
-    chunks = max(1, round(int(longest.sum(dtype=np.int64)) / (CHUNK_BATCHES * batch_tokens)))
-    for chunk in np.array_split(rows, chunks):
-        # Among rows whose longer side is equal, the difference of the sides goes up and down
-        # by turns: then neighbours are alike across that border too.
-        turn = np.where(longest[chunk] % 2, -1, 1)
-        difference = turn * (source_lengths[chunk] - targets[chunk])
-        chunk = chunk[np.lexsort((difference, longest[chunk]))]
-        batches += _cut(chunk, longest[chunk], batch_tokens)
-    return [batches[i] for i in rng.permutation(len(batches))]
-
-
-def _cut(rows: np.ndarray, longest: np.ndarray, batch_tokens: int) -> Iterator[np.ndarray]:
-    """Consecutive rows, their lengths ascending, as many as stay within the limit."""
-    start = 0
-    while start < len(rows):
-        # No batch has more rows than would fit at the length of its first.
-        most = max(1, batch_tokens // int(longest[start]))
-        lengths = longest[start : start + most]
-        places = lengths * np.arange(1, len(lengths) + 1, dtype=np.int64)
-        size = max(1, int(np.searchsorted(places, batch_tokens, side="right")))
-        yield rows[start : start + size]
-        start += size
-
-
 def epoch_batches(
     corpus: Corpus,
     batch_tokens: int,
@@ -135,69 +101,67 @@ def epoch_batches(
 ) -> Iterator[Batch]:
     """The batches of an epoch from index `start` on, prepared by a thread of their own.
 
+    With sampling there are as many batches, of rows that are alike in length as they were drawn;
+    where draws are longer, the batches hold more than `batch_tokens`.
+
     Closing the iterator (or dropping it) ends the thread; an error in it is raised here.
     """
-    order = batch_order(corpus.source_lengths, corpus.target_lengths, batch_tokens, seed, epoch)
-
-    def prepare() -> Iterator[Batch]:
-        for index in range(start, len(order)):
-            rows = order[index].tolist()
-            sources = [corpus.source(row).tolist() for row in rows]
-            targets = [corpus.target(row).tolist() for row in rows]
-            if sampling is not None:
-                draw = np.random.SeedSequence((seed, epoch, index)).generate_state(2)
-                sources = _sampled(sources, sampling.source, int(draw[0]), sampling.max_length)
-                targets = _sampled(targets, sampling.target, int(draw[1]), sampling.max_length)
-            yield collate(sources, targets)
-
-    return prefetch(prepare(), PREPARED_BATCHES)
+    order = corpus.source_lengths, corpus.target_lengths, batch_tokens, seed, epoch
+    if sampling is None or sampling.source.sampling + sampling.target.sampling == 0.0:
+        rows = batch_order(*order)[start:]
+        yield from prefetch((_collated(_pairs(corpus, some)) for some in rows), PREPARED_BATCHES)
+        return
+    chunks = chunk_order(*order)
+    for some in prefetch(_drawn(corpus, chunks, (seed, epoch), start, sampling), PREPARED_BATCHES):
+        yield from some
 
 
-def _sampled(
-    rows: list[list[int]], tokenizer: Tokenizer, seed: int, max_length: int
-) -> list[list[int]]:
-    if tokenizer.sampling == 0.0:
-        return rows
-    drawn = tokenizer.sample_batch([tokenizer.decode(row) for row in rows], seed)
-    return [
-        row if tokenizer.unk_id in row or not 0 < len(other) <= max_length else other
-        for row, other in zip(rows, drawn, strict=True)
-    ]
+def _drawn(
+    corpus: Corpus,
+    chunks: Sequence[Sequence[np.ndarray]],
+    seed: tuple[int, int],
+    start: int,
+    sampling: Sampling,
+) -> Iterator[Sequence[Batch]]:
+    """Chunk after chunk, segmented anew and divided into as many batches as it had, shuffled.
+
+    A chunk is drawn slice by slice, a slice with each batch of the chunk before it. Where there
+    is none before it a slice comes as no batch, so that who prefetches can stop in between.
+    """
+    ends = np.cumsum([len(chunk) for chunk in chunks], dtype=np.int64)
+    first = int(np.searchsorted(ends, start, side="right"))
+    passed_over = start - int(ends[first - 1]) if first else start
+
+    def slices(index: int) -> Iterator[list[IdPair]]:
+        for chunk in chunks[index : index + 1]:
+            for number, rows in enumerate(np.array_split(np.concatenate(chunk), len(chunk)), 1):
+                draw = np.random.SeedSequence((*seed, index + 1, number)).generate_state(2)
+                yield sampling.draw(_pairs(corpus, rows), *draw.tolist())
+
+    pairs, coming = list[IdPair](), slices(first)
+    for index in range(first, len(chunks)):
+        for some in coming:
+            pairs += some
+            yield ()
+        # What a slice is drawn with has numbers from 1 in the place of this 0.
+        batches = _divided(pairs, len(chunks[index]), (*seed, index + 1, 0))
+        pairs, coming = [], slices(index + 1)
+        for batch in batches[passed_over:]:
+            yield (_collated(batch),)
+            pairs += next(coming, ())
+        passed_over = 0
 
 
-def prefetch(items: Iterator[T], ahead: int) -> Iterator[T]:
-    """The same items, made by another thread up to `ahead` items before they are asked for."""
-    ready: queue.Queue[tuple[str, T | BaseException | None]] = queue.Queue(ahead)
-    stopped = threading.Event()
+def _divided(pairs: Sequence[IdPair], batches: int, seed: Sequence[int]) -> list[list[IdPair]]:
+    lengths = np.array([(len(source), len(target)) for source, target in pairs])
+    parts = divide(lengths[:, 0], lengths[:, 1], batches)
+    order = np.random.default_rng(seed).permutation(batches)
+    return [[pairs[row] for row in parts[i].tolist()] for i in order.tolist()]
 
-    def put(kind: str, item: T | BaseException | None) -> None:
-        while not stopped.is_set():
-            try:
-                ready.put((kind, item), timeout=0.1)
-            except queue.Full:
-                continue
-            return
 
-    def produce() -> None:
-        try:
-            for item in items:
-                put("item", item)
-                if stopped.is_set():
-                    return
-            put("end", None)
-        except BaseException as error:
-            put("error", error)
+def _pairs(corpus: Corpus, rows: np.ndarray) -> list[IdPair]:
+    return [(corpus.source(row).tolist(), corpus.target(row).tolist()) for row in rows.tolist()]
 
-    thread = threading.Thread(target=produce, name="clearhead-batches", daemon=True)
-    thread.start()
-    try:
-        while True:
-            kind, item = ready.get()
-            if kind == "end":
-                return
-            if kind == "error":
-                raise cast(BaseException, item)
-            yield cast(T, item)
-    finally:
-        stopped.set()
-        thread.join()
+
+def _collated(pairs: Sequence[IdPair]) -> Batch:
+    return collate([source for source, _ in pairs], [target for _, target in pairs])

@@ -19,9 +19,9 @@ from clearhead.data.labelled_survey import (
     survey_texts,
 )
 from clearhead.errors import DataError
-from clearhead.labelled_proposal.classes import suit_classes, suit_measure
+from clearhead.labelled_proposal.classes import FEW, suit_classes, suit_measure
 from clearhead.labelled_proposal.proposed import Proposed
-from clearhead.labelled_proposal.recipes import Kind, recipe_for
+from clearhead.labelled_proposal.recipes import Kind, read_by_words, recipe_for
 from clearhead.proposal import VALIDATIONS, round_figure
 
 LABEL_SMOOTHING = 0.1
@@ -29,6 +29,7 @@ AVERAGE = 5  # checkpoints
 WARMUP = 5  # the rate rises in a fifth of the run at most
 EXAMPLES_A_STEP = 16  # at least, of mean length
 BYTES_AND_MARKS = 300  # pieces that every vocabulary has, roughly
+SHORT = 25  # steps between validations
 STEP = 32  # the limit of the length is a multiple of it
 LONG, KEPT = 1024, 0.99  # above so many tokens the limit leaves the longest hundredth out
 
@@ -70,7 +71,9 @@ def propose_classification(
             )
     reasons: dict[str, str] = {}
     if train:
-        recipe = recipe_for(kind, parts["train"].examples)
+        found = parts["train"]
+        words = isinstance(found, TextSurvey) and read_by_words(found.text, found.examples)
+        recipe = recipe_for(kind, found.examples, words)
         proposed = Proposed(parts, recipe, values, reasons)
         for suit in (_suit_data, _suit_words, _suit_model, suit_classes, suit_measure):
             suit(proposed)
@@ -127,30 +130,65 @@ def _suit_words(p: Proposed) -> None:
     if not isinstance(p.train, TextSurvey):
         return
     recipe, text = p.recipe, p.train.text
-    enough = 1000 * math.ceil((2 * text.alphabet + BYTES_AND_MARKS) / 1000)
-    pieces = f"For {p.amount}: each piece should be met often enough to be learned."
-    if enough > recipe.vocabulary:
-        pieces = f"There are {text.alphabet:,} different characters, each a piece of its own."
-    p.say("tokenizer.max_vocabulary", max(recipe.vocabulary, enough), pieces)
     case = "Enough texts to learn capitals apart."
     if text.lower_cased:
         case = "The texts are lower-cased already; those to be classified will be, too."
     elif recipe.lower:
         case = "Few texts: a word that begins a sentence is to count as the same word."
+    elif recipe.ngrams:
+        case = "Capitals tell names from words, and how a word is spelt is seen besides."
     p.say("tokenizer.lower", recipe.lower or text.lower_cased, case)
-    more = "The same words in other pieces make more of the texts (BPE-dropout)."
-    p.say("tokenizer.sampling", recipe.sampling, more if recipe.sampling else "")
+    if recipe.ngrams:
+        _suit_whole_words(p)
+    else:
+        _suit_pieces(p, text.alphabet)
     hides = "Hidden words, others in each epoch: no single one is to decide."
     p.say("training.word_dropout", recipe.word_dropout, hides if recipe.word_dropout else "")
+
+
+def _suit_whole_words(p: Proposed) -> None:
+    """What few texts are read as, and what suits words that are hardly ever met."""
+    p.say(
+        "tokenizer.kind",
+        "words",
+        "Few texts: the pieces of rare words would mislead more than not to know such words.",
+    )
+    p.say("tokenizer.max_vocabulary", 0)
+    p.say(
+        "model.character_ngrams",
+        p.recipe.ngrams,
+        "A word that is not known is known by its stem and its ending.",
+    )
+    p.say(
+        "model.scale_embeddings",
+        False,
+        "Short vectors: a rare word, hardly trained, weighs little.",
+    )
+    p.say("model.initialisation", "xavier_scaled", "Attention adds little before it has learned.")
+    p.say("model.final_norm", False, "How clearly something was found is to count.")
+    p.say("model.positions.kind", "none", "The convolutions know what stands beside what.")
+
+
+def _suit_pieces(p: Proposed, alphabet: int) -> None:
+    """A vocabulary of pieces."""
+    recipe = p.recipe
+    enough = 1000 * math.ceil((2 * alphabet + BYTES_AND_MARKS) / 1000)
+    pieces = f"For {p.amount}: each piece should be met often enough to be learned."
+    if enough > recipe.vocabulary:
+        pieces = f"There are {alphabet:,} different characters, each a piece of its own."
+    p.say("tokenizer.max_vocabulary", max(recipe.vocabulary, enough), pieces)
+    more = "The same words in other pieces make more of the texts (BPE-dropout)."
+    p.say("tokenizer.sampling", recipe.sampling, more if recipe.sampling else "")
 
 
 def _suit_model(p: Proposed) -> None:
     """The size of the model, and how strongly it is regularised."""
     recipe, few = p.recipe, p.recipe.head >= 0.3
+    layers = "1 layer" if recipe.layers == 1 else f"{recipe.layers} layers"
     p.say(
         "model.encoder_layers",
         recipe.layers,
-        f"{p.amount} suit {recipe.layers} layers of width {recipe.d_model}: "
+        f"{p.amount} suit {layers} of width {recipe.d_model}: "
         + ("a larger model would learn them by heart." if few else "there is enough to learn."),
     )
     p.say("model.d_model", recipe.d_model)
@@ -164,7 +202,9 @@ def _suit_model(p: Proposed) -> None:
     strong = "strong" if recipe.dropout >= 0.2 else "mild"
     p.say("model.dropout", recipe.dropout, f"For {p.amount}: {strong} regularisation.")
     pooling, each = ("mean", "maximum"), "The mean tells what all is like, the maximum what occurs"
-    if isinstance(p.train, TextSurvey):
+    if recipe.ngrams:
+        p.say("classifier.pooling", ("maximum",), "A few words decide, wherever they stand.")
+    elif isinstance(p.train, TextSurvey):
         p.say("classifier.pooling", (*pooling, "attention"), f"{each}, attention what matters.")
     else:
         p.say("classifier.pooling", pooling, f"{each}.")
@@ -174,14 +214,21 @@ def _suit_model(p: Proposed) -> None:
 def _suit_training(p: Proposed) -> None:
     """How long is trained, and at which rate."""
     recipe, tokens = p.recipe, p.train.tokens
+    if recipe.ngrams and isinstance(p.train, TextSurvey):
+        tokens = max(1, p.train.text.words)
     each, batch = tokens / p.train.examples, recipe.batch_tokens
     while batch < EXAMPLES_A_STEP * each:
         batch *= 2
     steps = max(1, math.ceil(p.used * tokens / batch))
     in_all = steps * recipe.epochs
-    every = round_figure(in_all / VALIDATIONS)
+    # In a short run a round figure would leave too few checkpoints to take the average of.
+    every = max(1, in_all // VALIDATIONS)
+    every = every if every < SHORT else round_figure(every)
     p.say("training.max_steps", 0)
     p.say("training.average_last", AVERAGE)
+    if recipe.ngrams and p.validated < FEW:
+        few = f"About {p.validated:,} validation examples are too few to choose by."
+        p.say("training.keep", "average", few)
     p.say("training.label_smoothing", LABEL_SMOOTHING)
     p.say("training.precision", "auto")
     long = f"About {steps:,} steps an epoch, {in_all:,} in all."

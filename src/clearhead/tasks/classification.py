@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clearhead.config import RunConfig
-from clearhead.data.batches import PREPARED_BATCHES, batch_order, prefetch
+from clearhead.data.batch_order import batch_order
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
+from clearhead.data.prefetching import PREPARED_BATCHES, prefetch
 from clearhead.engines.classifier_engine import ClassifierEngine
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config import RunConfig
-from clearhead.data.batches import PREPARED_BATCHES, batch_order, prefetch
+from clearhead.data.batch_order import batch_order
+from clearhead.data.prefetching import PREPARED_BATCHES, prefetch
 from clearhead.model.build import build_reconstructor
 from clearhead.model.transformer import EncoderReconstructor
 from clearhead.tasks.labelled_data import LabelledData

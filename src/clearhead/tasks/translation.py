@@ -12,7 +12,8 @@ import torch
 from torch import nn
 
 from clearhead.config import RunConfig
-from clearhead.data.batches import Batch, Sampling, batch_order, collate, epoch_batches
+from clearhead.data.batch_order import batch_order
+from clearhead.data.batches import Batch, Sampling, collate, epoch_batches
 from clearhead.data.checks import DataReport, check_kept
 from clearhead.data.corpus import Corpus, build_corpus
 from clearhead.data.readers import Pair, read_pairs

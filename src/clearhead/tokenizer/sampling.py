@@ -22,7 +22,7 @@ META_SPACE = "\u2581"
 # A word, with the space before it. A longer "word" (a sentence in Chinese, a line of base64) is
 # taken in parts: the work grows with the square of the length.
 _WORD = re.compile(f"{META_SPACE}[^{META_SPACE}]{{0,40}}|[^{META_SPACE}]{{1,40}}")
-_MAX_REMEMBERED = 500_000
+_MAX_REMEMBERED = 200_000
 
 
 class SegmentSampler:
@@ -124,52 +124,87 @@ class _Vocabulary:
 class _Merges:
     """Words in BPE: their usual pieces, and what becomes of them when merges are left out.
 
-    What is remembered are tuples of strings and numbers, which the garbage collector passes over.
+    A word on its way from characters to pieces is a state, known by a number. What is remembered
+    are tuples of strings and numbers, which the garbage collector passes over.
     """
 
     def __init__(self, vocabulary: _Vocabulary) -> None:
         self._scores = vocabulary.scores
-        # The number of merges that a word takes, and its pieces then.
-        self._usual: dict[str, tuple[int, tuple[str, ...]]] = {}
-        # Of symbols: which of them can merge with the next, the best merge first.
-        self._possible: dict[tuple[str, ...], tuple[int, ...]] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._numbers: dict[tuple[str, ...], int] = {}
+        self._symbols: list[tuple[str, ...]] = []
+        # Of each state: the states that a merge leads to, the best merge first, -1 where it was
+        # never made; and, once known, the merges that it usually takes and the pieces then.
+        self._next: list[tuple[int, ...]] = []
+        self._usual: list[tuple[int, tuple[str, ...]] | None] = []
+        self._merges: list[tuple[int, ...]] = []
+        self._words: dict[str, int] = {}
 
     def draw(self, word: str, chance: _Chance) -> tuple[str, ...]:
         """Apply the best merge that is not left out, until all are left out or none remains."""
-        steps, pieces = self._usual.get(word) or self._prepare(word)
-        if chance.heads >= steps:
-            chance.heads -= steps
-            return pieces
-        symbols = tuple(word)
+        state = self._words.get(word, -1)
+        if state < 0:
+            state = self._begin(word)
         while True:
-            possible = self._possible.get(symbols)
+            steps, pieces = self._usual[state] or self._finish(state)
+            if chance.heads >= steps:
+                chance.heads -= steps
+                return pieces
+            while chance.heads > 0:
+                chance.heads -= 1
+                state = self._next[state][0]
             # The first of the merges, best first, that survives its own throw of the coin.
-            for i in self._rank(symbols) if possible is None else possible:
+            for choice in range(len(self._next[state])):
                 if chance.throw():
-                    symbols = _merge(symbols, i)
+                    state = self._after(state, choice)
                     break
             else:
-                return symbols
+                return self._symbols[state]
 
-    def _prepare(self, word: str) -> tuple[int, tuple[str, ...]]:
-        if len(self._possible) + len(self._usual) > _MAX_REMEMBERED:
-            self._possible.clear()
-            self._usual.clear()
-        symbols, steps = tuple(word), 0
-        while possible := self._rank(symbols):
-            symbols = _merge(symbols, possible[0])
+    def _begin(self, word: str) -> int:
+        if len(self._symbols) > _MAX_REMEMBERED:
+            self._forget()
+        state = self._words[word] = self._number(tuple(word))
+        return state
+
+    def _number(self, symbols: tuple[str, ...]) -> int:
+        state = self._numbers.get(symbols)
+        if state is None:
+            state = self._numbers[symbols] = len(self._symbols)
+            merges = self._rank(symbols)
+            self._symbols.append(symbols)
+            self._merges.append(merges)
+            self._next.append((-1,) * len(merges))
+            self._usual.append(None)
+        return state
+
+    def _after(self, state: int, choice: int) -> int:
+        """The state that a merge leads to."""
+        known = self._next[state]
+        if known[choice] < 0:
+            merged = self._number(_merge(self._symbols[state], self._merges[state][choice]))
+            known = self._next[state] = (*known[:choice], merged, *known[choice + 1 :])
+        return known[choice]
+
+    def _finish(self, state: int) -> tuple[int, tuple[str, ...]]:
+        """How many merges a state takes if none is left out, and its pieces then."""
+        end, steps = state, 0
+        while self._next[end]:
+            end = self._after(end, 0)
             steps += 1
-        self._usual[word] = steps, symbols
-        return steps, symbols
+        usual = self._usual[state] = steps, self._symbols[end]
+        return usual
 
     def _rank(self, symbols: tuple[str, ...]) -> tuple[int, ...]:
+        """The places of the symbols that can merge with the next, the best merge first."""
         scored = [
             (-score, i)
             for i, (left, right) in enumerate(pairwise(symbols))
             if (score := self._scores.get(left + right)) is not None
         ]
-        possible = self._possible[symbols] = tuple(i for _, i in sorted(scored))
-        return possible
+        return tuple(i for _, i in sorted(scored))
 
 
 def _merge(symbols: tuple[str, ...], i: int) -> tuple[str, ...]:

@@ -1,0 +1,114 @@
+"""The run that the arguments of a `TextClassifier` describe.
+
+What cannot be chosen is as in examples/trec.toml, where it is said what each setting is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from clearhead.config import RunConfig, config_from
+from clearhead.data.survey import Side, SideCounter
+from clearhead.errors import ConfigError
+from clearhead.labelled_proposal.recipes import read_by_words
+
+VALIDATIONS = 20  # in a run, roughly
+FEW = 100  # texts, on which too many weights have the same accuracy to pick the best by it
+MANY = 1000  # texts, by which the best weights can be told from the average of the last
+PIECES = 4000  # of a vocabulary
+CHARACTER_NGRAMS = [3, 4, 5]
+LOOKED_AT = 10_000  # texts, to see what all are like
+
+
+def run_on_texts(
+    given: Mapping[str, Any], data: Path, folder: Path, texts: Sequence[str]
+) -> RunConfig:
+    """The configuration that is meant.
+
+    Args:
+        given: the arguments by name.
+        data: the file with the texts and their labels.
+        folder: where the model is to be.
+        texts: those of the file.
+
+    Raises:
+        ConfigError: an argument cannot be used.
+    """
+    text = _look_at(texts)
+    words = read_by_words(text, len(texts)) if given["words"] is None else given["words"]
+    if not isinstance(words, bool):
+        what = f"words is {words!r}, not True, False or None"
+        raise ConfigError(what, where="TextClassifier")
+    tree: dict[str, Any] = {
+        "task": "classification",
+        "folder": str(folder),
+        "seed": given["seed"],
+        "data": {
+            "train": [str(data)],
+            "validation_share": given["validation_share"],
+            "max_length": given["max_length"],
+            # Each text counts that was given, however often, and however rare its label.
+            "drop_duplicates": False,
+            "smallest_class": 1,
+        },
+        "tokenizer": {
+            "kind": "words" if words else "bpe",
+            "max_vocabulary": given["vocabulary"] if words else given["vocabulary"] or PIECES,
+            "byte_fallback": False,
+        },
+        "model": _model(given, words),
+        "classifier": {
+            "pooling": given["pooling"],
+            "dropout": given["head_dropout"],
+            "class_weights": given["class_weights"],
+        },
+    }
+    tokens = text.words if words else text.tokens
+    tree |= _training(given, tokens, len(texts))
+    return config_from(tree, where="TextClassifier")
+
+
+def _model(given: Mapping[str, Any], words: bool) -> dict[str, Any]:
+    return {
+        "encoder_layers": given["layers"],
+        "n_heads": given["heads"],
+        "d_model": given["d_model"],
+        "d_ff": given["d_model"],
+        "dropout": given["dropout"],
+        "input_convolution": given["convolution"],
+        "character_ngrams": CHARACTER_NGRAMS if words else [],
+        "initialisation": "xavier_scaled",
+        "scale_embeddings": False,
+        "final_norm": False,
+        # The convolutions know what stands beside what.
+        "positions": {"kind": "none" if given["convolution"] else "sinusoidal"},
+    }
+
+
+def _training(given: Mapping[str, Any], tokens: float, texts: int) -> dict[str, Any]:
+    steps = given["epochs"] * max(1.0, tokens / max(1, given["batch_tokens"]))
+    validated = given["validation_share"] * texts
+    return {
+        "training": {
+            "batch_tokens": given["batch_tokens"],
+            "max_epochs": given["epochs"],
+            "validate_every": max(1, round(steps / VALIDATIONS)),
+            "keep": "best" if validated >= MANY else "average",
+            "schedule": {
+                "kind": "linear",
+                "peak": given["learning_rate"],
+                "warmup": round(steps / 10),
+            },
+        },
+        "evaluation": {"measure": "loss" if validated < FEW else "accuracy"},
+    }
+
+
+def _look_at(texts: Sequence[str]) -> Side:
+    """What the texts look like together."""
+    counter = SideCounter()
+    for text in texts[:LOOKED_AT]:
+        counter.count(text)
+    return counter.side(len(texts) / max(1, counter.lines))
