@@ -43,6 +43,7 @@ OTHER: dict[str, Any] = {
     "tokenizer.max_vocabulary": 70,
     "tokenizer.joint": False,
     "tokenizer.lower": True,
+    "tokenizer.split_punctuation": True,
     "tokenizer.sampling": 0.3,
     "tokenizer.byte_fallback": False,
     "model.decoder_layers": 3,
@@ -122,7 +123,8 @@ def test_what_means_nothing_is_refused_by_name_and_the_rest_is_taken(
     rest = OTHER.keys() - idle(task, kind)
     if kind == "features":
         rest -= {"classifier.multi_label"}  # of which a rule of its own speaks
-    rest -= {"model.character_ngrams"}  # likewise, where the vocabulary has pieces
+    # Likewise, where the vocabulary has pieces.
+    rest -= {"model.character_ngrams", "tokenizer.split_punctuation"}
     read_config(path, said(rest, OTHER))
 
 

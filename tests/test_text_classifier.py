@@ -356,6 +356,7 @@ def test_words_are_read_where_spaces_part_them_and_pieces_elsewhere() -> None:
     read = [run_on(spaced), run_on(unspaced), run_on(spaced, words=False)]
     assert [run.tokenizer.kind for run in read] == ["words", "bpe", "bpe"]
     assert [bool(run.model.character_ngrams) for run in read] == [True, False, False]
+    assert [run.tokenizer.split_punctuation for run in read] == [True, False, False]
     assert [run.tokenizer.max_vocabulary for run in read] == [0, 4000, 4000]
     assert run_on(unspaced, words=True, vocabulary=7).tokenizer.max_vocabulary == 7
     # All words of many texts, or all n-grams of long ones, would need too much memory.

@@ -18,7 +18,7 @@ import sentencepiece
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clearhead.config import TokenizerConfig
+from clearhead.config import TokenizerConfig, config_from
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.tokenizer import (
     BOS,
@@ -110,6 +110,42 @@ def test_words_are_lowered_when_asked() -> None:
 
 
 # SentencePiece
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("What's an atom?", "What 's an atom ?"),
+        ("What 's an atom ?", "What 's an atom ?"),
+        ('("Modesto, California!")', '( " Modesto , California ! " )'),
+        ("well-known l'eau don\u2019t U.S. 3.5 $5", "well-known l 'eau don \u2019t U.S . 3.5 $ 5"),
+        ("\u00bfC\u00f3mo? -- the '90s' ...", "\u00bf C\u00f3mo ? - - the '90s ' . . ."),
+        (
+            "\u0928\u092e\u0938\u094d\u0924\u0947\u0964",
+            "\u0928\u092e\u0938\u094d\u0924\u0947 \u0964",
+        ),
+        ("'", "'"),
+        ("", ""),
+    ],
+)
+def test_punctuation_is_split_from_words_when_asked(text: str, words: str) -> None:
+    tokenizer = WordTokenizer.learn([text, "other"], split_punctuation=True)
+    assert tokenizer.words_of(text) == words.split()
+    assert tokenizer.decode(tokenizer.encode(text)) == words
+    assert words_of((text, "other")).words_of(text) == text.split()
+
+
+def test_punctuation_is_split_from_whole_words_alone() -> None:
+    tree = {"task": "classification", "tokenizer": {"split_punctuation": True}}
+    with pytest.raises(ConfigError, match="split_punctuation is for whole words"):
+        config_from(tree)
+
+
+@given(any_text)
+def test_splitting_punctuation_loses_nothing(text: str) -> None:
+    words = WordTokenizer((), split_punctuation=True).words_of(text)
+    assert "".join(words) == "".join(text.split())
+    assert all(words)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -354,13 +390,16 @@ def test_forgetting_what_was_worked_out_changes_no_draw(
 
 @pytest.mark.parametrize(
     "tokenizer",
-    [words_of(), words_of(lower=True), learned("bpe", lower=True), learned("unigram", 0.2)],
-    ids=["words", "words lowered", "bpe lowered", "unigram sampled"],
+    [
+        *(words_of(), words_of(lower=True), WordTokenizer.learn(SENTENCES, split_punctuation=True)),
+        *(learned("bpe", lower=True), learned("unigram", 0.2)),
+    ],
+    ids=["words", "words lowered", "words split", "bpe lowered", "unigram sampled"],
 )
 def test_a_saved_tokenizer_is_read_back_the_same(tokenizer: Tokenizer, tmp_path: Path) -> None:
     tokenizer.save(tmp_path, "source")
     loaded = load_tokenizer(tmp_path, "source")
-    text = "The CAT is <unk> black 漢"
+    text = "The CAT is <unk> black, 漢"
     assert loaded.fingerprint() == tokenizer.fingerprint()
     assert loaded.encode(text) == tokenizer.encode(text)
     assert loaded.sampling == tokenizer.sampling
@@ -378,6 +417,8 @@ def test_other_programs_can_read_the_model_file(tmp_path: Path) -> None:
 def test_the_fingerprint_follows_what_encoding_depends_on() -> None:
     assert learned("bpe").fingerprint() != learned("unigram").fingerprint()
     assert words_of().fingerprint() != words_of(lower=True).fingerprint()
+    split = WordTokenizer(words_of().words, split_punctuation=True)
+    assert words_of().fingerprint() != split.fingerprint()
     model = learned("bpe").model
     lowered = SentencePieceTokenizer(model, kind="bpe", lower=True)
     sampled = SentencePieceTokenizer(model, kind="bpe", sampling=0.1)

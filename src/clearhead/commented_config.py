@@ -102,14 +102,11 @@ TRANSLATION = Form(
     use=("translate", "< in.txt > out.txt"),
 )
 
-_OF_WORDS = {
-    "model.character_ngrams": "lengths of the runs of characters that a word is known by too",
-    "model.scale_embeddings": "true: multiplied by the root of d_model, as in the paper",
-    "model.initialisation": "pytorch, xavier, xavier_unit or xavier_scaled",
-    "model.final_norm": "after the last layer of a pre-norm stack",
-    "model.positions.kind": "sinusoidal, learned or none",
-}
-"""What few texts of words need otherwise than others."""
+_OF_WORDS = (
+    *("tokenizer.split_punctuation", "model.character_ngrams", "model.scale_embeddings"),
+    *("model.initialisation", "model.final_norm", "model.positions.kind"),
+)
+"""What few texts that are read word by word need otherwise than others."""
 
 _CLASSIFICATION = {
     "task": "translation, classification, or reconstruction of features",
@@ -125,6 +122,7 @@ _CLASSIFICATION = {
     "tokenizer.kind": "bpe, unigram or words",
     "tokenizer.max_vocabulary": "pieces or words, at most; 0: all words",
     "tokenizer.lower": "true: lower-case all texts, for good",
+    "tokenizer.split_punctuation": "true: marks before and behind a word stand by themselves",
     "tokenizer.sampling": "the chance of other segmentations in training, e.g. 0.1",
     "model.encoder_layers": "of attention and feed-forward each",
     "model.d_model": "the width of a vector",
@@ -133,7 +131,11 @@ _CLASSIFICATION = {
     "model.norm": "pre or post: the place of layer normalisation",
     "model.input_convolution": "how many neighbours are seen together at first, or several numbers",
     "model.dropout": "the share of numbers hidden in training, from 0 to 1",
-    **_OF_WORDS,
+    "model.character_ngrams": "lengths of the runs of characters that a word is known by too",
+    "model.scale_embeddings": "true: multiplied by the root of d_model, as in the paper",
+    "model.initialisation": "pytorch, xavier, xavier_unit or xavier_scaled",
+    "model.final_norm": "after the last layer of a pre-norm stack",
+    "model.positions.kind": "sinusoidal, learned or none",
     "classifier.pooling": "mean, first, maximum, attention: one or several",
     "classifier.dropout": "likewise, between the pooling and the labels",
     "classifier.class_weights": "none, or balanced: every class counts alike in the loss",

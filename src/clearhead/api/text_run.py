@@ -55,6 +55,7 @@ def run_on_texts(
         },
         "tokenizer": {
             "kind": "words" if words else "bpe",
+            "split_punctuation": words,
             "max_vocabulary": given["vocabulary"] if words else given["vocabulary"] or PIECES,
             "byte_fallback": False,
         },

@@ -56,12 +56,14 @@ class TokenizerConfig:
     `sampling` is the chance of another segmentation while training: the share of merges left out
     (BPE-dropout, Provilkov et al. 2020) or the smoothing of the lattice (unigram, Kudo 2018).
     `max_vocabulary` counts whole words kept (0: all) or SentencePiece pieces.
+    `split_punctuation` makes the marks around a whole word words of their own.
     """
 
     kind: Literal["words", "bpe", "unigram"] = "bpe"
     max_vocabulary: int = 8000
     joint: bool = True
     lower: bool = False
+    split_punctuation: bool = False
     sampling: float = 0.0
     byte_fallback: bool = True
 

@@ -29,6 +29,7 @@ MEANT_FOR: dict[str, tuple[Kind, ...]] = {
     "data.normalise": (SEQUENCES, RECONSTRUCTION),
     "tokenizer": (TRANSLATION, TEXTS),
     "tokenizer.joint": (TRANSLATION,),
+    "tokenizer.split_punctuation": (TEXTS,),
     "model.decoder_layers": (TRANSLATION,),
     "model.output_bias": (TRANSLATION,),
     "model.share_embeddings": (TRANSLATION,),

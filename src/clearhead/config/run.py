@@ -67,6 +67,12 @@ class RunConfig:
         )
         texts = self.task == "classification" and self.input == "text"
         require(
+            not (texts and self.tokenizer.split_punctuation) or self.tokenizer.kind == "words",
+            "tokenizer.split_punctuation is for whole words, and tokenizer.kind = "
+            f"{self.tokenizer.kind!r} has pieces, which part punctuation by themselves: set "
+            "tokenizer.kind = 'words'",
+        )
+        require(
             not (texts and self.model.character_ngrams) or self.tokenizer.kind == "words",
             f"model.character_ngrams are those of words, and tokenizer.kind = "
             f"{self.tokenizer.kind!r} has pieces: set tokenizer.kind = 'words'",

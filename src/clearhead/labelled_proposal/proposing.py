@@ -22,13 +22,13 @@ from clearhead.errors import DataError
 from clearhead.labelled_proposal.classes import FEW, suit_classes, suit_measure
 from clearhead.labelled_proposal.proposed import Proposed
 from clearhead.labelled_proposal.recipes import Kind, read_by_words, recipe_for
+from clearhead.labelled_proposal.words import suit_words
 from clearhead.proposal import VALIDATIONS, round_figure
 
 LABEL_SMOOTHING = 0.1
 AVERAGE = 5  # checkpoints
 WARMUP = 5  # the rate rises in a fifth of the run at most
 EXAMPLES_A_STEP = 16  # at least, of mean length
-BYTES_AND_MARKS = 300  # pieces that every vocabulary has, roughly
 SHORT = 25  # steps between validations
 STEP = 32  # the limit of the length is a multiple of it
 LONG, KEPT = 1024, 0.99  # above so many tokens the limit leaves the longest hundredth out
@@ -75,7 +75,7 @@ def propose_classification(
         words = isinstance(found, TextSurvey) and read_by_words(found.text, found.examples)
         recipe = recipe_for(kind, found.examples, words)
         proposed = Proposed(parts, recipe, values, reasons)
-        for suit in (_suit_data, _suit_words, _suit_model, suit_classes, suit_measure):
+        for suit in (_suit_data, suit_words, _suit_model, suit_classes, suit_measure):
             suit(proposed)
         _suit_training(proposed)
     seen = tuple(line for part, found in parts.items() for line in found.lines(part))
@@ -123,62 +123,6 @@ def _suit_data(p: Proposed) -> None:
             f"{missing:,} of {values:,} values are missing, the first in {first}: each is put on "
             "the line between the values before and after it.",
         )
-
-
-def _suit_words(p: Proposed) -> None:
-    """The vocabulary."""
-    if not isinstance(p.train, TextSurvey):
-        return
-    recipe, text = p.recipe, p.train.text
-    case = "Enough texts to learn capitals apart."
-    if text.lower_cased:
-        case = "The texts are lower-cased already; those to be classified will be, too."
-    elif recipe.lower:
-        case = "Few texts: a word that begins a sentence is to count as the same word."
-    elif recipe.ngrams:
-        case = "Capitals tell names from words, and how a word is spelt is seen besides."
-    p.say("tokenizer.lower", recipe.lower or text.lower_cased, case)
-    if recipe.ngrams:
-        _suit_whole_words(p)
-    else:
-        _suit_pieces(p, text.alphabet)
-    hides = "Hidden words, others in each epoch: no single one is to decide."
-    p.say("training.word_dropout", recipe.word_dropout, hides if recipe.word_dropout else "")
-
-
-def _suit_whole_words(p: Proposed) -> None:
-    """What few texts are read as, and what suits words that are hardly ever met."""
-    p.say(
-        "tokenizer.kind",
-        "words",
-        "Few texts: the pieces of rare words would mislead more than not to know such words.",
-    )
-    p.say("tokenizer.max_vocabulary", 0)
-    p.say(
-        "model.character_ngrams",
-        p.recipe.ngrams,
-        "A word that is not known is known by its stem and its ending.",
-    )
-    p.say(
-        "model.scale_embeddings",
-        False,
-        "Short vectors: a rare word, hardly trained, weighs little.",
-    )
-    p.say("model.initialisation", "xavier_scaled", "Attention adds little before it has learned.")
-    p.say("model.final_norm", False, "How clearly something was found is to count.")
-    p.say("model.positions.kind", "none", "The convolutions know what stands beside what.")
-
-
-def _suit_pieces(p: Proposed, alphabet: int) -> None:
-    """A vocabulary of pieces."""
-    recipe = p.recipe
-    enough = 1000 * math.ceil((2 * alphabet + BYTES_AND_MARKS) / 1000)
-    pieces = f"For {p.amount}: each piece should be met often enough to be learned."
-    if enough > recipe.vocabulary:
-        pieces = f"There are {alphabet:,} different characters, each a piece of its own."
-    p.say("tokenizer.max_vocabulary", max(recipe.vocabulary, enough), pieces)
-    more = "The same words in other pieces make more of the texts (BPE-dropout)."
-    p.say("tokenizer.sampling", recipe.sampling, more if recipe.sampling else "")
 
 
 def _suit_model(p: Proposed) -> None:

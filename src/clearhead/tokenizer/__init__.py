@@ -37,7 +37,12 @@ def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
         ConfigError: `max_vocabulary` is too small for the texts.
     """
     if config.kind == "words":
-        return WordTokenizer.learn(texts, max_vocabulary=config.max_vocabulary, lower=config.lower)
+        return WordTokenizer.learn(
+            texts,
+            max_vocabulary=config.max_vocabulary,
+            lower=config.lower,
+            split_punctuation=config.split_punctuation,
+        )
     return SentencePieceTokenizer.learn(texts, config)
 
 
@@ -71,7 +76,12 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
 
 def _from_description(tree: dict[str, Any], model: Path) -> Tokenizer:
     if tree["kind"] == "words":
-        return WordTokenizer([str(word) for word in tree["words"]], lower=bool(tree["lower"]))
+        return WordTokenizer(
+            [str(word) for word in tree["words"]],
+            lower=bool(tree["lower"]),
+            # Folders written before there was a choice do not have it.
+            split_punctuation=bool(tree.get("split_punctuation", False)),
+        )
     if tree["kind"] not in ("bpe", "unigram"):
         raise ValueError(f"kind {tree['kind']!r}")
     return SentencePieceTokenizer(

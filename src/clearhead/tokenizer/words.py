@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
 from clearhead.errors import DataError
@@ -19,40 +22,53 @@ class WordTokenizer:
 
     Decoding joins the words with single spaces; a word outside the vocabulary reads `<unk>`.
     A word of the text that happens to be spelt like a special symbol is an ordinary word.
+    With `split_punctuation` the marks around a word are words of their own, and what is decoded
+    has spaces between them.
     """
 
     sampling = 0.0
 
-    def __init__(self, words: Sequence[str], *, lower: bool = False) -> None:
+    def __init__(
+        self, words: Sequence[str], *, lower: bool = False, split_punctuation: bool = False
+    ) -> None:
         self.words = tuple(words)
         self.lower = lower
+        self.split_punctuation = split_punctuation
         self._ids = {word: i for i, word in enumerate(self.words, start=len(SPECIALS))}
         self.unk_id = len(SPECIALS) + len(self.words)
         self._shown = (*SPECIALS, *self.words, UNKNOWN)
 
     @classmethod
     def learn(
-        cls, texts: Iterable[str], *, max_vocabulary: int = 0, lower: bool = False
+        cls,
+        texts: Iterable[str],
+        *,
+        max_vocabulary: int = 0,
+        lower: bool = False,
+        split_punctuation: bool = False,
     ) -> WordTokenizer:
         """The words of the texts: all, or the most frequent (equally frequent ones in word order).
 
         Raises:
             DataError: there is no word in the texts.
         """
-        counts = Counter(
-            word for text in texts for word in (text.lower() if lower else text).split()
-        )
+        reader = cls((), lower=lower, split_punctuation=split_punctuation)
+        counts = Counter(word for text in texts for word in reader.words_of(text))
         if not counts:
             raise DataError("there is no word to learn a vocabulary from")
         ranked = sorted(counts, key=lambda word: (-counts[word], word))
-        return cls(sorted(ranked[: max_vocabulary or None]), lower=lower)
+        words = sorted(ranked[: max_vocabulary or None])
+        return cls(words, lower=lower, split_punctuation=split_punctuation)
 
     def __len__(self) -> int:
         return len(self._shown)
 
     def words_of(self, text: str) -> list[str]:
         """The words of a text, known or not, in the case in which they are known."""
-        return (text.lower() if self.lower else text).split()
+        words = (text.lower() if self.lower else text).split()
+        if self.split_punctuation:
+            return [part for word in words for part in split_punctuation(word)]
+        return words
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text's words."""
@@ -75,10 +91,42 @@ class WordTokenizer:
         return [self._shown[i] for i in ids]
 
     def fingerprint(self) -> str:
-        """A hash of the words and their case."""
-        return content_hash(json.dumps(["words", self.lower, self.words]).encode())
+        """A hash of the words, their case, and how they are split."""
+        content = ["words", self.lower, self.words, *["split"] * self.split_punctuation]
+        return content_hash(json.dumps(content).encode())
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name.json`."""
-        tree = {"kind": "words", "lower": self.lower, "words": self.words}
+        tree = {
+            "kind": "words",
+            "lower": self.lower,
+            "split_punctuation": self.split_punctuation,
+            "words": self.words,
+        }
         write_description(folder, name, tree, self.fingerprint())
+
+
+@lru_cache(maxsize=100_000)
+def split_punctuation(word: str) -> tuple[str, ...]:
+    """A word, and each mark before and behind it; an apostrophe begins what it stands before.
+
+    `("What's?")` is `(`, `"`, `What`, `'s`, `?`, `"`, `)`. A mark is what Unicode counts among
+    punctuation and symbols: letters of all scripts, with the signs over and under them, are none.
+    """
+    first, last = 0, len(word)
+    while first < last and _is_mark(word[first]) and not _begins(word, first):
+        first += 1
+    while first < last and _is_mark(word[last - 1]):
+        last -= 1
+    starts = [first, *(i for i in range(first + 1, last) if _begins(word, i)), last]
+    within = (word[start:end] for start, end in pairwise(starts))
+    return (*word[:first], *filter(None, within), *word[last:])
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
+
+
+def _begins(word: str, place: int) -> bool:
+    """Whether an apostrophe stands there, and something that is no mark behind it."""
+    return word[place] in "'\u2019" and not all(map(_is_mark, word[place + 1 : place + 2]))
