@@ -209,7 +209,8 @@ def fake_texts(examples: int, width: int = 50) -> TextSurvey:
     lengths = np.full(examples, width)
     side = dataclasses.replace(LATIN, words=10 * examples, characters=width * examples)
     classes = (("a", examples), ("b", examples))
-    return TextSurvey("train.tsv", lengths, classes, "", "", side, lengths)
+    words = np.full(examples, 10)
+    return TextSurvey("train.tsv", lengths, classes, "", "", side, lengths, words)
 
 
 def fake_sequences(examples: int, frames: int = 16) -> SequenceSurvey:
@@ -276,6 +277,13 @@ def test_the_recipe_that_an_example_stands_for_is_that_of_the_example(
         assert getattr(config.training, name) == getattr(example.training, name), name
     assert config.training.schedule.kind == example.training.schedule.kind
     assert config.training.schedule.peak == example.training.schedule.peak
+
+
+def test_a_text_of_many_marks_is_within_the_limit(tmp_path: Path) -> None:
+    lines = [f"{i % 2}\tnumber {i}" + "!" * (60 + i) for i in range(40)]
+    config = proposed(tmp_path, "text", write_lines(tmp_path / "train.txt", lines))
+    assert config.data.max_length == 128  # 2 words and up to 99 marks
+    assert any("all kept" in line for line in api.dry_run(config).data)
 
 
 def test_few_short_texts_of_words_are_read_word_by_word(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class TextClassifier:
     Args:
         layers: of the encoder.
         d_model: its width, and that of its feed-forward networks.
-        heads: of each attention.
+        heads: of each attention; `d_model` is a multiple of it.
         convolution: width of the convolution over the embeddings, or several widths; 0: none.
         pooling: how the encoder's vectors become one.
         words: True reads whole words, each known by how it is spelt too; False reads the pieces

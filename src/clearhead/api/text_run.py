@@ -1,6 +1,7 @@
 """The run that the arguments of a `TextClassifier` describe.
 
-What cannot be chosen is as in examples/trec.toml, where it is said what each setting is for.
+The model is that of examples/trec.toml, where it is said what each setting is for, and nearly as
+wide; punctuation, which stands apart there, is split off.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from clearhead.config import RunConfig, config_from
 from clearhead.data.survey import Side, SideCounter
 from clearhead.errors import ConfigError
 from clearhead.labelled_proposal.recipes import read_by_words
+from clearhead.tokenizer import WordTokenizer
 
 VALIDATIONS = 20  # in a run, roughly
 FEW = 100  # texts, on which too many weights have the same accuracy to pick the best by it
@@ -66,7 +68,7 @@ def run_on_texts(
             "class_weights": given["class_weights"],
         },
     }
-    tokens = text.words if words else text.tokens
+    tokens = _words_in(texts) if words else text.tokens
     tree |= _training(given, tokens, len(texts))
     return config_from(tree, where="TextClassifier")
 
@@ -105,6 +107,12 @@ def _training(given: Mapping[str, Any], tokens: float, texts: int) -> dict[str, 
         },
         "evaluation": {"measure": "loss" if validated < FEW else "accuracy"},
     }
+
+
+def _words_in(texts: Sequence[str]) -> float:
+    """The words of all texts, roughly, marks before and behind a word among them."""
+    reader, seen = WordTokenizer((), split_punctuation=True), texts[:LOOKED_AT]
+    return len(texts) / max(1, len(seen)) * sum(len(reader.words_of(text)) for text in seen)
 
 
 def _look_at(texts: Sequence[str]) -> Side:

@@ -126,7 +126,7 @@ def _drawn(
     """Chunk after chunk, segmented anew and divided into as many batches as it had, shuffled.
 
     A chunk is drawn slice by slice, a slice with each batch of the chunk before it. Where there
-    is none before it a slice comes as no batch, so that who prefetches can stop in between.
+    is none before it a slice comes as no batch, so that closing need not wait for all of them.
     """
     ends = np.cumsum([len(chunk) for chunk in chunks], dtype=np.int64)
     first = int(np.searchsorted(ends, start, side="right"))

@@ -14,6 +14,7 @@ from clearhead.data.labelled_report import SHOWN_CLASSES, Classes, count_classes
 from clearhead.data.labelled_texts import SEPARATOR, read_labelled_texts
 from clearhead.data.survey import SURVEYED_PAIRS, Side, SideCounter
 from clearhead.errors import DataError
+from clearhead.tokenizer import WordTokenizer
 
 LEAST_BYTES = 2
 """Of a token on average, in UTF-8, however rare the words or the characters are."""
@@ -82,6 +83,7 @@ class TextSurvey(LabelledSurvey):
     Attributes:
         text: what they look like together.
         sizes: (examples,), the bytes of each in UTF-8.
+        words: (examples,), the words of each, where marks before and behind a word are words too.
     """
 
     kind = "texts"
@@ -89,6 +91,7 @@ class TextSurvey(LabelledSurvey):
 
     text: Side
     sizes: np.ndarray
+    words: np.ndarray
 
     @property
     def tokens(self) -> float:
@@ -177,17 +180,21 @@ def survey_sequences(path: str, label_column: str = "label") -> SequenceSurvey:
 def _texts(path: str, texts: Iterable[LabelledText]) -> TextSurvey:
     tally, counter = _Tally(), SideCounter()
     sizes: list[int] = []
+    words: list[int] = []
+    by_words = WordTokenizer((), split_punctuation=True)
 
     def seen() -> Iterator[LabelledText]:
         for example in tally.noted(texts):
             sizes.append(len(example.input.encode()))
+            words.append(len(by_words.words_of(example.input)))
             if counter.lines < SURVEYED_PAIRS:
                 counter.count(example.input)
             yield example
 
     classes = count_classes(seen())
     scale = len(tally.lengths) / max(1, counter.lines)
-    return TextSurvey(*tally.over(path, classes), counter.side(scale), np.array(sizes))
+    side, counts = counter.side(scale), (np.array(sizes), np.array(words))
+    return TextSurvey(*tally.over(path, classes), side, *counts)
 
 
 class _Tally:

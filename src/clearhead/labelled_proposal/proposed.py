@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from clearhead.config import DataConfig
-from clearhead.data.labelled_survey import LabelledSurvey
+from clearhead.data.labelled_survey import LabelledSurvey, TextSurvey
 from clearhead.labelled_proposal.recipes import Recipe
 
 
@@ -29,6 +31,20 @@ class Proposed(NamedTuple):
     def train(self) -> LabelledSurvey:
         """The training data."""
         return self.parts["train"]
+
+    @property
+    def tokens(self) -> float:
+        """The tokens or frames of all training examples, roughly; at least 1."""
+        if self.recipe.ngrams and isinstance(self.train, TextSurvey):
+            return max(1.0, float(self.train.words.sum()))
+        return self.train.tokens
+
+    @property
+    def most_tokens(self) -> list[np.ndarray]:
+        """Of the examples of each part: hardly one has more tokens, or frames."""
+        if not self.recipe.ngrams:
+            return [found.most_tokens for found in self.parts.values()]
+        return [found.words for found in self.parts.values() if isinstance(found, TextSurvey)]
 
     @property
     def amount(self) -> str:

@@ -94,7 +94,7 @@ def _single(part: str, files: Sequence[str]) -> Sequence[str]:
 
 def _suit_data(p: Proposed) -> None:
     """How long an example may be, and what is done about missing values."""
-    lengths = np.concatenate([found.most_tokens for found in p.parts.values()])
+    lengths = np.concatenate(p.most_tokens)
     most = longest = math.ceil(lengths.max())
     if longest > LONG:
         most = max(LONG, math.ceil(np.quantile(lengths, KEPT, method="higher")))
@@ -157,9 +157,7 @@ def _suit_model(p: Proposed) -> None:
 
 def _suit_training(p: Proposed) -> None:
     """How long is trained, and at which rate."""
-    recipe, tokens = p.recipe, p.train.tokens
-    if recipe.ngrams and isinstance(p.train, TextSurvey):
-        tokens = max(1, p.train.text.words)
+    recipe, tokens = p.recipe, p.tokens
     each, batch = tokens / p.train.examples, recipe.batch_tokens
     while batch < EXAMPLES_A_STEP * each:
         batch *= 2

@@ -15,6 +15,7 @@ from clearhead.tokenizer.files import content_hash, write_description
 
 SPECIALS = ("<pad>", "<sos>", "<eos>")
 UNKNOWN = "<unk>"
+APOSTROPHES = "'\u2019"
 
 
 class WordTokenizer:
@@ -111,22 +112,26 @@ def split_punctuation(word: str) -> tuple[str, ...]:
     """A word, and each mark before and behind it; an apostrophe begins what it stands before.
 
     `("What's?")` is `(`, `"`, `What`, `'s`, `?`, `"`, `)`. A mark is what Unicode counts among
-    punctuation and symbols: letters of all scripts, with the signs over and under them, are none.
+    punctuation, symbols and invisible characters, or what chooses a symbol's picture: letters of
+    all scripts, with the signs over and under them, are none.
     """
     first, last = 0, len(word)
-    while first < last and _is_mark(word[first]) and not _begins(word, first):
-        first += 1
     while first < last and _is_mark(word[last - 1]):
         last -= 1
+    # Between two of them, apostrophes are quotation marks.
+    quoted = any(mark in APOSTROPHES for mark in word[last:])
+    while first < last and _is_mark(word[first]) and (quoted or not _begins(word, first)):
+        first += 1
     starts = [first, *(i for i in range(first + 1, last) if _begins(word, i)), last]
     within = (word[start:end] for start, end in pairwise(starts))
     return (*word[:first], *filter(None, within), *word[last:])
 
 
 def _is_mark(character: str) -> bool:
-    return unicodedata.category(character)[0] in "PS"
+    category = unicodedata.category(character)
+    return category[0] in "PS" or category == "Cf" or "\ufe00" <= character <= "\ufe0f"
 
 
 def _begins(word: str, place: int) -> bool:
     """Whether an apostrophe stands there, and something that is no mark behind it."""
-    return word[place] in "'\u2019" and not all(map(_is_mark, word[place + 1 : place + 2]))
+    return word[place] in APOSTROPHES and not all(map(_is_mark, word[place + 1 : place + 2]))
