@@ -1,10 +1,8 @@
-"""Batches: every pair once, within the limit, with little padding, the same for the same seed."""
+"""Batches of sentence pairs: padded, drawn anew where asked, taken up at any of them."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -13,32 +11,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from clearhead.config import DataConfig, RunConfig, TokenizerConfig
-from clearhead.data.batch_order import batch_order, chunk_order, divide
+from clearhead.data.batch_order import batch_order
 from clearhead.data.batches import Batch, Sampling, collate, epoch_batches
 from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.data.prefetching import prefetch
 from clearhead.tasks.translation import TranslationData, TranslationTask
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer
 from clearhead.training.meter import Meter
+from test_batch_order import typical_lengths
+from test_prefetching import batch_threads
 
 ids = st.lists(st.integers(3, 50), max_size=7)
-lengths, few_lengths = (
-    st.integers(*rows).flatmap(
-        lambda n: st.tuples(*[arrays(np.int32, n, elements=st.integers(1, 40))] * 2)
-    )
-    for rows in ((0, 60), (1, 9))
-)
-
-
-def typical_lengths(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths as sentence pairs have them: skewed, the two sides alike but not equal."""
-    rng = np.random.default_rng(0)
-    sources = np.clip(rng.lognormal(2.6, 0.4, rows), 2, 80).astype(np.int32)
-    targets = np.clip(sources * rng.normal(1.05, 0.15, rows), 2, 90).astype(np.int32)
-    return sources, targets
 
 
 # Padding
@@ -79,89 +63,6 @@ def padding_shown(batch: Batch) -> float:
     meter = Meter(torch.device("cpu"))
     meter.count(TranslationTask(RunConfig(), data).counts(batch))
     return meter.report(step=1, epoch=0, elapsed_s=1.0, remaining_s=None).shares["padding"]
-
-
-# Order
-
-
-@given(lengths, st.integers(1, 200), st.integers(0, 9), st.integers(0, 9))
-def test_every_row_comes_once_and_batches_stay_within_the_limit(
-    sides: tuple[np.ndarray, np.ndarray], batch_tokens: int, seed: int, epoch: int
-) -> None:
-    sources, targets = sides
-    order = batch_order(sources, targets, batch_tokens, seed, epoch)
-    assert sorted(row for rows in order for row in rows.tolist()) == list(range(len(sources)))
-    for rows in order:
-        assert len(rows) > 0
-        if len(rows) > 1:
-            assert len(rows) * sources[rows].max() <= batch_tokens
-            assert len(rows) * (targets[rows].max() + 1) <= batch_tokens
-
-
-def test_the_order_is_a_function_of_seed_and_epoch_alone() -> None:
-    def order(seed: int, epoch: int) -> list[list[int]]:
-        return [rows.tolist() for rows in batch_order(*typical_lengths(500), 300, seed, epoch)]
-
-    first = order(1, 0)
-    np.random.seed(0)
-    assert order(1, 0) == first
-    others = [order(1, 1), order(2, 0), order(0, 1)]
-    for n, other in enumerate(others):
-        assert other != first
-        assert other not in others[:n]
-        # Not only the batches' order changes: so does a pair's company.
-        assert {frozenset(rows) for rows in other} != {frozenset(rows) for rows in first}
-
-
-@pytest.mark.parametrize("batch_tokens", [2048, 4096])
-def test_padding_is_rare_and_batches_are_full_on_typical_data(batch_tokens: int) -> None:
-    sources, targets = typical_lengths(30_000)
-    order = batch_order(sources, targets, batch_tokens, seed=1, epoch=0)
-    places = sum(len(rows) * (sources[rows].max() + targets[rows].max() + 1) for rows in order)
-    tokens = sources.sum() + targets.sum() + len(targets)
-    assert 1 - tokens / places < 0.05
-    # Rows of one length could be packed into this many batches at best.
-    best = np.maximum(sources, targets + 1).sum() / batch_tokens
-    assert len(order) < 1.1 * best
-
-
-def test_batches_do_not_come_in_the_order_of_their_lengths() -> None:
-    sources, targets = typical_lengths(5000)
-    order = batch_order(sources, targets, 1000, seed=1, epoch=0)
-    longest = [int(targets[rows].max()) for rows in order]
-    rises = sum(a < b for a, b in pairwise(longest))
-    assert 0.3 < rises / len(longest) < 0.7
-
-
-@given(lengths, st.integers(1, 200), st.integers(0, 9))
-def test_chunks_have_the_batches_of_the_order(
-    sides: tuple[np.ndarray, np.ndarray], batch_tokens: int, epoch: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clearhead.data.batch_order.CHUNK_BATCHES", 3)
-        chunks = chunk_order(*sides, batch_tokens, 1, epoch)
-        order = batch_order(*sides, batch_tokens, 1, epoch)
-    batches = [sorted(rows.tolist()) for chunk in chunks for rows in chunk]
-    assert sorted(batches) == sorted(sorted(rows.tolist()) for rows in order)
-    assert len(chunks) > 1 or len(order) <= 10  # each of these more than half full
-
-
-@given(few_lengths, st.data())
-def test_dividing_gives_so_many_batches_the_largest_as_small_as_can_be(
-    sides: tuple[np.ndarray, np.ndarray], data: st.DataObject
-) -> None:
-    batches = data.draw(st.integers(1, len(sides[0])))
-    parts = divide(*sides, batches)
-    assert len(parts) == batches
-    assert all(len(part) > 0 for part in parts)
-    assert sorted(row for part in parts for row in part.tolist()) == list(range(len(sides[0])))
-    longest = np.maximum(sides[0], sides[1] + 1)
-    ordered = sorted(longest.tolist())
-    brute = min(
-        max((end - start) * ordered[end - 1] for start, end in pairwise((0, *ends, len(ordered))))
-        for ends in combinations(range(1, len(ordered)), batches - 1)
-    )
-    assert max(len(part) * longest[part].max() for part in parts) == brute
 
 
 # An epoch
@@ -324,56 +225,6 @@ def test_whole_words_are_never_sampled(tmp_path: Path) -> None:
     assert [plain(batch) for batch in drawn] == [plain(batch) for batch in usual]
 
 
-# Ahead of time
-
-
-def test_prefetching_gives_the_same_items() -> None:
-    assert list(prefetch(iter(range(50)), ahead=3)) == list(range(50))
-    assert list(prefetch(iter(()), ahead=3)) == []
-
-
-def test_prefetching_runs_ahead_by_no_more_than_was_asked() -> None:
-    made: list[int] = []
-    filled = threading.Event()
-
-    def items() -> Iterator[int]:
-        for n in range(100):
-            made.append(n)
-            if len(made) == 6:  # one taken, four waiting, one in the thread's hand
-                filled.set()
-            yield n
-
-    ahead = prefetch(items(), ahead=4)
-    next(ahead)
-    assert filled.wait(timeout=10)
-    assert len(made) == 6
-    ahead.close()  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def test_an_error_comes_through_after_the_items_before_it() -> None:
-    def items() -> Iterator[int]:
-        yield 1
-        raise KeyError("lost")
-
-    ahead = prefetch(items(), ahead=4)
-    assert next(ahead) == 1
-    with pytest.raises(KeyError, match="lost"):
-        next(ahead)
-    assert not batch_threads()
-
-
-def test_a_consumer_that_stops_ends_the_thread() -> None:
-    ahead = prefetch(iter(range(1000)), ahead=2)
-    assert next(ahead) == 0
-    assert batch_threads()
-    ahead.close()  # pyright: ignore[reportAttributeAccessIssue]
-    assert not batch_threads()
-    dropped = prefetch(iter(range(1000)), ahead=2)
-    next(dropped)
-    del dropped
-    assert not batch_threads()
-
-
 def test_a_sampled_epoch_that_is_left_ends_its_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,7 +236,3 @@ def test_a_sampled_epoch_that_is_left_ends_its_threads(
     assert batch_threads()
     batches.close()  # pyright: ignore[reportAttributeAccessIssue]
     assert not batch_threads()
-
-
-def batch_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "clearhead-batches"]

@@ -193,7 +193,7 @@ def test_ngrams_are_refused_where_the_vocabulary_has_pieces() -> None:
         "model": {"character_ngrams": [3]},
         "tokenizer": {"kind": "bpe"},
     }
-    with pytest.raises(ConfigError, match="character_ngrams are those of words"):
+    with pytest.raises(ConfigError, match="character_ngrams is for whole words"):
         config_from(tree)
 
 

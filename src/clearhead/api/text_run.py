@@ -13,14 +13,13 @@ from typing import Any
 from clearhead.config import RunConfig, config_from
 from clearhead.data.survey import Side, SideCounter
 from clearhead.errors import ConfigError
-from clearhead.labelled_proposal.recipes import read_by_words
+from clearhead.labelled_proposal.classes import FEW
+from clearhead.labelled_proposal.recipes import WORD_NGRAMS, read_by_words
 from clearhead.tokenizer import WordTokenizer
 
 VALIDATIONS = 20  # in a run, roughly
-FEW = 100  # texts, on which too many weights have the same accuracy to pick the best by it
-MANY = 1000  # texts, by which the best weights can be told from the average of the last
+VERY_FEW = 100  # validation texts, of which too many weights have the same accuracy to compare by
 PIECES = 4000  # of a vocabulary
-CHARACTER_NGRAMS = [3, 4, 5]
 LOOKED_AT = 10_000  # texts, to see what all are like
 
 
@@ -81,7 +80,7 @@ def _model(given: Mapping[str, Any], words: bool) -> dict[str, Any]:
         "d_ff": given["d_model"],
         "dropout": given["dropout"],
         "input_convolution": given["convolution"],
-        "character_ngrams": CHARACTER_NGRAMS if words else [],
+        "character_ngrams": list(WORD_NGRAMS) if words else [],
         "initialisation": "xavier_scaled",
         "scale_embeddings": False,
         "final_norm": False,
@@ -98,14 +97,14 @@ def _training(given: Mapping[str, Any], tokens: float, texts: int) -> dict[str, 
             "batch_tokens": given["batch_tokens"],
             "max_epochs": given["epochs"],
             "validate_every": max(1, round(steps / VALIDATIONS)),
-            "keep": "best" if validated >= MANY else "average",
+            "keep": "average" if validated < FEW else "best",
             "schedule": {
                 "kind": "linear",
                 "peak": given["learning_rate"],
                 "warmup": round(steps / 10),
             },
         },
-        "evaluation": {"measure": "loss" if validated < FEW else "accuracy"},
+        "evaluation": {"measure": "loss" if validated < VERY_FEW else "accuracy"},
     }
 
 

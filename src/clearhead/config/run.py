@@ -66,17 +66,15 @@ class RunConfig:
             f"classifier.encoder_from is for task = 'classification', not for {self.task!r}",
         )
         texts = self.task == "classification" and self.input == "text"
-        require(
-            not (texts and self.tokenizer.split_punctuation) or self.tokenizer.kind == "words",
-            "tokenizer.split_punctuation is for whole words, and tokenizer.kind = "
-            f"{self.tokenizer.kind!r} has pieces, which part punctuation by themselves: set "
-            "tokenizer.kind = 'words'",
-        )
-        require(
-            not (texts and self.model.character_ngrams) or self.tokenizer.kind == "words",
-            f"model.character_ngrams are those of words, and tokenizer.kind = "
-            f"{self.tokenizer.kind!r} has pieces: set tokenizer.kind = 'words'",
-        )
+        for path, asked in (
+            ("tokenizer.split_punctuation", self.tokenizer.split_punctuation),
+            ("model.character_ngrams", self.model.character_ngrams),
+        ):
+            require(
+                not (texts and asked) or self.tokenizer.kind == "words",
+                f"{path} is for whole words, and tokenizer.kind = {self.tokenizer.kind!r} has "
+                "pieces: set tokenizer.kind = 'words'",
+            )
         features = self.task == "classification" and self.input == "features"
         require(
             not (features and self.classifier.multi_label),

@@ -16,6 +16,7 @@ from clearhead.data.survey import Side
 
 Kind = Literal["text", "features"]
 
+WORD_NGRAMS = (3, 4, 5)  # characters: stems and endings
 FEW_TEXTS = 20_000
 SHORT_TEXT = 100  # words, in the mean: of all words of a text, all n-grams are kept in memory
 
@@ -48,8 +49,8 @@ class Recipe(NamedTuple):
 
 WORD_RECIPES = (
     # below, layers, d_model, d_ff, heads, convolution, dropout, head, batch, peak, warm-up, epochs
-    Recipe(1_000, 1, 300, 256, 4, (3, 4, 5), 0.1, 0.5, 512, 2e-3, 100, 40, ngrams=(3, 4, 5)),
-    Recipe(FEW_TEXTS, 1, 300, 256, 4, (3, 4, 5), 0.1, 0.5, 1024, 2e-3, 300, 20, ngrams=(3, 4, 5)),
+    Recipe(1_000, 1, 300, 256, 4, (3, 4, 5), 0.1, 0.5, 512, 2e-3, 100, 40, ngrams=WORD_NGRAMS),
+    Recipe(FEW_TEXTS, 1, 300, 256, 4, (3, 4, 5), 0.1, 0.5, 1024, 2e-3, 300, 20, ngrams=WORD_NGRAMS),
 )
 PIECE_RECIPES = (
     # the same and vocabulary, lower, sampling, word dropout

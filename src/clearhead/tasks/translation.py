@@ -125,12 +125,8 @@ class TranslationTask:
         self.higher_is_better = self.measure != "loss"
         most = config.evaluation.max_sentences or len(data.validation)
         self.validation = data.validation[:most]
-        sampled = config.tokenizer.sampling > 0
-        self._sampling = (
-            Sampling(data.source_tokenizer, data.target_tokenizer, config.data.max_length)
-            if sampled
-            else None
-        )
+        tokenizers = data.source_tokenizer, data.target_tokenizer
+        self._sampling = Sampling(*tokenizers, config.data.max_length)
 
     def build_model(self) -> EncoderDecoder:
         """A new model of the run's configuration, initialised from its seed."""
