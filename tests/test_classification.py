@@ -92,6 +92,18 @@ def text_run(folder: Path, name: str = "run", **sections: dict[str, Any]) -> Run
     return config_from({**tree, **{k: {**tree.get(k, {}), **v} for k, v in sections.items()}})
 
 
+def spelled_run(folder: Path, name: str = "run", **sections: dict[str, Any]) -> RunConfig:
+    """Texts by whole words, each with its n-grams, convolutions and a start symbol."""
+    return text_run(
+        folder,
+        name,
+        tokenizer={"kind": "words", "max_vocabulary": 0, "sampling": 0.0},
+        model={"character_ngrams": [2, 3], "ngram_vectors": 50, "input_convolution": [2, 3]},
+        classifier={"pooling": ["first", "maximum"]},
+        **sections,
+    )
+
+
 def feature_run(folder: Path, name: str = "run", **sections: dict[str, Any]) -> RunConfig:
     run = text_run(folder, name)
     tree: dict[str, Any] = dataclasses.asdict(run) | {"input": "features"}
@@ -227,7 +239,7 @@ def test_a_line_break_is_read_as_the_space_that_training_made_of_it(
     np.testing.assert_array_equal(texts.logits([text]), texts.logits([trained_on.input]))
 
 
-@pytest.mark.parametrize("kind", [text_run, feature_run])
+@pytest.mark.parametrize("kind", [text_run, spelled_run, feature_run])
 def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
     tmp_path: Path, kind: Any
 ) -> None:

@@ -123,8 +123,8 @@ def test_what_means_nothing_is_refused_by_name_and_the_rest_is_taken(
     rest = OTHER.keys() - idle(task, kind)
     if kind == "features":
         rest -= {"classifier.multi_label"}  # of which a rule of its own speaks
-    # Likewise, where the vocabulary has pieces.
-    rest -= {"model.character_ngrams", "tokenizer.split_punctuation"}
+    # Likewise, where the vocabulary has pieces; and vectors need n-grams.
+    rest -= {"model.character_ngrams", "tokenizer.split_punctuation", "model.ngram_vectors"}
     read_config(path, said(rest, OTHER))
 
 
@@ -137,6 +137,15 @@ def test_a_single_one_is_met_with_the_runs_that_it_is_for(tmp_path: Path) -> Non
         "classification of features"
     )
     assert error.todo == "leave it out"
+
+
+def test_vectors_of_runs_of_characters_need_runs(tmp_path: Path) -> None:
+    path = run_file(tmp_path, "classification", "text")
+    error = refusal(path, ["model.ngram_vectors=500", "tokenizer.kind=words"])
+    assert error.what == "model.ngram_vectors = 500 means nothing without model.character_ngrams"
+    assert error.todo == "set model.character_ngrams too, or leave model.ngram_vectors out"
+    words = ["tokenizer.kind=words", "model.character_ngrams=[3]"]
+    assert read_config(path, ["model.ngram_vectors=500", *words]).model.ngram_vectors == 500
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)

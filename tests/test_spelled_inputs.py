@@ -15,7 +15,10 @@ from torch import nn
 
 import clearhead
 from clearhead import api
-from clearhead.config import ClassifierConfig, config_from
+from clearhead.api.encoder import with_encoders_settings
+from clearhead.checkpoint import write_json
+from clearhead.checkpoint.folder import FORMAT, read_folder_config
+from clearhead.config import ClassifierConfig, RunConfig, config_from, config_to_dict
 from clearhead.data.labelled import Labelled
 from clearhead.errors import ConfigError
 from clearhead.model.build import build_classifier
@@ -148,10 +151,18 @@ def test_neither_learns_what_stands_for_nothing() -> None:
     assert ngrams[NGrams((2, 3), VECTORS).numbers("zebra")].ne(0).any()
 
 
-@given(st.lists(TEXTS.filter(bool), min_size=1, max_size=4), st.integers(0, 3), st.integers(0, 3))
-def test_padding_changes_nothing(written: list[str], places: int, columns: int) -> None:
-    model = spelled_classifier()
-    batch = inputs().collate(rows_of(*written))
+@given(
+    st.lists(TEXTS.filter(bool), min_size=1, max_size=4),
+    st.booleans(),
+    st.integers(0, 3),
+    st.integers(0, 3),
+)
+def test_padding_changes_nothing(
+    written: list[str], start: bool, places: int, columns: int
+) -> None:
+    model = spelled_classifier(input_convolution=(2, 3))
+    made = inputs(start=start)
+    batch = made.collate(made.rows([Labelled(text, (), "here") for text in written]))
     wider = nn.functional.pad(batch, (0, columns, 0, places))
     torch.testing.assert_close(model(wider), model(batch))
 
@@ -171,7 +182,8 @@ def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
         tree = {
             **{"task": "classification", "folder": str(tmp_path / name)},
             **{"data": {"train": [str(data)]}, "classifier": classifier},
-            "tokenizer": {"kind": "words"},
+            # An encoder brings its words along.
+            "tokenizer": {} if classifier else {"kind": "words"},
             "model": {
                 **{"encoder_layers": 1, "d_model": 8, "d_ff": 8, "n_heads": 1},
                 **{"character_ngrams": lengths, "ngram_vectors": 20},
@@ -182,6 +194,7 @@ def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
 
     run("first", [3, 4])
     run("same", [3, 4], encoder_from=str(tmp_path / "first"))
+    assert read_folder_config(tmp_path / "same").tokenizer.kind == "words"
     with pytest.raises(ConfigError, match="brings its own vocabulary") as raised:
         run("other", [3, 5], encoder_from=str(tmp_path / "first"))
     assert raised.value.where == "model.character_ngrams"
@@ -195,6 +208,25 @@ def test_ngrams_are_refused_where_the_vocabulary_has_pieces() -> None:
     }
     with pytest.raises(ConfigError, match="character_ngrams is for whole words"):
         config_from(tree)
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value"),
+    [("model", "character_ngrams", [3]), ("tokenizer", "split_punctuation", True)],
+)
+def test_what_is_for_words_is_refused_where_the_vocabulary_of_an_encoder_has_pieces(
+    tmp_path: Path, section: str, name: str, value: object
+) -> None:
+    pieces = RunConfig(task="classification")
+    write_json(tmp_path / "config.json", {"format": FORMAT, "config": config_to_dict(pieces)})
+    tree = {
+        "task": "classification",
+        "classifier": {"encoder_from": str(tmp_path)},
+        section: {name: value},
+    }
+    with pytest.raises(ConfigError, match="brings its own vocabulary") as raised:
+        with_encoders_settings(config_from(tree), restart=True)
+    assert raised.value.where == f"{section}.{name}"
 
 
 def test_a_trained_classifier_knows_words_it_has_not_seen_by_how_they_are_spelt(

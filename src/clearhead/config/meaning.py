@@ -50,6 +50,9 @@ MEANT_FOR: dict[str, tuple[Kind, ...]] = {
 What is not named here, and in no section named here, does something for all of them.
 """
 
+NEEDS = {"model.ngram_vectors": "model.character_ngrams"}
+"""Settings that do something only beside another one, which by default is not there."""
+
 
 def meaningless(config: RunConfig) -> dict[str, tuple[Kind, ...]]:
     """The settings, by dotted path, that do nothing for a run, and the runs that they are for."""
@@ -73,8 +76,13 @@ def refuse_meaningless(config: RunConfig, where: str | Path) -> None:
         where: what the message names as its place.
 
     Raises:
-        ConfigError: names all such settings.
+        ConfigError: names all settings that are for other runs; or one that needs another.
     """
+    _refuse_those_for_others(config, where)
+    _refuse_those_that_need_another(config, where)
+
+
+def _refuse_those_for_others(config: RunConfig, where: str | Path) -> None:
     defaults = RunConfig()
     usual = {"model.decoder_layers": {size["decoder_layers"] for size in SIZES.values()}}
     said = {
@@ -93,6 +101,18 @@ def refuse_meaningless(config: RunConfig, where: str | Path) -> None:
         why="; ".join(f"{path} is for a {_named(kinds)}" for path, kinds in said.items()),
         todo=f"leave {'them' if several else 'it'} out",
     )
+
+
+def _refuse_those_that_need_another(config: RunConfig, where: str | Path) -> None:
+    defaults = RunConfig()
+    for path, other in NEEDS.items():
+        value = _value(config, path)
+        if not _value(config, other) and value != _value(defaults, path):
+            raise ConfigError(
+                f"{path} = {value!r} means nothing without {other}",
+                where=where,
+                todo=f"set {other} too, or leave {path} out",
+            )
 
 
 def _settings(path: str) -> Iterator[str]:

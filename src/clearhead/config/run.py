@@ -65,13 +65,18 @@ class RunConfig:
             self.task == "classification" or not self.classifier.encoder_from,
             f"classifier.encoder_from is for task = 'classification', not for {self.task!r}",
         )
-        texts = self.task == "classification" and self.input == "text"
+        # The vocabulary that an encoder brings along is seen where its folder is read.
+        learns_vocabulary = (
+            self.task == "classification"
+            and self.input == "text"
+            and not self.classifier.encoder_from
+        )
         for path, asked in (
             ("tokenizer.split_punctuation", self.tokenizer.split_punctuation),
             ("model.character_ngrams", self.model.character_ngrams),
         ):
             require(
-                not (texts and asked) or self.tokenizer.kind == "words",
+                not (learns_vocabulary and asked) or self.tokenizer.kind == "words",
                 f"{path} is for whole words, and tokenizer.kind = {self.tokenizer.kind!r} has "
                 "pieces: set tokenizer.kind = 'words'",
             )
