@@ -226,6 +226,24 @@ def test_the_default_takes_the_formula_when_short_and_the_fused_form_when_long(
     assert taken == ["explicit", "fused"]
 
 
+def test_what_autocast_has_in_bf16_is_attended_to_in_float32_where_it_is_short() -> None:
+    torch.manual_seed(1)
+    parts = [torch.randn(2, 3, n, 4).bfloat16().requires_grad_() for n in (5, 6, 6)]
+    mask = torch.rand(2, 1, 1, 6) < 0.7
+    with torch.autocast("cpu", torch.bfloat16):
+        context = attention(parts[0], parts[1], parts[2], mask, NO_DROPOUT)
+    copies = [part.detach().float().requires_grad_() for part in parts]
+    expected = explicit_attention(copies[0], copies[1], copies[2], mask, NO_DROPOUT)
+    assert torch.equal(context, expected.bfloat16())
+    gradient = torch.randn(context.shape).bfloat16()
+    context.backward(gradient)
+    expected.backward(gradient.float())
+    for part, copy in zip(parts, copies, strict=True):
+        assert part.grad is not None
+        assert copy.grad is not None
+        assert torch.equal(part.grad, copy.grad.bfloat16())
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_dropout_of_the_weights_keeps_their_expectation(form: Attend) -> None:
     torch.manual_seed(7)

@@ -57,6 +57,15 @@ def test_the_order_is_a_function_of_seed_and_epoch_alone() -> None:
         assert {frozenset(rows) for rows in other} != {frozenset(rows) for rows in first}
 
 
+@given(st.integers(1, 3000), st.integers(50, 3000), st.integers(0, 9))
+def test_batches_have_few_sizes(rows: int, batch_tokens: int, epoch: int) -> None:
+    sizes = [len(batch) for batch in batch_order(*typical_lengths(rows), batch_tokens, 1, epoch)]
+    # Only the first four binary digits of a size may be other than 0; a chunk's last
+    # batch has what is left.
+    others = [size for size in sizes if size % 2 ** max(0, size.bit_length() - 4)]
+    assert len(others) <= len(chunk_order(*typical_lengths(rows), batch_tokens, 1, epoch))
+
+
 @pytest.mark.parametrize("batch_tokens", [2048, 4096])
 def test_padding_is_rare_and_batches_are_full_on_typical_data(batch_tokens: int) -> None:
     sources, targets = typical_lengths(30_000)

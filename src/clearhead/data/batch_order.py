@@ -13,6 +13,9 @@ import numpy as np
 # rare, few enough that a batch's companions differ from epoch to epoch.
 CHUNK_BATCHES = 100
 
+SIZE_BITS = 4
+"""A batch has a number of rows of which only so many leading bits are not zero."""
+
 
 def batch_order(
     source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int
@@ -60,7 +63,8 @@ def _cut(
 ) -> list[np.ndarray]:
     """Rows of these lengths in batches of like lengths, as many in each as the limit allows."""
     order, longest = _sorted(sources, targets)
-    return [rows[order[start:end]] for start, end in _ranges(longest, batch_tokens)]
+    ranges = _ranges(longest, batch_tokens, SIZE_BITS)
+    return [rows[order[start:end]] for start, end in ranges]
 
 
 def divide(
@@ -95,8 +99,15 @@ def _sorted(sources: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.nd
     return order, longest[order]
 
 
-def _ranges(lengths: np.ndarray, batch_tokens: int) -> list[tuple[int, int]]:
-    """Consecutive rows, their lengths ascending, as many as stay within the limit."""
+def _ranges(
+    lengths: np.ndarray, batch_tokens: int, bits: int | None = None
+) -> list[tuple[int, int]]:
+    """Consecutive rows, their lengths ascending, as many as stay within the limit.
+
+    With `bits` they are so many that only that many leading bits of the number are not zero, but
+    for the last: then there are few sizes, and so fewer shapes of products. In bf16 a CPU compiles
+    each shape anew and keeps what it has compiled (docs/decisions/0011).
+    """
     ranges: list[tuple[int, int]] = []
     start = 0
     while start < len(lengths):
@@ -105,6 +116,9 @@ def _ranges(lengths: np.ndarray, batch_tokens: int) -> list[tuple[int, int]]:
         first = lengths[start : start + most]
         places = first * np.arange(1, len(first) + 1, dtype=np.int64)
         size = max(1, int(np.searchsorted(places, batch_tokens, side="right")))
+        if bits is not None and start + size < len(lengths):
+            low = max(0, size.bit_length() - bits)
+            size = size >> low << low
         ranges.append((start, start + size))
         start += size
     return ranges

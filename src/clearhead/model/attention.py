@@ -68,9 +68,15 @@ def attention(
     On a CPU the fused backward pass loses on short sequences, where the weights fit the cache
     anyway; on a GPU, and for long inputs on a CPU, not holding the weights wins.
     """
-    short = queries.size(-2) * keys.size(-2) <= SHORT
-    attend = explicit_attention if short and not queries.is_cuda else fused_attention
-    return attend(queries, keys, values, mask, dropout)
+    if queries.is_cuda or queries.size(-2) * keys.size(-2) > SHORT:
+        return fused_attention(queries, keys, values, mask, dropout)
+    if queries.dtype != torch.bfloat16:
+        return explicit_attention(queries, keys, values, mask, dropout)
+    # In float32: products as small as these gain nothing by bf16, in which a CPU compiles one for
+    # each shape (docs/decisions/0011).
+    with torch.autocast(queries.device.type, enabled=False):
+        parts = queries.float(), keys.float(), values.float()
+        return explicit_attention(*parts, mask, dropout).to(queries.dtype)
 
 
 SHORT = 256 * 256
