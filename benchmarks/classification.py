@@ -155,21 +155,26 @@ def write(examples: Sequence[Labelled], path: Path) -> None:
 def run_all(trials: Sequence[Trial], jobs: int) -> list[Result]:
     """The result of each trial; several at the same time have one thread each."""
     if jobs == 1:
-        return [run(trial, 0) for trial in trials]
+        return [run(trial) for trial in trials]
     with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        return list(pool.map(partial(run, threads=1), trials))
+        return list(pool.map(run, map(of_one_thread, trials)))
 
 
-def run(trial: Trial, threads: int) -> Result:
+def of_one_thread(trial: Trial) -> Trial:
+    """The same on one thread, for trials that share the processor."""
+    training = dataclasses.replace(trial.config.training, threads=1)
+    return trial._replace(config=dataclasses.replace(trial.config, training=training))
+
+
+def run(trial: Trial) -> Result:
     """Train, and classify what was held out."""
     began = time.monotonic()
-    training = dataclasses.replace(trial.config.training, threads=threads)
-    config = dataclasses.replace(trial.config, training=training)
+    config = trial.config
     if not api.train(config).finished:
         # The trainer has taken Ctrl-C in hand, to save what there is.
         raise KeyboardInterrupt
     minutes = (time.monotonic() - began) / 60
-    classifier = api.load_classifier(config.folder, threads=threads)
+    classifier = api.load_classifier(config.folder, threads=config.training.threads)
     examples = read_examples(trial.held_out, config)
     found = classifier.probabilities([example.input for example in examples])
     truth = [classifier.labels.index(example.labels[0]) for example in examples]

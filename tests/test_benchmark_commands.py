@@ -133,6 +133,24 @@ def test_a_training_that_was_interrupted_is_not_scored(
     assert capsys.readouterr().err.splitlines()[-1].startswith("interrupted")
 
 
+@pytest.mark.usefixtures("data")
+def test_a_benchmark_trains_with_the_threads_that_the_settings_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = script("classification")
+    trained: list[Any] = []
+
+    def train(config: Any) -> Any:
+        trained.append(config)
+        return SimpleNamespace(finished=False)
+
+    monkeypatch.setattr(module.api, "train", train)
+    path = str(ROOT / "examples" / "trec.toml")
+    assert module.main([path, "--set", "training.threads=3"]) == 130
+    assert [config.training.threads for config in trained] == [3]
+    assert module.of_one_thread(module.Trial(trained[0], "x")).config.training.threads == 1
+
+
 def test_no_script_imports_from_another() -> None:
     for name in SCRIPTS:
         tree = ast.parse((BENCHMARKS / f"{name}.py").read_text(encoding="utf-8"))
