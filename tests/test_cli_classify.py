@@ -254,6 +254,16 @@ def test_where_several_labels_may_be_right_all_of_them_have_to_be(models: Path) 
     assert "confusion" not in out
 
 
+def test_empty_texts_are_scored_and_said_once(models: Path) -> None:
+    Path("holes.tsv").write_text(labelled([("yes", "a"), ("no", " "), ("yes", "")]))
+    code, out, err = run("evaluate", str(models / "texts"), "--data", "holes.tsv", "--json")
+    assert code == 0
+    assert err.startswith("clearhead: warning: holes.tsv:2 has no text")
+    assert err.endswith("(and 1 more like it)\n")
+    (found,) = json.loads(out)["systems"].values()
+    assert found["scores"]["examples"] == 3
+
+
 def test_texts_that_are_cut_are_said_once_and_counted(models: Path) -> None:
     Path("long.tsv").write_text(labelled([("yes", "a"), ("no", LONG), ("no", f"c {LONG}")] * 2))
     code, _, err = run("evaluate", str(models / "texts"), "--data", "long.tsv", "--json")

@@ -95,6 +95,7 @@ def _classified(
     from clearhead.tasks.classification import truth_of
 
     examples = _read(classifier, data)
+    _say_empty(examples)
     truth = truth_of(examples, classifier.label_set)
     counter = Counter(sys.stderr, len(examples), CLASSIFIED[classifier.config.input])
     with warnings_said():
@@ -103,6 +104,16 @@ def _classified(
         finally:
             counter.clear()
     return found, truth
+
+
+def _say_empty(examples: Sequence[Labelled]) -> None:
+    """Say which examples have no text: they are scored, though `classify` gives them no label."""
+    from clearhead.api.classifier import is_empty
+
+    empty = [example.place for example in examples if is_empty(example)]
+    if empty:
+        more = f" (and {len(empty) - 1:,} more like it)" if len(empty) > 1 else ""
+        say(f"warning: {empty[0]} has no text and is scored by what the model makes of that{more}")
 
 
 def _draw(scores: Mapping[str, ClassScores], folder: Path) -> None:
