@@ -30,6 +30,7 @@ from clearhead.config import (
     config_from,
     config_to_dict,
     read_config,
+    schema,
 )
 from clearhead.errors import ConfigError
 
@@ -649,3 +650,10 @@ def test_every_setting_that_is_a_dataclass_is_read_strictly() -> None:
         return found
 
     assert sorted(inner(RunConfig, "")) == sorted(tables)
+
+
+def test_the_schema_is_built_once_however_many_configurations_are_read() -> None:
+    schema._adapter.cache_clear()
+    for _ in range(3):
+        config_from({"seed": 2})
+    assert schema._adapter.cache_info().misses == 1

@@ -195,6 +195,7 @@ def test_each_amount_of_data_gets_a_valid_configuration_with_reasons(
     assert config.tokenizer.max_vocabulary == recipe.vocabulary
     assert config.training.schedule.peak == recipe.peak
     assert config.training.max_epochs == recipe.epochs
+    assert config.training.precision == "auto"
     assert (config.training.patience == 0) == (recipe.schedule == "linear")
     assert f"# {pairs:,} pairs" in text
     assert "training: " in text

@@ -133,6 +133,7 @@ def _suit_amount(found: Survey, values: dict[str, Any], reasons: dict[str, str])
         "training.max_epochs": recipe.epochs,
         "training.validate_every": every,
         "training.average_last": AVERAGE,
+        "training.precision": "auto",
         "training.schedule.peak": recipe.peak,
         "training.schedule.kind": recipe.schedule,
     }
@@ -168,7 +169,6 @@ def _suit_schedule(
         reasons["training.patience"] = "The run ends earlier when the score no longer rises."
         return
     values["training.patience"] = 0
-    values["training.precision"] = "auto"
     reasons["training.patience"] = (
         "None: the rate falls until the end, and the score rises most when it is small."
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import re
@@ -26,6 +25,7 @@ from clearhead.config.model import (
 )
 from clearhead.config.nearest import meant, nearest
 from clearhead.config.run import RunConfig
+from clearhead.config.schema import checked
 from clearhead.config.search import EvaluationConfig, SearchConfig
 from clearhead.config.training import OptimizerConfig, ScheduleConfig, TrainingConfig
 from clearhead.errors import ConfigError
@@ -66,14 +66,13 @@ def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunCon
     Raises:
         ConfigError: names the dotted path of the first wrong key, type or value.
     """
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     tree = _with_environment(_with_shorthands(tree, where), "", where)
     _refuse_unknown_keys(RunConfig, tree, "", where)
     _refuse_infinite(tree, "", where)
     try:
-        # Through JSON, pydantic's strict mode takes a list for a tuple but no "3" for a 3.
-        return TypeAdapter(RunConfig).validate_json(json.dumps(tree, default=str), strict=True)
+        return checked(tree)
     except ValidationError as error:
         # A table of positions is tried as each of their kinds: what the wrong ones say comes last.
         first = min(error.errors(), key=lambda e: e["loc"][1::2] == ("positions", "kind"))
