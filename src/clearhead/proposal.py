@@ -133,7 +133,6 @@ def _suit_amount(found: Survey, values: dict[str, Any], reasons: dict[str, str])
         "training.max_epochs": recipe.epochs,
         "training.validate_every": every,
         "training.average_last": AVERAGE,
-        "training.precision": "auto",
         "training.schedule.peak": recipe.peak,
         "training.schedule.kind": recipe.schedule,
     }
@@ -164,6 +163,7 @@ def _suit_schedule(
 ) -> None:
     """How the rate goes in a run of so many steps, and when the run ends."""
     values["training.schedule.warmup"] = recipe.warmup
+    values["training.precision"] = "auto"
     if recipe.schedule != "linear":
         values["training.patience"] = PATIENCE
         reasons["training.patience"] = "The run ends earlier when the score no longer rises."
