@@ -65,7 +65,8 @@ class Case:
 @pytest.fixture(autouse=True)
 def _tiny_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two tokens or a few more a chunk, and the last one smaller."""
-    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 13)
+    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 29)
+    monkeypatch.setitem(losses.BLOCK_ELEMENTS, "cpu", 13)
 
 
 cases = st.builds(
@@ -144,8 +145,9 @@ def test_the_size_of_the_chunks_changes_nothing(
 ) -> None:
     case = Case(tokens=10)
     got = []
-    for size in (1, 5, 12, 10_000):
-        monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", size)
+    for chunk, block in ((1, 1), (5, 100), (40, 12), (100, 1), (10_000, 10_000)):
+        monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", chunk)
+        monkeypatch.setitem(losses.BLOCK_ELEMENTS, "cpu", block)
         loss, likelihood = case.loss(0.1, divergence)
         got.append((loss, likelihood, *case.gradients(loss)))
     for other in got[1:]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 CHUNK_ELEMENTS = {"cpu": 4_000_000, "cuda": 2**26}
-"""Logits of a chunk: in float32 16 MB, which a processor's cache can hold; on a GPU 256 MB, for
-there each chunk costs some thirty launches, however small it is. bf16 takes half as much besides, a
-divergence several times as much."""
+"""Logits that a product makes at a time: in float32 16 MB, on a GPU 256 MB, for there each chunk
+costs some thirty launches, however small it is."""
+
+BLOCK_ELEMENTS = {"cpu": 320_000, "cuda": 2**26}
+"""Logits of a chunk whose softmax is made at a time: in float32 1.3 MB, which the second cache of a
+processor holds while they are read and written some six times over. Beside them bf16 takes as much
+again, a divergence several times as much."""
 
 
 def projected_cross_entropy(
@@ -61,27 +65,24 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         learns: bool,
     ) -> tuple[Tensor, Tensor]:
         learns = learns and any(ctx.needs_input_grad)
-        products = _Products(hidden, weight, bias)
+        sizes = _Sizes.of(hidden, len(weight))
+        products = _Products(hidden, weight, bias, sizes)
         gradients = _Gradients(hidden, weight, bias) if learns else None
         log_likelihood = torch.zeros((), dtype=torch.float64, device=hidden.device)
         log_normalisers, parted, uniform = log_likelihood.new_zeros(3).unbind()
         with torch.autocast(hidden.device.type, enabled=False):
-            for rows in _chunks(hidden, len(weight), paired=divergence > 0):
-                logits, target = products.logits(rows), targets[rows, None]
-                on_target = logits.gather(1, target)[:, 0]
-                log_p = logits.clone() if divergence > 0 else None
-                log_z, e, sums = _exponentials(logits)
+            for rows in _chunks(hidden, sizes, paired=divergence > 0):
+                target = targets[rows, None]
+                logits = products.logits(rows)
+                on_target = products.at(logits, target)
+                log_z, sums, apart = products.softmax(
+                    logits, target, smoothing, divergence, gradients is not None
+                )
                 log_likelihood += (on_target - log_z).sum(dtype=torch.float64)
                 log_normalisers += log_z.sum(dtype=torch.float64)
-                # e becomes the gradient by the logits, but for what smoothing adds, each row times
-                # its sum.
-                if log_p is not None:
-                    apart, slope = _divergence(log_p.sub_(log_z[:, None]), e / sums)
-                    parted += apart
-                    e.addcmul_(slope, sums, value=divergence)
+                parted += apart
                 if gradients is not None:
-                    e.scatter_add_(1, target, (smoothing - 1) * sums)
-                    gradients.add(rows, products.rounded(e), sums, products.matrix)
+                    gradients.add(rows, logits, sums, products.matrix)
             if smoothing > 0:
                 # The mean logit of a row is its product with the mean weight.
                 mean_weight, states = weight.mean(dim=0), hidden.sum(dim=0, dtype=weight.dtype)
@@ -107,32 +108,82 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         )
 
 
+class _Sizes(NamedTuple):
+    """Rows of a chunk and of a block, which a chunk holds some of; even, so that pairs fit."""
+
+    chunk: int
+    block: int
+
+    @classmethod
+    def of(cls, hidden: Tensor, vocabulary: int) -> _Sizes:
+        """For the device of the states, and no more rows than there are."""
+        chunk, block = (
+            max(1, elements.get(hidden.device.type, elements["cpu"]) // vocabulary // 2) * 2
+            for elements in (CHUNK_ELEMENTS, BLOCK_ELEMENTS)
+        )
+        block = min(block, chunk)
+        return cls(chunk - chunk % block, block)
+
+
 class _Products:
     """The logits of a chunk, made in autocast's precision; the softmax over them never is.
 
     All chunks share their memory, which is claimed once.
     """
 
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, sizes: _Sizes) -> None:
         dtype = _product_dtype(hidden)
         self.states, self.matrix, self.bias = hidden.to(dtype), weight.to(dtype), bias
-        shape = min(len(hidden), _chunk_rows(hidden, len(weight))), len(weight)
-        self.wide = hidden.new_empty(shape, dtype=weight.dtype)
-        self.products = self.wide if dtype == weight.dtype else hidden.new_empty(shape, dtype=dtype)
+        self.sizes = sizes
+        rows, vocabulary = len(hidden), len(weight)
+        self.room = hidden.new_empty(min(rows, sizes.chunk), vocabulary, dtype=dtype)
+        # Where products are as precise as the softmax, it is made where they lie.
+        apart = dtype != weight.dtype
+        self.wide = weight.new_empty(min(rows, sizes.block), vocabulary) if apart else None
 
     def logits(self, rows: Any) -> Tensor:
-        """Of these rows, in the weight's precision; overwritten by the next call."""
+        """Of these rows, but for the bias; overwritten by the next call."""
         states = self.states[rows]
-        products, logits = self.products[: len(states)], self.wide[: len(states)]
-        torch.mm(states, self.matrix.T, out=products)
-        if products.dtype != logits.dtype:
-            logits.copy_(products)
-        return logits if self.bias is None else logits.add_(self.bias)
+        return torch.mm(states, self.matrix.T, out=self.room[: len(states)])
 
-    def rounded(self, by_logits: Tensor) -> Tensor:
-        """In the precision of products, where the logits lay."""
-        products = self.products[: len(by_logits)]
-        return by_logits if products.dtype == by_logits.dtype else products.copy_(by_logits)
+    def at(self, logits: Tensor, target: Tensor) -> Tensor:
+        """The logits of the targets (rows, 1), as (rows)."""
+        found = logits.gather(1, target)[:, 0]
+        return found if self.bias is None else found + self.bias[target[:, 0]]
+
+    def softmax(
+        self, logits: Tensor, target: Tensor, smoothing: float, divergence: float, learns: bool
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Logarithms of the sums of exponentials, what to divide by, and the divergence.
+
+        With one exponential an element and no division. Where the model `learns`, the logits become
+        the gradient by the logits, but for what smoothing adds, each row times its sum.
+        """
+        dtype = logits.dtype if self.wide is None else self.wide.dtype
+        highest, sums = logits.new_empty(2, len(logits), 1, dtype=dtype).unbind()
+        apart = torch.zeros((), dtype=torch.float64, device=logits.device)
+        for start in range(0, len(logits), self.sizes.block):
+            block = slice(start, start + self.sizes.block)
+            e = self._widened(logits[block])
+            log_p = e.clone() if divergence > 0 else None
+            torch.amax(e, dim=-1, keepdim=True, out=highest[block])
+            e.sub_(highest[block]).exp_()
+            torch.sum(e, dim=-1, keepdim=True, out=sums[block])
+            if log_p is not None:
+                log_p -= highest[block] + sums[block].log()
+                parted, slope = _divergence(log_p, e / sums[block])
+                apart += parted
+                e.addcmul_(slope, sums[block], value=divergence)
+            if learns:
+                e.scatter_add_(1, target[block], (smoothing - 1) * sums[block])
+                if self.wide is not None:
+                    logits[block] = e
+        return (highest + sums.log())[:, 0], sums, apart
+
+    def _widened(self, logits: Tensor) -> Tensor:
+        """In the weight's precision and with the bias; may be where the logits lie."""
+        wide = logits if self.wide is None else self.wide[: len(logits)].copy_(logits)
+        return wide if self.bias is None else wide.add_(self.bias)
 
 
 class _Gradients:
@@ -166,19 +217,6 @@ class _Gradients:
             self.bias -= smoothing * len(self.hidden) / len(self.weight)
 
 
-def _exponentials(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What a softmax of each row is made of, with one exponential an element and no division.
-
-    Returns:
-        The logarithm of the sum of exponentials, (rows); exp(logits - highest), in place of the
-        logits; and the sums of that, (rows, 1).
-    """
-    highest = logits.amax(dim=-1, keepdim=True)
-    e = logits.sub_(highest).exp_()
-    sums = e.sum(dim=-1, keepdim=True)
-    return (highest + sums.log())[:, 0], e, sums
-
-
 def _divergence(log_p: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     """Half of KL(p₁‖p₂) + KL(p₂‖p₁), summed, and its gradient by the logits of both halves."""
     log_p1, log_p2 = log_p.chunk(2)
@@ -199,19 +237,12 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
     return hidden.dtype
 
 
-def _chunk_rows(hidden: Tensor, vocabulary: int) -> int:
-    """The most rows of a chunk; an even number, so that pairs fit."""
-    elements = CHUNK_ELEMENTS.get(hidden.device.type, CHUNK_ELEMENTS["cpu"])
-    return max(1, elements // vocabulary // 2) * 2
-
-
-def _chunks(hidden: Tensor, vocabulary: int, paired: bool) -> Iterator[Any]:
-    """Row indices of each chunk; a pair of passes stays together, its halves in order."""
-    tokens, size = len(hidden), _chunk_rows(hidden, vocabulary)
+def _chunks(hidden: Tensor, sizes: _Sizes, paired: bool) -> Iterator[Any]:
+    """Row indices of each chunk; of pairs of passes each block has the one half, then the other."""
+    tokens = len(hidden)
     if not paired:
-        yield from (slice(start, start + size) for start in range(0, tokens, size))
+        yield from (slice(at, at + sizes.chunk) for at in range(0, tokens, sizes.chunk))
         return
-    half, size = tokens // 2, size // 2
-    for start in range(0, half, size):
-        first = torch.arange(start, min(start + size, half), device=hidden.device)
-        yield torch.cat((first, first + half))
+    first = torch.arange(tokens // 2, device=hidden.device)
+    order = [rows for part in first.split(sizes.block // 2) for rows in (part, part + len(first))]
+    yield from torch.cat(order).split(sizes.chunk)
