@@ -22,15 +22,18 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from clearhead.config import SearchConfig
+from clearhead.decoding.beam import beam_search
+from clearhead.decoding.greedy import greedy_search
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import length_penalty, longest_output
-from clearhead.decoding.logits import best_tokens
+from clearhead.decoding.logits import best_tokens, likeliest_token
 from clearhead.decoding.search import search
 from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
 from clearhead.tokenizer import BOS, EOS, PAD
 
 Tokens = tuple[int, ...]
+NO_GPU = not torch.cuda.is_available()
 
 
 @functools.cache
@@ -195,6 +198,50 @@ def test_a_beam_of_one_takes_the_likeliest_token_each_time() -> None:
         assert symbols_of(hypothesis) == symbols
         ends.add(hypothesis.finished)
     assert ends == {True, False}
+
+
+@settings(max_examples=60)
+@given(
+    longest=st.lists(st.integers(0, 9), max_size=5),
+    vocabulary=st.integers(4, 40),
+    min_length=st.integers(0, 4),
+    end_bonus=st.sampled_from([0.0, 3.0]),
+)
+def test_greedy_search_is_beam_search_with_a_beam_of_one(
+    longest: list[int], vocabulary: int, min_length: int, end_bonus: float
+) -> None:
+    config = SearchConfig(beam_size=1, min_length=min_length, max_length=9)
+    sources, stepper = SOURCES[: len(longest)], TableStepper(vocabulary, end_bonus)
+    stepper.start(sources)
+    found = greedy_search(stepper, longest, config)
+    seen, stepper.stepped = stepper.stepped, []
+    stepper.start(sources)
+    expected = beam_search(stepper, longest, [()] * len(longest), config)
+    assert seen == stepper.stepped
+    for (ours,), (other,) in zip(found, expected, strict=True):
+        assert (ours.tokens, ours.finished) == (other.tokens, other.finished)
+        assert ours.token_scores == pytest.approx(other.token_scores, abs=1e-6)
+        assert ours.score == pytest.approx(other.score, abs=1e-5)
+        assert ours.normalised_score == pytest.approx(other.normalised_score, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(NO_GPU, reason="no GPU"))]
+)
+@pytest.mark.parametrize("first", [EOS, EOS + 1])
+def test_the_likeliest_token_is_the_first_of_the_log_softmax(device: str, first: int) -> None:
+    logits = torch.randn(6, 500, generator=torch.Generator().manual_seed(1)).to(device)
+    logits[1] = -math.inf
+    logits[2, 7:] = -math.inf
+    logits[3, 4], logits[4, 5] = math.nan, math.inf
+    logits[5, PAD] = 100.0
+    expected = logits.double().log_softmax(dim=1)[:, first:].max(dim=1)
+    ids, scores = likeliest_token(logits, first)
+    assert scores[1] == -math.inf
+    assert all(math.isnan(scores[row]) for row in (3, 4))
+    for row in (0, 2, 5):
+        assert ids[row] == expected.indices[row].item() + first
+        assert scores[row] == pytest.approx(expected.values[row].item(), rel=1e-5)
 
 
 def test_hypotheses_are_distinct_and_in_order() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from clearhead.decoding.length import length_penalty
 
 
 @dataclass(frozen=True)
@@ -29,3 +32,24 @@ class Hypothesis:
 
     def __str__(self) -> str:
         return self.text
+
+
+def hypothesis_of(tokens: Sequence[int], token_scores: Sequence[float], alpha: float) -> Hypothesis:
+    """The hypothesis of these tokens, which ended if there is a score more: that of the end symbol.
+
+    Args:
+        tokens: without the start and end symbols.
+        token_scores: the log-probability of each.
+        alpha: as for `length_penalty`.
+    """
+    # Added up one by one, as a search does it: `sum` would round otherwise.
+    total = 0.0
+    for score in token_scores:
+        total += score
+    return Hypothesis(
+        tokens=tuple(tokens),
+        score=total,
+        token_scores=tuple(token_scores),
+        normalised_score=total / length_penalty(len(token_scores), alpha),
+        finished=len(token_scores) > len(tokens),
+    )

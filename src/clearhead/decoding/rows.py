@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.decoding.length import length_penalty
+from clearhead.decoding.hypothesis import Hypothesis, hypothesis_of
 from clearhead.decoding.stepper import Stepper
 from clearhead.tokenizer import BOS
 
@@ -75,22 +72,9 @@ class Rows:
 
     def unfinished(self, row: int, alpha: float) -> Hypothesis:
         """The hypothesis of a row that stops without an end symbol."""
-        return _hypothesis(self.tokens[row], self.token_scores[row].tolist(), alpha)
+        return hypothesis_of(self.tokens[row].tolist(), self.token_scores[row].tolist(), alpha)
 
     def finished(self, row: int, end_score: float, alpha: float) -> Hypothesis:
         """The hypothesis of a row that takes the end symbol with log-probability `end_score`."""
-        return _hypothesis(self.tokens[row], [*self.token_scores[row].tolist(), end_score], alpha)
-
-
-def _hypothesis(tokens: Ids, token_scores: Sequence[float], alpha: float) -> Hypothesis:
-    # Added up one by one, as the search did it: `sum` would round otherwise.
-    total = 0.0
-    for score in token_scores:
-        total += score
-    return Hypothesis(
-        tokens=tuple(tokens.tolist()),
-        score=total,
-        token_scores=tuple(token_scores),
-        normalised_score=total / length_penalty(len(token_scores), alpha),
-        finished=len(token_scores) > len(tokens),
-    )
+        scores = [*self.token_scores[row].tolist(), end_score]
+        return hypothesis_of(self.tokens[row].tolist(), scores, alpha)

