@@ -32,10 +32,15 @@ WORK = {
     "multi30k": "run",
     "classification": "report",
     "corpus_scale": "measure",
+    "same_bleu": "report",
 }
 """By script, what does its work."""
 
-WORDS = {"classification": ["some.toml"], "gpu": ["--device", "cpu"]}
+WORDS = {
+    "classification": ["some.toml"],
+    "gpu": ["--device", "cpu"],
+    "same_bleu": ["model", "in.txt", "out.txt"],
+}
 
 
 def script(name: str) -> Any:

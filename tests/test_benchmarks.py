@@ -21,6 +21,7 @@ sys.path.append(str(ROOT / "benchmarks"))
 batch_invariance = load_script("benchmarks/batch_invariance.py")
 copying = load_script("benchmarks/copying.py")
 corpus_scale = load_script("benchmarks/corpus_scale.py")
+same_bleu = load_script("benchmarks/same_bleu.py")
 multi30k = load_script("benchmarks/multi30k.py")
 shared_code = load_script("benchmarks/shared_code.py")
 
@@ -197,6 +198,35 @@ def test_multi30k_trains_and_scores_the_test_set(
     assert multi30k.main(words) == 0
     assert capsys.readouterr().out.splitlines()[:4] == out.splitlines()[:4]
     assert multi30k.main([*words, "--set", "data.test=[]"]) == 2
+
+
+def test_all_engines_and_types_are_scored_on_the_same_sentences(
+    trained: RunConfig, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    source, reference = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("a b c\nd e\nf g h a\n", encoding="utf-8")
+    reference.write_text("b c a\ne d\ng h f a\n", encoding="utf-8")
+    assert same_bleu.main([str(trained.folder), str(source), str(reference)]) == 0
+    out, err = capsys.readouterr()
+    rows = [line.split() for line in out.splitlines()[2:-1]]
+    assert [row[0] for row in rows][:3] == ["torch", "ctranslate2", "auto"]
+    assert len(rows) + len(err.splitlines()) == len(same_bleu.KINDS)
+    assert [row[-1] for row in rows[:3]] == ["0", "0", "0"]
+    assert not (Path(trained.folder) / "ctranslate2").exists()
+    reference.write_text("b c a\n", encoding="utf-8")
+    assert same_bleu.main([str(trained.folder), str(source), str(reference)]) == 3
+
+
+@pytest.mark.parametrize(("worse", "code"), [((), 0), (("torch", "int8"), 0), (("auto", ""), 1)])
+def test_a_default_that_is_worth_less_fails(
+    worse: tuple[str, ...], code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def report(_: object, scores: dict[tuple[str, str], object]) -> None:
+        for kind in same_bleu.KINDS:
+            scores[kind] = same_bleu.Score(30.0 - 0.11 * (kind == worse), 50.0, 1.0, 0)
+
+    monkeypatch.setattr(same_bleu, "report", report)
+    assert same_bleu.main(["model", "in.txt", "out.txt"]) == code
 
 
 def test_both_directions_of_multi30k_differ_in_files_and_folder_alone() -> None:
