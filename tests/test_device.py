@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from clearhead import api
 from clearhead.config import SearchConfig
+from clearhead.engines import device
 from clearhead.engines.classifier_engine import ClassifierEngine
 from clearhead.engines.device import (
     convolve_as_exactly_as_multiply,
@@ -184,3 +186,29 @@ def test_a_step_sends_each_thing_once_waits_for_none_and_reads_nothing_back(
     assert stepper.step(torch.tensor([3, 4, 5])).device.type == "meta"
     assert sent.tensors
     assert not sent.waited
+
+
+def test_a_cpu_is_set_up_for_the_whole_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, int]] = []
+    library = SimpleNamespace(mallopt=lambda name, value: asked.append((name, value)))
+    monkeypatch.setattr(device.ctypes, "CDLL", lambda _: library)
+    monkeypatch.setattr(device.sys, "platform", "linux")
+    threads: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    denormal = torch.full((64,), 1e-39)
+    torch.set_flush_denormal(False)
+    assert (denormal * 0.5).count_nonzero() == 64
+    assert set_up_torch("cpu", 3) == torch.device("cpu")
+    assert (denormal * 0.5).count_nonzero() == 0
+    assert threads == [3]
+    # M_MMAP_MAX: nothing is mapped apart; M_TRIM_THRESHOLD: nothing is given back.
+    assert dict(asked) == {-4: 0, -1: 2**31 - 1}
+    set_up_torch("cpu", 0)
+    assert threads == [3]
+
+
+@pytest.mark.parametrize("library", [None, SimpleNamespace()])
+def test_another_c_library_is_left_alone(library: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device.sys, "platform", "darwin" if library is None else "linux")
+    monkeypatch.setattr(device.ctypes, "CDLL", lambda _: library)
+    device.keep_freed_memory()
