@@ -103,6 +103,12 @@ def test_a_slice_goes_on_where_the_last_ended_and_begins_again_at_the_end() -> N
     assert [slice_.in_round(number)["first"] for number in range(3)] == [0, 4, 8]
 
 
+def test_memory_is_measured_over_as_many_batches_as_several_rounds_have() -> None:
+    [slice_] = slices.training_slices(4)
+    assert slice_.for_memory() == {**slice_.in_round(0), "count": 4 * slices.MEMORY_ROUNDS}
+    assert all(s.for_memory() == s.in_round(0) for s in slices.decoding_slices(64))
+
+
 @given(
     st.lists(st.floats(0.5, 2), min_size=1, max_size=9),
     st.floats(0.1, 10),

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 WARM_STEPS = 1
+MEMORY_ROUNDS = 8
+"""Rounds of training that a process does whose memory is measured: each batch has a shape of its own,
+and in bf16 a CPU keeps what it compiled for each."""
+
 BEAMS = {"b1": (32, 1, 1), "b64": (128, 64, 1), "beam5": (64, 64, 5)}
 """Sentences of a slice, sentences of a batch, beam; a beam of 1 is greedy search."""
 
@@ -21,6 +25,11 @@ class Slice:
     def in_round(self, number: int) -> dict[str, Any]:
         """The request of a round."""
         return {**self.request, "first": number * self.request["count"]}
+
+    def for_memory(self) -> dict[str, Any]:
+        """The request by which memory is measured: of training, several rounds in one."""
+        rounds = MEMORY_ROUNDS if self.request["do"] == "train" else 1
+        return {**self.in_round(0), "count": rounds * self.request["count"]}
 
 
 def training_slices(steps: int, warm: int = WARM_STEPS) -> list[Slice]:

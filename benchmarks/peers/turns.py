@@ -59,7 +59,7 @@ def measure_memory(
             return
         for slice_, measurement in zip(slices, measurements, strict=True):
             try:
-                answer = process.ask(slice_.in_round(0))
+                answer = process.ask(slice_.for_memory())
                 measurement.row(contender).peak_mb = answer["peak_mb"]
             except PeerError as error:
                 note_failure([measurement], contender, str(error))
