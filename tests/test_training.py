@@ -8,6 +8,7 @@ import math
 import random
 import signal
 from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -28,7 +29,8 @@ from clearhead.config import (
     TokenizerConfig,
     TrainingConfig,
 )
-from clearhead.errors import DataError, TrainingError
+from clearhead.engines.torch_engine import TorchEngine
+from clearhead.errors import DataError, ModelFolderError, TrainingError
 from clearhead.tasks.task import Evaluation
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import continuation
@@ -207,7 +209,7 @@ def test_the_folder_keeps_the_best_scores_the_last_checkpoints_and_a_log(tmp_pat
     watcher = Watcher()
     ended = api.train(config, observers=[watcher])
     folder = Path(config.folder)
-    checkpoints = sorted(p.name for p in (folder / "training" / "checkpoints").iterdir())
+    checkpoints = sorted(p.name for p in (folder / "training" / "checkpoints").glob("step*"))
     assert checkpoints == ["step-00000008.safetensors", "step-00000012.safetensors"]
     validations = [event for event in watcher.events if isinstance(event, Validated)]
     assert [v.weights for v in validations] == ["current"] * 3 + ["average"]
@@ -232,10 +234,40 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None
     for step, model in enumerate(models):
         keeper.keep_recent(model, step)
     mean = build_model(config, 7, 7)
-    assert keeper.average_recent(mean) == 3
+    assert keeper.average_recent(mean, step=4) == 3
     for name, parameter in mean.named_parameters():
         expected = torch.stack([dict(m.named_parameters())[name] for m in models[2:]]).mean(0)
         torch.testing.assert_close(parameter.detach(), expected.detach())
+
+
+def test_a_checkpoint_is_a_model_that_can_be_named(tmp_path: Path) -> None:
+    config = small_run(tmp_path, average_last=2)
+    api.train(config)
+    folder = Path(config.folder)
+    checkpoints = folder / "training" / "checkpoints"
+    names = ["average", "best", "step-00000008", "step-00000012"]
+    assert sorted(path.stem for path in checkpoints.iterdir()) == names
+    models = {
+        path.stem: {
+            name: parameter.detach()
+            for name, parameter in torch_model(api.load_translator(path)).named_parameters()
+        }
+        for path in checkpoints.iterdir()
+    }
+    for name, mean in models["average"].items():
+        last = [models[step][name] for step in names[2:]]
+        torch.testing.assert_close(mean, torch.stack(last).mean(dim=0))
+    kept = dict(torch_model(api.load_translator(folder)).named_parameters())
+    weights = json.loads((folder / "scores.json").read_text())["weights"]
+    for name, parameter in models["average" if weights == "average" else "best"].items():
+        torch.testing.assert_close(parameter, kept[name].detach())
+    with pytest.raises(ModelFolderError, match="no such checkpoint") as caught:
+        api.load_translator(checkpoints / "worst.safetensors")
+    assert all(f"{name}.safetensors" in str(caught.value.todo) for name in names)
+
+
+def torch_model(translator: api.Translator) -> torch.nn.Module:
+    return cast(TorchEngine, translator.engine).model
 
 
 def test_the_average_is_kept_whatever_it_scores_where_that_is_asked_for(tmp_path: Path) -> None:
@@ -247,7 +279,8 @@ def test_the_average_is_kept_whatever_it_scores_where_that_is_asked_for(tmp_path
         folder = Path(config.folder)
         weights, _ = read_tensors(folder / "weights.safetensors")
         checkpoints = [
-            read_tensors(path)[0] for path in (folder / "training" / "checkpoints").iterdir()
+            read_tensors(path)[0]
+            for path in (folder / "training" / "checkpoints").glob("step-*.safetensors")
         ]
         mean = {n: torch.stack([c[n] for c in checkpoints]).mean(0) for n in weights}
         kept[keep] = all(torch.allclose(weights[n], mean[n], atol=1e-6) for n in weights)

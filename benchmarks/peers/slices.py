@@ -8,7 +8,7 @@ from typing import Any
 
 WARM_STEPS = 1
 MEMORY_ROUNDS = 8
-"""Rounds of training that a process does whose memory is measured: each batch has a shape of its own,
+"""Rounds of training that a process does whose memory is measured: each batch has its own shape,
 and in bf16 a CPU keeps what it compiled for each."""
 
 BEAMS = {"b1": (32, 1, 1), "b64": (128, 64, 1), "beam5": (64, 64, 5)}

@@ -6,7 +6,8 @@
     labels, normaliser      a classifier's labels; the scale of its features
     scores.json             validation scores of these weights, with sacreBLEU's signatures
     provenance.json         data hashes, versions, steps: how the weights came about
-    training/               only needed to go on: state, recent checkpoints, corpus, log
+    training/               only needed to go on: state, corpus, log; and checkpoints: the best, the
+                            last few, and their average
 
 Nothing is pickled. Every file is written under another name and then moved into place, so a
 machine that dies while writing loses nothing.
@@ -14,6 +15,7 @@ machine that dies while writing loses nothing.
 
 from clearhead.checkpoint.files import read_json, write_json
 from clearhead.checkpoint.folder import (
+    CHECKPOINTS,
     FORMAT,
     JOINT_TOKENIZER,
     WEIGHTS,
@@ -28,6 +30,7 @@ from clearhead.checkpoint.folder import (
 from clearhead.checkpoint.tensors import load_parameters, parameters_of, read_tensors, write_tensors
 
 __all__ = [
+    "CHECKPOINTS",
     "FORMAT",
     "JOINT_TOKENIZER",
     "WEIGHTS",

@@ -18,6 +18,10 @@ WEIGHTS = "weights.safetensors"
 SOURCE_TOKENIZER, TARGET_TOKENIZER, JOINT_TOKENIZER = "source", "target", "tokenizer"
 
 
+CHECKPOINTS = ("training", "checkpoints")
+"""Where in a model folder the checkpoints lie."""
+
+
 class FolderPart(Protocol):
     """What a model needs besides its weights: a tokenizer, a label set."""
 
@@ -28,15 +32,17 @@ class FolderPart(Protocol):
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A trained model on disk, read without loading its weights."""
+    """A trained model on disk, read without loading its weights.
+
+    Attributes:
+        path: the folder.
+        config: of the run that trained it.
+        weights: the file of the weights.
+    """
 
     path: Path
     config: RunConfig
-
-    @property
-    def weights(self) -> Path:
-        """The file of the weights."""
-        return self.path / WEIGHTS
+    weights: Path
 
 
 def write_model_folder(path: Path, config: RunConfig, parts: Mapping[str, FolderPart]) -> None:
@@ -57,10 +63,17 @@ def write_model_folder(path: Path, config: RunConfig, parts: Mapping[str, Folder
 def read_model_folder(path: str | Path) -> ModelFolder:
     """Read and check a model folder; torch is not needed.
 
+    Args:
+        path: the folder, whose weights are the best; or one of the checkpoints in it, such as
+            `FOLDER/training/checkpoints/average.safetensors`, which then are the weights.
+
     Raises:
         ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights.
     """
     path = Path(path)
+    weights = path / WEIGHTS
+    if path.suffix == ".safetensors" and path.parts[-3:-1] == CHECKPOINTS:
+        path, weights = path.parents[2], path
     try:
         found = path.is_dir()
     except OSError as error:  # a folder above it is closed, or the name is too long
@@ -72,14 +85,26 @@ def read_model_folder(path: str | Path) -> ModelFolder:
             "there is no such model folder", where=path, todo="train one: clearhead train RUN.toml"
         )
     config = read_folder_config(path)
-    if not os.path.isfile(path / WEIGHTS):
-        raise ModelFolderError(
-            f"the model folder has no weights ({WEIGHTS})",
-            where=path,
-            why="its training has had no validation with a finite score, or the file was removed",
-            todo="train on: clearhead train RUN.toml",
+    if not os.path.isfile(weights):
+        raise _without(weights, path)
+    return ModelFolder(path, config, weights)
+
+
+def _without(weights: Path, path: Path) -> ModelFolderError:
+    """That a model folder has not these weights, and what there is instead."""
+    others = ", ".join(
+        sorted(each.name for each in path.joinpath(*CHECKPOINTS).glob("*.safetensors"))
+    )
+    if weights.parent != path and others:
+        return ModelFolderError(
+            "there is no such checkpoint", where=weights, todo=f"name one of these: {others}"
         )
-    return ModelFolder(path, config)
+    return ModelFolderError(
+        f"the model folder has no weights ({WEIGHTS})",
+        where=path,
+        why="its training has had no validation with a finite score, or the file was removed",
+        todo="train on: clearhead train RUN.toml",
+    )
 
 
 def tokenizer_parts(

@@ -81,6 +81,7 @@ def evaluate(
     \b
     clearhead evaluate runs/my-model --source test.en --reference test.de
     clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
+    clearhead evaluate runs/new runs/new/training/checkpoints/average.safetensors --source …
     clearhead evaluate runs/trec --data test.tsv --figures pictures
     """  # noqa: D301
     from clearhead.checkpoint import read_model_folder

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.checkpoint import (
+    CHECKPOINTS,
     WEIGHTS,
     load_parameters,
     parameters_of,
@@ -69,8 +70,13 @@ class Keeper:
         return fields
 
     def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
-        """Make these the weights of the model folder, with their scores."""
+        """Make these the weights of the model folder, with their scores.
+
+        The best weights of the run itself stay beside the checkpoints, whatever their average is.
+        """
         write_tensors(self.folder / WEIGHTS, parameters_of(model), {"step": step})
+        if weights == "current":
+            self._keep("best", model, step)
         write_json(
             self.folder / "scores.json",
             {
@@ -85,13 +91,12 @@ class Keeper:
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Keep a checkpoint, and only the last few of them."""
-        path = self.folder / "training" / "checkpoints" / f"step-{step:08d}.safetensors"
-        write_tensors(path, parameters_of(model), {"step": step})
+        self._keep(f"step-{step:08d}", model, step)
         for old in self._recent()[: -self.average_last]:
             old.unlink()
 
-    def average_recent(self, model: nn.Module) -> int:
-        """Put the mean of the recent checkpoints into the model; how many there were."""
+    def average_recent(self, model: nn.Module, step: int) -> int:
+        """Put the mean of the recent checkpoints into the model, and keep it; of how many it is."""
         recent = self._recent()[-self.average_last :]
         mean: dict[str, Tensor] = {}
         for path in recent:
@@ -101,6 +106,8 @@ class Keeper:
                 mean[name] = mean.get(name, 0) + tensor.double() / len(recent)
         if recent:
             load_parameters(model, mean, self.folder)
+        if len(recent) > 1:
+            self._keep("average", model, step)
         return len(recent)
 
     def restore_current(self, model: nn.Module) -> None:
@@ -109,7 +116,11 @@ class Keeper:
         load_parameters(model, _part(tensors, "model."), self.state_path)
 
     def _recent(self) -> list[Path]:
-        return sorted((self.folder / "training" / "checkpoints").glob("step-*.safetensors"))
+        return sorted(self.folder.joinpath(*CHECKPOINTS).glob("step-*.safetensors"))
+
+    def _keep(self, name: str, model: nn.Module, step: int) -> None:
+        path = self.folder.joinpath(*CHECKPOINTS, f"{name}.safetensors")
+        write_tensors(path, parameters_of(model), {"step": step})
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -191,7 +191,7 @@ class Trainer:
         """
         if self.state.validated_step != self.state.step:
             self._validate()
-        if self.keeper.average_recent(self.model) > 1:
+        if self.keeper.average_recent(self.model, self.state.step) > 1:
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
         if self.state.best_score is None:
