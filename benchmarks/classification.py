@@ -124,7 +124,13 @@ def folds(config: RunConfig, count: int, folder: Path) -> list[Trial]:
         write([e for i, e in enumerate(examples) if i not in out], learned)
         write([examples[i] for i in part], held_out)
         data = dataclasses.replace(
-            config.data, train=(suffixed(learned),), validation=(), test=(suffixed(held_out),)
+            config.data,
+            train=(suffixed(learned),),
+            validation=(),
+            test=(suffixed(held_out),),
+            # As `write` calls them.
+            text_column="text",
+            label_column="label",
         )
         trial = dataclasses.replace(config, data=data, folder=str(folder / f"model-{number}"))
         trials.append(Trial(trial, suffixed(held_out)))

@@ -13,7 +13,9 @@ done is said on stderr.
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -108,7 +110,24 @@ def describe(options: argparse.Namespace, workload: Workload) -> dict[str, Any]:
         f"{len(workload.batches)} batches, {workload.padding_share:.1%} padding;"
         f" vocabulary {workload.vocabulary:,}; random weights\n"
     )
-    return {"machine": name, "options": vars(options)}
+    return {
+        "machine": name,
+        "options": vars(options),
+        "commit": commit(),
+        "began": datetime.now(UTC).isoformat(timespec="seconds"),
+        "batches": len(workload.batches),
+        "padding": workload.padding_share,
+        "vocabulary": workload.vocabulary,
+    }
+
+
+def commit() -> str | None:
+    """What of clearhead is measured, as git knows it; None where it does not."""
+    words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def measured(contest: Contest, options: argparse.Namespace) -> list[Measurement]:

@@ -48,7 +48,8 @@ def add_contest_options(parser: ArgumentParser, works: Sequence[str], cores: str
 def peer_and_python(text: str) -> tuple[str, str]:
     """`marian=/usr/bin/python3` as the peer and the path of a program that is there.
 
-    Not for CTranslate2, which imports PyTorch wherever it is: its memory would not be its own.
+    Not for CTranslate2, whose model specifications import PyTorch wherever it is: its memory would
+    not be its own.
     """
     name, _, path = text.partition("=")
     places = {name: peer.environment for name, peer in PEERS.items()}

@@ -64,7 +64,7 @@ PEERS = {
         Environment(
             (("ctranslate2==4.8.5", "sentencepiece"),),
             torch=False,
-            note="without PyTorch, which it would import at its start if it were there",
+            note="without PyTorch, which its model specifications would import if it were there",
         ),
         trains=False,
         decodes=("float32", "int8"),
