@@ -169,7 +169,7 @@ def fills(weight: Tensor, bound: float) -> bool:
     count = weight.numel()
     deviation = bound / math.sqrt(3)
     return (
-        weight.abs().max().item() <= bound
+        weight.abs().max().item() <= bound * (1 + 1e-6)  # the bound is rounded to float32
         and weight.max().item() > 0.98 * bound
         and weight.min().item() < -0.98 * bound
         and abs(weight.mean().item()) < 5 * deviation / math.sqrt(count)

@@ -573,7 +573,7 @@ def test_system_b_has_the_encoding_and_logits_of_its_description() -> None:
     assert_equal(model(ids), formulation.linear("output", means))
 
 
-def rates(model: EncoderClassifier) -> dict[str, float]:
+def rates(model: EncoderClassifier | EncoderDecoder) -> dict[str, float]:
     """Where numbers are dropped out, and how many of them."""
     return {name: m.rate for name, m in model.named_modules() if isinstance(m, Dropout) and m.rate}
 
@@ -584,6 +584,30 @@ def test_dropout_stands_where_the_classifiers_have_it() -> None:
     assert rates(classifier_of("b", 30)) == dict.fromkeys(["input.dropout", *of_b, "dropout"], 0.1)
     of_d = [f"{layer}.output_dropout" for layer in layers]
     assert rates(classifier_of("d", 8)) == dict.fromkeys([*of_d, "dropout"], 0.1)
+
+
+def test_dropout_stands_where_the_translators_have_it() -> None:
+    found = {}
+    for letter in SYSTEMS:
+        with torch.device("meta"):
+            found[letter] = rates(build_model(config_of(letter).model, 11, 11))
+    inputs = ["source_input.dropout", "target_input.dropout"]
+    of_e = list(inputs)
+    for stack, attentions in (("encoder", ["self"]), ("decoder", ["self", "cross"])):
+        for layer in (f"{stack}.layers.0", f"{stack}.layers.1"):
+            of_e += [f"{layer}.{kind}_attention.dropout" for kind in attentions]
+            of_e += [f"{layer}.feed_forward.dropout"]
+            # One for each attention, and one for the feed-forward network.
+            of_e += [f"{layer}.residuals.{number}.dropout" for number in range(len(attentions) + 1)]
+    assert found == {"a": {}, "c": dict.fromkeys(inputs, 0.1), "e": dict.fromkeys(of_e, 0.1)}
+
+
+def test_translators_search_as_their_systems_do() -> None:
+    searches = {letter: config_of(letter).search for letter in SYSTEMS}
+    assert {letter: s.beam_size for letter, s in searches.items()} == {"a": 3, "c": 1, "e": 1}
+    assert all(search.method == "beam" for search in searches.values())
+    assert searches["a"].length_penalty == 0
+    assert searches["a"].max_length == config_of("a").data.max_length == 20
 
 
 def torchs_own(model: EncoderClassifier) -> torch.nn.Sequential:
@@ -639,16 +663,3 @@ def test_system_ds_pictures_show_what_pytorchs_own_layers_compute() -> None:
         assert_equal(found.feed_forward_output, fed[0].numpy())
         x = layer.norm2(after + fed)
         assert_equal(found.output, x[0].numpy())
-
-
-def test_system_d_begins_as_pytorch_does() -> None:
-    config = config_of("d")
-    torch.manual_seed(1)
-    model = build_classifier(config.model, config.classifier, 8, 4, features=True)
-    for module in model.modules():
-        if isinstance(module, torch.nn.Linear):
-            bound = module.in_features**-0.5
-            assert 0.9 * bound < float(module.weight.detach().abs().max()) <= bound
-        if isinstance(module, torch.nn.LayerNorm):
-            assert bool((module.weight == 1).all() and (module.bias == 0).all())
-            assert module.eps == 1e-5
