@@ -30,6 +30,7 @@ from clearhead.model.build import build_classifier, build_model
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import FeatureProjection
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.tasks.labelled_data import read_parts
 from clearhead.tasks.translation import learn_tokenizers
 from clearhead.tokenizer import WordTokenizer
 from scripts import ROOT, load_script
@@ -466,14 +467,14 @@ def test_recorded_attentions_are_those_of_the_description(pair: Pair) -> None:
 def test_system_b_classifies_sentences_that_it_has_not_seen(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
-    names = ("train", "test")
+    names = ("train", "validation", "test")
     files = [f"data.{name}=['{tmp_path}/{name}.tsv']" for name in names]
     assert run("b", tmp_path, *files, "training.max_steps=200") == 0
     *shown, verdict = capsys.readouterr().out.splitlines()
-    trained, held_out = (labelled_lines(tmp_path / f"{name}.tsv") for name in names)
-    assert len(trained) == 2000
-    assert len(held_out) == 400
-    assert not {text for _, text in trained} & {text for _, text in held_out}
+    parts = [labelled_lines(tmp_path / f"{name}.tsv") for name in names]
+    assert sizes("b", *files) == tuple(map(len, parts)) == (2000, 200, 400)
+    assert len({text for part in parts for _, text in part}) == 2600
+    held_out = parts[-1]
     model = api.load_classifier(tmp_path / "model", device="cpu")
     found = [str(best) for best, *_ in model.classify([text for _, text in held_out])]
     right = sum(a == b for a, (b, _) in zip(found, held_out, strict=True))
@@ -483,6 +484,12 @@ def test_system_b_classifies_sentences_that_it_has_not_seen(
         assert line.startswith(f"{text} ")
         assert line.split()[-3] == label
         assert line.endswith(f"({true})")
+
+
+def sizes(letter: str, *settings: str) -> tuple[int, int, int]:
+    """How many examples are learned from, validate, and are held out."""
+    parts = read_parts(config_of(letter, *settings))
+    return len(parts.train), len(parts.validation), len(parts.test)
 
 
 def labelled_lines(path: Path) -> list[tuple[str, str]]:
@@ -498,19 +505,21 @@ def test_no_word_of_system_bs_sentences_tells_praise_from_complaint() -> None:
         for word in set(text.split()):
             seen[word].append(label)
     assert all(labels.count("praise") == labels.count("complaint") for labels in seen.values())
-    assert len({text for text, _ in sentences}) == len(sentences) > 2400
+    assert len({text for text, _ in sentences}) == len(sentences) >= 2600
 
 
 def test_system_d_classifies_sequences_that_it_has_not_seen_and_draws_four_pictures(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
+    names = ("train", "validation", "test")
     full_size = ("model.encoder_layers=2", "model.d_ff=128")
-    files = [f"data.{name}=['{tmp_path}/{name}.npz']" for name in ("train", "test")]
+    files = [f"data.{name}=['{tmp_path}/{name}.npz']" for name in names]
     assert run("d", tmp_path, *full_size, *files, "training.max_steps=200") == 0
     verdict, *drawn = capsys.readouterr().out.splitlines()
-    with np.load(tmp_path / "train.npz") as trained, np.load(tmp_path / "test.npz") as held_out:
-        assert trained["x"].shape == (800, 5, 8)
+    assert sizes("d", *files) == (1000, 100, 200)
+    with np.load(tmp_path / "test.npz") as held_out:
         x, y = held_out["x"], held_out["y"]
+    assert x.shape == (200, 5, 8)
     model = api.load_classifier(tmp_path / "model", device="cpu")
     found = [str(best) for best, *_ in model.classify(list(x))]
     right = int((np.array(found) == y).sum())

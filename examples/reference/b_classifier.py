@@ -2,8 +2,9 @@
 
     python examples/reference/b_classifier.py
 
-Trains on 2,000 labelled sentences and classifies 400 that it has not seen. No word tells praise
-from a complaint: "the soup was not bad" is the one, "the soup was bad" the other.
+Trains on 2,000 labelled sentences, with 200 others for validation, and classifies 400 that it has
+not seen. No word tells praise from a complaint: "the soup was not bad" is the one, "the soup was
+bad" the other.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from clearhead import api
 from clearhead.config import read_config
 from clearhead.training.display import choose_display
 
-TRAINED, HELD_OUT = 2000, 400
+TRAINED, VALIDATION, HELD_OUT = 2000, 200, 400
 THINGS = "soup bread fish rice tea coffee cake salad room bed view music".split()
 GOOD, BAD = "good fresh lovely fine great".split(), "bad stale awful cold poor".split()
 DEGREES = ("", "very ", "really ", "so ")
@@ -31,15 +32,17 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Reference system B, from the repository's root.")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     config = read_config(Path(__file__).with_suffix(".toml"), parser.parse_args(words).set)
-    chosen = random.Random(1).sample(sorted(set(sentences())), TRAINED + HELD_OUT)
-    parts = {config.data.train[0]: chosen[:TRAINED], config.data.test[0]: chosen[TRAINED:]}
-    for file, part in parts.items():
+    seen = TRAINED + VALIDATION
+    chosen = random.Random(1).sample(sorted(set(sentences())), seen + HELD_OUT)
+    parts = chosen[:TRAINED], chosen[TRAINED:seen], chosen[seen:]
+    data = config.data
+    for file, part in zip((data.train[0], data.validation[0], data.test[0]), parts, strict=True):
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         lines = (f"{label}\t{text}\n" for text, label in part)
         Path(file).write_text("".join(lines), encoding="utf-8")
     clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)])
     classifier = api.load_classifier(config.folder, device=config.training.device)
-    held_out = chosen[TRAINED:]
+    held_out = parts[-1]
     found = classifier.classify([text for text, _ in held_out])
     right = sum(str(best) == label for (best, *_), (_, label) in zip(found, held_out, strict=True))
     for (text, label), (best, *_) in zip(held_out[:8], found, strict=False):

@@ -2,9 +2,10 @@
 
     python examples/reference/d_features.py
 
-Each of 1,000 generated sequences has five frames of eight features, all noise but for one frame,
-somewhere among them, that shows one of four events: the label. 800 sequences are learned from,
-200 classified; then the pictures are drawn from the trained model and one of the 200.
+Each generated sequence has five frames of eight features, all noise but for one frame, somewhere
+among them, that shows one of four events: the label. 1,000 sequences are learned from, 100 others
+are for validation, 200 are classified; then the pictures are drawn from the trained model and one
+of the 200.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from clearhead.inspect.figures import draw_all
 from clearhead.inspect.recording import record
 from clearhead.training.display import choose_display
 
-SEQUENCES, TRAINED, FRAMES, FEATURES = 1000, 800, 5, 8
+TRAINED, VALIDATION, HELD_OUT = 1000, 100, 200
+FRAMES, FEATURES = 5, 8
 EVENTS = ("rise", "fall", "jump", "rest")
 
 
@@ -32,31 +34,30 @@ def main(words: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Reference system D, from the repository's root.")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     config = read_config(Path(__file__).with_suffix(".toml"), parser.parse_args(words).set)
-    x, y = sequences()
-    for file, part in (
-        (config.data.train[0], slice(0, TRAINED)),
-        (config.data.test[0], slice(TRAINED, SEQUENCES)),
-    ):
+    data = config.data
+    files = data.train[0], data.validation[0], data.test[0]
+    x, y = (np.split(whole, (TRAINED, TRAINED + VALIDATION)) for whole in sequences())
+    for file, part_x, part_y in zip(files, x, y, strict=True):
         Path(file).parent.mkdir(parents=True, exist_ok=True)
-        np.savez(file, x=x[part], y=y[part])
+        np.savez(file, x=part_x, y=part_y)
     clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)])
     classifier = api.load_classifier(config.folder, device=config.training.device)
-    found = [str(best) for best, *_ in classifier.classify(list(x[TRAINED:]))]
-    right = int((np.array(found) == y[TRAINED:]).sum())
-    of = SEQUENCES - TRAINED
-    print(f"accuracy: {right} of {of} unseen sequences, {100 * right / of:.1f} %")
-    for path in draw_all(record(classifier, x[TRAINED]), Path(config.folder) / "figures"):
+    found = [str(best) for best, *_ in classifier.classify(list(x[-1]))]
+    right = int((np.array(found) == y[-1]).sum())
+    print(f"accuracy: {right} of {HELD_OUT} unseen sequences, {100 * right / HELD_OUT:.1f} %")
+    for path in draw_all(record(classifier, x[-1][0]), Path(config.folder) / "figures"):
         print(path)
-    return int(right < of / 2)
+    return int(right < HELD_OUT / 2)
 
 
 def sequences() -> tuple[np.ndarray, np.ndarray]:
     """Features (sequences, frames, features), float32, and the label of each sequence."""
     rng = np.random.default_rng(1)
+    count = TRAINED + VALIDATION + HELD_OUT
     shapes = rng.normal(size=(len(EVENTS), FEATURES)) * 2.5
-    labels = rng.integers(len(EVENTS), size=SEQUENCES)
-    x = rng.normal(size=(SEQUENCES, FRAMES, FEATURES))
-    x[np.arange(SEQUENCES), rng.integers(FRAMES, size=SEQUENCES)] += shapes[labels]
+    labels = rng.integers(len(EVENTS), size=count)
+    x = rng.normal(size=(count, FRAMES, FEATURES))
+    x[np.arange(count), rng.integers(FRAMES, size=count)] += shapes[labels]
     return x.astype(np.float32), np.array(EVENTS)[labels]
 
 
