@@ -8,6 +8,7 @@ example's TOML, in float64, and must give the same numbers.
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tasks.labelled_data import read_parts
 from clearhead.tasks.translation import learn_tokenizers
 from clearhead.tokenizer import WordTokenizer
+from clearhead.training.events import RunEnded
 from scripts import ROOT, load_script
 from small_models import padded
 
@@ -73,6 +75,23 @@ def losses(folder: Path) -> list[float]:
     log = (folder / "model/training/log.jsonl").read_text(encoding="utf-8").splitlines()
     events = [json.loads(line) for line in log]
     return [event["loss"] for event in events if event["event"] == "Progress"]
+
+
+@pytest.mark.parametrize("letter", sorted(PATHS))
+def test_an_interrupted_training_shows_nothing_of_a_half_trained_model(
+    letter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    def interrupted(config: RunConfig, **choices: Any) -> RunEnded:
+        return RunEnded(3, "interrupted", finished=False, folder=config.folder)
+
+    monkeypatch.setattr(clearhead, "train", interrupted)
+    names = () if letter in "ac" else ("train", "validation", "test")  # the script makes the data
+    suffix = "npz" if letter == "d" else "tsv"
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(run(letter, tmp_path, *(f"data.{n}=['{tmp_path}/{n}.{suffix}']" for n in names)))
+    assert ended.value.code == 130
+    shown = capsys.readouterr().out.splitlines()
+    assert all(letter == "e" and line.startswith("untrained model") for line in shown)
 
 
 def test_system_a_learns_its_pairs_by_heart_and_scores_by_sums(

@@ -40,7 +40,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     overrides = parser.parse_args(words).set
     config = read_config(Path(__file__).with_suffix(".toml"), overrides)
-    clearhead.train(config, restart=True, observers=[EveryTenthEpoch()])
+    if not clearhead.train(config, restart=True, observers=[EveryTenthEpoch()]).finished:
+        return 130  # interrupted: there is nothing to show yet
     translator = api.load_translator(config.folder, device=config.training.device)
     known = {pair.source: pair.target for pair in read_pairs(config.data.train)}
     wrong = 0

@@ -40,7 +40,8 @@ def main(words: Sequence[str] | None = None) -> int:
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         lines = (f"{label}\t{text}\n" for text, label in part)
         Path(file).write_text("".join(lines), encoding="utf-8")
-    clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)])
+    if not clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)]).finished:
+        return 130  # interrupted: there is nothing to show yet
     classifier = api.load_classifier(config.folder, device=config.training.device)
     held_out = parts[-1]
     found = classifier.classify([text for text, _ in held_out])

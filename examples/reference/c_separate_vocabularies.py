@@ -42,7 +42,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     overrides = parser.parse_args(words).set
     config = read_config(Path(__file__).with_suffix(".toml"), overrides)
-    clearhead.train(config, restart=True, observers=[EveryStep()])
+    if not clearhead.train(config, restart=True, observers=[EveryStep()]).finished:
+        return 130  # interrupted: there is nothing to show yet
     translator = api.load_translator(config.folder, device=config.training.device)
     wrong = 0
     for pair in read_pairs(config.data.train):

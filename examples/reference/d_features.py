@@ -40,7 +40,8 @@ def main(words: Sequence[str] | None = None) -> int:
     for file, part_x, part_y in zip(files, x, y, strict=True):
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         np.savez(file, x=part_x, y=part_y)
-    clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)])
+    if not clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)]).finished:
+        return 130  # interrupted: there is nothing to show yet
     classifier = api.load_classifier(config.folder, device=config.training.device)
     found = [str(best) for best, *_ in classifier.classify(list(x[-1]))]
     right = int((np.array(found) == y[-1]).sum())
