@@ -1,7 +1,8 @@
 # make demo      environment, then train on the built-in phrasebook, score, translate
 # make test      environment, then every test
 # make coverage  the same with the share of src/clearhead that the tests reach
-# make reference environment, then the reference systems in full, one after the other
+# make reference environment, then the reference systems in full, one after the other;
+#                with SYSTEM=a that one alone
 # make test-keras an environment with Keras in .venv-keras, then what is compared with it
 # make bench     environment, then the speed beside other toolkits, on the data in CLEARHEAD_DATA
 # make check     environment, then lint, format and types
@@ -15,7 +16,7 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread a worker: several would only fight for the cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test reference coverage test-keras bench check
+.PHONY: install demo test reference no-such-system coverage test-keras bench check
 
 install: $(INSTALLED)
 
@@ -35,11 +36,20 @@ demo: install
 test: install
 	$(BIN)/python -m pytest $(WORKERS)
 
-reference: install
-	@for system in examples/reference/*.py; do \
+# Named on the command line alone: an environment may have a SYSTEM of another meaning.
+SYSTEM :=
+SYSTEMS = $(sort $(wildcard examples/reference/$(SYSTEM)*.py))
+
+reference: $(if $(SYSTEMS),install,no-such-system)
+	@for system in $(SYSTEMS); do \
 		echo "== $$system"; \
 		$(BIN)/python "$$system" || exit 1; \
 	done
+
+no-such-system:
+	@echo "There is no reference system '$(SYSTEM)'." >&2
+	@echo "What to do: name one of a, b, c, d and e, or none to run them all." >&2
+	@exit 1
 
 coverage: install
 	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term

@@ -60,6 +60,17 @@ def test_the_settings_of_classification_are_in_the_readme() -> None:
         assert setting in words
 
 
+def test_the_command_of_each_reference_system_is_told() -> None:
+    commands = quoted("docs/reference-systems.md")
+    scripts = sorted((HOUSE / "examples" / "reference").glob("*.py"))
+    assert scripts
+    for script in scripts:
+        command = f".venv/bin/python examples/reference/{script.name}"
+        assert command in commands
+        assert f"make reference SYSTEM={script.name[0]}" in commands
+        assert f"\n    {command}\n" in script.read_text(encoding="utf-8")
+
+
 def test_lists_are_not_broken_by_empty_lines() -> None:
     """Lines of a list follow one another, as the one of the commands does."""
     text = (HOUSE / "README.md").read_text(encoding="utf-8")

@@ -8,6 +8,10 @@ example's TOML, in float64, and must give the same numbers.
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
+import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -58,6 +62,37 @@ def _in_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("letter", sorted(PATHS))
 def test_every_example_has_a_configuration_and_a_folder_of_its_own(letter: str) -> None:
     assert config_of(letter).folder == f"runs/reference-{letter}"
+
+
+def make_reference(*words: str) -> subprocess.CompletedProcess[str]:
+    """What make does, whatever make and environment these tests run in."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("there is no make")
+    surroundings = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    return subprocess.run(
+        [make, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**surroundings, "SYSTEM": "Darwin"},
+    )
+
+
+@pytest.mark.parametrize("letter", ["", *sorted(PATHS)])
+def test_make_runs_the_system_that_is_named_or_all(letter: str) -> None:
+    words = [f"SYSTEM={letter}"] if letter else []
+    done = make_reference("--dry-run", "reference", *words)
+    assert done.returncode == 0
+    named = re.findall(r"examples/reference/(\w)\w*\.py", done.stdout)
+    assert named == ([letter] if letter else sorted(PATHS))
+
+
+def test_make_refuses_a_system_that_is_not_there() -> None:
+    done = make_reference("reference", "SYSTEM=x")
+    assert done.returncode != 0
+    assert "There is no reference system 'x'.\nWhat to do: name one of a, b, c, d" in done.stderr
+    assert done.stdout == ""
 
 
 # The examples, as a user runs them, but short and into a folder of the test.

@@ -1,6 +1,6 @@
 """Reference system A: six English-Spanish pairs, learned by heart and translated by beam search.
 
-    python examples/reference/a_shared_embeddings.py
+    .venv/bin/python examples/reference/a_shared_embeddings.py
 
 Prints the loss of every tenth epoch, then eight translations with their summed log-probabilities:
 the six it was trained on, which must come out exactly, and two it has not seen, as they come. An

@@ -1,6 +1,6 @@
 """Reference system B: an encoder learns what a guest wants to say, from generated sentences.
 
-    python examples/reference/b_classifier.py
+    .venv/bin/python examples/reference/b_classifier.py
 
 Trains on 2,000 labelled sentences, with 200 others for validation, and classifies 400 that it has
 not seen. No word tells praise from a complaint: "the soup was not bad" is the one, "the soup was

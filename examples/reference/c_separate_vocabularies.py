@@ -1,6 +1,6 @@
 """Reference system C: two German-English pairs, two vocabularies, and what its heads attend to.
 
-    python examples/reference/c_separate_vocabularies.py
+    .venv/bin/python examples/reference/c_separate_vocabularies.py
 
 Prints the loss of every step; then for each pair the source words, the words predicted greedily
 (which must be those learned), the shapes of its three lists of attentions, and, for each head of

@@ -1,6 +1,6 @@
 """Reference system D: an encoder learns from features, and four pictures show what it does.
 
-    python examples/reference/d_features.py
+    .venv/bin/python examples/reference/d_features.py
 
 Each generated sequence has five frames of eight features, all noise but for one frame, somewhere
 among them, that shows one of four events: the label. 1,000 sequences are learned from, 100 others

@@ -1,6 +1,6 @@
 """Reference system E: ten untrained models add nine symbols each; then one learns to copy.
 
-    python examples/reference/e_copying.py
+    .venv/bin/python examples/reference/e_copying.py
 
 The untrained ones read 1 2 … 10 and go on from the start symbol 0, whatever they say. The one that
 learns is narrower, which is enough, and is tried on a thousand sequences that it has not seen.
