@@ -201,6 +201,13 @@ def test_system_e_speaks_untrained_and_begins_to_copy(
     assert all(len(set(line.split("\t"))) == 1 for line in parts[0])
 
 
+def test_the_narrower_model_of_system_e_is_told_beside_its_settings() -> None:
+    script = load_script(str(PATHS["e"].relative_to(ROOT)))
+    told = PATHS["e"].with_suffix(".toml").read_text(encoding="utf-8")
+    assert re.findall(r"--set (\S+)", told) == list(script.NARROWER)
+    assert config_of("e", *script.NARROWER).model != config_of("e").model
+
+
 def test_an_untrained_model_of_system_e_depends_on_its_seed_alone() -> None:
     script = load_script(str(PATHS["e"].relative_to(ROOT)))
     config = config_of("e", *SMALL).model
