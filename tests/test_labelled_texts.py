@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from clearhead.data.labelled_texts import read_labelled_texts
 from clearhead.errors import DataError
+from scripts import load_script
 
 Write = Callable[[str, str | bytes], str]
 any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -321,8 +322,8 @@ def test_a_file_read_in_part_is_closed(name: str, write: Write) -> None:
 
 def test_the_questions_of_trec_are_read_as_they_are(clearhead_data: Path, tmp_path: Path) -> None:
     questions = (clearhead_data / "trec" / "train.txt").read_bytes().splitlines()
-    path = tmp_path / "train.tsv"
+    prepare_trec = load_script("examples/prepare_trec.py")
+    assert prepare_trec.main(["--fine", "-o", str(tmp_path)]) == 0
     rows = [question.decode("latin-1").partition(" ")[::2] for question in questions]
-    path.write_text("".join(f"{label}\t{text}\n" for label, text in rows), "utf-8")
-    assert read(str(path)) == [(text, (label,)) for label, text in rows]
+    assert read(str(tmp_path / "train.tsv")) == [(text, (label,)) for label, text in rows]
     assert len(rows) == 5452

@@ -1,0 +1,117 @@
+"""The publisher's questions become files that clearhead reads, or nothing is written."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from clearhead.data.labelled_texts import read_labelled_texts
+from scripts import load_script
+
+prepare_trec = load_script("examples/prepare_trec.py")
+
+TRAIN = (
+    b"DESC:manner How did serfdom develop in and then leave Russia ?\n"
+    b"ENTY:food What is caf\xe9 au lait ?\n"
+    b"HUM:ind Who said , \x93 wait\x85 \x0b what ? \x94\n"
+)
+TEST = b"NUM:dist How far is it from Denver to Aspen ?\r\nLOC:city Where is \xc5rhus ?"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the data are, as the publisher has them."""
+    (tmp_path / "trec").mkdir()
+    (tmp_path / "trec/train.txt").write_bytes(TRAIN)
+    (tmp_path / "trec/test.txt").write_bytes(TEST)
+    monkeypatch.setenv("CLEARHEAD_DATA", str(tmp_path))
+    return tmp_path
+
+
+def prepared(folder: Path, *words: str) -> dict[str, list[tuple[str, str]]]:
+    """The label and the text of each question that clearhead reads of what was written."""
+    out = folder / "out/of/this"
+    assert prepare_trec.main(["--output", str(out), *words]) == 0
+    assert sorted(path.name for path in out.iterdir()) == ["test.tsv", "train.tsv"]
+    return {
+        part: [
+            (example.labels[0], str(example.input))
+            for example in read_labelled_texts(str(out / f"{part}.tsv"))
+        ]
+        for part in ("train", "test")
+    }
+
+
+def test_questions_have_their_coarse_labels_and_every_letter(
+    folder: Path, capsys: pytest.CaptureFixture
+) -> None:
+    assert prepared(folder) == {
+        "train": [
+            ("DESC", "How did serfdom develop in and then leave Russia ?"),
+            ("ENTY", "What is café au lait ?"),
+            ("HUM", "Who said , \x93 wait\x85 \x0b what ? \x94"),
+        ],
+        "test": [("NUM", "How far is it from Denver to Aspen ?"), ("LOC", "Where is Århus ?")],
+    }
+    said = capsys.readouterr().out.splitlines()
+    assert [line.rpartition(": ")[2] for line in said] == ["3 questions", "2 questions"]
+
+
+def test_questions_have_their_fine_labels_where_they_are_asked_for(folder: Path) -> None:
+    found = prepared(folder, "--fine")
+    assert [label for label, _ in found["train"]] == ["DESC:manner", "ENTY:food", "HUM:ind"]
+    assert [label for label, _ in found["test"]] == ["NUM:dist", "LOC:city"]
+    coarse = prepared(folder)
+    assert [text for _, text in found["train"]] == [text for _, text in coarse["train"]]
+
+
+@pytest.mark.parametrize("value", [None, ""])
+def test_without_the_variable_it_is_said_what_to_do(
+    value: str | None,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    monkeypatch.delenv("CLEARHEAD_DATA")
+    if value is not None:
+        monkeypatch.setenv("CLEARHEAD_DATA", value)
+    assert prepare_trec.main(["-o", str(folder / "out")]) != 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "CLEARHEAD_DATA names no folder" in err
+    assert "What to do: examples/fetch_data.py" in err
+    assert not (folder / "out").exists()
+
+
+@pytest.mark.parametrize("missing", ["train", "test"])
+def test_nothing_is_written_where_a_file_is_missing(
+    missing: str, folder: Path, capsys: pytest.CaptureFixture
+) -> None:
+    path = folder / f"trec/{missing}.txt"
+    path.unlink()
+    assert prepare_trec.main(["-o", str(folder / "out")]) != 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"{path}: there is no such file\nWhat to do: ")
+    assert not (folder / "out").exists()
+
+
+def test_a_file_that_cannot_be_finished_is_not_left_half(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = prepared(folder)
+    (folder / "trec/train.txt").write_bytes(TRAIN * 2)
+
+    def fails(*names: object) -> None:
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "replace", fails)
+        with pytest.raises(OSError, match="the disk is full"):
+            prepare_trec.main(["-o", str(folder / "out/of/this")])
+    left = {path.name for path in (folder / "out/of/this").iterdir()}
+    assert left == {"train.tsv", "test.tsv"}
+    kept = [example.input for example in read_labelled_texts(str(folder / "out/of/this/train.tsv"))]
+    assert kept == [text for _, text in before["train"]]
