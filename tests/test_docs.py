@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.config import RunConfig, config_from
+from clearhead.data.feature_arrays import LIST
 
 HOUSE = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "docs/reference-systems.md")
@@ -56,8 +57,22 @@ def test_the_settings_of_classification_are_in_the_readme() -> None:
     for setting in (
         *("data.text_column", "data.label_column", "data.missing"),
         *("classifier.multi_label", "classifier.encoder_from"),
+        *('classifier.class_weights = "balanced"', "classifier.pooling", '"first"'),
+        *("reconstruction.share", "reconstruction.mean_span"),
     ):
         assert setting in words
+
+
+def test_the_form_of_each_file_of_features_is_in_the_readme() -> None:
+    rows = re.findall(r"^\| (.*) \|$", (HOUSE / "README.md").read_text("utf-8"), flags=re.MULTILINE)
+    told = {form: text for form, _, text in (row.partition(" | ") for row in rows)}
+    for form, names in {
+        "`.ts`": ("@classLabel true", "?", "NaN"),
+        "`.csv`": ("sequence", "label", "time", "nan"),
+        "`.npz`": ("x", "y", "lengths"),
+        "folder of `.npy` or `.npz`": (LIST, "file", "label"),
+    }.items():
+        assert set(names) <= set(re.findall(r"`([^`]+)`", told[form])), form
 
 
 def test_the_command_of_each_reference_system_is_told() -> None:
