@@ -327,3 +327,20 @@ def test_what_is_shared_uses_nothing_of_one_task_alone() -> None:
         if other not in shared and not other.startswith(shared_code.SENTENCE_PAIRS)
     ]
     assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_what_one_task_alone_takes_of_the_api_or_the_command_is_among_its_roots() -> None:
+    files = {shared_code.module(path): path for path in shared_code.HOUSE.rglob("*.py")}
+    found = shared_code.division(list(files))
+    part_of = {name: part for part, names in found.items() for name in names}
+    users: dict[str, set[str]] = {name: set() for name in found[shared_code.SHARED]}
+    for name, path in files.items():
+        for other in users.keys() & set(shared_code.imported(path)):
+            users[other].add(part_of[name])
+    wrong = [
+        f"{name} is used by {part} alone"
+        for name, parts in users.items()
+        for part in shared_code.ROOTS
+        if name.split(".")[0] in ("api", "cli") and parts == {part}
+    ]
+    assert not wrong, "\n".join(sorted(wrong))
