@@ -65,7 +65,9 @@ def show_scores(config: RunConfig) -> None:
     references = [pair.target for pair in pairs]
     found = translator.translate([pair.source for pair in pairs], search=config.search, n_best=1)
     outputs = [hypotheses[0].text for hypotheses in found]
-    scores = score_translations(outputs, references, config.evaluation.tokenize)
+    scores = score_translations(
+        outputs, references, config.evaluation.tokenize, lowercase=config.lowercase
+    )
     tokens = sum(len(reference.split()) for reference in references)
     print(f"test: {len(pairs):,} pairs, {tokens:,} reference tokens (between spaces)")
     for measure in (scores.bleu, scores.chrf, scores.ter):

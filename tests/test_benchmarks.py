@@ -191,13 +191,16 @@ def test_multi30k_trains_and_scores_the_test_set(
     assert f"{len(lines)} pairs, {tokens} reference tokens" in out
     for name in ("BLEU", "chrF2", "TER"):
         assert any(line.startswith(name) and "version:" in line for line in out.splitlines())
-    assert "tok:none" in out
+    assert "case:mixed|eff:no|tok:none" in out
     assert ", 2 steps" in out
     assert "step 2" in err
     # A finished run is scored again, to the same figures.
     assert multi30k.main(words) == 0
     assert capsys.readouterr().out.splitlines()[:4] == out.splitlines()[:4]
     assert multi30k.main([*words, "--set", "data.test=[]"]) == 2
+    lower = ["--set", "tokenizer.lower=true", "--set", f"folder={tmp_path}/lower"]
+    assert multi30k.main([*words, *lower]) == 0
+    assert "case:lc|eff:no|tok:none" in capsys.readouterr().out
 
 
 def test_all_engines_and_types_are_scored_on_the_same_sentences(

@@ -354,6 +354,8 @@ def test_a_header_that_was_read_as_an_example_is_thought_of(models: Path) -> Non
         ("texts", ["--data", "test.tsv", "--source", "s"], 2, "--source means nothing for a c"),
         ("texts", ["--data", "test.tsv", "--reference", "r"], 2, "--reference means nothing"),
         ("texts", ["--data", "test.tsv", "--tokenize", "none"], 2, "--tokenize means nothing"),
+        ("texts", ["--data", "test.tsv", "--lowercase"], 2, "--lowercase means nothing"),
+        ("texts", ["--data", "test.tsv", "--no-lowercase"], 2, "--no-lowercase means nothing"),
         ("texts", ["--data", "test.tsv", "--beam-size", "3"], 2, "--beam-size means nothing"),
         ("texts", ["--data", "test.tsv", "--temperature", "0"], 2, "--temperature means nothing"),
         ("texts", ["--data", "test.tsv", "--sample"], 2, "--sample means nothing"),

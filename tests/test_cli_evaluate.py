@@ -66,6 +66,45 @@ def test_evaluate_compares_each_model_with_the_first(
     assert text.index("\ngood\n") < text.index("\nbad\n") < text.index("p = ")
 
 
+def lowering() -> Backwards:
+    """A model that is perfect, but for the case that it never saw."""
+    config = RunConfig()
+    lowers = replace(config, tokenizer=replace(config.tokenizer, lower=True))
+    return Backwards(lowers, mend=str.lower)
+
+
+def test_evaluate_minds_no_case_where_the_model_lower_cases_unless_it_is_told_to(
+    models: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
+) -> None:
+    models["lower"] = lowering()
+    for name in "sr":
+        (tmp_path / name).write_text((tmp_path / name).read_text().title())
+    code, out, _ = run("evaluate", "lower", *test_set)
+    assert code == 0
+    for part in ("BLEU  100.00", "chrF2 100.00", "exact 100.00 %", "case:lc|eff:no|tok:13a"):
+        assert part in out
+    assert "without regard to case" in out
+    code, out, _ = run("evaluate", "lower", *test_set, "--no-lowercase", "--json")
+    cased = json.loads(out)
+    bleu = cased["systems"]["lower"]["scores"]["bleu"]
+    assert (code, cased["lowercase"], cased["systems"]["lower"]["exact"]) == (0, False, 0)
+    assert bleu["score"] < 1
+    assert "case:mixed" in bleu["signature"]
+    assert "without regard to case" not in run("evaluate", "good", *test_set)[1]
+
+
+def test_evaluate_compares_no_model_that_minds_case_with_one_that_does_not(
+    models: dict[str, Backwards], test_set: tuple[str, ...]
+) -> None:
+    models["lower"] = lowering()
+    code, _, err = run("evaluate", "good", "lower", *test_set)
+    assert code == 2
+    for part in ("evaluation.lowercase", "good has false, lower has true", "--no-lowercase"):
+        assert part in err
+    code, out, _ = run("evaluate", "good", "lower", *test_set, "--lowercase", "--json")
+    assert (code, json.loads(out)["lowercase"]) == (0, True)
+
+
 def test_evaluate_refuses_what_cannot_be_compared(
     models: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
 ) -> None:

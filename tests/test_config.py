@@ -108,7 +108,7 @@ def test_a_wrong_key_is_met_with_its_path_and_the_nearest_right_one(
 def test_a_key_like_no_other_is_met_with_all_that_there_are() -> None:
     error = refusal({"evaluation": {"qqqq": 1}})
     assert error.what == "evaluation.qqqq: there is no such setting"
-    assert error.todo == "the settings here are tokenize, measure, max_sentences"
+    assert error.todo == "the settings here are tokenize, lowercase, measure, max_sentences"
 
 
 def test_the_kinds_of_positions_have_their_own_keys() -> None:
@@ -147,6 +147,7 @@ def test_the_kinds_of_positions_have_their_own_keys() -> None:
         ("training.schedule.peak", "1e-3"),
         ("search.method", "greedy"),
         ("evaluation.tokenize", 13),
+        ("evaluation.lowercase", "yes"),
     ],
 )
 def test_a_wrong_type_or_choice_is_named_with_its_path_and_what_it_says(
@@ -612,6 +613,7 @@ runs = st.builds(
     evaluation=st.builds(
         EvaluationConfig,
         tokenize=st.sampled_from(["13a", "none", "intl", "char", "zh"]),
+        lowercase=st.sampled_from(["auto", True, False]),
         max_sentences=counts,
     ),
 )

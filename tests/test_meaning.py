@@ -75,6 +75,7 @@ OTHER: dict[str, Any] = {
     "search.top_p": 0.5,
     "search.seed": 4,
     "evaluation.tokenize": "char",
+    "evaluation.lowercase": True,
     "evaluation.max_sentences": 1,
 }
 """A value other than the default of every setting that means nothing for some run."""

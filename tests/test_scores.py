@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import ConfigError, DataError
-from clearhead.tasks.scores import bleu_and_chrf, compare, score_translations, scores_by_length
+from clearhead.tasks.scores import (
+    bleu_and_chrf,
+    compare,
+    exact_match,
+    score_translations,
+    scores_by_length,
+)
 
 WORDS = "the a man woman dog rides walks sees red blue bicycle street in on with and".split()
 
@@ -61,14 +67,19 @@ def test_bleu_is_that_of_the_paper() -> None:
         assert bleu.score == pytest.approx(written_out_bleu(hypotheses, REFERENCES), abs=1e-9)
 
 
-@pytest.mark.parametrize("tokenize", ["13a", "none", "char"])
+@pytest.mark.parametrize(
+    ("tokenize", "lowercase"), [("13a", False), ("none", False), ("char", False), ("13a", True)]
+)
 def test_scores_intervals_and_signatures_are_those_of_the_sacrebleu_command(
-    tokenize: str, tmp_path: Path
+    tokenize: str, lowercase: bool, tmp_path: Path
 ) -> None:
-    (tmp_path / "hypotheses").write_text("\n".join(HYPOTHESES) + "\n", encoding="utf-8")
+    hypotheses = [line.title() if n % 3 else line for n, line in enumerate(HYPOTHESES)]
+    (tmp_path / "hypotheses").write_text("\n".join(hypotheses) + "\n", encoding="utf-8")
     (tmp_path / "references").write_text("\n".join(REFERENCES) + "\n", encoding="utf-8")
     arguments = ["references", "-i", "hypotheses", "-m", "bleu", "chrf", "ter", "-w", "6"]
     arguments += ["--tokenize", tokenize, "--confidence", "--confidence-n", "200"]
+    # The command has an option for BLEU, and another for chrF.
+    arguments += ["--lowercase", "--chrf-lowercase"] * lowercase
     environment = {k: v for k, v in os.environ.items() if k != "SACREBLEU_SEED"}
     finished = subprocess.run(
         [sys.executable, "-m", "sacrebleu", *arguments],
@@ -80,7 +91,9 @@ def test_scores_intervals_and_signatures_are_those_of_the_sacrebleu_command(
     )
     expected = json.loads(finished.stdout)
 
-    scores = score_translations(HYPOTHESES, REFERENCES, tokenize, bootstrap=200)
+    scores = score_translations(
+        hypotheses, REFERENCES, tokenize, bootstrap=200, lowercase=lowercase
+    )
     for measure, oracle in zip((scores.bleu, scores.chrf, scores.ter), expected, strict=True):
         assert measure.name == oracle["name"]
         assert measure.signature == oracle["signature"]
@@ -104,6 +117,25 @@ def test_a_perfect_translation_scores_100_and_needs_no_edit() -> None:
     scores = score_translations(REFERENCES, REFERENCES, bootstrap=20)
     for measure, perfect in ((scores.bleu, 100), (scores.chrf, 100), (scores.ter, 0)):
         assert (measure.score, measure.low, measure.high) == pytest.approx([perfect] * 3)
+
+
+def test_without_regard_to_case_what_differs_in_case_alone_is_perfect() -> None:
+    cased = [line.title() for line in REFERENCES]
+    for lowercase, perfect in ((True, True), (False, False)):
+        scores = score_translations(REFERENCES, cased, bootstrap=20, lowercase=lowercase)
+        quick = bleu_and_chrf(REFERENCES, cased, lowercase=lowercase)
+        table = scores_by_length(cased, REFERENCES, cased, lowercase=lowercase)
+        bleus = [scores.bleu.score, quick[0].score, *(row.bleu for row in table)]
+        chrfs = [scores.chrf.score, quick[1].score, *(row.chrf for row in table)]
+        for score in (*bleus, *chrfs, exact_match(REFERENCES, cased, lowercase=lowercase)):
+            assert (score > 99.999) == perfect
+        for measure in (scores.bleu, scores.chrf, *quick):
+            assert ("case:lc" in measure.signature) == lowercase
+        # By sacreBLEU's default it never minds case.
+        assert scores.ter.score == 0
+        assert "case:lc" in scores.ter.signature
+    compared = compare({"a": REFERENCES, "b": cased}, cased, bootstrap=20, lowercase=True)
+    assert compared["b"].bleu.p_value == compared["b"].chrf.p_value == 1.0
 
 
 def test_each_interval_holds_its_score_and_narrows_with_more_sentences() -> None:
@@ -193,6 +225,8 @@ def test_unequal_counts_are_refused() -> None:
         score_translations(HYPOTHESES[:3], REFERENCES[:4])
     with pytest.raises(DataError, match="3 translations and 4 references"):
         bleu_and_chrf(HYPOTHESES[:3], REFERENCES[:4])
+    with pytest.raises(DataError, match="3 translations and 4 references"):
+        exact_match(HYPOTHESES[:3], REFERENCES[:4], lowercase=False)
     with pytest.raises(DataError, match="2 sources and 3 references"):
         scores_by_length(["a", "b"], HYPOTHESES[:3], REFERENCES[:3])
     with pytest.raises(DataError, match="2 translations and 3 references"):

@@ -12,9 +12,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clearhead.api.preparation import prepare
-from clearhead.config import DropoutConfig, EvaluationConfig, RunConfig, TrainingConfig
+from clearhead.config import (
+    DropoutConfig,
+    EvaluationConfig,
+    RunConfig,
+    TokenizerConfig,
+    TrainingConfig,
+)
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
+from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tasks.translation import TranslationData, TranslationTask
@@ -196,3 +203,29 @@ def test_validation_is_bounded_to_so_many_sentences(tmp_path: Path) -> None:
     assert evaluated(5, every).scores != evaluated(0, every).scores
     assert evaluated(2 * every, every) == evaluated(0, every)
     assert len(evaluated(2, every).samples) == 2
+
+
+@pytest.mark.parametrize(
+    ("lower", "lowercase", "perfect"),
+    [(True, "auto", True), (False, "auto", False), (True, False, False), (False, True, True)],
+)
+def test_validation_minds_no_case_where_the_model_lower_cases_unless_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lower: bool, lowercase: Any, perfect: bool
+) -> None:
+    config = small_run(tmp_path)
+    task = prepare(config, None, tmp_path / "corpus", ()).task
+    assert isinstance(task, TranslationTask)
+    pairs = tuple(pair._replace(target=pair.target.upper()) for pair in task.data.validation)
+    config = dataclasses.replace(
+        config,
+        tokenizer=TokenizerConfig(lower=lower),
+        evaluation=EvaluationConfig(lowercase=lowercase),
+    )
+    right = [[Hypothesis((), 0.0, (), 0.0, True, pair.target.lower())] for pair in pairs]
+    monkeypatch.setattr("clearhead.tasks.translation.translate_texts", lambda *_: right)
+    data = dataclasses.replace(task.data, validation=pairs)
+    found = TranslationTask(config, data).evaluate(task.build_model())
+    for score in ("bleu", "chrf", "exact match"):
+        assert (found.scores[score] > 99.999) == perfect
+    for signature in found.signatures.values():
+        assert ("case:lc" in signature) == perfect

@@ -96,6 +96,7 @@ TRANSLATION = Form(
         "search.beam_size": "1: greedy",
         "search.length_penalty": "0: none; the higher, the longer the output",
         "evaluation.tokenize": "13a, none, intl, char or zh: how BLEU parts text into words",
+        "evaluation.lowercase": "true, false, or auto (as tokenizer.lower): scored without case",
         "evaluation.measure": "picks the best model; auto: bleu, or chrf or loss",
     },
     files=("{}.en", "{}.de"),
@@ -187,8 +188,7 @@ class CommentedConfig:
         Args:
             name: the file is to be called `name.toml`; it may have folders before it.
         """
-        lines = self._header(name)
-        section = ""
+        lines, section = self._header(name), ""
         for path, meaning in self.form.meanings.items():
             if path in self.form.optional and self.values[path] == self.form.default(path):
                 continue

@@ -57,6 +57,13 @@ def evaluate(
             "By default as the model's configuration says.",
         ),
     ] = None,
+    lowercase: Annotated[
+        bool | None,
+        typer.Option(
+            help="Score without regard to case, or with. By default as the model's configuration "
+            "says, which is without where the model lower-cases its text.",
+        ),
+    ] = None,
     figures: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="For classifiers: draw the confusion matrices there."),
@@ -93,6 +100,7 @@ def evaluate(
     configs = {name: read_model_folder(name).config for name in names}
     for_translators = {
         **{"--source": source, "--reference": reference, "--tokenize": tokenize},
+        **{"--lowercase": lowercase, "--no-lowercase": lowercase is False},
         **{"--engine ctranslate2": engine == "ctranslate2", "--compute-type": compute_type},
         **search.by_option(),
     }
@@ -106,6 +114,7 @@ def evaluate(
     source, reference = _named(source, "--source"), _named(reference, "--reference")
     sources, references = _pairs(source, reference)
     tokenize = tokenize or _common_tokenize(configs)
+    lowercase = _common_lowercase(configs) if lowercase is None else lowercase
     outputs = {}
     for name in names:
         translator = loaded_translator(
@@ -117,7 +126,8 @@ def evaluate(
             scores=False,
         )
         outputs[name] = _translated(translator, sources, search, batch_size)
-    evaluation = evaluation_of((source, reference), sources, references, outputs, tokenize)
+    named = source, reference
+    evaluation = evaluation_of(named, sources, references, outputs, tokenize, lowercase)
     typer.echo(json.dumps(evaluation.to_dict(), indent=2) if as_json else evaluation.to_text())
 
 
@@ -186,10 +196,23 @@ def _common_tokenize(configs: Mapping[str, RunConfig]) -> Tokenize:
     found: dict[str, Tokenize] = {
         name: config.evaluation.tokenize for name, config in configs.items()
     }
+    _refuse_differences(found, "evaluation.tokenize", "--tokenize 13a")
+    return next(iter(found.values()))
+
+
+def _common_lowercase(configs: Mapping[str, RunConfig]) -> bool:
+    """Whether the models' configurations have text lower-cased before it is scored, if all do."""
+    found = {name: config.lowercase for name, config in configs.items()}
+    said = {name: str(value).lower() for name, value in found.items()}
+    _refuse_differences(said, "evaluation.lowercase", "--lowercase or --no-lowercase")
+    return next(iter(found.values()))
+
+
+def _refuse_differences(found: Mapping[str, str], setting: str, option: str) -> None:
+    """Refuse models of which each would be scored in another way."""
     if len(set(found.values())) > 1:
         raise ConfigError(
-            "the models' configurations differ in evaluation.tokenize",
+            f"the models' configurations differ in {setting}",
             why=", ".join(f"{name} has {value}" for name, value in found.items()),
-            todo="choose for all of them: --tokenize 13a",
+            todo=f"choose for all of them: {option}",
         )
-    return next(iter(found.values()))

@@ -11,6 +11,7 @@ from clearhead.tasks.scores import (
     Measure,
     Scores,
     compare,
+    exact_match,
     score_translations,
     scores_by_length,
 )
@@ -33,6 +34,7 @@ class Evaluation:
     reference: str
     sentences: int
     tokenize: str
+    lowercase: bool
     systems: Mapping[str, SystemReport]
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,6 +51,8 @@ class Evaluation:
             "",
             "In brackets: the 95 % confidence interval by bootstrap. TER: lower is better.",
         ]
+        if self.lowercase:
+            lines.append("All without regard to case, exact matches too.")
         if len(self.systems) > 1:
             lines.append(
                 f"p: how often a difference from {baseline} as large as this comes by chance "
@@ -68,6 +72,7 @@ def evaluation_of(
     references: Sequence[str],
     outputs: Mapping[str, Sequence[str]],
     tokenize: str,
+    lowercase: bool,
 ) -> Evaluation:
     """Score the output of one or more models.
 
@@ -77,25 +82,27 @@ def evaluation_of(
         references: (N,) what it should be.
         outputs: for each model by name (N,) what it is.
         tokenize: sacreBLEU's tokenizer for BLEU.
+        lowercase: without regard to case.
 
     Raises:
         DataError: there is nothing to score.
     """
     if len(outputs) > 1:
-        scores = compare(outputs, references, tokenize)
+        scores = compare(outputs, references, tokenize, lowercase=lowercase)
     else:
         scores = {
-            name: score_translations(texts, references, tokenize) for name, texts in outputs.items()
+            name: score_translations(texts, references, tokenize, lowercase=lowercase)
+            for name, texts in outputs.items()
         }
     systems = {
         name: SystemReport(
             scores[name],
-            100 * sum(map(str.__eq__, texts, references)) / len(references),
-            tuple(scores_by_length(sources, texts, references, tokenize)),
+            exact_match(texts, references, lowercase=lowercase),
+            tuple(scores_by_length(sources, texts, references, tokenize, lowercase=lowercase)),
         )
         for name, texts in outputs.items()
     }
-    return Evaluation(*files, len(sources), tokenize, systems)
+    return Evaluation(*files, len(sources), tokenize, lowercase, systems)
 
 
 def _score_lines(system: SystemReport) -> list[str]:

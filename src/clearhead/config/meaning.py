@@ -43,6 +43,7 @@ MEANT_FOR: dict[str, tuple[Kind, ...]] = {
     "training.word_dropout": (TRANSLATION, TEXTS, SEQUENCES),
     "search": (TRANSLATION,),
     "evaluation.tokenize": (TRANSLATION,),
+    "evaluation.lowercase": (TRANSLATION,),
     "evaluation.max_sentences": (TRANSLATION,),
 }
 """The kinds of runs for which a setting, or every setting of a section, does something.

@@ -94,6 +94,12 @@ class RunConfig:
         )
 
     @property
+    def lowercase(self) -> bool:
+        """Whether translations are scored without regard to case."""
+        asked = self.evaluation.lowercase
+        return self.tokenizer.lower if asked == "auto" else asked
+
+    @property
     def measure(self) -> str:
         """The score that picks the best model."""
         if self.evaluation.measure != "auto":

@@ -62,10 +62,13 @@ class EvaluationConfig:
     """How output is scored: sacreBLEU's tokenizer and the measure that picks the best model.
 
     `measure = "auto"` is BLEU for translation, accuracy for classification (the loss, where an
-    example may have several labels) and the loss for reconstruction.
+    example may have several labels) and the loss for reconstruction. `lowercase` says whether
+    translations and references are lower-cased before they are compared; "auto" does so for a
+    model that lower-cases (`tokenizer.lower`), which cannot hit a capital.
     """
 
     tokenize: Literal["13a", "none", "intl", "char", "zh"] = "13a"
+    lowercase: Literal["auto", True, False] = "auto"
     measure: Measure = "auto"
     max_sentences: int = 0
 

@@ -10,15 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any
 
-from clearhead.config import EvaluationConfig
 from clearhead.errors import ConfigError, DataError
+from clearhead.tasks.metrics import metrics_of
 
-# sacreBLEU is imported where it is used: loading it takes long, and few runs of the command do.
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
-    from sacrebleu.metrics.bleu import BLEU
 
 WORD_COUNTS = (5, 10, 15, 20, 30, 40)
 """Where the classes of `scores_by_length` end."""
@@ -73,6 +71,8 @@ def score_translations(
     references: Sequence[str],
     tokenize: str = "13a",
     bootstrap: int = 1000,
+    *,
+    lowercase: bool = False,
 ) -> Scores:
     """BLEU, chrF and TER of a system's output, one reference a sentence.
 
@@ -81,12 +81,14 @@ def score_translations(
         references: what it should be.
         tokenize: sacreBLEU's tokenizer for BLEU; "none" for text that is tokenised already.
         bootstrap: the number of resamples for the confidence interval, at least 2.
+        lowercase: BLEU and chrF without regard to case; TER, as sacreBLEU has it, never minds it.
 
     Raises:
         DataError: the counts differ, or there is nothing to score.
         ConfigError: the tokenizer is not one of those offered.
     """
-    return _tested({"": hypotheses}, references, tokenize, bootstrap)[""]
+    metrics = metrics_of(tokenize, lowercase)
+    return _tested({"": hypotheses}, references, metrics, bootstrap)[""]
 
 
 def compare(
@@ -94,6 +96,8 @@ def compare(
     references: Sequence[str],
     tokenize: str = "13a",
     bootstrap: int = 1000,
+    *,
+    lowercase: bool = False,
 ) -> dict[str, Scores]:
     """The scores of two or more systems; each but the first has p-values against the first.
 
@@ -106,6 +110,7 @@ def compare(
         references: what they should be.
         tokenize: sacreBLEU's tokenizer for BLEU.
         bootstrap: the number of resamples for intervals and p-values, at least 2.
+        lowercase: BLEU and chrF without regard to case.
 
     Raises:
         DataError: the counts differ, nothing is to be scored, or there are fewer than two systems.
@@ -116,11 +121,15 @@ def compare(
             f"a comparison needs two systems, and there is {len(systems)}",
             todo="name the baseline first, then the others",
         )
-    return _tested(systems, references, tokenize, bootstrap)
+    return _tested(systems, references, metrics_of(tokenize, lowercase), bootstrap)
 
 
 def bleu_and_chrf(
-    hypotheses: Sequence[str], references: Sequence[str], tokenize: str = "13a"
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    tokenize: str = "13a",
+    *,
+    lowercase: bool = False,
 ) -> tuple[Measure, Measure]:
     """BLEU and chrF without intervals: quick, for validation while training.
 
@@ -128,11 +137,21 @@ def bleu_and_chrf(
         DataError: the counts differ, or there is nothing to score.
         ConfigError: the tokenizer is not one of those offered.
     """
-    from sacrebleu.metrics.chrf import CHRF
-
     _check_counts(len(hypotheses), len(references))
-    bleu, chrf = _bleu(tokenize), CHRF()
-    return _corpus(bleu, hypotheses, references), _corpus(chrf, hypotheses, references)
+    metrics = metrics_of(tokenize, lowercase)
+    bleu, chrf = (_corpus(metrics[name], hypotheses, references) for name in ("bleu", "chrf"))
+    return bleu, chrf
+
+
+def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool) -> float:
+    """The percentage of outputs that are their references, letter by letter.
+
+    Raises:
+        DataError: the counts differ, or there is nothing to score.
+    """
+    _check_counts(len(hypotheses), len(references))
+    ours, theirs = (map(str.lower, x) if lowercase else x for x in (hypotheses, references))
+    return 100 * sum(map(str.__eq__, ours, theirs)) / len(references)
 
 
 def scores_by_length(
@@ -141,6 +160,8 @@ def scores_by_length(
     references: Sequence[str],
     tokenize: str = "13a",
     word_counts: Sequence[int] = WORD_COUNTS,
+    *,
+    lowercase: bool = False,
 ) -> list[LengthScores]:
     """BLEU and chrF by the number of words (parts between white space) of the source.
 
@@ -151,6 +172,7 @@ def scores_by_length(
         tokenize: sacreBLEU's tokenizer for BLEU.
         word_counts: the highest number of words of each class but the last, ascending. Classes
             without a sentence are left out.
+        lowercase: without regard to case.
 
     Raises:
         DataError: the counts differ, or there is nothing to score.
@@ -166,9 +188,8 @@ def scores_by_length(
     table = []
     for label, numbers in zip([*labels, f"{lowest[-1]}+"], members, strict=True):
         if numbers:
-            bleu, chrf = bleu_and_chrf(
-                [hypotheses[n] for n in numbers], [references[n] for n in numbers], tokenize
-            )
+            theirs, ours = ([lines[n] for n in numbers] for lines in (references, hypotheses))
+            bleu, chrf = bleu_and_chrf(ours, theirs, tokenize, lowercase=lowercase)
             table.append(LengthScores(label, len(numbers), bleu.score, chrf.score))
     return table
 
@@ -176,25 +197,18 @@ def scores_by_length(
 def _tested(
     systems: Mapping[str, Sequence[str]],
     references: Sequence[str],
-    tokenize: str,
+    metrics: dict[str, Metric],
     bootstrap: int,
 ) -> dict[str, Scores]:
     """The scores of each system with intervals, and p-values for each but the first."""
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
     from sacrebleu.significance import PairedTest
 
     for hypotheses in systems.values():
         _check_counts(len(hypotheses), len(references))
     if bootstrap < 2:
         raise ConfigError(f"{bootstrap} resamples give no interval", todo="take 1000")
-    test = PairedTest(
-        list(systems.items()),
-        {"bleu": _bleu(tokenize), "chrf": CHRF(), "ter": TER()},
-        [references],
-        test_type="bs",
-        n_samples=bootstrap,
-    )
+    named = list(systems.items())
+    test = PairedTest(named, metrics, [references], test_type="bs", n_samples=bootstrap)
     signatures, results = test()
     names = [name for name in results if name != "System"]
     return {
@@ -219,19 +233,6 @@ def _measure(name: str, results: Sequence[Any], system: int, signature: str) -> 
 def _corpus(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Measure:
     score = metric.corpus_score(hypotheses, [references])
     return Measure(score.name, float(score.score), metric.get_signature().format())
-
-
-def _bleu(tokenize: str) -> BLEU:
-    from sacrebleu.metrics.bleu import BLEU
-
-    offered = get_args(get_type_hints(EvaluationConfig)["tokenize"])
-    if tokenize not in offered:
-        raise ConfigError(
-            f"evaluation.tokenize: {tokenize!r} is not a tokenizer of sacreBLEU that is offered",
-            todo=f"choose one of {', '.join(offered)}",
-        )
-    # Forced: tokenised text is scored as it is, without a warning, since it was asked for.
-    return BLEU(tokenize=tokenize, force=True)
 
 
 def _check_counts(hypotheses: int, references: int, sources: int | None = None) -> None:

@@ -23,7 +23,7 @@ from clearhead.losses import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tasks.noise import hide_words
-from clearhead.tasks.scores import bleu_and_chrf
+from clearhead.tasks.scores import bleu_and_chrf, exact_match
 from clearhead.tasks.task import Evaluation, Loss, Sample
 from clearhead.tasks.texts import translate_texts
 from clearhead.tasks.validation import mean_loss
@@ -192,15 +192,15 @@ class TranslationTask:
         references = [pair.target for pair in self.validation]
         found = translate_texts(TorchEngine(model), tokenizers, sources, self.config.search)
         outputs = [hypotheses[0].text for hypotheses in found]
-        bleu, chrf = bleu_and_chrf(outputs, references, self.config.evaluation.tokenize)
-        exact = sum(a == b for a, b in zip(outputs, references, strict=True)) / len(references)
+        tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
+        bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=lowercase)
         samples = zip(sources[:SAMPLES], references, outputs, strict=False)
         return Evaluation(
             scores={
                 "loss": loss,
                 "bleu": bleu.score,
                 "chrf": chrf.score,
-                "exact match": 100 * exact,
+                "exact match": exact_match(outputs, references, lowercase=lowercase),
             },
             signatures={"bleu": bleu.signature, "chrf": chrf.signature},
             samples=tuple(Sample(*sample) for sample in samples),
