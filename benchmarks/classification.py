@@ -176,7 +176,7 @@ def run(trial: Trial) -> Result:
     """Train, and classify what was held out."""
     began = time.monotonic()
     config = trial.config
-    if not api.train(config).finished:
+    if not api.train(config, observers=()).finished:
         # The trainer has taken Ctrl-C in hand, to save what there is.
         raise KeyboardInterrupt
     minutes = (time.monotonic() - began) / 60

@@ -82,6 +82,11 @@ def test_it_learns_the_labels_of_texts(fitted: TextClassifier) -> None:
     assert fitted.score(UNSEEN, RIGHT) == pytest.approx(share)
 
 
+def test_fitting_says_nothing(capfd: pytest.CaptureFixture) -> None:
+    small(epochs=1).fit(TEXTS, LABELS)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_probabilities_are_in_the_order_of_the_classes(fitted: TextClassifier) -> None:
     assert fitted.classes_.tolist() == sorted(set(LABELS))
     probabilities = fitted.predict_proba(UNSEEN)

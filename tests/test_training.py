@@ -34,6 +34,7 @@ from clearhead.errors import DataError, ModelFolderError, TrainingError
 from clearhead.tasks.task import Evaluation
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import continuation
+from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, Note, Progress, RunEnded, Validated
 from clearhead.training.optimizer import make_optimizer
 from clearhead.training.schedule import learning_rate
@@ -125,6 +126,45 @@ def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
     assert_same(final_state(through), final_state(pieces))
     best = [read_tensors(Path(run.folder) / "weights.safetensors")[0] for run in (through, pieces)]
     assert_same(*best)
+
+
+def test_a_run_is_shown_unless_silence_or_other_observers_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    for observers in ((), [Watcher()]):
+        api.train(config, restart=True, observers=observers)
+        assert capsys.readouterr() == ("", "")
+    api.train(config, restart=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    for part in (f"{config.folder} begins", "validation at step 4", "finished at step 4"):
+        assert part in err
+    assert "to go on" not in err
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_interrupted_run_says_how_to_go_on_and_does(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    restart: bool,
+) -> None:
+    class Impatient(PlainLines):
+        def observe(self, event: Event) -> None:
+            super().observe(event)
+            if isinstance(event, Validated) and event.step == 4:
+                signal.raise_signal(signal.SIGINT)
+
+    config = small_run(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("clearhead.training.display.choose_display", Impatient)
+        assert not api.train(config, restart=restart).finished
+    said = capsys.readouterr().err.splitlines()
+    assert said[-2].startswith("stopped at step 4")
+    assert said[-1] == "to go on: the same call" + " without restart=True" * restart
+    assert api.train(config).finished
+    assert "goes on from step 4" in capsys.readouterr().err
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:

@@ -101,7 +101,8 @@ class TextClassifier:
                 for text, number in zip(texts, numbers, strict=True):
                     file.write(json.dumps({"text": text, "label": names[number]}) + "\n")
             folder = Path(temporary) / "model" if self.folder is None else Path(self.folder)
-            if not train(self._run(data, folder, texts), restart=True).finished:
+            run = self._run(data, folder, texts)
+            if not train(run, restart=True, observers=()).finished:
                 raise KeyboardInterrupt
             model = load_classifier(folder)
             _warn_of_texts_left_out(folder)

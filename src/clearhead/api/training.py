@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,17 +21,20 @@ def train(
     config: RunConfig | str | Path,
     *,
     restart: bool = False,
-    observers: Sequence[Observer] = (),
+    observers: Sequence[Observer] | None = None,
 ) -> RunEnded:
     """Train, or go on with a run that was interrupted; the result is the folder `config.folder`.
 
-    The first Ctrl-C ends it after the step, with a checkpoint; a second one at once.
+    The first Ctrl-C ends it after the step, with a checkpoint; a second one at once. What is
+    returned then has `finished = False`, and the same call, without `restart`, goes on.
 
     Args:
         config: the whole run, or the TOML file that describes it.
         restart: begin anew; a run in the folder is removed once the new data are found good and
             the new model is made.
-        observers: told what happens; the log in the folder is written in any case.
+        observers: told what happens; by default a live screen on the standard error, or plain
+            lines where that is no terminal; `()` for silence. The log in the folder is written
+            in any case.
 
     Raises:
         ConfigError: settings do not go together.
@@ -45,13 +49,31 @@ def train(
     config = config if isinstance(config, RunConfig) else read_config(config)
     config = _ready(config, restart)
     folder = run_folder(config, restart)
-    watchers = list(observers)
+    watchers = _default_display() if observers is None else list(observers)
     try:
         with only_run_in(folder):
-            return _train(config, folder, restart, watchers)
+            ended = _train(config, folder, restart, watchers)
     finally:
         for watcher in watchers:
             watcher.close()
+    if observers is None and not ended.finished:
+        _say_how_to_go_on(restart)
+    return ended
+
+
+def _default_display() -> list[Observer]:
+    """What shows a run to the person who began it, if there is a standard error."""
+    from clearhead.training.display import choose_display
+
+    return [] if sys.stderr is None else [choose_display(sys.stderr)]
+
+
+def _say_how_to_go_on(restart: bool) -> None:
+    from clearhead.training.display import forgiving
+
+    if sys.stderr is not None:
+        without = " without restart=True" if restart else ""
+        forgiving(sys.stderr).write(f"to go on: the same call{without}\n")
 
 
 def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observer]) -> RunEnded:
