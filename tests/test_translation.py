@@ -145,6 +145,11 @@ def test_mistakes_are_named(translator: Translator) -> None:
         ({"beamsize": 1}, "(?s)beamsize.*did you mean search.beam_size"),
         ({"search": SearchConfig(beam_size=2.5)}, "beam_size.*integer"),  # type: ignore[arg-type]
         ({"search": {"beam_size": 2}}, "no SearchConfig"),
+        ({"top_k": 10}, "(?s)top_k means nothing for method = 'beam'.*method='sampling'"),
+        ({"temperature": 0.5, "beam_size": 4}, "temperature means nothing for method = 'beam'"),
+        ({"top_p": 0.5, "method": "beam"}, "top_p means nothing for method = 'beam'"),
+        ({"seed": 7}, "seed means nothing for method = 'beam'"),
+        ({"method": "sampling", "beam_size": 4}, "(?s)beam_size means nothing.*method='beam'"),
         ({"batch_size": 0}, "batch_size = 0"),
         ({"batch_size": 2.0}, "batch_size = 2.0"),
         ({"prefixes": ["a"]}, "1 prefixes were given for 2 texts"),
@@ -158,6 +163,19 @@ def test_a_wrong_argument_is_refused_by_name(
 ) -> None:
     with pytest.raises(SearchError, match=message):
         translator.translate(["1 a", "2 b"], **choices)
+
+
+def test_settings_go_with_the_method_that_the_search_has_or_that_they_ask_for(
+    translator: Translator,
+) -> None:
+    sampling = SearchConfig(method="sampling", top_k=3, n_best=2, max_length=8)
+    drawn = outputs(translator, TEXTS, search=sampling, seed=3)
+    named = dict(method="sampling", top_k=3, n_best=2, max_length=8, seed=3)
+    assert drawn == outputs(translator, TEXTS, **named)
+    assert drawn != outputs(translator, TEXTS, search=sampling, seed=4)
+    # Who names a beam wants one.
+    beam = outputs(translator, TEXTS, search=sampling, beam_size=3)
+    assert beam == outputs(translator, TEXTS, beam_size=3, n_best=2, max_length=8)
 
 
 def test_an_unknown_device_is_met_with_those_there_are(translator: Translator) -> None:

@@ -67,10 +67,12 @@ class Translator:
             batch_size: sentences at a time, at most.
             progress: told how many sentences are done.
             offset: how many texts came before these, where a stream is translated in blocks.
-            choices: single settings of `SearchConfig` (beam_size=5, n_best=3), laid over `search`.
+            choices: single settings of `SearchConfig` (beam_size=5, n_best=3), laid over `search`;
+                those of sampling go with method="sampling", and a beam_size asks for a beam.
 
         Raises:
-            SearchError: a choice is unknown or wrong, or the prefixes do not fit.
+            SearchError: a choice is unknown or wrong, or means nothing for the method of search, or
+                the prefixes do not fit.
             TypeError: `texts` is a single string.
         """
         from clearhead.tasks.texts import chosen_search, translate_texts

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from clearhead.api import Translator
     from clearhead.config import SearchConfig
 
-BEAM_ONLY = ("beam_size",)
-SAMPLING_ONLY = ("temperature", "top_k", "top_p", "seed")
-
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
     Option(help="Where to compute; auto takes the GPU if there is one."),
@@ -96,20 +93,14 @@ class SearchOptions:
         Raises:
             SearchError: a value is wrong, or means nothing for the method.
         """
+        from clearhead.config.search import idle_for, method_for
+
         given = {name: value for name, value in asdict(self).items() if value is not None}
         asked_to_sample = given.pop("sample")
-        if asked_to_sample:
-            method = "sampling"
-        else:
-            # Who names a beam wants one, whatever the model's configuration says.
-            method = "beam" if given.keys() & set(BEAM_ONLY) else default.method
-        draws = method == "sampling"
-        for name in BEAM_ONLY if draws else SAMPLING_ONLY:
-            if name in given:
-                option = f"--{name.replace('_', '-')}"
-                raise SearchError(
-                    f"{option} means nothing {'with' if draws else 'without'} --sample"
-                )
+        method = "sampling" if asked_to_sample else method_for(given, default.method)
+        if idle := idle_for(method, given):
+            beside = "with" if method == "sampling" else "without"
+            raise SearchError(f"--{idle.replace('_', '-')} means nothing {beside} --sample")
         if n_best is not None:
             given["n_best"] = n_best
         try:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 from clearhead.config.require import require
+
+Method = Literal["beam", "sampling"]
+
+BEAM_ONLY = ("beam_size",)
+SAMPLING_ONLY = ("temperature", "top_k", "top_p", "seed")
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class SearchConfig:
     likeliest tokens and to the likeliest that hold `top_p` of the mass (0 and 1: not cut).
     """
 
-    method: Literal["beam", "sampling"] = "beam"
+    method: Method = "beam"
     beam_size: int = 5
     n_best: int = 1
     length_penalty: float = 0.6
@@ -52,6 +58,20 @@ class SearchConfig:
             self.max_length == 0 or self.min_length <= self.max_length,
             f"min_length = {self.min_length} is more than max_length = {self.max_length}",
         )
+
+
+def method_for(named: Collection[str], default: Method) -> Method:
+    """The method of a search of which these settings are named and no method is.
+
+    Who names a beam wants one, whatever the model's configuration says.
+    """
+    return "beam" if any(name in named for name in BEAM_ONLY) else default
+
+
+def idle_for(method: Method, named: Collection[str]) -> str | None:
+    """The first of the settings that are named that means nothing for the method, if any."""
+    idle = BEAM_ONLY if method == "sampling" else SAMPLING_ONLY
+    return next((name for name in idle if name in named), None)
 
 
 Measure = Literal["auto", "loss", "bleu", "chrf", "accuracy", "macro_f1", "micro_f1"]

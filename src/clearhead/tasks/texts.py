@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clearhead.config import SearchConfig, config_from
+from clearhead.config.search import idle_for, method_for
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.engines.engine import Engine
 from clearhead.errors import ConfigError, SearchError
@@ -25,15 +26,24 @@ def chosen_search(search: SearchConfig, choices: Mapping[str, Any]) -> SearchCon
     """The search with single settings laid over it, checked as strictly as a file would be.
 
     Raises:
-        SearchError: a setting is unknown, or of a wrong type or value.
+        SearchError: a setting is unknown, of a wrong type or value, or idle for the method.
     """
     if not isinstance(search, SearchConfig):
         raise SearchError(f"search is no SearchConfig: {search!r}", where="translate")
-    tree = {"search": {**dataclasses.asdict(search), **choices}}
+    method = method_for(choices, search.method)
+    tree = {"search": {**dataclasses.asdict(search), "method": method, **choices}}
     try:
-        return config_from(tree, where="translate").search
+        chosen = config_from(tree, where="translate").search
     except ConfigError as error:
         raise SearchError(error.what, where=error.where, why=error.why, todo=error.todo) from None
+    if idle := idle_for(chosen.method, choices):
+        other = "beam" if chosen.method == "sampling" else "sampling"
+        raise SearchError(
+            f"{idle} means nothing for method = {chosen.method!r}",
+            where="translate",
+            todo=f"say method={other!r}, or leave {idle} out",
+        )
+    return chosen
 
 
 def translate_texts(
