@@ -69,8 +69,9 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="FILE [FILE]",
-            help="Sentence pairs to train on: source and target in two parallel files, or one "
-            ".tsv or .jsonl file; each may end in .gz. For a classification one file or folder.",
+            help="Sentence pairs to train on: two parallel files, or one .tsv (source, tab, "
+            "target) or .jsonl (keys source and target); each may end in .gz. For a "
+            "classification one file or folder.",
         ),
     ] = None,
     validation: Annotated[
