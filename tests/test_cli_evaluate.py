@@ -113,6 +113,15 @@ def test_evaluate_refuses_what_cannot_be_compared(
     assert code == 2
     assert "--tokenize" in err
     assert run("evaluate", "good", "other", *test_set, "--tokenize", "none")[0] == 0
+    # Before any folder is looked at; one of them may well come from there.
+    code, _, err = run("evaluate", "nowhere", "--source", "-", "--reference", "-", stdin="a\n")
+    assert code == 3
+    assert "cannot both come from the standard input" in err
+    sources = (tmp_path / "s").read_text()
+    piped = ("--source", "-", "--reference", str(tmp_path / "r"))
+    code, out, _ = run("evaluate", "good", *piped, stdin=sources)
+    assert code == 0
+    assert "BLEU  100.00" in out
     (tmp_path / "r").write_text("one line\n")
     code, _, err = run("evaluate", "good", *test_set)
     assert code == 3

@@ -23,7 +23,7 @@ from clearhead.cli.options import (
     loaded_translator,
     with_search,
 )
-from clearhead.cli.streams import input_lines
+from clearhead.cli.streams import STANDARD, input_lines
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def evaluate(
     from clearhead.checkpoint import read_model_folder
     from clearhead.cli.report import evaluation_of
 
+    if source == reference == STANDARD:
+        raise DataError("sources and references cannot both come from the standard input")
     names = [str(folder) for folder in folders]
     if len(set(names)) < len(names):
         raise DataError("the same model folder is named twice")
