@@ -14,9 +14,20 @@ from clearhead.api.preparation import prepare
 from clearhead.checkpoint import write_json
 from clearhead.checkpoint.folder import FORMAT, read_folder_config
 from clearhead.commented_config import SEQUENCES, TEXTS, TRANSLATION, Form
-from clearhead.config import SIZES, RunConfig, config_from, config_to_dict, read_config
-from clearhead.config.meaning import meaningless
+from clearhead.config import (
+    SIZES,
+    OptimizerConfig,
+    RunConfig,
+    TokenizerConfig,
+    config_from,
+    config_to_dict,
+    read_config,
+)
+from clearhead.config.meaning import ONLY_WITH, meaningless
 from clearhead.errors import ConfigError
+from clearhead.proposal import propose
+from clearhead.tokenizer import learn_tokenizer
+from clearhead.training.optimizer import make_optimizer
 from test_classification import feature_run, text_run
 from test_reconstruction import sine_run
 from test_training import small_run
@@ -154,6 +165,87 @@ def test_a_default_that_is_said_asks_for_nothing(tmp_path: Path, task: str, kind
     defaults: Any = config_to_dict(RunConfig())
     values = {path: defaults[path.split(".")[0]][path.split(".")[1]] for path in OTHER}
     read_config(run_file(tmp_path, task, kind), said(OTHER, values))
+
+
+WITH_ANOTHER: dict[str, Any] = {
+    "training.optimizer.momentum": 0.5,
+    "training.optimizer.beta1": 0.8,
+    "training.optimizer.beta2": 0.999,
+    "training.optimizer.epsilon": 1e-6,
+    "tokenizer.byte_fallback": False,
+}
+"""A value other than the default of every setting that goes with some choices of another."""
+
+CHOICES = {
+    "training.optimizer.kind": ("adam", "sgd"),
+    "tokenizer.kind": ("bpe", "unigram", "words"),
+}
+
+
+@pytest.mark.parametrize("path", ONLY_WITH)
+def test_what_goes_with_another_choice_is_refused_by_name(tmp_path: Path, path: str) -> None:
+    other, acting = ONLY_WITH[path]
+    file, (setting,) = run_file(tmp_path, "translation", "text"), said([path], WITH_ANOTHER)
+    for choice in CHOICES[other]:
+        words = [f"{other}={choice}", setting]
+        if choice in acting:
+            read_config(file, words)
+            continue
+        error = refusal(file, words)
+        value = WITH_ANOTHER[path]
+        assert error.what == f"{path} = {value!r} means nothing with {other} = {choice!r}"
+        for right in acting:
+            assert repr(right) in str(error.todo)
+
+
+@pytest.mark.parametrize("path", ONLY_WITH)
+def test_another_choice_can_be_tried_over_a_file(tmp_path: Path, path: str) -> None:
+    other, acting = ONLY_WITH[path]
+    (idle,) = set(CHOICES[other]) - set(acting)
+    section, _, name = path.rpartition(".")
+    value, kind = json.dumps(WITH_ANOTHER[path]), other.rpartition(".")[2]
+    text = "[training]\nmax_steps = 1\n[{}]\n{} = {}\n{} = '{}'\n"
+    file = tmp_path / "run.toml"
+    file.write_text(text.format(section, name, value, kind, acting[0]), encoding="utf-8")
+    read_config(file)
+    read_config(file, [f"{other}={idle}"])
+    file.write_text(text.format(section, name, value, kind, idle), encoding="utf-8")
+    refusal(file, [])
+
+
+def test_what_goes_with_another_choice_changes_nothing_beside_this_one() -> None:
+    texts = ["the cat sees a dog", "a dog is on its way home"]
+
+    def built(path: str, choice: str, value: Any) -> str:
+        """What the setting takes part in, written out."""
+        name = path.rpartition(".")[2]
+        if path.startswith("tokenizer"):
+            config = TokenizerConfig(**{"kind": choice, "max_vocabulary": 280, name: value})
+            return learn_tokenizer(texts, config).fingerprint()
+        optimizer = OptimizerConfig(**{"kind": choice, name: value})
+        return str(make_optimizer(torch.nn.Linear(2, 2), optimizer))
+
+    for path, (other, acting) in ONLY_WITH.items():
+        usual: Any = RunConfig()
+        for name in path.split("."):
+            usual = getattr(usual, name)
+        for choice in CHOICES[other]:
+            same = built(path, choice, usual) == built(path, choice, WITH_ANOTHER[path])
+            assert same == (choice not in acting), (path, choice)
+
+
+def test_what_init_writes_may_stay_when_a_choice_is_edited(tmp_path: Path) -> None:
+    """One edit, and nothing else to take out: of the schedule, or of how to search."""
+    assert not TRANSLATION.meanings.keys() & ONLY_WITH.keys()
+    file = tmp_path / "run.toml"
+    text = propose().to_toml("run")
+    for written, edited in (('kind = "inverse_sqrt"', 'kind = "paper"'), ("[search]", SAMPLING)):
+        assert written in text
+        file.write_text(text.replace(written, edited), encoding="utf-8")
+        read_config(file)
+
+
+SAMPLING = '[search]\nmethod = "sampling"'
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,19 @@ What is not named here, and in no section named here, does something for all of 
 NEEDS = {"model.ngram_vectors": "model.character_ngrams"}
 """Settings that do something only beside another one, which by default is not there."""
 
+ONLY_WITH: dict[str, tuple[str, tuple[str, ...]]] = {
+    "training.optimizer.momentum": ("training.optimizer.kind", ("sgd",)),
+    "training.optimizer.beta1": ("training.optimizer.kind", ("adam",)),
+    "training.optimizer.beta2": ("training.optimizer.kind", ("adam",)),
+    "training.optimizer.epsilon": ("training.optimizer.kind", ("adam",)),
+    "tokenizer.byte_fallback": ("tokenizer.kind", ("bpe", "unigram")),
+}
+"""Settings that do something only with some choices of another one, and these choices.
+
+What `clearhead init` writes is not among them: who edits `schedule.kind` in such a file may leave
+`peak` there. Neither is how to search: a trained model is asked for the other method, too.
+"""
+
 
 def meaningless(config: RunConfig) -> dict[str, tuple[Kind, ...]]:
     """The settings, by dotted path, that do nothing for a run, and the runs that they are for."""
@@ -66,21 +79,25 @@ def meaningless(config: RunConfig) -> dict[str, tuple[Kind, ...]]:
     }
 
 
-def refuse_meaningless(config: RunConfig, where: str | Path) -> None:
+def refuse_meaningless(config: RunConfig, where: str | Path, overrides: Sequence[str] = ()) -> None:
     """Refuse a run in which something is set that does nothing for it.
 
     A setting that stands at its default asks for nothing, and neither does one that a ready-made
-    size of a model brings along.
+    size of a model brings along, or that stands in a file whose choice was overridden.
 
     Args:
         config: the run.
         where: what the message names as its place.
+        overrides: what was laid over the file, as `path=value`.
 
     Raises:
-        ConfigError: names all settings that are for other runs; or one that needs another.
+        ConfigError: names all settings that are for other runs; or one that needs another, or
+            another choice.
     """
     _refuse_those_for_others(config, where)
     _refuse_those_that_need_another(config, where)
+    overridden = {override.partition("=")[0].strip() for override in overrides}
+    _refuse_those_of_another_choice(config, where, overridden)
 
 
 def _refuse_those_for_others(config: RunConfig, where: str | Path) -> None:
@@ -113,6 +130,22 @@ def _refuse_those_that_need_another(config: RunConfig, where: str | Path) -> Non
                 f"{path} = {value!r} means nothing without {other}",
                 where=where,
                 todo=f"set {other} too, or leave {path} out",
+            )
+
+
+def _refuse_those_of_another_choice(
+    config: RunConfig, where: str | Path, overridden: set[str]
+) -> None:
+    defaults = RunConfig()
+    for path, (other, choices) in ONLY_WITH.items():
+        value, choice = _value(config, path), _value(config, other)
+        # Who tries another choice over a file need not take out what goes with the file's own.
+        tried = other in overridden and path not in overridden
+        if choice not in choices and value != _value(defaults, path) and not tried:
+            raise ConfigError(
+                f"{path} = {value!r} means nothing with {other} = {choice!r}",
+                where=where,
+                todo=f"set {other} = {' or '.join(map(repr, choices))}, or leave {path} out",
             )
 
 

@@ -56,7 +56,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         _override(tree, override)
     config = config_from(tree, where=str(path))
     # Not in config_from: a model folder of an earlier version may well hold such settings.
-    refuse_meaningless(config, path)
+    refuse_meaningless(config, path, overrides)
     return config if config.folder else dataclasses.replace(config, folder=f"runs/{path.stem}")
 
 
