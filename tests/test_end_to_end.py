@@ -25,14 +25,16 @@ SMALL = [
 ]
 
 
-def clearhead(*words: str | Path, cwd: Path, stdin: bytes = b"") -> subprocess.CompletedProcess:
+def clearhead(
+    *words: str | Path, cwd: Path, stdin: bytes = b"", timeout: float = 300
+) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "clearhead", *map(str, words)],
         cwd=cwd,
         input=stdin,
         capture_output=True,
         check=False,
-        timeout=300,
+        timeout=timeout,
     )
 
 
@@ -200,6 +202,36 @@ def test_a_line_of_a_megabyte_is_cut_with_a_warning(folder: Path) -> None:
     assert len(done.stdout.decode().splitlines()) == 2
     assert b"line 1 " in done.stderr
     assert b"1024" in done.stderr or b"1,024" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def pieces(folder: Path) -> str:
+    """A model folder with a vocabulary of the usual kind, BPE, after a single step."""
+    settings = [setting for setting in SMALL if not setting.startswith("tokenizer.")]
+    settings += ["training.max_steps=1", "tokenizer.max_vocabulary=400", "folder=runs/pieces"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = clearhead("train", "small.toml", *words, cwd=folder)
+    assert done.returncode == 0, done.stderr.decode()
+    from clearhead import api
+
+    translator = api.load_translator(folder / "runs/pieces", device="cpu")
+    assert translator.config.tokenizer.kind == "bpe"
+    assert len(translator.source_tokenizer.encode("the cat is black")) > 4
+    return "runs/pieces"
+
+
+@pytest.mark.parametrize("long", ["the cat " * 125_000, "thecat" * 170_000, "\u2603" * 350_000])
+def test_a_line_or_a_word_of_a_megabyte_in_pieces_is_cut_with_a_warning(
+    folder: Path, pieces: str, long: str
+) -> None:
+    assert len(long.encode()) >= 1_000_000
+    short = ("translate", pieces, "--beam-size", "1", "--max-length", "9")
+    done = clearhead(*short, cwd=folder, stdin=f"{long}\nthe cat is black\n".encode(), timeout=90)
+    assert done.returncode == 0, done.stderr.decode()
+    assert len(done.stdout.splitlines()) == 2
+    [warning] = done.stderr.splitlines()
+    assert b"line 1 has " in warning
+    assert b"cut to 1024" in warning
 
 
 def test_a_half_used_folder_without_weights_is_named(folder: Path) -> None:
