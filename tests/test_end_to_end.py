@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from clearhead.checkpoint import read_tensors
 from clearhead.data.phrasebook import phrasebook
 
 SMALL = [
@@ -111,10 +113,10 @@ def test_ctrl_c_prints_the_command_that_resumes_and_a_kill_loses_nothing(folder:
     words[words.index("training.max_steps=40")] = "training.max_steps=4000"
     words += ["--set", "folder=runs/long", "--set", "training.checkpoint_minutes=0.01"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command, saved = ["clearhead", *words], 0
     for sent in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        before = state_time(folder)
         process = subprocess.Popen(
-            [sys.executable, "-m", "clearhead", *words],
+            [sys.executable, "-m", *command],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -122,25 +124,42 @@ def test_ctrl_c_prints_the_command_that_resumes_and_a_kill_loses_nothing(folder:
         )
         # Until it has written a checkpoint of its own.
         for _ in range(1200):
-            if state_time(folder) != before:
+            if saved_step(folder) > saved:
                 break
             time.sleep(0.1)
         process.send_signal(sent)
-        out, narration = process.communicate(timeout=120)
+        out, error = process.communicate(timeout=120)
+        narration = error.decode()
         assert out == b""
-        assert b"Traceback" not in narration
-        if sent != signal.SIGKILL:
-            assert process.returncode == 130
-            assert b"clearhead train small.toml --set" in narration
-    words[words.index("training.max_steps=4000")] = "training.max_steps=1"
+        assert "Traceback" not in narration
+        assert beginning(saved) in narration
+        reached = saved_step(folder)
+        assert saved < reached < 4000
+        saved = reached
+        if sent == signal.SIGKILL:
+            assert process.returncode == -signal.SIGKILL
+            continue
+        assert process.returncode == 130
+        assert f"stopped at step {saved:,} " in narration
+        # What is printed is what begins the next time.
+        command = shlex.split(narration.split("to go on: ")[1])
+        assert command == ["clearhead", *words]
+    words[words.index("training.max_steps=4000")] = f"training.max_steps={saved + 1}"
     done = clearhead(*words, cwd=folder)
     assert done.returncode == 0, done.stderr.decode()
+    assert beginning(saved) in done.stderr.decode()
+    assert saved_step(folder) == saved + 1
 
 
-def state_time(folder: Path) -> float:
-    """When the state of the long run was last written; 0 before."""
+def beginning(step: int) -> str:
+    """How the long run says where it begins."""
+    return f"runs/long goes on from step {step:,}: " if step else "runs/long begins: "
+
+
+def saved_step(folder: Path) -> int:
+    """The step of the checkpoint that the long run would go on from; 0 without one."""
     path = folder / "runs/long/training/state.safetensors"
-    return path.stat().st_mtime if path.exists() else 0.0
+    return read_tensors(path)[1]["step"] if path.exists() else 0
 
 
 def test_a_closed_pipe_ends_translating_without_a_word(folder: Path) -> None:
