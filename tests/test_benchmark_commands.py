@@ -145,7 +145,7 @@ def test_a_benchmark_trains_with_the_threads_that_the_settings_name(
     module = script("classification")
     trained: list[Any] = []
 
-    def train(config: Any) -> Any:
+    def train(config: Any, **_: object) -> Any:
         trained.append(config)
         return SimpleNamespace(finished=False)
 
