@@ -16,7 +16,8 @@ from clearhead.config import DataConfig, RunConfig, TokenizerConfig
 from clearhead.data.batch_order import batch_order
 from clearhead.data.batches import Batch, Sampling, collate, epoch_batches
 from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.tasks.translation import TranslationData, TranslationTask
+from clearhead.tasks.translation import TranslationTask
+from clearhead.tasks.translation_data import TranslationData
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer
 from clearhead.training.meter import Meter
 from test_batch_order import typical_lengths

@@ -36,7 +36,7 @@ from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import FeatureProjection
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tasks.labelled_data import read_parts
-from clearhead.tasks.translation import learn_tokenizers
+from clearhead.tasks.translation_data import learn_tokenizers
 from clearhead.tokenizer import WordTokenizer
 from clearhead.training.events import RunEnded
 from scripts import ROOT, load_script

@@ -15,7 +15,7 @@ from clearhead.config import DataConfig, RunConfig, TokenizerConfig, config_from
 from clearhead.data.checks import DataReport, Finding
 from clearhead.data.labelled_report import LabelledReport
 from clearhead.tasks.labelled_data import checked, learn_inputs, read_parts
-from clearhead.tasks.translation import learn_tokenizers, prepare_data
+from clearhead.tasks.translation_data import learn_tokenizers, prepare_data, read_held_out
 from test_classification import SMALL_MODEL
 
 PAIRS = [(f"a{n} b", f"c{n} d") for n in range(6)]
@@ -44,7 +44,8 @@ def translation_reports(
         **choices,
     )
     config = RunConfig(data=data, tokenizer=WORDS)
-    return prepare_data(config, folder / "corpus", learn_tokenizers(config)).reports
+    held_out = read_held_out(config)
+    return prepare_data(config, folder / "corpus", learn_tokenizers(config), held_out).reports
 
 
 @pytest.mark.parametrize("drop_held_out", [True, False])

@@ -20,6 +20,7 @@ from clearhead.engines.batching import batches_by_length
 from clearhead.errors import ConfigError, SearchError
 from clearhead.tasks import texts as texts_module
 from clearhead.tasks import translation
+from clearhead.tasks.translation_data import learn_tokenizers, prepare_data, read_held_out
 from clearhead.tasks.validation import mean_loss
 from test_training import small_run
 
@@ -223,8 +224,9 @@ def test_the_validation_loss_is_the_mean_over_tokens_and_encodes_once(
 ) -> None:
     monkeypatch.setattr(translation, "VALIDATION_PAIRS", 5)
     config = small_run(tmp_path)
-    tokenizers = translation.learn_tokenizers(config)
-    data = translation.prepare_data(config, tmp_path / "corpus", tokenizers)
+    tokenizers = learn_tokenizers(config)
+    held_out = read_held_out(config)
+    data = prepare_data(config, tmp_path / "corpus", tokenizers, held_out)
     task = translation.TranslationTask(config, data)
     model = task.build_model()
     total, units = 0.0, 0

@@ -24,7 +24,8 @@ from clearhead.data.corpus import Corpus
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.tasks.translation import TranslationData, TranslationTask
+from clearhead.tasks.translation import TranslationTask
+from clearhead.tasks.translation_data import TranslationData
 from clearhead.tokenizer import BOS, EOS, PAD, WordTokenizer
 from small_models import small_config
 from test_training import small_run

@@ -13,7 +13,8 @@ from clearhead.data.corpus import Corpus
 from clearhead.engines.torch_engine import TorchEngine
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.tasks.translation import TranslationData, TranslationTask
+from clearhead.tasks.translation import TranslationTask
+from clearhead.tasks.translation_data import TranslationData
 from clearhead.tokenizer import EOS, WordTokenizer
 from clearhead.training.meter import Meter
 from clearhead.training.precision import choose_precision

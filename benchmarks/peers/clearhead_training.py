@@ -25,7 +25,8 @@ from clearhead.engines.device import set_up_torch
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tasks.task import Loss
-from clearhead.tasks.translation import TranslationData, TranslationTask
+from clearhead.tasks.translation import TranslationTask
+from clearhead.tasks.translation_data import TranslationData
 from clearhead.tokenizer import load_tokenizer
 from clearhead.training.keeper import Keeper
 from clearhead.training.trainer import Trainer as OwnTrainer

@@ -88,14 +88,20 @@ def prepare(
 
 
 def _translation(config: RunConfig, begun: Path | None, corpus: Path, tell: Tell) -> Prepared:
-    from clearhead.tasks.translation import TranslationTask, learn_tokenizers, prepare_data
+    from clearhead.tasks.translation import TranslationTask
+    from clearhead.tasks.translation_data import learn_tokenizers, prepare_data, read_held_out
 
+    held_out = read_held_out(config)
     if begun is not None:
         tokenizers = read_tokenizers(begun, config)
     else:
         tell(f"learning the vocabulary ({config.tokenizer.kind})")
-        tokenizers = learn_tokenizers(config)
-    data = prepare_data(config, corpus, tokenizers, lambda pairs: tell(f"encoded {pairs:,} pairs"))
+        tokenizers = learn_tokenizers(config, held_out)
+
+    def progress(pairs: int) -> None:
+        tell(f"encoded {pairs:,} pairs")
+
+    data = prepare_data(config, corpus, tokenizers, held_out, progress)
     task = TranslationTask(config, data)
     return Prepared(task, task.build_model, tokenizer_parts(*tokenizers, config), data.reports)
 

@@ -14,8 +14,9 @@ class DataConfig:
 
     Each of `train`, `validation` and `test` names two parallel files (source, target), or one
     `.tsv` or `.jsonl` file; each may end in `.gz`. An environment variable is written `${NAME}`.
-    `test` is not trained on: it is named so that training lines found in it can be left out, as
-    they are where they are found in the validation data (unless `drop_held_out` is false).
+    `test` is not trained on: it is named so that training lines found in it can be left out, of
+    the vocabulary too, as they are where they are found in the validation data (unless
+    `drop_held_out` is false).
     `train = ["phrasebook:en-es"]` names the built-in data.
 
     For classification each part is one file (or a folder, for features). `text_column` and

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import cast
 
 import torch
@@ -14,11 +12,7 @@ from torch import nn
 from clearhead.config import RunConfig
 from clearhead.data.batch_order import batch_order
 from clearhead.data.batches import Batch, Sampling, collate, epoch_batches
-from clearhead.data.checks import DataReport, check_kept
-from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.data.readers import Pair, read_pairs
 from clearhead.engines.torch_engine import TorchEngine
-from clearhead.errors import ConfigError
 from clearhead.losses import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
@@ -26,93 +20,15 @@ from clearhead.tasks.noise import hide_words
 from clearhead.tasks.scores import bleu_and_chrf, exact_match
 from clearhead.tasks.task import Evaluation, Loss, Sample
 from clearhead.tasks.texts import translate_texts
+from clearhead.tasks.translation_data import TranslationData
 from clearhead.tasks.validation import mean_loss
-from clearhead.tokenizer import EOS, PAD, Tokenizer, learn_tokenizer
+from clearhead.tokenizer import EOS, PAD
 
 SAMPLES = 3
 """Validation sentences shown again at each validation."""
 
 VALIDATION_PAIRS = 64
 """Pairs of a batch where the loss on the validation data is computed."""
-
-
-@dataclass(frozen=True)
-class TranslationData:
-    """What a run learns from and is judged by, ready to use."""
-
-    source_tokenizer: Tokenizer
-    target_tokenizer: Tokenizer
-    corpus: Corpus
-    validation: tuple[Pair, ...]
-    reports: tuple[DataReport, ...]
-
-
-def learn_tokenizers(config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
-    """The source's and the target's tokenizer, learned from the training pairs."""
-    if config.tokenizer.joint:
-        pairs = read_pairs(_training_files(config))
-        both = learn_tokenizer((text for pair in pairs for text in pair[:2]), config.tokenizer)
-        return both, both
-    sources = (pair.source for pair in read_pairs(_training_files(config)))
-    targets = (pair.target for pair in read_pairs(_training_files(config)))
-    return learn_tokenizer(sources, config.tokenizer), learn_tokenizer(targets, config.tokenizer)
-
-
-def prepare_data(
-    config: RunConfig,
-    folder: Path,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    progress: Callable[[int], None] | None = None,
-) -> TranslationData:
-    """Check all data and encode the training pairs into a corpus under `folder`.
-
-    Raises:
-        DataError: a file cannot be used; the message has the file and line.
-        ConfigError: no training or validation data is named.
-    """
-    if not config.data.validation:
-        raise ConfigError(
-            "data.validation names no files",
-            why="training is judged, and its best model picked, on pairs it does not learn from",
-            todo="name two parallel files; a thousand pairs split off the training data will do",
-        )
-    validation = tuple(read_pairs(config.data.validation, "validation"))
-    test = tuple(read_pairs(config.data.test, "test")) if config.data.test else ()
-    corpus, report = build_corpus(
-        folder,
-        _training_files(config),
-        *tokenizers,
-        config.data,
-        forbidden=(*validation, *test),
-        progress=progress,
-    )
-    reports = [report]
-    for name, files, pairs, others in (
-        ("validation", config.data.validation, validation, ()),
-        ("test", config.data.test, test, validation),
-    ):
-        if files:
-            lengths = _lengths(pairs, tokenizers)
-            reports.append(check_kept(name, files, pairs, lengths, config.data, others))
-    return TranslationData(*tokenizers, corpus, validation, tuple(reports))
-
-
-def _lengths(
-    pairs: Sequence[Pair], tokenizers: tuple[Tokenizer, Tokenizer]
-) -> tuple[list[int], list[int]]:
-    """The tokens of each source and of each target."""
-    source_ids = tokenizers[0].encode_batch([pair.source for pair in pairs])
-    target_ids = tokenizers[1].encode_batch([pair.target for pair in pairs])
-    return [len(ids) for ids in source_ids], [len(ids) for ids in target_ids]
-
-
-def _training_files(config: RunConfig) -> Sequence[str]:
-    if not config.data.train:
-        raise ConfigError(
-            "data.train names no files",
-            todo="name two parallel files: train = ['train.en', 'train.de']",
-        )
-    return config.data.train
 
 
 class TranslationTask:
