@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,13 +98,39 @@ def _translation(config: RunConfig, begun: Path | None, corpus: Path, tell: Tell
     else:
         tell(f"learning the vocabulary ({config.tokenizer.kind})")
         tokenizers = learn_tokenizers(config, held_out)
-
-    def progress(pairs: int) -> None:
-        tell(f"encoded {pairs:,} pairs")
-
-    data = prepare_data(config, corpus, tokenizers, held_out, progress)
+    encoding = Encoding(tell)
+    data = prepare_data(config, corpus, tokenizers, held_out, encoding.tell)
+    encoding.end()
     task = TranslationTask(config, data)
     return Prepared(task, task.build_model, tokenizer_parts(*tokenizers, config), data.reports)
+
+
+class Encoding:
+    """Tells how far the encoding is: one line an interval, and the last count whenever it came.
+
+    Args:
+        tell: is given the lines.
+        clock: tells seconds that never go back.
+    """
+
+    def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell, self._clock = tell, clock
+        self._told_at = clock()
+        self._pairs = self._told = 0
+
+    def tell(self, pairs: int) -> None:
+        """So many pairs are encoded."""
+        from clearhead.training.display import INTERVAL_S
+
+        self._pairs = pairs
+        if self._clock() - self._told_at >= INTERVAL_S:
+            self.end()
+
+    def end(self) -> None:
+        """Tell the last count, unless it was told or there was none."""
+        if self._pairs != self._told:
+            self._tell(f"encoded {self._pairs:,} pairs")
+            self._told, self._told_at = self._pairs, self._clock()
 
 
 def _labelled(config: RunConfig, begun: Path | None, tell: Tell) -> Prepared:
