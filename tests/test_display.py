@@ -110,7 +110,43 @@ def test_plain_lines_hold_the_figures_and_nothing_that_steers_a_terminal() -> No
     for figure in ("2.314", "2.40e-03", "0.81", "9,210/s", "9,111/s", "6.1 %", "812 MB", "1 h 12"):
         assert figure in lines[2]
     assert "bleu 38.21" in lines[3]
-    assert "best 38.40 at step 3,500" in lines[3]
+    assert "best bleu 38.40 at step 3,500" in lines[3]
+
+
+def test_a_run_that_goes_on_begins_with_the_best_score_that_it_has() -> None:
+    going_on = replace(STARTED, step=4_000, best_score=38.4, best_step=3_500)
+    [line] = plain_lines(going_on)
+    assert "goes on from step 4,000" in line
+    assert line.endswith("best bleu 38.40 at step 3,500")
+    picture = Picture(going_on, Clock())
+    picture.take(PROGRESS)
+    [shown] = [row for row in drawn(picture, 80, 24).splitlines() if row.startswith("best")]
+    assert shown.split(maxsplit=1)[1].strip() == "bleu 38.40 at step 3,500"
+    picture.take(replace(VALIDATED, best_score=39.0, best_step=4_400))
+    [shown] = [row for row in drawn(picture, 80, 24).splitlines() if row.startswith("best")]
+    assert shown.split(maxsplit=1)[1].strip() == "bleu 39.00 at step 4,400"
+
+
+def test_a_run_that_begins_has_no_best_score() -> None:
+    picture = Picture(STARTED, Clock())
+    picture.take(PROGRESS)
+    assert "best" not in plain_lines(STARTED)[0] + drawn(picture, 80, 24)
+
+
+def test_the_signatures_of_the_scores_come_last_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    signatures = {"bleu": "nrefs:1|case:mixed|tok:13a", "chrf": "nrefs:1|nc:6"}
+    events = *EVENTS[:-1], replace(ENDED, signatures=signatures)
+    expected = [f"{name}: {signature}" for name, signature in signatures.items()]
+    lines = plain_lines(*events)
+    assert lines[-3].startswith("finished at step 12,000")
+    assert lines[-2:] == expected
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    screen = LiveScreen(terminal)
+    for event in events:
+        screen.observe(event)
+    assert terminal.getvalue().splitlines()[-2:] == expected
+    assert terminal.getvalue().count("tok:13a") == 1
 
 
 def test_an_interrupted_run_is_not_called_finished() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.checkpoint import read_tensors
+from clearhead.checkpoint import read_tensors, write_tensors
 from clearhead.config import (
     DataConfig,
     DropoutConfig,
@@ -35,7 +35,7 @@ from clearhead.tasks.task import Evaluation
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import continuation
 from clearhead.training.display import PlainLines
-from clearhead.training.events import Event, Note, Progress, RunEnded, Validated
+from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
 from clearhead.training.optimizer import make_optimizer
 from clearhead.training.schedule import learning_rate
 from clearhead.training.state import State
@@ -491,6 +491,46 @@ def test_a_folder_takes_one_run_at_a_time(tmp_path: Path) -> None:
     folder = continuation.run_folder(config, restart=False)
     with continuation.only_run_in(folder), pytest.raises(TrainingError, match="another run"):
         api.train(config)
+    assert api.train(config).finished
+
+
+@pytest.mark.parametrize("interrupt_at", [4, 8])
+def test_a_run_that_goes_on_tells_the_best_score_that_it_has(
+    tmp_path: Path, interrupt_at: int
+) -> None:
+    config = small_run(tmp_path)
+    first, second = Watcher(interrupt_at=interrupt_at), Watcher()
+    api.train(config, observers=[first])
+    api.train(config, observers=[second])
+    begun, went_on = (
+        next(event for event in watcher.events if isinstance(event, RunStarted))
+        for watcher in (first, second)
+    )
+    assert (begun.step, begun.best_score, begun.best_step) == (0, None, 0)
+    validated = [event for event in first.events if isinstance(event, Validated)]
+    best = max(validated, key=lambda event: (event.scores["bleu"], -event.step))
+    assert went_on.step == interrupt_at
+    assert (went_on.best_score, went_on.best_step) == (best.scores["bleu"], best.step)
+
+
+def test_the_end_of_a_run_tells_the_signatures_of_the_kept_scores_also_when_said_again(
+    tmp_path: Path,
+) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    for _ in range(2):
+        ended = api.train(config)
+        kept = json.loads((Path(config.folder) / "scores.json").read_text())
+        assert ended.signatures == kept["signatures"]
+        assert "version:" in ended.signatures["bleu"]
+
+
+def test_a_state_written_before_signatures_were_kept_can_be_gone_on_with(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    api.train(config, observers=[Watcher(interrupt_at=4)])
+    path = Path(config.folder) / "training" / "state.safetensors"
+    tensors, fields = read_tensors(path)
+    del fields["best_signatures"]
+    write_tensors(path, tensors, fields)
     assert api.train(config).finished
 
 

@@ -14,7 +14,7 @@ from clearhead.training.events import (
     RunStarted,
     Validated,
 )
-from clearhead.training.wording import ended_line, progress_line, started_line, validation_line
+from clearhead.training.wording import ended_lines, progress_line, started_line, validation_line
 
 INTERVAL_S = 10.0
 
@@ -100,7 +100,8 @@ class PlainLines:
             case Validated():
                 self._write(validation_line(event))
             case RunEnded():
-                self._write(ended_line(event))
+                for line in ended_lines(event):
+                    self._write(line)
             case Note():
                 self._write(event.text)
 

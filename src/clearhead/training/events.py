@@ -11,7 +11,7 @@ from clearhead.tasks.task import Sample
 
 @dataclass(frozen=True)
 class RunStarted:
-    """A run begins, or goes on from `step`."""
+    """A run begins, or goes on from `step` with the best score so far; None: there is none yet."""
 
     folder: str
     device: str
@@ -21,6 +21,8 @@ class RunStarted:
     max_steps: int | None
     batches_per_epoch: int
     measure: str
+    best_score: float | None = None
+    best_step: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,10 @@ class Validated:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The run is over, or was interrupted; `reason` says why."""
+    """The run is over, or was interrupted; `reason` says why.
+
+    The scores and their signatures are those of the best model.
+    """
 
     step: int
     reason: str
@@ -76,6 +81,7 @@ class RunEnded:
     folder: str
     scores: Mapping[str, float] = field(default_factory=dict)
     elapsed_s: float = 0.0
+    signatures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from clearhead.tasks.task import Sample
 from clearhead.training.display import forgiving
 from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
 from clearhead.training.wording import (
+    best,
     duration,
-    ended_line,
+    ended_lines,
     megabytes,
     rate,
-    score,
     scores,
     share,
     started_line,
@@ -63,7 +63,8 @@ class LiveScreen:
                 self._live.start()
             case RunEnded():
                 self.close()
-                self._console.print(plain(ended_line(event)))
+                for line in ended_lines(event):
+                    self._console.print(plain(line))
             case _ if self._picture is not None:
                 self._picture.take(event)
 
@@ -109,6 +110,8 @@ class Picture:
                 self._sample(sample, height, options.max_width)
                 for sample in self._validated.samples
             ]
+        elif self._started.best_score is not None:
+            parts.append(self._best_before(self._started.best_score, options.max_width))
         yield Group(*parts)
 
     def _training(self, width: int) -> Table:
@@ -156,9 +159,16 @@ class Picture:
         weights = "" if event.weights == "current" else f", {event.weights} weights"
         table.add_row("validation", plain(f"at step {event.step:,}{weights}"))
         table.add_row("", plain(scores(event.scores, event.measure)))
-        best = f"{event.measure} {score(event.measure, event.best_score)}"
+        reached = best(event.measure, event.best_score, event.best_step)
         trend = sparkline(self._history[-max(8, width - 50) :])
-        table.add_row("best", plain(f"{best} at step {event.best_step:,}   {trend}"))
+        table.add_row("best", plain(f"{reached}   {trend}"))
+        return table
+
+    def _best_before(self, value: float, width: int) -> Table:
+        """What a run that goes on has reached, until it validates again."""
+        table = _table(width)
+        table.add_row("", "")
+        table.add_row("best", plain(best(self._started.measure, value, self._started.best_step)))
         return table
 
     def _sample(self, sample: Sample, height: int, width: int) -> Table:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+from clearhead.tasks.task import Evaluation
+
 
 @dataclass
 class State:
@@ -17,9 +19,16 @@ class State:
     best_score: float | None = None
     best_step: int = 0
     best_scores: dict[str, float] = field(default_factory=dict)
+    best_signatures: dict[str, str] = field(default_factory=dict)
     validations_since_best: int = 0
     validated_step: int = 0
     finished: bool = False
+
+    def note_best(self, score: float, evaluation: Evaluation) -> None:
+        """The weights of now are the best so far, by this score."""
+        self.best_score, self.best_step = score, self.step
+        self.best_scores = dict(evaluation.scores)
+        self.best_signatures = dict(evaluation.signatures)
 
     def is_best(self, score: float, higher_is_better: bool) -> bool:
         """Whether a score is better than the best so far; one that is not finite never is."""

@@ -77,7 +77,7 @@ class Trainer:
             TrainingError: the loss diverged, or the memory of the GPU is full.
         """
         self._resume()
-        self._tell_start()
+        self._tell(self._started())
         if self.state.finished and (reason := self.limits.reached(self.state, self._elapsed())):
             return self._end(f"it was finished before: {reason}", finished=True)
         self.state.finished = False
@@ -162,8 +162,7 @@ class Trainer:
         is_best = state.is_best(score, self.task.higher_is_better)
         is_best |= weights == self.config.keep and math.isfinite(score)
         if is_best:
-            state.best_score, state.best_step = score, state.step
-            state.best_scores = dict(evaluation.scores)
+            state.note_best(score, evaluation)
             self.keeper.keep_best(self.model, evaluation, state.step, weights)
         if weights == "current":
             state.validations_since_best = 0 if is_best else state.validations_since_best + 1
@@ -218,18 +217,18 @@ class Trainer:
         self._saved_at = time.monotonic()
         self._saved_step = self.state.step
 
-    def _tell_start(self) -> None:
-        self._tell(
-            RunStarted(
-                folder=str(self.keeper.folder),
-                device=str(self.device),
-                precision=self.precision,
-                parameters=sum(p.numel() for p in self.model.parameters()),
-                step=self.state.step,
-                max_steps=self.limits.total_steps or None,
-                batches_per_epoch=self.steps_per_epoch * self.config.accumulate,
-                measure=self.task.measure,
-            )
+    def _started(self) -> RunStarted:
+        return RunStarted(
+            folder=str(self.keeper.folder),
+            device=str(self.device),
+            precision=self.precision,
+            parameters=sum(p.numel() for p in self.model.parameters()),
+            step=self.state.step,
+            max_steps=self.limits.total_steps or None,
+            batches_per_epoch=self.steps_per_epoch * self.config.accumulate,
+            measure=self.task.measure,
+            best_score=self.state.best_score,
+            best_step=self.state.best_step,
         )
 
     def _end(self, reason: str, finished: bool) -> RunEnded:
@@ -241,6 +240,7 @@ class Trainer:
             folder=str(self.keeper.folder),
             scores=state.best_scores,
             elapsed_s=self._elapsed(),
+            signatures=state.best_signatures,
         )
         self._tell(ended)
         return ended

@@ -54,13 +54,21 @@ def steps(step: int, max_steps: int | None) -> str:
     return f"step {step:,}" + (f" of {max_steps:,}" if max_steps else "")
 
 
+def best(measure: str, value: float, step: int) -> str:
+    """The best score so far, and when it was reached: `bleu 38.40 at step 3,500`."""
+    return f"{measure} {score(measure, value)} at step {step:,}"
+
+
 def started_line(event: RunStarted) -> str:
     """What begins, in one line."""
     doing = f"goes on from step {event.step:,}" if event.step else "begins"
-    return (
+    line = (
         f"{event.folder} {doing}: {event.parameters:,} parameters, {event.device} "
         f"{event.precision}, {event.batches_per_epoch:,} batches an epoch"
     )
+    if event.best_score is not None:
+        line += f"; best {best(event.measure, event.best_score, event.best_step)}"
+    return line
 
 
 def progress_line(event: Progress, max_steps: int | None) -> str:
@@ -82,22 +90,21 @@ def progress_line(event: Progress, max_steps: int | None) -> str:
 
 def validation_line(event: Validated) -> str:
     """The scores of a validation in one line."""
-    best = (
-        ("the best so far" if event.weights == "current" else "kept as the model")
-        if event.is_best
-        else f"best {score(event.measure, event.best_score)} at step {event.best_step:,}"
-    )
+    verdict = f"best {best(event.measure, event.best_score, event.best_step)}"
+    if event.is_best:
+        verdict = "the best so far" if event.weights == "current" else "kept as the model"
     weights = "" if event.weights == "current" else f", {event.weights} weights"
     return (
         f"validation at step {event.step:,} (epoch {event.epoch}{weights}): "
-        f"{scores(event.scores, event.measure)}; {best}"
+        f"{scores(event.scores, event.measure)}; {verdict}"
     )
 
 
-def ended_line(event: RunEnded) -> str:
-    """How a run ended, in one line."""
+def ended_lines(event: RunEnded) -> list[str]:
+    """How a run ended, in one line, and one for the signature of each score that has one."""
     ended = "finished" if event.finished else "stopped"
     line = f"{ended} at step {event.step:,} after {duration(event.elapsed_s)} ({event.reason})"
     if event.scores:
         line += f": {scores(event.scores)}"
-    return f"{line}; {event.folder}"
+    signatures = [f"{name}: {text}" for name, text in event.signatures.items()]
+    return [f"{line}; {event.folder}", *signatures]
