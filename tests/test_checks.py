@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from clearhead.config import DataConfig
 from clearhead.data.checks import DataReport, PairChecker, check_kept
 from clearhead.data.hashes import HashSet, HeldOut, pair_hash
-from clearhead.data.readers import Pair
+from clearhead.data.readers import Pair, place
 
 FILES = ("/data/train.en", "/data/train.de")
 CONFIG = DataConfig(max_length=4, max_length_ratio=2.0)
@@ -46,28 +47,37 @@ def checked(
 
 def judged_plainly(
     rows: list[tuple[str, str]], held_out: list[tuple[str, str]], config: DataConfig
-) -> list[str | None]:
-    """For each pair the first rule that it breaks, by a plain reading of the rules."""
-    seen: set[tuple[str, str]] = set()
-    verdicts: list[str | None] = []
-    for source, target in rows:
+) -> list[tuple[str | None, str]]:
+    """For each pair the first rule that it breaks and where, by a plain reading of the rules."""
+    verdicts: list[tuple[str | None, str]] = []
+    for line, (source, target) in enumerate(rows, start=1):
+        in_source, in_target = f"train.en:{line}", f"train.de:{line}"
         sides = len(source.split()), len(target.split())
-        verdict = None
-        if 0 in sides:
-            verdict = "empty"
+        repeated = (source, target) in rows[: line - 1]
+        if not sides[0]:
+            verdict = "empty", in_source
+        elif not sides[1]:
+            verdict = "empty", in_target
         elif config.drop_held_out and (source, target) in held_out:
-            verdict = "held_out"
-        elif config.drop_duplicates and (source, target) in seen:
-            verdict = "duplicate"
-        elif max(sides) > config.max_length:
-            verdict = "long"
-        elif max(sides) / min(sides) > config.max_length_ratio:
-            verdict = "ratio"
+            verdict = "held_out", in_source
+        elif config.drop_duplicates and repeated:
+            verdict = "duplicate", in_source
+        elif sides[0] > config.max_length:
+            verdict = "long", in_source
+        elif sides[1] > config.max_length:
+            verdict = "long", in_target
+        elif sides[0] / sides[1] > config.max_length_ratio:
+            verdict = "ratio", in_source
+        elif sides[1] / sides[0] > config.max_length_ratio:
+            verdict = "ratio", in_target
         elif (source, target) in held_out:
-            verdict = "held_out"
+            verdict = "held_out", in_source
+        elif repeated:
+            verdict = "duplicate", in_source
         elif source in {pair[0] for pair in held_out}:
-            verdict = "held_out_source"
-        seen.add((source, target))
+            verdict = "held_out_source", in_source
+        else:
+            verdict = None, ""
         verdicts.append(verdict)
     return verdicts
 
@@ -83,20 +93,22 @@ def test_pairs_are_judged_as_the_rules_say(
     config = DataConfig(
         max_length=4, max_length_ratio=2.0, drop_duplicates=drop, drop_held_out=drop_held_out
     )
-    may_stay = {None, "held_out_source", *([] if drop_held_out else ["held_out"])}
+    may_stay = {None, "held_out_source"}
+    may_stay |= set() if drop_held_out else {"held_out"}
+    may_stay |= set() if drop else {"duplicate"}
     keep, report = checked(rows, held_out, config, block)
     verdicts = judged_plainly(rows, held_out, config)
-    assert keep == [verdict in may_stay for verdict in verdicts]
+    assert keep == [rule in may_stay for rule, _ in verdicts]
     assert (report.pairs, report.kept) == (len(rows), sum(keep))
     kept = [row for row, kept in zip(rows, keep, strict=True) if kept]
     assert report.source_tokens == sum(len(source.split()) for source, _ in kept)
     assert report.target_tokens == sum(len(target.split()) for _, target in kept)
     for finding in report.findings:
-        lines = [line for line, verdict in enumerate(verdicts, 1) if verdict == finding.rule]
-        assert finding.count == len(lines) > 0
-        assert finding.places == tuple(f"train.en:{line}" for line in lines[:5])
+        places = [where for rule, where in verdicts if rule == finding.rule]
+        assert finding.count == len(places) > 0
+        assert finding.places == tuple(places[:5])
         assert finding.left_out == (finding.rule not in may_stay)
-    assert {finding.rule for finding in report.findings} == set(verdicts) - {None}
+    assert {finding.rule for finding in report.findings} == {rule for rule, _ in verdicts} - {None}
 
 
 def test_spaces_at_the_ends_do_not_hide_a_duplicate_or_a_held_out_pair() -> None:
@@ -119,11 +131,41 @@ def test_text_does_not_move_from_source_to_target_unnoticed() -> None:
     assert checked([("a b", "c"), ("a", "b c")])[0] == [True, True]
 
 
-def test_validation_pairs_are_reported_by_the_same_rules_and_all_kept() -> None:
+def test_the_place_of_white_space_is_in_the_file_of_its_side() -> None:
+    checker = PairChecker("train", FILES, CONFIG)
+    ones = np.ones(3, dtype=np.int64)
+    checker.check(numbered([(" ", "b"), ("a", " "), (" ", " ")]), ones, ones)
+    [finding] = checker.report().findings
+    assert finding.places == ("train.en:1", "train.de:2", "train.en:3")
+
+
+@pytest.mark.parametrize(
+    ("files", "source", "target"),
+    [
+        (("/data/train.en", "/data/train.de"), "train.en", "train.de"),
+        (("/data/en/train.txt", "/data/de/train.txt"), "en/train.txt", "de/train.txt"),
+        (("/en/a/train.txt", "/de/a/train.txt"), "en/a/train.txt", "de/a/train.txt"),
+        (("train.txt", "de/train.txt"), "train.txt", "de/train.txt"),
+        (("/train.txt", "train.txt"), "/train.txt", "train.txt"),
+        (("a/copy.txt", "a/copy.txt"), "copy.txt", "copy.txt"),
+        (("data/train.tsv",), "train.tsv", "train.tsv"),
+        (("phrasebook:en-es",), "phrasebook:en-es", "phrasebook:en-es"),
+    ],
+)
+def test_a_place_says_as_much_of_the_path_as_tells_the_files_apart(
+    files: tuple[str, ...], source: str, target: str
+) -> None:
+    assert place(files, 17) == f"{source}:17"
+    assert place(files, 17, in_target=True) == f"{target}:17"
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_validation_pairs_are_reported_by_the_same_rules_and_all_kept(drop: bool) -> None:
     rows = [("a", "b"), ("a", "b"), ("", "x"), ("a a a a a", "b b b"), ("a", "b b b")]
     pairs = numbered(rows)
     sides = lengths(pairs, 0).tolist(), lengths(pairs, 1).tolist()
-    report = check_kept("validation", FILES, pairs, sides, CONFIG)
+    config = replace(CONFIG, drop_duplicates=drop)
+    report = check_kept("validation", FILES, pairs, sides, config)
     assert report.kept == report.pairs == len(rows)
     counts = {finding.rule: finding.count for finding in report.findings}
     assert counts == {"duplicate": 1, "empty": 1, "long": 1, "ratio": 1}

@@ -5,7 +5,7 @@ A pair is left out of the training data for the first of these reasons that hold
 - `empty`: the source or the target has no token, or is nothing but white space;
 - `held_out`: the same pair is in the validation or test data, where it would inflate the score
   (if `drop_held_out`; otherwise it is counted and kept);
-- `duplicate`: the same pair came before (if `drop_duplicates`);
+- `duplicate`: the same pair came before (if `drop_duplicates`; otherwise it is counted and kept);
 - `long`: the source or the target has more than `max_length` tokens;
 - `ratio`: one side has more than `max_length_ratio` times the tokens of the other.
 
@@ -15,7 +15,9 @@ rules and kept whole: a score over a part of them would compare with nothing. Wh
 `held_out_source` find in the test data is also in the validation data, by which the best model
 is picked.
 
-Texts are the same when they are equal after spaces at their ends have been taken away.
+Texts are the same when they are equal after spaces at their ends have been taken away. A place
+is in the file of the side that breaks the rule: of the empty one, the one that is too long, or the
+longer of two; of the source where both do, or the pair does.
 """
 
 from __future__ import annotations
@@ -127,7 +129,8 @@ class PairChecker:
     ) -> None:
         self._name, self._files, self._config, self._mend = name, files, config, mend
         self._held_out, self._held_in = held_out or HeldOut(), held_in
-        self._kept_rules = KEPT_RULES if config.drop_held_out else ("held_out", *KEPT_RULES)
+        kept = {"held_out": not config.drop_held_out, "duplicate": not config.drop_duplicates}
+        self._kept_rules = (*KEPT_RULES, *(rule for rule, is_kept in kept.items() if is_kept))
         self._seen = HashSet()
         self._pairs = self._kept = self._source_tokens = self._target_tokens = 0
         self._counts = dict.fromkeys(RULES, 0)
@@ -144,7 +147,10 @@ class PairChecker:
             rows = np.flatnonzero(hit & undecided)
             self._counts[rule] += len(rows)
             room = SHOWN_PLACES - len(self._places[rule])
-            self._places[rule] += [self._place(pairs[row]) for row in rows[:room]]
+            self._places[rule] += [
+                self._place(rule, pairs[row], int(source_lengths[row]), int(target_lengths[row]))
+                for row in rows[:room]
+            ]
             undecided[rows] = False
             if self._mend and rule not in self._kept_rules:
                 keep[rows] = False
@@ -177,8 +183,13 @@ class PairChecker:
             findings,
         )
 
-    def _place(self, pair: Pair) -> str:
-        return place(self._files, pair.line).rpartition("/")[2]
+    def _place(self, rule: str, pair: Pair, source_length: int, target_length: int) -> str:
+        in_target = {
+            "empty": source_length > 0 and bool(pair.source.strip()),
+            "long": source_length <= self._config.max_length,
+            "ratio": source_length < target_length,
+        }
+        return place(self._files, pair.line, in_target.get(rule, False))
 
     def _verdicts(
         self, pairs: Sequence[Pair], source_lengths: np.ndarray, target_lengths: np.ndarray
@@ -189,15 +200,16 @@ class PairChecker:
         # SentencePiece has a token for white space alone.
         blank = [not (pair.source.strip() and pair.target.strip()) for pair in pairs]
         verdicts = {"empty": (shorter == 0) | np.array(blank, dtype=bool)}
-        held_out = np.isin(hashes, self._held_out.pairs)
+        held_out, repeated = np.isin(hashes, self._held_out.pairs), self._repeated(hashes)
         if self._config.drop_held_out:
             verdicts["held_out"] = held_out
         if self._config.drop_duplicates:
-            verdicts["duplicate"] = self._repeated(hashes)
+            verdicts["duplicate"] = repeated
         verdicts["long"] = longer > self._config.max_length
         verdicts["ratio"] = longer > self._config.max_length_ratio * shorter
-        if not self._config.drop_held_out:
-            verdicts["held_out"] = held_out  # among the last: other rules may leave the pair out
+        # Those that are kept are among the last: other rules may leave the pair out.
+        verdicts.setdefault("held_out", held_out)
+        verdicts.setdefault("duplicate", repeated)
         if len(self._held_out.sources):
             sources = hash_array(pair_hash(pair.source) for pair in pairs)
             verdicts["held_out_source"] = np.isin(sources, self._held_out.sources)
@@ -230,8 +242,9 @@ def check_kept(
         config: the limits.
         validation: for test pairs, the validation pairs, which should be others.
     """
-    # What `drop_held_out` says is said of training pairs.
-    config, held_out = replace(config, drop_held_out=True), HeldOut(validation)
+    # What these two say is said of training pairs.
+    config = replace(config, drop_held_out=True, drop_duplicates=True)
+    held_out = HeldOut(validation)
     checker = PairChecker(name, files, config, held_out, mend=False, held_in="validation")
     checker.check(pairs, np.asarray(lengths[0], dtype=np.int64), np.asarray(lengths[1], np.int64))
     return checker.report()

@@ -96,9 +96,17 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
         yield _decode(raw, name, number)
 
 
-def place(files: Sequence[str], line: int) -> str:
-    """Where a line of pairs is, as errors and reports name it: `train.en:17`."""
-    return f"{files[0]}:{line}"
+def place(files: Sequence[str], line: int, in_target: bool = False) -> str:
+    """Where a line of pairs is, or the target in it, as reports name it: `train.de:17`.
+
+    Of two files that have one name as much of the paths is said as tells them apart.
+    """
+    paths = [str(file).split("/") for file in files]
+    for parts in range(1, 1 + max(map(len, paths))):
+        names = ["/".join(path[-parts:]) for path in paths]
+        if len(set(names)) == len(names):
+            return f"{names[-1 if in_target else 0]}:{line}"
+    return f"{paths[0][-1]}:{line}"  # one file is both sides
 
 
 def open_packed(path: str) -> BinaryIO:

@@ -18,7 +18,7 @@ from clearhead.data.readers import read_pairs
 from clearhead.errors import DataError
 from clearhead.tokenizer import Tokenizer
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 BLOCK_PAIRS = 10_000
 SIDES = ("source", "target")
 
