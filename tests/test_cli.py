@@ -301,9 +301,16 @@ def test_a_dry_run_prints_its_lines_and_trains_nothing(
         def lines(self) -> list[str]:
             return ["parameters: 7", "memory: 8 MB"]
 
-    monkeypatch.setattr(api, "dry_run", lambda config: Dry())
+    def dry_run(config: RunConfig, *, observers: Sequence[Any]) -> Dry:
+        for observer in observers:
+            observer.observe(Note("learning"))
+        return Dry()
+
+    monkeypatch.setattr(api, "dry_run", dry_run)
     monkeypatch.setattr(api, "train", None)
-    assert run("train", str(toml), "--dry-run")[:2] == (0, "parameters: 7\nmemory: 8 MB\n")
+    code, out, err = run("train", str(toml), "--dry-run")
+    assert (code, out) == (0, "parameters: 7\nmemory: 8 MB\n")
+    assert "learning\n" in err
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,21 @@ import torch
 
 from clearhead import api
 from clearhead.config import TrainingConfig
+from clearhead.errors import DataError
 from clearhead.training import dry_run
 from clearhead.training.dry_run import DryRun
+from clearhead.training.events import Note
 from clearhead.training.updater import Updater
-from test_training import small_run
+from test_training import Watcher, small_run
+
+
+class Closed(Watcher):
+    """Counts how often it was closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
 
 
 def last_line(steps: int | None, **limits: Any) -> str:
@@ -55,6 +66,25 @@ def test_patience_alone_gives_the_least_that_a_run_takes() -> None:
     assert "until 4 validations in a row without a better bleu" in line
     assert "at least 2,000 steps" in line
     assert "1 h 6 min" in line
+
+
+def test_it_tells_what_it_does_and_leaves_what_it_found_to_its_lines(tmp_path: Path) -> None:
+    watcher, data = Closed(), set[str]()
+    data.update(api.dry_run(small_run(tmp_path), observers=[watcher]).data)
+    told = [event.text for event in watcher.events if isinstance(event, Note)]
+    assert told == ["learning the vocabulary (bpe)", "encoded 120 pairs", "trying a few steps"]
+    assert data
+    assert not data & set(told)
+    assert watcher.closed == 1
+
+
+def test_who_watches_is_let_go_though_the_data_are_bad(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    Path(config.data.train[0]).unlink()
+    watcher = Closed()
+    with pytest.raises(DataError, match="no such file"):
+        api.dry_run(config, observers=[watcher])
+    assert watcher.closed == 1
 
 
 @pytest.mark.parametrize("accumulate", [1, 3, 10**6])

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clearhead import api
 from clearhead.api.preparation import Encoding, prepare
 from clearhead.data import writer
 from clearhead.training.display import INTERVAL_S
-from clearhead.training.events import Note
+from clearhead.training.events import Note, RunStarted
 from test_display import Clock
 from test_training import Watcher, small_run
 
@@ -42,3 +43,16 @@ def test_a_corpus_that_is_encoded_quickly_is_told_in_one_line_and_one_that_is_fo
         prepare(config, None, tmp_path / "corpus", (watcher,))
         notes = [event.text for event in watcher.events if isinstance(event, Note)]
         assert [text for text in notes if text.startswith("encoded")] == expected
+
+
+def test_what_is_found_in_the_data_is_told_once_and_before_training_begins(tmp_path: Path) -> None:
+    watcher = Watcher()
+    api.train(small_run(tmp_path, max_steps=1), observers=[watcher])
+    (begun,) = (n for n, event in enumerate(watcher.events) if isinstance(event, RunStarted))
+    for part in ("train: 120 pairs", "validation: 12 pairs"):
+        (told,) = (
+            n
+            for n, event in enumerate(watcher.events)
+            if isinstance(event, Note) and event.text.startswith(part)
+        )
+        assert told < begun

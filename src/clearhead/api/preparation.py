@@ -56,6 +56,21 @@ class Prepared:
     parts: Mapping[str, FolderPart]
     reports: Sequence[Report]
 
+    def found(self) -> tuple[str, ...]:
+        """The lines of all reports."""
+        return tuple(line for report in self.reports for line in report.lines())
+
+
+def teller(observers: Sequence[Observer]) -> Tell:
+    """Tells all observers a line."""
+    from clearhead.training.events import Note
+
+    def tell(text: str) -> None:
+        for observer in observers:
+            observer.observe(Note(text))
+
+    return tell
+
 
 def prepare(
     config: RunConfig, begun: Path | None, corpus: Path, observers: Sequence[Observer]
@@ -72,20 +87,9 @@ def prepare(
         DataError: the data cannot be used.
         ConfigError: no data are named.
     """
-    from clearhead.training.events import Note
-
-    def tell(text: str) -> None:
-        for observer in observers:
-            observer.observe(Note(text))
-
     if config.task == "translation":
-        ready = _translation(config, begun, corpus, tell)
-    else:
-        ready = _labelled(config, begun, tell)
-    for report in ready.reports:
-        for line in report.lines():
-            tell(line)
-    return ready
+        return _translation(config, begun, corpus, teller(observers))
+    return _labelled(config, begun, teller(observers))
 
 
 def _translation(config: RunConfig, begun: Path | None, corpus: Path, tell: Tell) -> Prepared:

@@ -78,7 +78,7 @@ def _say_how_to_go_on(restart: bool) -> None:
 
 def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observer]) -> RunEnded:
     """Prepare data and model and let the trainer run; observers that are opened join the others."""
-    from clearhead.api.preparation import prepare
+    from clearhead.api.preparation import prepare, teller
     from clearhead.data.corpus import remove_unused_corpora
     from clearhead.engines.device import set_up_torch
     from clearhead.training.continuation import forget_run, note_data, refuse_other_data
@@ -94,6 +94,8 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
         refuse_other_data(folder, hashes)
     corpora = folder / "training" / "corpus"
     ready = prepare(config, begun, corpora, watchers)
+    for line in ready.found():
+        teller(watchers)(line)
     model = ready.build_model().to(device)
     if begun is None:
         forget_run(folder)
@@ -112,8 +114,14 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     return Trainer(ready.task, model, config.training, config.seed, width, keeper, watchers).run()
 
 
-def dry_run(config: RunConfig) -> DryRun:
+def dry_run(config: RunConfig, *, observers: Sequence[Observer] = ()) -> DryRun:
     """What a run would need, and what is in its data; nothing is kept.
+
+    The vocabulary is learned and all data are encoded for it, as `train` would.
+
+    Args:
+        config: the whole run.
+        observers: told what happens until then.
 
     Raises:
         ConfigError: settings do not go together.
@@ -121,17 +129,22 @@ def dry_run(config: RunConfig) -> DryRun:
         ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
         TrainingError: TensorBoard is asked for and not installed.
     """
-    from clearhead.api.preparation import prepare
+    from clearhead.api.preparation import prepare, teller
     from clearhead.engines.device import set_up_torch
     from clearhead.training.dry_run import try_steps
 
-    with TemporaryDirectory() as folder:
-        config = _ready(config, restart=True)
-        device = set_up_torch(config.training.device, config.training.threads)
-        ready = prepare(config, None, Path(folder), ())
-        lines = tuple(line for report in ready.reports for line in report.lines())
-        model = ready.build_model().to(device)
-        return try_steps(ready.task, model, config.training, config.model.d_model, lines)
+    try:
+        with TemporaryDirectory() as folder:
+            config = _ready(config, restart=True)
+            device = set_up_torch(config.training.device, config.training.threads)
+            ready = prepare(config, None, Path(folder), observers)
+            model = ready.build_model().to(device)
+            teller(observers)("trying a few steps")
+            width = config.model.d_model
+            return try_steps(ready.task, model, config.training, width, ready.found())
+    finally:
+        for observer in observers:
+            observer.close()
 
 
 def _ready(config: RunConfig, restart: bool) -> RunConfig:

@@ -37,7 +37,8 @@ def train(
         bool,
         typer.Option(
             "--dry-run",
-            help="Only say what is in the data and what the run would need; nothing is written.",
+            help="Only say what is in the data and what the run would need. The vocabulary is "
+            "learned and the data are encoded for it, which takes its time; nothing is kept.",
         ),
     ] = False,
 ) -> None:
@@ -57,8 +58,9 @@ def train(
     run = read_config(config, settings or ())
     if dry_run:
         from clearhead import api
+        from clearhead.training.display import choose_display
 
-        for line in api.dry_run(run).lines():
+        for line in api.dry_run(run, observers=[choose_display(sys.stderr)]).lines():
             typer.echo(line)
         return
     beginning = Beginning()
