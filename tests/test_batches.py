@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig, RunConfig, TokenizerConfig
-from clearhead.data.batch_order import batch_order
+from clearhead.data.batch_order import batch_order, largest
 from clearhead.data.batches import Batch, Sampling, collate, epoch_batches
 from clearhead.data.corpus import Corpus, build_corpus
 from clearhead.tasks.translation import TranslationTask
@@ -237,3 +237,11 @@ def test_a_sampled_epoch_that_is_left_ends_its_threads(
     assert batch_threads()
     batches.close()  # pyright: ignore[reportAttributeAccessIssue]
     assert not batch_threads()
+
+
+def test_the_largest_batch_is_that_with_the_most_places_on_both_sides() -> None:
+    batches = [np.arange(10), np.array([10]), np.array([11, 12])]
+    short_and_long = np.array([1] * 10 + [11, 2, 9])
+    assert largest(batches, short_and_long) == 2
+    assert largest(batches, short_and_long + 1) == 0
+    assert largest(batches, short_and_long, short_and_long[::-1]) == 0

@@ -196,9 +196,11 @@ def test_the_steps_of_a_dry_run_are_the_trainers_own(
     batches = [costs_work.random_batch(2, n) for n in range(2, 2 + dry_run.STEPS * accumulate)]
     monkeypatch.setattr(tried.task, "batch_count", lambda epoch: 100)
     monkeypatch.setattr(tried.task, "batches", lambda epoch, first: iter(batches))
+    monkeypatch.setattr(tried.task, "largest_batch", lambda: batches[-1])
     dry_run.try_steps(tried.task, tried.model, trainer.config, MODEL.d_model, ())
     for first in range(0, len(batches), accumulate):
         trainer._step(batches[first : first + accumulate])
+    trainer._step(batches[-1:])
     assert all(map(torch.equal, tried.model.parameters(), same.model.parameters()))
 
 

@@ -6,6 +6,7 @@ Rows are shuffled and dealt into chunks; within a chunk they are sorted by lengt
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -65,6 +66,17 @@ def _cut(
     order, longest = _sorted(sources, targets)
     ranges = _ranges(longest, batch_tokens, SIZE_BITS)
     return [rows[order[start:end]] for start, end in ranges]
+
+
+def largest(batches: Sequence[np.ndarray], *lengths: np.ndarray) -> int:
+    """The index of the batch with the most places, padding included.
+
+    Args:
+        batches: the rows of each.
+        lengths: of each row (N,), on each of the sides that are padded.
+    """
+    places = [len(rows) * sum(int(side[rows].max()) for side in lengths) for rows in batches]
+    return int(np.argmax(places))
 
 
 def divide(

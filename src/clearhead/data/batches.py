@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.data.batch_order import batch_order, chunk_order, divide
+from clearhead.data.batch_order import batch_order, chunk_order, divide, largest
 from clearhead.data.corpus import Corpus
 from clearhead.data.prefetching import PREPARED_BATCHES, prefetch
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
@@ -114,6 +114,14 @@ def epoch_batches(
     chunks = chunk_order(*order)
     for some in prefetch(_drawn(corpus, chunks, (seed, epoch), start, sampling), PREPARED_BATCHES):
         yield from some
+
+
+def largest_batch(corpus: Corpus, batch_tokens: int, seed: int, sampling: Sampling) -> Batch:
+    """The rows of the first epoch's batch with the most places, segmented anew with sampling."""
+    lengths = corpus.source_lengths, corpus.target_lengths
+    order = batch_order(*lengths, batch_tokens, seed, 0)
+    rows = order[largest(order, lengths[0], lengths[1] + 1)]  # 1: EOS
+    return _collated(sampling.draw(_pairs(corpus, rows), seed, seed + 1))
 
 
 def _drawn(

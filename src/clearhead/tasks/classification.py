@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clearhead.config import RunConfig
-from clearhead.data.batch_order import batch_order
+from clearhead.data.batch_order import batch_order, largest
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
 from clearhead.data.prefetching import PREPARED_BATCHES, prefetch
@@ -55,8 +55,7 @@ class ClassificationTask:
         self.higher_is_better = self.measure != "loss"
         self.multi_label = config.classifier.multi_label
         self.truth = truth_of(data.train, data.labels)
-        longest = config.data.max_length
-        self._lengths = np.array([min(len(row), longest) for row in data.rows], dtype=np.int64)
+        self._lengths = np.minimum([len(row) for row in data.rows], config.data.max_length)
         self._weights = self._class_weights()
 
     def build_model(self) -> EncoderClassifier:
@@ -92,11 +91,14 @@ class ClassificationTask:
 
         return prefetch(prepare(), PREPARED_BATCHES)
 
+    def largest_batch(self) -> LabelledBatch:
+        """The largest batch of the first epoch."""
+        order, lengths = self._order(0), self._lengths + self.data.inputs.begun
+        return next(self.batches(0, largest(order, lengths)))
+
     def _order(self, epoch: int) -> list[np.ndarray]:
-        config = self.config
-        nothing = np.zeros_like(self._lengths)
-        limit = config.training.batch_tokens
-        return batch_order(self._lengths, nothing, limit, config.seed, epoch)
+        config, nothing = self.config, np.zeros_like(self._lengths)
+        return batch_order(self._lengths, nothing, config.training.batch_tokens, config.seed, epoch)
 
     def counts(self, batch: LabelledBatch) -> Mapping[str, int]:
         """Examples, tokens or frames, and all places of the padded batch."""

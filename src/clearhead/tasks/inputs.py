@@ -27,6 +27,9 @@ class Inputs(Protocol):
     unit: str
     """What a row is made of, for messages: `tokens` or `frames`."""
 
+    begun: int
+    """Places that `collate` puts before those of a row."""
+
     @property
     def width(self) -> int:
         """Tokens of the vocabulary, or features of a frame: what the model is built for."""
@@ -85,6 +88,7 @@ class TextInputs:
         self.tokenizer = tokenizer
         self.max_length = max_length
         self.start = [BOS] if start else []
+        self.begun = len(self.start)
 
     @property
     def width(self) -> int:
@@ -156,6 +160,7 @@ class FeatureInputs:
     def __init__(self, normaliser: Normaliser, missing: Rule, max_length: int) -> None:
         self.normaliser = normaliser
         self.missing: Rule = missing
+        self.begun = 0
         self.max_length = max_length
 
     @property

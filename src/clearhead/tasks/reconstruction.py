@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.config import RunConfig
-from clearhead.data.batch_order import batch_order
+from clearhead.data.batch_order import batch_order, largest
 from clearhead.data.prefetching import PREPARED_BATCHES, prefetch
 from clearhead.model.build import build_reconstructor
 from clearhead.model.transformer import EncoderReconstructor
@@ -45,8 +45,7 @@ class ReconstructionTask:
     def __init__(self, config: RunConfig, data: LabelledData) -> None:
         self.config = config
         self.data = data
-        longest = config.data.max_length
-        self._lengths = np.array([min(len(row), longest) for row in data.rows], dtype=np.int64)
+        self._lengths = np.minimum([len(row) for row in data.rows], config.data.max_length)
 
     def build_model(self) -> EncoderReconstructor:
         """A new model of the run's configuration, initialised from its seed."""
@@ -67,6 +66,11 @@ class ReconstructionTask:
                 yield self._batch([self.data.rows[i] for i in order[index].tolist()], rng)
 
         return prefetch(prepare(), PREPARED_BATCHES)
+
+    def largest_batch(self) -> HiddenBatch:
+        """The largest batch of the first epoch."""
+        order, lengths = self._order(0), self._lengths + self.data.inputs.begun
+        return next(self.batches(0, largest(order, lengths)))
 
     def _order(self, epoch: int) -> list[np.ndarray]:
         limit = self.config.training.batch_tokens

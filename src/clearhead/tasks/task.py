@@ -56,6 +56,10 @@ class Task(Protocol):
         """The batches of an epoch from index `first` on; a function of (seed, epoch, index)."""
         ...
 
+    def largest_batch(self) -> Any:
+        """A batch of the rows of the first epoch's largest: that with the most places."""
+        ...
+
     def counts(self, batch: Any) -> Mapping[str, int]:
         """What to count in a batch: tokens of each kind by name, no padding among them.
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from clearhead.config import RunConfig
 from clearhead.data.batch_order import batch_order
-from clearhead.data.batches import Batch, Sampling, collate, epoch_batches
+from clearhead.data.batches import Batch, Sampling, collate, epoch_batches, largest_batch
 from clearhead.engines.torch_engine import TorchEngine
 from clearhead.losses import projected_cross_entropy
 from clearhead.model.build import build_model
@@ -62,6 +62,11 @@ class TranslationTask:
         limit = self.config.training.batch_tokens
         seed = self.config.seed
         return epoch_batches(self.data.corpus, limit, seed, epoch, first, self._sampling)
+
+    def largest_batch(self) -> Batch:
+        """A batch of the rows of the first epoch's largest; words are segmented anew."""
+        limit = self.config.training.batch_tokens
+        return largest_batch(self.data.corpus, limit, self.config.seed, self._sampling)
 
     def counts(self, batch: Batch) -> Mapping[str, int]:
         """Tokens of both sides, and all places of the padded batch."""

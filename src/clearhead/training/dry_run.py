@@ -12,7 +12,7 @@ from torch import nn
 from clearhead.config import TrainingConfig
 from clearhead.tasks.task import Task
 from clearhead.training.limits import Limits
-from clearhead.training.meter import Meter, memory_mb
+from clearhead.training.meter import Meter, forget_peak, memory_mb
 from clearhead.training.precision import choose_precision
 from clearhead.training.stepper import Stepper
 from clearhead.training.updater import Updater
@@ -27,7 +27,9 @@ class DryRun:
 
     Attributes:
         parameters: of the model.
-        memory_mb: the most memory that the steps took, in megabytes.
+        memory_mb: the most memory in use while the steps were made, in megabytes: of the GPU, or
+            of the whole process.
+        memory_of: what that is, in words.
         seconds_per_step: updates included, validations and checkpoints not.
         steps: after which the run ends by `max_steps` or `max_epochs`; None: neither is set.
         config: how the run would be trained.
@@ -37,6 +39,7 @@ class DryRun:
 
     parameters: int
     memory_mb: float
+    memory_of: str
     seconds_per_step: float
     steps: int | None
     config: TrainingConfig
@@ -48,7 +51,8 @@ class DryRun:
         return [
             *self.data,
             f"parameters: {self.parameters:,}",
-            f"memory: about {megabytes(self.memory_mb)} while training; validating may take more",
+            f"memory: about {megabytes(self.memory_mb)}, the most of {self.memory_of}; "
+            "validating may take more",
             f"a step: about {self.seconds_per_step:.2g} s",
             self._length(),
         ]
@@ -85,6 +89,8 @@ def try_steps(
 ) -> DryRun:
     """Make a few steps, updates of the weights included, and see what time and memory they take.
 
+    After those of which the time is taken comes one with the largest batch, for the memory.
+
     Args:
         task: gives the batches and their loss.
         model: on the device it would be trained on; to be thrown away, since its weights change.
@@ -99,6 +105,7 @@ def try_steps(
     # Any seed will do: what is drawn is thrown away.
     stepper = Stepper(task, updater, Meter(device), precision, seed=1)
     model.train()
+    fresh = forget_peak(device)
     batches = task.batches(0, 0)
     seconds = []
     for step in range(1, STEPS + 1):
@@ -110,13 +117,24 @@ def try_steps(
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         seconds.append(time.monotonic() - began)
+    stepper.step(len(seconds) + 1, [task.largest_batch()])
     later = seconds[1:] or seconds  # the first step allocates what the others find
     return DryRun(
         parameters=sum(p.numel() for p in model.parameters()),
         memory_mb=memory_mb(device),
+        memory_of=memory_of(device, fresh),
         seconds_per_step=sum(later) / len(later),
         steps=limits.total_steps or None,
         config=config,
         measure=task.measure,
         data=data,
     )
+
+
+def memory_of(device: torch.device, fresh: bool) -> str:
+    """Of what the memory is the most; `fresh`: what came before the steps is not in it."""
+    if device.type == "cuda":
+        return "the GPU in a few steps, one with the largest batch"
+    if fresh:
+        return "the whole process in a few steps, one with the largest batch"
+    return "the whole process, a few steps and all that came before them"

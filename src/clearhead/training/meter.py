@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import resource
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 
 from clearhead.training.events import Progress
+
+PROCESS = Path("/proc/self")
+"""What Linux tells of this process, and lets be set: see proc(5)."""
 
 
 class Meter:
@@ -71,7 +77,42 @@ class Meter:
 
 
 def memory_mb(device: torch.device) -> float:
-    """The most memory used so far, in megabytes: of the GPU, or of this process."""
+    """The most memory used since `forget_peak`, in megabytes: of the GPU, or of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    # Not ru_maxrss, if it can be: on Linux that begins with the memory of the process that started
+    # this one.
+    if peak := _peak_of_process():
+        return peak / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+
+
+def _peak_of_process() -> int | None:
+    """In bytes, as Linux tells it; None: it does not."""
+    try:
+        status = PROCESS.joinpath("status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    kilobytes = status.partition("VmHWM:")[2].split()
+    return 1024 * int(kilobytes[0]) if kilobytes else None
+
+
+def forget_peak(device: torch.device) -> bool:
+    """Let `memory_mb` begin anew; False where the system has no such thing for a process.
+
+    What was freed and is kept for later, as it is while training, is given back before.
+    """
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return True
+    if _peak_of_process() is None:
+        return False
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
+    try:
+        PROCESS.joinpath("clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return False
+    return True
