@@ -75,8 +75,8 @@ def attention(
     # In float32: products as small as these gain nothing by bf16, in which a CPU compiles one for
     # each shape (docs/decisions/0011).
     with torch.autocast(queries.device.type, enabled=False):
-        parts = (_widened(part) for part in (queries, keys, values))
-        return explicit_attention(*parts, mask, dropout).to(queries.dtype)
+        wide = _widened(queries), _widened(keys), _widened(values)
+        return explicit_attention(*wide, mask, dropout).to(queries.dtype)
 
 
 def _widened(x: Tensor) -> Tensor:
