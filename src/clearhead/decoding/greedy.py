@@ -20,7 +20,8 @@ def greedy_search(
     """The hypothesis of each sentence of a stepper that was started.
 
     What beam search gives with a beam of 1, without what only several hypotheses need: of a small
-    model's step that would be a fifth. Nothing is forced or forbidden here but an early end.
+    model's token that would be a fifth (docs/decisions/0010). Nothing is forced or forbidden here
+    but an early end.
 
     Args:
         stepper: the model; it has one row a sentence.
