@@ -69,7 +69,8 @@ def report(options: argparse.Namespace, scores: dict[tuple[str, str], Score]) ->
             f"there are {len(sources):,} sentences and {len(references):,} references",
             where=options.source,
         )
-    tokenize = read_model_folder(options.folder).config.evaluation.tokenize
+    config = read_model_folder(options.folder).config
+    tokenize = config.evaluation.tokenize
     print(f"{len(sources):,} sentences, BLEU with tokenize={tokenize}")
     print(f"{'engine, type':<24}{'BLEU':>8}{'chrF2':>8}{'seconds':>10}{'other words':>14}")
     expected: list[str] = []
@@ -79,7 +80,7 @@ def report(options: argparse.Namespace, scores: dict[tuple[str, str], Score]) ->
         seconds = time.perf_counter() - began
         outputs = [hypotheses[0].text for hypotheses in found]
         expected = expected or outputs
-        bleu, chrf = bleu_and_chrf(outputs, references, tokenize)
+        bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=config.lowercase)
         other_words = sum(a != b for a, b in zip(outputs, expected, strict=True))
         score = scores[engine, compute_type] = Score(bleu.score, chrf.score, seconds, other_words)
         print(
@@ -87,6 +88,8 @@ def report(options: argparse.Namespace, scores: dict[tuple[str, str], Score]) ->
             f"{score.seconds:>10.1f}{score.other_words:>14,}",
             flush=True,
         )
+    if not all(kind in scores for kind in DEFAULTS):
+        raise ConfigError("not every engine is here, so that there is nothing to compare")
     print(f"in float32 they differ by {apart(scores):.2f} BLEU; wanted: at most {MOST_APART}")
 
 

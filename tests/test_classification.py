@@ -409,6 +409,18 @@ def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
     assert loss_with(3.0, logits) - plain == pytest.approx(3.0 * apart / 2, rel=1e-5)
 
 
+def test_a_classifiers_checkpoint_is_not_calibrated_and_says_so(tmp_path: Path) -> None:
+    config = text_run(tmp_path)
+    api.train(config)
+    path = Path(config.folder) / "training" / "checkpoints" / "best.safetensors"
+    with pytest.warns(UserWarning, match="not calibrated"):
+        checkpoint = api.load_classifier(path)
+    assert checkpoint.temperature == 1.0
+    own = api.load_classifier(config.folder).logits(["red a", "blue"])
+    weights = json.loads((Path(config.folder) / "scores.json").read_text())["weights"]
+    assert (checkpoint.logits(["red a", "blue"]) == own).all() == (weights == "current")
+
+
 def test_an_encoder_learns_to_fill_in_and_a_classifier_begins_with_it(tmp_path: Path) -> None:
     before = feature_run(tmp_path, "before")
     before = dataclasses.replace(before, task="reconstruction")

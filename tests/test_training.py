@@ -30,7 +30,8 @@ from clearhead.config import (
     TrainingConfig,
 )
 from clearhead.engines.torch_engine import TorchEngine
-from clearhead.errors import DataError, ModelFolderError, TrainingError
+from clearhead.errors import DataError, ExportError, ModelFolderError, TrainingError
+from clearhead.export.exporting import export_model
 from clearhead.tasks.task import Evaluation
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import continuation
@@ -304,6 +305,21 @@ def test_a_checkpoint_is_a_model_that_can_be_named(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match="no such checkpoint") as caught:
         api.load_translator(checkpoints / "worst.safetensors")
     assert all(f"{name}.safetensors" in str(caught.value.todo) for name in names)
+
+
+def test_a_checkpoint_has_no_export_and_restart_leaves_foreign_files_alone(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    api.train(config)
+    checkpoints = Path(config.folder) / "training" / "checkpoints"
+    with pytest.raises(ExportError, match="a checkpoint has no export"):
+        api.load_translator(checkpoints / "best.safetensors", engine="ctranslate2")
+    with pytest.raises(ExportError, match="the weights of a checkpoint"):
+        export_model(checkpoints / "best.safetensors")
+    (checkpoints / "mine.safetensors").write_bytes(b"x")
+    (checkpoints / "average.safetensors").write_bytes(b"old")
+    api.train(dataclasses.replace(config, seed=2), restart=True)
+    assert (checkpoints / "mine.safetensors").read_bytes() == b"x"
+    assert (checkpoints / "average.safetensors").read_bytes() != b"old"
 
 
 def torch_model(translator: api.Translator) -> torch.nn.Module:

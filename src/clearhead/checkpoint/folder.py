@@ -44,6 +44,11 @@ class ModelFolder:
     config: RunConfig
     weights: Path
 
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether the weights are those of a checkpoint, and not the folder's own."""
+        return self.weights != self.path / WEIGHTS
+
 
 def write_model_folder(path: Path, config: RunConfig, parts: Mapping[str, FolderPart]) -> None:
     """Write all of a model folder but its weights and scores; the parts under their names.

@@ -88,7 +88,9 @@ def _may_be_faster(found: ModelFolder, device: str) -> bool:
     """Whether there is an export to look at, and it would run on a CPU, where it was measured."""
     from clearhead.engines.ctranslate2.folder import NAME
 
-    if device == "cuda" or not (found.path / NAME).is_dir() or find_spec("ctranslate2") is None:
+    if device == "cuda" or found.is_checkpoint or not (found.path / NAME).is_dir():
+        return False
+    if find_spec("ctranslate2") is None:
         return False
     return device == "cpu" or not _gpu_is_here()
 
@@ -106,6 +108,12 @@ def _ctranslate2_engine(found: ModelFolder, choice: EngineChoice, device: str) -
     from clearhead.engines.ctranslate2.engine import CTranslate2Engine
     from clearhead.engines.ctranslate2.folder import NAME, read_export
 
+    if found.is_checkpoint:
+        raise ExportError(
+            "a checkpoint has no export for CTranslate2, which is of the folder's own weights",
+            where=found.weights,
+            todo="use engine = 'torch'",
+        )
     return CTranslate2Engine(
         read_export(found.path / NAME, found),
         device=device,

@@ -59,6 +59,12 @@ def export_model(
             f"the model's task is {found.config.task}, and only translators can be exported",
             where=folder,
         )
+    if found.is_checkpoint and output is None:
+        raise ExportError(
+            "these are the weights of a checkpoint, and the folder's export is of its own weights",
+            where=folder,
+            todo="name another place for the export: --output",
+        )
     output = found.path / layout.NAME if output is None else Path(output).resolve()
     _check_free(output)
     equality = _export(found, output)

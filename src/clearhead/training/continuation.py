@@ -155,10 +155,12 @@ KEPT = ("corpus", ".lock")
 """What may be in `training/` where there is no run: of a restart that went no further."""
 
 WRITTEN = (
-    *("data.json", "log.jsonl", "state.safetensors", "checkpoints/*.safetensors"),
+    *("data.json", "log.jsonl", "state.safetensors", "checkpoints/step-*.safetensors"),
+    *("checkpoints/best.safetensors", "checkpoints/average.safetensors"),
     # Of a run that was killed while it wrote.
     *(".data.json.unfinished", ".state.safetensors.unfinished"),
-    "checkpoints/.*.safetensors.unfinished",
+    "checkpoints/.step-*.safetensors.unfinished",
+    *("checkpoints/.best.safetensors.unfinished", "checkpoints/.average.safetensors.unfinished"),
     "tensorboard/events.out.tfevents.*",
 )
 """What else a run writes to `training/`."""

@@ -72,7 +72,7 @@ class Keeper:
     def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
         """Make these the weights of the model folder, with their scores.
 
-        The best weights of the run itself stay beside the checkpoints, whatever their average is.
+        If they are not an average, they stay beside the checkpoints too, where that may follow.
         """
         write_tensors(self.folder / WEIGHTS, parameters_of(model), {"step": step})
         if weights == "current":
