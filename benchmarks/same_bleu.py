@@ -69,16 +69,19 @@ def report(options: argparse.Namespace, scores: dict[tuple[str, str], Score]) ->
             f"there are {len(sources):,} sentences and {len(references):,} references",
             where=options.source,
         )
-    config = read_model_folder(options.folder).config
+    found = read_model_folder(options.folder)
+    if found.is_checkpoint:
+        raise ConfigError("this is a checkpoint", where=found.weights, todo=f"name {found.path}")
+    config = found.config
     tokenize = config.evaluation.tokenize
     print(f"{len(sources):,} sentences, BLEU with tokenize={tokenize}")
     print(f"{'engine, type':<24}{'BLEU':>8}{'chrF2':>8}{'seconds':>10}{'other words':>14}")
     expected: list[str] = []
     for engine, compute_type, translator in translators(options.folder, options.threads):
         began = time.perf_counter()
-        found = translator.translate(sources, n_best=1)
+        translations = translator.translate(sources, n_best=1)
         seconds = time.perf_counter() - began
-        outputs = [hypotheses[0].text for hypotheses in found]
+        outputs = [hypotheses[0].text for hypotheses in translations]
         expected = expected or outputs
         bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=config.lowercase)
         other_words = sum(a != b for a, b in zip(outputs, expected, strict=True))

@@ -14,6 +14,7 @@ import pytest
 from clearhead import api
 from clearhead.config import RunConfig, SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.errors import ConfigError
 from scripts import ROOT, load_script
 from test_training import small_run, write_pairs
 
@@ -216,6 +217,8 @@ def test_all_engines_and_types_are_scored_on_the_same_sentences(
     assert len(rows) + len(err.splitlines()) == len(same_bleu.KINDS)
     assert [row[-1] for row in rows[:3]] == ["0", "0", "0"]
     assert not (Path(trained.folder) / "ctranslate2").exists()
+    best = str(Path(trained.folder) / "training" / "checkpoints" / "best.safetensors")
+    assert same_bleu.main([best, str(source), str(reference)]) == ConfigError.exit_code
     reference.write_text("b c a\n", encoding="utf-8")
     assert same_bleu.main([str(trained.folder), str(source), str(reference)]) == 3
 

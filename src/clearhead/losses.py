@@ -116,7 +116,7 @@ class _Sizes(NamedTuple):
 
     @classmethod
     def of(cls, hidden: Tensor, vocabulary: int) -> _Sizes:
-        """For the device of the states, and no more rows than there are."""
+        """As many as the device of the states should have."""
         chunk, block = (
             max(1, elements.get(hidden.device.type, elements["cpu"]) // vocabulary // 2) * 2
             for elements in (CHUNK_ELEMENTS, BLOCK_ELEMENTS)

@@ -129,10 +129,12 @@ def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
             why="compute types are for translators; a classifier multiplies in float32",
             todo="leave compute_type out",
         )
-    temperature = 1.0 if found.is_checkpoint else _temperature(found.path / "scores.json")
     if found.is_checkpoint:
+        temperature = 1.0
         message = f"{found.weights} is a checkpoint, for which no temperature was fitted"
         warnings.warn(f"{message}: its probabilities are not calibrated", stacklevel=3)
+    else:
+        temperature = _temperature(found.path / "scores.json")
     device = set_up_torch(choice.device, choice.threads)
     config = found.config
     inputs, labels = read_inputs(found.path, config), read_labels(found.path)
