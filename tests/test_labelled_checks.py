@@ -37,20 +37,24 @@ def judged_plainly(
     verdicts: list[str | None] = []
     for at, (text, names) in enumerate(rows):
         before = rows[:at]
+        is_held_out, repeated = (
+            any(text == other and set(names) == set(more) for other, more in others)
+            for others in (held_out, before)
+        )
         verdict = None
         if not text:
             verdict = "empty"
-        elif any(text == other and set(names) == set(more) for other, more in held_out):
+        elif config.drop_held_out and is_held_out:
             verdict = "held_out"
-        elif config.drop_duplicates and any(
-            text == other and set(names) == set(more) for other, more in before
-        ):
+        elif config.drop_duplicates and repeated:
             verdict = "duplicate"
         elif lengths[at] > config.max_length:
             verdict = "long"
-        elif any(text == other for other, _ in before) and not any(
-            text == other and set(names) == set(more) for other, more in before
-        ):
+        elif is_held_out:
+            verdict = "held_out"
+        elif repeated:
+            verdict = "duplicate"
+        elif any(text == other for other, _ in before):
             verdict = "contradiction"
         elif text in {other for other, _ in held_out}:
             verdict = "held_out_input"
@@ -58,12 +62,14 @@ def judged_plainly(
     return verdicts
 
 
-@given(rows_of_examples, rows_of_examples, st.booleans())
+@given(rows_of_examples, rows_of_examples, st.booleans(), st.booleans())
 def test_examples_are_judged_as_the_rules_say(
-    rows: list[Row], held_out: list[Row], drop: bool
+    rows: list[Row], held_out: list[Row], drop: bool, drop_held_out: bool
 ) -> None:
     rows = TWO_CLASSES + rows
-    config = DataConfig(max_length=3, drop_duplicates=drop, smallest_class=1)
+    config = DataConfig(
+        max_length=3, drop_duplicates=drop, drop_held_out=drop_held_out, smallest_class=1
+    )
     examples, lengths = numbered(rows), [len(text.split()) for text, _ in rows]
     asked: list[list[LabelledText]] = []
 
@@ -75,7 +81,8 @@ def test_examples_are_judged_as_the_rules_say(
         "train", examples, config, numbered(held_out), lengths=count, labelled=False
     )
     verdicts = judged_plainly(rows, held_out, config, lengths)
-    stay = (None, "contradiction", "held_out_input")
+    stay = [None, "contradiction", "held_out_input"]
+    stay += ["duplicate"] * (not drop) + ["held_out"] * (not drop_held_out)
     expected = [row for row, verdict in zip(examples, verdicts, strict=True) if verdict in stay]
     assert list(kept) == expected
     # Whoever counts can learn how from those that no other rule leaves out.

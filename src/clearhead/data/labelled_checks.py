@@ -4,8 +4,9 @@ An example is left out of the training data for the first of these reasons that 
 
 - `empty`: the text is nothing but white space;
 - `held_out`: the same example is in the validation or test data, where it would inflate the score
-  (if `drop_held_out`);
-- `duplicate`: the same example came before (if `drop_duplicates`);
+  (if `drop_held_out`; otherwise it is counted and kept);
+- `duplicate`: the same example came before (if `drop_duplicates`; otherwise it is counted and
+  kept);
 - `long`: it has more than `max_length` tokens or frames (where lengths are given).
 
 Counted and kept are `contradiction`, an input that came before with other labels, and
@@ -43,7 +44,6 @@ RULES = {
     "held_out_input": "the input is in the {held_in} data, with another label",
 }
 KEPT_RULES = ("contradiction", "held_out_input")
-DROPPED = frozenset(RULES) - frozenset(KEPT_RULES)
 
 T = TypeVar("T", bound=Labelled[Any])
 
@@ -76,15 +76,16 @@ def check_labelled(
         DataError: no example is left; or there are fewer than two classes, or fewer than
             `smallest_class` examples of one.
     """
-    verdicts = _Checker(config, held_out).verdicts(examples)
-    left = [row for row, verdict in enumerate(verdicts) if verdict not in DROPPED]
+    checker = _Checker(config, held_out)
+    verdicts = checker.verdicts(examples)
+    left = [row for row, verdict in enumerate(verdicts) if verdict not in checker.dropped]
     if lengths is not None and left:
         for row, length in zip(left, lengths([examples[row] for row in left]), strict=True):
             if length > config.max_length:
                 verdicts[row] = "long"
-    kept = tuple(examples[row] for row in left if verdicts[row] not in DROPPED)
+    kept = tuple(examples[row] for row in left if verdicts[row] not in checker.dropped)
     texts = _texts(config, HELD_IN)
-    findings = _findings(examples, verdicts, texts, named, dropped=DROPPED)
+    findings = _findings(examples, verdicts, texts, named, dropped=checker.dropped)
     report = LabelledReport(name, len(examples), len(kept), count_classes(kept), findings, True)
     if not kept:
         why = "\n".join(report.lines())
@@ -121,10 +122,11 @@ def check_kept_labelled(
     if labels is not None:
         for example in examples:
             labels.encode(example.labels, example.place)
-    # What `drop_held_out` says is said of training examples.
-    verdicts = _Checker(replace(config, drop_held_out=True), validation).verdicts(examples)
+    # What these two say is said of training examples.
+    checker = _Checker(replace(config, drop_held_out=True, drop_duplicates=True), validation)
+    verdicts = checker.verdicts(examples)
     for row, length in enumerate(lengths or ()):
-        if length > config.max_length and verdicts[row] not in DROPPED:
+        if length > config.max_length and verdicts[row] not in checker.dropped:
             verdicts[row] = "long"
     texts = _texts(config, "validation")
     findings = _findings(examples, verdicts, texts, named, dropped=frozenset())
@@ -133,10 +135,16 @@ def check_kept_labelled(
 
 
 class _Checker:
-    """Judges examples one after the other, and remembers them."""
+    """Judges examples one after the other, and remembers them.
+
+    Attributes:
+        dropped: the rules by which a training example is left out.
+    """
 
     def __init__(self, config: DataConfig, held_out: Iterable[Labelled[Any]] = ()) -> None:
-        self._config = config
+        kept = {"held_out": not config.drop_held_out, "duplicate": not config.drop_duplicates}
+        kept_rules = {*KEPT_RULES, *(rule for rule, is_kept in kept.items() if is_kept)}
+        self.dropped = frozenset(RULES) - kept_rules
         self._seen: set[int] = set()
         self._seen_inputs: set[int] = set()
         hashes = [_hashes(example) for example in held_out]
@@ -154,12 +162,14 @@ class _Checker:
         self._seen_inputs.add(content)
         broken = {
             "empty": isinstance(example.input, str) and not example.input.strip(),
-            "held_out": both in self._held_out and self._config.drop_held_out,
-            "duplicate": repeated and self._config.drop_duplicates,
+            "held_out": both in self._held_out,
+            "duplicate": repeated,
             "contradiction": known and not repeated,
             "held_out_input": content in self._held_out_inputs and both not in self._held_out,
         }
-        return next((rule for rule, breaks in broken.items() if breaks), None)
+        # Those that leave it out come first: one that is only counted must not hide them.
+        ordered = sorted(broken, key=lambda rule: rule not in self.dropped)
+        return next((rule for rule in ordered if broken[rule]), None)
 
 
 def _hashes(example: Labelled[Any]) -> tuple[int, int]:
