@@ -10,6 +10,13 @@ Without `--folds`: trains on the training data once a seed, classifies the test 
 each accuracy, their mean, and the minutes taken. With `--folds`: the training data alone are
 dealt into so many parts, each is classified by a model that learned from the others, and the
 test data are not read. Settings are chosen by the second, and reported by the first.
+
+With `--before SIGN` a finer set of labels is learned, such as `DESC:manner`, and what stands
+before the sign is scored: a class is as likely as its finer labels together.
+
+    .venv/bin/python examples/prepare_trec.py --fine --output runs/trec-fine
+    .venv/bin/python benchmarks/classification.py examples/trec.toml --before : \
+        --set data.train=[runs/trec-fine/train.tsv] --set data.test=[runs/trec-fine/test.tsv]
 """
 
 from __future__ import annotations
@@ -38,10 +45,14 @@ from clearhead.tasks.labelled_data import read_examples
 
 
 class Trial(NamedTuple):
-    """One model to train, and the examples that it is scored on."""
+    """One model to train, and the examples that it is scored on.
+
+    `before` is the sign that ends the part of a label that is scored; "": all of it is.
+    """
 
     config: RunConfig
     held_out: str
+    before: str = ""
 
 
 class Result(NamedTuple):
@@ -61,6 +72,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=positive, default=3, help="runs on the test data")
     parser.add_argument("--folds", type=whole(2), help="cross-validate instead")
     parser.add_argument("--only", type=positive, help="run just so many of the folds")
+    parser.add_argument("--before", default="", metavar="SIGN", help="score labels up to this sign")
     parser.add_argument("--jobs", type=positive, default=1, help="models trained at the same time")
     options = parser.parse_args(words)
     if not has_data():
@@ -73,9 +85,9 @@ def report(options: argparse.Namespace) -> None:
     config = read_config(options.config, options.choices)
     with TemporaryDirectory() as folder:
         if options.folds:
-            trials = folds(config, options.folds, Path(folder))[: options.only]
+            trials = folds(config, options.folds, Path(folder), options.before)[: options.only]
         else:
-            trials = seeds(config, options.seeds, Path(folder))
+            trials = seeds(config, options.seeds, Path(folder), options.before)
         results = run_all(trials, options.jobs)
     kind = "fold" if options.folds else "seed"
     for number, result in enumerate(results, start=1):
@@ -100,22 +112,24 @@ def summary(results: Sequence[Result], options: argparse.Namespace) -> str:
     )
 
 
-def seeds(config: RunConfig, count: int, folder: Path) -> list[Trial]:
+def seeds(config: RunConfig, count: int, folder: Path, before: str = "") -> list[Trial]:
     """A run of the whole training data for each seed, scored on the test data."""
     return [
         Trial(
             dataclasses.replace(config, seed=seed, folder=str(folder / f"seed-{seed}")),
             config.data.test[0],
+            before,
         )
         for seed in range(1, count + 1)
     ]
 
 
-def folds(config: RunConfig, count: int, folder: Path) -> list[Trial]:
+def folds(config: RunConfig, count: int, folder: Path, before: str = "") -> list[Trial]:
     """The training data dealt class by class; each part is scored by a model of the others."""
     examples = read_examples(config.data.train[0], config)
     order = np.random.default_rng(1).permutation(len(examples))
-    by_class = sorted(order.tolist(), key=lambda i: examples[i].labels)
+    # By what is scored, so that the parts are the same with finer labels.
+    by_class = sorted(order.tolist(), key=lambda i: scored(examples[i].labels[0], before))
     parts = [by_class[part::count] for part in range(count)]
     trials = []
     for number, part in enumerate(parts):
@@ -133,7 +147,7 @@ def folds(config: RunConfig, count: int, folder: Path) -> list[Trial]:
             label_column="label",
         )
         trial = dataclasses.replace(config, data=data, folder=str(folder / f"model-{number}"))
-        trials.append(Trial(trial, suffixed(held_out)))
+        trials.append(Trial(trial, suffixed(held_out), before))
     return trials
 
 
@@ -183,10 +197,34 @@ def run(trial: Trial) -> Result:
     classifier = api.load_classifier(config.folder, threads=config.training.threads)
     examples = read_examples(trial.held_out, config)
     found = classifier.probabilities([example.input for example in examples])
-    truth = [classifier.labels.index(example.labels[0]) for example in examples]
-    right = int((found.argmax(axis=1) == truth).sum())
-    loss = -float(np.log(found[np.arange(len(truth)), truth] + 1e-12).mean())
+    truth = [example.labels[0] for example in examples]
+    right, loss = score(found, classifier.labels, truth, trial.before)
     return Result(right, len(truth), loss, minutes)
+
+
+def score(
+    found: np.ndarray, labels: Sequence[str], truth: Sequence[str], before: str = ""
+) -> tuple[int, float]:
+    """How many are right, and the mean of -log p of what is true.
+
+    Args:
+        found: (N, labels), the probabilities.
+        labels: their names.
+        truth: the label of each example (N,).
+        before: the sign that ends the part of a label that is scored; "": all of it is.
+    """
+    names = [scored(label, before) for label in labels]
+    classes = sorted(set(names))
+    belongs = np.array([[name == one for one in classes] for name in names])
+    found = found @ belongs  # (N, classes)
+    rows = [classes.index(scored(label, before)) for label in truth]
+    right = int((found.argmax(axis=1) == rows).sum())
+    return right, -float(np.log(found[np.arange(len(rows)), rows] + 1e-12).mean())
+
+
+def scored(label: str, before: str) -> str:
+    """The part of a label that is scored: all of it, or what stands before the sign."""
+    return label.partition(before)[0] if before else label
 
 
 if __name__ == "__main__":
