@@ -451,10 +451,36 @@ def test_a_classifier_begins_with_the_encoder_and_vocabulary_of_a_translator(
         api.train(other)
 
 
-def begins_with(config: RunConfig, folder: str, its_input: str) -> bool:
-    """Whether a new model of the run has the encoder of the folder, and its input."""
+@pytest.mark.parametrize("input", ["text", "features"])
+def test_a_classifier_begins_with_the_encoder_of_a_checkpoint(tmp_path: Path, input: str) -> None:
+    features = input == "features"
+    kind = feature_run if features else text_run
+    before = kind(tmp_path, "before")
+    if features:
+        before = dataclasses.replace(before, task="reconstruction")
+    api.train(before)
+    kept = json.loads(Path(before.folder, "scores.json").read_text())["step"]
+    steps = sorted(Path(before.folder, "training", "checkpoints").glob("step-*.safetensors"))
+    checkpoint = next(path for path in steps if path.name != f"step-{kept:08d}.safetensors")
+    after = kind(tmp_path, "after", classifier={"encoder_from": str(checkpoint)})
+    assert begins_with(after, before.folder, "input.", checkpoint)
+    assert not begins_with(after, before.folder, "input.")
+    assert api.train(after).finished
+    gone = checkpoint.with_name("gone.safetensors")
+    missing = kind(tmp_path, "missing", classifier={"encoder_from": str(gone)})
+    with pytest.raises(ModelFolderError, match="there is no such checkpoint"):
+        api.train(missing)
+
+
+def begins_with(
+    config: RunConfig, folder: str, its_input: str, weights: Path | None = None
+) -> bool:
+    """Whether a new model of the run has the encoder of the folder, and its input.
+
+    `weights` are those of a checkpoint, in place of the folder's own.
+    """
     model = prepare(config, None, Path(config.folder), ()).build_model()
-    tensors, _ = read_tensors(Path(folder) / "weights.safetensors")
+    tensors, _ = read_tensors(weights or Path(folder) / "weights.safetensors")
     own = dict(model.named_parameters())
     for part, its_part in (("encoder.", "encoder."), ("input.", its_input)):
         names = [name for name in own if name.startswith(part)]

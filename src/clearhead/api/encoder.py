@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint import read_folder_config, read_model_folder, read_tensors
+from clearhead.checkpoint import folder_of, read_folder_config, read_model_folder, read_tensors
 from clearhead.config import RunConfig
 from clearhead.errors import ConfigError, ModelFolderError
 
@@ -31,7 +31,7 @@ def with_encoders_settings(config: RunConfig, restart: bool) -> RunConfig:
         return config
     begun = Path(config.folder)
     goes_on = bool(config.folder) and not restart and (begun / "config.json").exists()
-    found = read_folder_config(begun if goes_on else Path(config.classifier.encoder_from))
+    found = read_folder_config(begun if goes_on else folder_of(config.classifier.encoder_from))
     if found.input != config.input:
         return config  # which preparing the data refuses
     if config.input == "features":
@@ -68,15 +68,19 @@ def _refuse_others(
         )
 
 
-def begin_with_encoder(model: nn.Module, folder: Path) -> None:
+def begin_with_encoder(model: nn.Module, trained: Path) -> None:
     """Put the input and the encoder of a trained model in place of the classifier's own.
+
+    Args:
+        model: the classifier.
+        trained: the folder of the other model, or one of the checkpoints in it.
 
     Raises:
         ModelFolderError: the folder cannot be read, or its encoder has another shape.
     """
     import torch
 
-    tensors, _ = read_tensors(read_model_folder(folder).weights)
+    tensors, _ = read_tensors(read_model_folder(trained).weights)
     taken = {
         after + name.removeprefix(before): tensor
         for name, tensor in tensors.items()
@@ -96,7 +100,7 @@ def begin_with_encoder(model: nn.Module, folder: Path) -> None:
     if wrong:
         raise ModelFolderError(
             "its encoder is not of the shape that the classifier's configuration asks for",
-            where=folder,
+            where=trained,
             why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
             todo="give the classifier the same [model] settings as the model it begins with",
         )

@@ -12,6 +12,7 @@ from clearhead.api.encoder import begin_with_encoder
 from clearhead.checkpoint import (
     JOINT_TOKENIZER,
     FolderPart,
+    folder_of,
     read_folder_config,
     read_tokenizers,
     tokenizer_parts,
@@ -150,7 +151,7 @@ def _labelled(config: RunConfig, begun: Path | None, tell: Tell) -> Prepared:
             return read_inputs(begun, config)
         if encoder_from is not None:
             tell(f"the {made} is that of {encoder_from}")
-            return read_inputs(encoder_from, config)
+            return read_inputs(folder_of(encoder_from), config)
         tell(f"learning the {made}")
         return learn_inputs(config, train)
 

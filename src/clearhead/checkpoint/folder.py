@@ -75,10 +75,8 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     Raises:
         ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights.
     """
-    path = Path(path)
-    weights = path / WEIGHTS
-    if path.suffix == ".safetensors" and path.parts[-3:-1] == CHECKPOINTS:
-        path, weights = path.parents[2], path
+    named, path = Path(path), folder_of(path)
+    weights = path / WEIGHTS if named == path else named
     try:
         found = path.is_dir()
     except OSError as error:  # a folder above it is closed, or the name is too long
@@ -93,6 +91,13 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     if not os.path.isfile(weights):
         raise _without(weights, path)
     return ModelFolder(path, config, weights)
+
+
+def folder_of(path: str | Path) -> Path:
+    """The model folder that is named by itself, or by one of the checkpoints in it."""
+    path = Path(path)
+    is_checkpoint = path.suffix == ".safetensors" and path.parts[-3:-1] == CHECKPOINTS
+    return path.parents[2] if is_checkpoint else path
 
 
 def _without(weights: Path, path: Path) -> ModelFolderError:

@@ -18,7 +18,7 @@ class ClassifierConfig:
     several, having a label counts the same as not having it, but for very rare ones.
     `encoder_from` is the model folder of a translator, a classifier or a pre-trained encoder of
     the same shape: the encoder begins with its weights, and the vocabulary, or the scale of the
-    features, is that model's.
+    features, is that model's. One of the folder's checkpoints may be named in its place.
     """
 
     pooling: tuple[Literal["mean", "first", "maximum", "attention"], ...] = ("mean",)
