@@ -20,6 +20,7 @@ from torch.nn import functional as F
 
 import clearhead
 from clearhead import api
+from clearhead.api.encoder import MEANINGS
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import read_tensors
 from clearhead.config import RunConfig, config_from
@@ -28,14 +29,9 @@ from clearhead.data.labelled_texts import read_labelled_texts
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.tasks.calibration import negative_log_likelihood, probabilities
-from clearhead.tasks.classification import (
-    LARGEST_WEIGHT,
-    ClassificationTask,
-    LabelledBatch,
-    divergence,
-    label_loss,
-)
+from clearhead.tasks.classification import LARGEST_WEIGHT, ClassificationTask, LabelledBatch
 from clearhead.tasks.inputs import FeatureInputs, TextInputs
+from clearhead.tasks.label_loss import divergence, label_loss
 from clearhead.tasks.labelled_data import LabelledData
 from clearhead.tokenizer import WordTokenizer
 from test_training import Watcher, assert_same, final_state, small_run
@@ -356,6 +352,37 @@ def test_the_loss_is_pytorchs_own(labels: int, smoothing: float, rows: int) -> N
     torch.testing.assert_close(found, expected)
 
 
+@given(st.integers(1, 4), st.integers(1, 6))
+def test_the_loss_of_several_labels_is_pytorchs_own_without_smoothing(
+    labels: int, rows: int
+) -> None:
+    torch.manual_seed(labels)
+    logits = torch.randn(rows, labels, dtype=torch.float64)
+    truth = torch.randint(2, (rows, labels)).double()
+    weights = 100 * torch.rand(labels, dtype=torch.float64)
+    found = label_loss(logits, truth, weights, 0.0, multi_label=True)
+    expected = F.binary_cross_entropy_with_logits(
+        logits, truth, pos_weight=weights, reduction="sum"
+    )
+    torch.testing.assert_close(found, expected)
+
+
+@given(st.floats(0.01, 0.9), st.integers(1, 6), st.booleans())
+def test_smoothing_draws_to_the_same_answer_whatever_a_label_weighs(
+    smoothing: float, rows: int, several: bool
+) -> None:
+    # Else what is rare, and weighs much, would best be said of every example.
+    torch.manual_seed(rows)
+    ids = torch.randint(3, (rows,))
+    truth = F.one_hot(ids, 3).double()
+    soft = truth * (1 - smoothing) + smoothing / (2 if several else 3)
+    logits = (soft.logit() if several else soft.log()).requires_grad_()
+    weights = torch.tensor([0.01, 1.0, 100.0], dtype=torch.float64)
+    label_loss(logits, truth, weights, smoothing, several).backward()
+    assert logits.grad is not None
+    torch.testing.assert_close(logits.grad, torch.zeros_like(logits), atol=1e-10, rtol=0)
+
+
 def test_the_divergence_is_half_of_both_directions() -> None:
     torch.manual_seed(1)
     logits = torch.randn(6, 4, dtype=torch.float64)
@@ -470,6 +497,34 @@ def test_a_classifier_begins_with_the_encoder_of_a_checkpoint(tmp_path: Path, in
     missing = kind(tmp_path, "missing", classifier={"encoder_from": str(gone)})
     with pytest.raises(ModelFolderError, match="there is no such checkpoint"):
         api.train(missing)
+
+
+OTHER_MEANINGS: dict[str, Any] = {
+    "n_heads": 4,
+    "norm": "post",
+    "final_norm": False,
+    "norm_form": "std_plus_epsilon",
+    "norm_epsilon": 1e-3,
+    "activation": "gelu",
+    "positions": {"kind": "none"},
+    "scale_embeddings": False,
+}
+
+
+def test_an_encoder_under_whose_settings_the_same_numbers_mean_something_else_is_refused(
+    tmp_path: Path,
+) -> None:
+    assert set(OTHER_MEANINGS) == set(MEANINGS)
+    before = text_run(tmp_path, "before", training={"max_steps": 2})
+    api.train(before)
+    begun = {"encoder_from": before.folder}
+    for name, value in OTHER_MEANINGS.items():
+        assert value != dataclasses.asdict(before.model)[name]
+        other = text_run(tmp_path, name, classifier=begun, model={name: value})
+        with pytest.raises(ModelFolderError) as raised:
+            api.train(other)
+        assert f"model.{name} is " in str(raised.value)
+        assert not Path(other.folder, "config.json").exists()
 
 
 def begins_with(

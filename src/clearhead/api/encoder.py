@@ -6,15 +6,29 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint import folder_of, read_folder_config, read_model_folder, read_tensors
+from clearhead.checkpoint import (
+    ModelFolder,
+    folder_of,
+    read_folder_config,
+    read_model_folder,
+    read_tensors,
+)
 from clearhead.config import RunConfig
 from clearhead.errors import ConfigError, ModelFolderError
 
 if TYPE_CHECKING:
     from torch import nn
 
+SAME_MODEL = "give the classifier the same [model] settings as the model it begins with"
+
 PARTS = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """How a translator's or an encoder's parameters begin, and how a classifier's do."""
+
+MEANINGS = (
+    *("n_heads", "norm", "final_norm", "norm_form", "norm_epsilon", "activation", "positions"),
+    "scale_embeddings",
+)
+"""Settings that change what an encoder's parameters mean, though they may leave their shapes."""
 
 
 def with_encoders_settings(config: RunConfig, restart: bool) -> RunConfig:
@@ -68,19 +82,23 @@ def _refuse_others(
         )
 
 
-def begin_with_encoder(model: nn.Module, trained: Path) -> None:
+def begin_with_encoder(model: nn.Module, trained: Path, config: RunConfig) -> None:
     """Put the input and the encoder of a trained model in place of the classifier's own.
 
     Args:
         model: the classifier.
         trained: the folder of the other model, or one of the checkpoints in it.
+        config: the classifier's run.
 
     Raises:
-        ModelFolderError: the folder cannot be read, or its encoder has another shape.
+        ModelFolderError: the folder cannot be read, or its encoder has another shape, or other
+            settings under which the same numbers mean something else.
     """
     import torch
 
-    tensors, _ = read_tensors(read_model_folder(trained).weights)
+    folder = read_model_folder(trained)
+    _refuse_other_meanings(folder, config)
+    tensors, _ = read_tensors(folder.weights)
     taken = {
         after + name.removeprefix(before): tensor
         for name, tensor in tensors.items()
@@ -102,8 +120,22 @@ def begin_with_encoder(model: nn.Module, trained: Path) -> None:
             "its encoder is not of the shape that the classifier's configuration asks for",
             where=trained,
             why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
-            todo="give the classifier the same [model] settings as the model it begins with",
+            todo=SAME_MODEL,
         )
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(taken[name])
+
+
+def _refuse_other_meanings(folder: ModelFolder, config: RunConfig) -> None:
+    names = [n for n in MEANINGS if n != "scale_embeddings" or config.input == "text"]
+    its, own = (asdict(run.model) for run in (folder.config, config))
+    others = [name for name in names if its[name] != own[name]]
+    if others:
+        differ = (f"model.{n} is {own[n]!r} here and {its[n]!r} there" for n in others)
+        raise ModelFolderError(
+            "its encoder is not the one that the classifier's configuration asks for",
+            where=folder.weights if folder.is_checkpoint else folder.path,
+            why="; ".join(differ),
+            todo=SAME_MODEL,
+        )

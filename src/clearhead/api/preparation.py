@@ -164,7 +164,7 @@ def _labelled(config: RunConfig, begun: Path | None, tell: Tell) -> Prepared:
     def build_model() -> nn.Module:
         model = task.build_model()
         if encoder_from is not None and not has_state(begun):
-            begin_with_encoder(model, encoder_from)
+            begin_with_encoder(model, encoder_from, config)
         return model
 
     parts = {**data.inputs.parts, LABELS: data.labels}

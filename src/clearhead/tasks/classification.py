@@ -10,7 +10,6 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from clearhead.config import RunConfig
 from clearhead.data.batch_order import batch_order, largest
@@ -27,6 +26,7 @@ from clearhead.tasks.calibration import (
     probabilities,
 )
 from clearhead.tasks.class_scores import score_classes
+from clearhead.tasks.label_loss import divergence, label_loss
 from clearhead.tasks.labelled_data import LabelledData
 from clearhead.tasks.task import Evaluation, Loss, Sample
 
@@ -193,50 +193,6 @@ def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
     for row, example in zip(truth, examples, strict=True):
         row[list(labels.encode(example.labels, example.place))] = True
     return truth
-
-
-def label_loss(
-    logits: Tensor, truth: Tensor, weights: Tensor, smoothing: float, multi_label: bool
-) -> Tensor:
-    """The summed loss of a batch.
-
-    Of one label each: cross-entropy, `smoothing` of the truth spread evenly (Szegedy et al. 2016,
-    section 7), an example weighted as its class. Of several: the binary cross-entropy of each
-    label, a right one weighted, `smoothing` drawing the truth towards one half.
-
-    Args:
-        logits: (B, labels).
-        truth: (B, labels).
-        weights: (labels,).
-        smoothing: from 0 to 1.
-        multi_label: whether an example may have several labels, or none.
-    """
-    if multi_label:
-        soft = truth * (1 - smoothing) + smoothing / 2
-        return F.binary_cross_entropy_with_logits(logits, soft, pos_weight=weights, reduction="sum")
-    soft = truth * (1 - smoothing) + smoothing / truth.size(1)
-    each = -(soft * logits.log_softmax(dim=-1)).sum(dim=-1)
-    return (each * (truth @ weights)).sum()
-
-
-def divergence(logits: Tensor, multi_label: bool) -> Tensor:
-    """Half of KL(p₁‖p₂) + KL(p₂‖p₁), summed; both halves of the batch are the same examples.
-
-    Liang et al. 2021, R-Drop, equation 3. Of one label each, p is the softmax; of several, each
-    label has a p of its own, yes or no.
-
-    Args:
-        logits: (2 · B, labels).
-        multi_label: whether an example may have several labels, or none.
-    """
-    if multi_label:
-        first, second = logits.chunk(2)
-        # Of yes and no together ln(p / q) leaves the difference of the logits.
-        apart = (first.sigmoid() - second.sigmoid()) * (first - second)
-    else:
-        first, second = logits.log_softmax(dim=-1).chunk(2)
-        apart = (first.exp() - second.exp()) * (first - second)
-    return apart.sum() / 2
 
 
 def said(probability: np.ndarray, labels: Labels) -> str:
