@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,8 @@ import pytest
 from clearhead.config import DataConfig, TokenizerConfig
 from clearhead.data import corpus as corpus_module
 from clearhead.data import writer as writer_module
-from clearhead.data.corpus import Corpus, build_corpus, content_hash
+from clearhead.data.content_hash import content_hash
+from clearhead.data.corpus import Corpus, build_corpus
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.errors import DataError
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
@@ -350,9 +352,40 @@ def test_a_content_hash_of_a_folder_follows_names_and_bytes(tmp_path: Path) -> N
         write(tmp_path / name / "below" / inner, lines)
         return content_hash(str(tmp_path / name))
 
-    one = folder("one", "x", ["a"])
-    assert one == folder("same", "x", ["a"])
-    assert len({one, folder("renamed", "y", ["a"]), folder("changed", "x", ["b"])}) == 3
+    one = folder("one", "x.npy", ["a"])
+    assert one == folder("same", "x.npy", ["a"])
+    others = folder("renamed", "y.npy", ["a"]), folder("changed", "x.npy", ["b"])
+    assert len({one, *others}) == 3
+
+
+def test_a_content_hash_of_a_folder_is_of_the_files_that_are_read(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    write(tmp_path / "real" / "x.npy", ["a"])
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "cat").symlink_to(tmp_path / "real")
+    seen = [content_hash(str(tmp_path / "data"))]
+    for ignored in (".DS_Store", "notes.txt", "cat/.hidden.npy"):
+        write(tmp_path / "data" / ignored, ["b"])
+        assert content_hash(str(tmp_path / "data")) == seen[0]
+    write(tmp_path / "real" / "x.npy", ["c"])
+    seen.append(content_hash(str(tmp_path / "data")))
+    # A list names what is read, wherever it lies.
+    write(tmp_path / "elsewhere.npy", ["d"])
+    write(tmp_path / "data" / "labels.csv", ["file,label", "../elsewhere.npy,cat"])
+    seen.append(content_hash(str(tmp_path / "data")))
+    write(tmp_path / "elsewhere.npy", ["e"])
+    seen.append(content_hash(str(tmp_path / "data")))
+    write(tmp_path / "data" / "labels.csv", ["file,label", "../elsewhere.npy,dog"])
+    seen.append(content_hash(str(tmp_path / "data")))
+    assert len(set(seen)) == len(seen) == 5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux alone")
+def test_a_content_hash_of_a_folder_takes_names_that_are_no_unicode(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    with open(os.fsencode(tmp_path / "data") + b"/caf\xe9.npy", "wb"):
+        pass
+    assert content_hash(str(tmp_path / "data"))
 
 
 def test_a_folder_has_the_same_hash_by_its_name_in_the_home_folder(
@@ -360,7 +393,7 @@ def test_a_folder_has_the_same_hash_by_its_name_in_the_home_folder(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "features" / "cat").mkdir(parents=True)
-    write(tmp_path / "features" / "cat" / "x", ["a"])
+    write(tmp_path / "features" / "cat" / "x.npy", ["a"])
     assert content_hash("~/features") == content_hash(str(tmp_path / "features"))
 
 

@@ -13,7 +13,7 @@ from clearhead.checkpoint import read_model_folder
 from clearhead.cli.init import init
 from clearhead.cli.streams import counted_lines, opened_output
 from clearhead.config import RunConfig
-from clearhead.data.corpus import content_hash
+from clearhead.data.content_hash import content_hash
 from clearhead.data.readers import read_lines
 from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
 from clearhead.training.continuation import forget_run, only_run_in, run_folder

@@ -165,7 +165,7 @@ def _ready(config: RunConfig, restart: bool) -> RunConfig:
 
 def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:
     from clearhead.data.builtin import Part
-    from clearhead.data.corpus import content_hash
+    from clearhead.data.content_hash import content_hash
 
     parts: dict[Part, tuple[str, ...]] = {
         "train": data.train,

@@ -27,14 +27,9 @@ import numpy as np
 
 from clearhead.config import DataConfig
 from clearhead.data.checks import DataReport, PairChecker
+from clearhead.data.content_hash import content_hash
 from clearhead.data.hashes import HeldOut
-from clearhead.data.readers import (
-    PHRASEBOOK,
-    Pair,
-    Part,
-    open_packed,
-    phrasebook_pairs,
-)
+from clearhead.data.readers import Pair
 from clearhead.data.writer import FORMAT_VERSION, SIDES, write_corpus
 from clearhead.errors import DataError
 from clearhead.tokenizer import Tokenizer
@@ -193,42 +188,6 @@ def _key(
     for file in files:
         key.update(content_hash(str(file)))
     return key.hexdigest()
-
-
-def content_hash(file: str, part: Part = "train") -> bytes:
-    """32 bytes of hash of a file's bytes as they lie on disk, or of a part of the phrasebook.
-
-    Of a folder: of the names and bytes of all files in it and below it.
-
-    `part` is the part of a phrasebook named without one, as in `read_pairs`.
-
-    Raises:
-        DataError: the file is missing or cannot be read.
-    """
-    if file.startswith(PHRASEBOOK):
-        pairs = phrasebook_pairs(file, part)
-        return hashlib.blake2b(json.dumps(pairs).encode(), digest_size=32).digest()
-    folder = Path(os.path.expanduser(file))
-    digest = hashlib.blake2b(digest_size=32)
-    if os.path.isdir(folder):
-        for inner in _files_below(folder):
-            digest.update(str(inner.relative_to(folder)).encode())
-            digest.update(content_hash(str(inner)))
-        return digest.digest()
-    with open_packed(file) as stream:
-        try:
-            while block := stream.read(2**20):
-                digest.update(block)
-        except OSError as error:
-            raise DataError("the file cannot be read", where=file, why=str(error)) from None
-    return digest.digest()
-
-
-def _files_below(folder: Path) -> list[Path]:
-    try:
-        return sorted(path for path in folder.rglob("*") if os.path.isfile(path))
-    except OSError as error:
-        raise DataError("the folder cannot be read", where=folder, why=str(error)) from None
 
 
 @contextmanager

@@ -73,14 +73,29 @@ def read_array_folder(
     Raises:
         DataError: the folder is of another form, or a file is missing, damaged or pickled.
     """
-    if os.path.isfile(folder / LIST):
-        files = _listed(folder, label_column, labelled)
-    else:
-        files = _found(folder, labelled)
-    for path, labels in files:
+    for path, labels in _files(folder, label_column, labelled):
         with _arrays(str(path)) as arrays:
             values = _array(str(path), arrays, _only(str(path), arrays, alone=True))
         yield LabelledSequence(as_frames(values, str(path)), labels, str(path))
+
+
+def files_of_array_folder(folder: Path) -> list[Path]:
+    """All files that are read of such a folder, `labels.csv` too.
+
+    Raises:
+        DataError: the folder cannot be read, or lists a file that is not there.
+    """
+    lists = [folder / LIST] if os.path.isfile(folder / LIST) else []
+    # Without labels, of the files in folders too, which labels may be the names of.
+    return lists + [path for path, _ in _files(folder, label_column="", labelled=False)]
+
+
+def _files(
+    folder: Path, label_column: str, labelled: bool
+) -> Iterator[tuple[Path, tuple[str, ...]]]:
+    if os.path.isfile(folder / LIST):
+        return _listed(folder, label_column, labelled)
+    return _found(folder, labelled)
 
 
 def _listed(
