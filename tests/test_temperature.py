@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import numpy as np
 import pytest
 
 from clearhead import api
+from clearhead.checkpoint import read_digest
+from clearhead.config import RunConfig
 from clearhead.errors import ModelFolderError
 from fake_translator import run
 from model_folders import write_models
+from test_classification import text_run
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +80,73 @@ def test_the_command_says_it_before_it_reads_anything(folder: Path) -> None:
     code, out, err = run("classify", str(folder), "--device", "cpu", stdin=b"\xff")
     assert (code, out) == (ModelFolderError.exit_code, "")
     assert "scores.temperature is missing" in err
+
+
+def test_scores_of_other_weights_are_refused(folder: Path) -> None:
+    digest = read_digest(folder / "weights.safetensors")
+    for told in (digest, "0" * len(digest)):
+        (folder / "scores.json").write_text(
+            json.dumps({"scores": {"temperature": 1.5}, "digest": told})
+        )
+        if told == digest:
+            assert api.load_classifier(folder, device="cpu").temperature == 1.5
+            continue
+        with pytest.raises(ModelFolderError, match="not those of these weights") as raised:
+            api.load(folder, device="cpu")
+        assert raised.value.where == str(folder / "scores.json")
+
+
+class Killed(BaseException):
+    """As sudden as a machine that dies."""
+
+
+def test_a_run_killed_after_any_file_leaves_no_weights_with_the_scores_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(name: str) -> RunConfig:
+        return text_run(tmp_path, name, training={"max_steps": 4, "validate_every": 2})
+
+    written: list[str] = []
+    replace = os.replace
+
+    def counted(source: Any, target: Any) -> None:
+        if len(written) == last:
+            raise Killed
+        replace(source, target)
+        written.append(Path(target).name)
+
+    def kept(config: RunConfig) -> dict[str, str]:
+        folder = Path(config.folder)
+        files = [folder / "weights.safetensors"]
+        files += sorted((folder / "training" / "checkpoints").iterdir())
+        digests = {path.name: read_digest(path) for path in files}
+        return {**digests, "scores": (folder / "scores.json").read_text()}
+
+    monkeypatch.setattr("clearhead.checkpoint.files.os.replace", counted)
+    last = -1
+    api.train(short("through"))
+    expected = kept(short("through"))
+    order = list(written)
+    # So that there are old scores beside new weights.
+    assert order.count("weights.safetensors") >= 2
+    refused = 0
+    for last in range(order.index("scores.json") + 1, len(order)):
+        config = short(f"killed-{last}")
+        written.clear()
+        with pytest.raises(Killed):
+            api.train(config)
+        folder = Path(config.folder)
+        digest = json.loads((folder / "scores.json").read_text())["digest"]
+        if digest == read_digest(folder / "weights.safetensors"):
+            api.load_classifier(folder, device="cpu")
+        else:
+            refused += 1
+            with pytest.raises(ModelFolderError, match="not those of these weights"):
+                api.load_classifier(folder, device="cpu")
+        last = -1
+        assert api.train(config).finished
+        assert kept(config) == expected
+    assert refused
 
 
 def test_a_translator_needs_none(written: Path, tmp_path: Path) -> None:

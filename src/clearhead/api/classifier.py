@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from clearhead.api.items import items_of
 from clearhead.checkpoint import ModelFolder
 from clearhead.config import RunConfig
 from clearhead.data.labelled import Labelled
@@ -112,7 +113,7 @@ class Classifier:
 
         Raises:
             DataError: an input is not of the kind that the classifier reads, or `top` or
-                `batch_size` is no whole number of at least 1.
+                `batch_size` is no whole number of at least 1, or the inputs are a table.
             TypeError: `inputs` is a single string.
 
         Warns:
@@ -121,7 +122,7 @@ class Classifier:
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             what = f"top = {top!r} is not a number of labels"
             raise DataError(what, where="classify", todo="give a whole number of at least 1")
-        inputs = _listed(inputs)
+        inputs = items_of(inputs, "inputs")
         probabilities = self.probabilities(
             inputs, batch_size=batch_size, progress=progress, offset=offset
         )
@@ -159,7 +160,7 @@ class Classifier:
         rows = self._rows(
             [
                 _example(raw, f"input {number}")
-                for number, raw in enumerate(_listed(inputs), start=offset + 1)
+                for number, raw in enumerate(items_of(inputs, "inputs"), start=offset + 1)
             ]
         )
         return self.engine.logits(
@@ -191,12 +192,6 @@ def is_empty(raw: Any) -> bool:
     """Whether there is nothing to classify."""
     content = raw.input if isinstance(raw, Labelled) else raw
     return isinstance(content, str) and not content.strip()
-
-
-def _listed(inputs: Iterable[Any]) -> list[Any]:
-    if isinstance(inputs, str):
-        raise TypeError("inputs is a single string: give a list of texts")
-    return list(inputs)
 
 
 def _example(raw: Any, name: str) -> Labelled:

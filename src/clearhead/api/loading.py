@@ -8,7 +8,7 @@ from pathlib import Path
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.checkpoint import ModelFolder, read_json, read_model_folder
+from clearhead.checkpoint import ModelFolder, read_digest, read_json, read_model_folder
 from clearhead.engines.choosing import EngineChoice, engine_for
 from clearhead.errors import ConfigError, ModelFolderError
 
@@ -134,7 +134,7 @@ def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
         message = f"{found.weights} is a checkpoint, for which no temperature was fitted"
         warnings.warn(f"{message}: its probabilities are not calibrated", stacklevel=3)
     else:
-        temperature = _temperature(found.path / "scores.json")
+        temperature = _temperature(found)
     device = set_up_torch(choice.device, choice.threads)
     config = found.config
     inputs, labels = read_inputs(found.path, config), read_labels(found.path)
@@ -145,22 +145,28 @@ def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
     return Classifier(found, inputs, labels, engine, temperature)
 
 
-def _temperature(path: Path) -> float:
+def _temperature(folder: ModelFolder) -> float:
     """What a classifier's logits are divided by, as it was fitted when its weights were kept.
 
-    Every classifier has one: training writes the weights and their scores together.
+    Every classifier has one: training writes the weights, and then their scores.
 
     Raises:
-        ModelFolderError: it is not there, or no positive number.
+        ModelFolderError: it is not there, no positive number, or of other weights.
     """
+    path = folder.path / "scores.json"
     todo = (
         "bring the file back from a copy, go on with the training if it was interrupted, or train "
         "anew: clearhead train RUN.toml --restart"
     )
     try:
-        scores = read_json(path).get("scores")
+        tree = read_json(path)
     except ModelFolderError as error:
         raise ModelFolderError(error.what, where=path, why=error.why, todo=todo) from None
+    digest = read_digest(folder.weights)
+    if tree.get("digest", digest) != digest:
+        what = "the scores are not those of these weights, which were replaced without them"
+        raise ModelFolderError(what, where=path, todo=todo)
+    scores = tree.get("scores")
     found = scores.get("temperature") if isinstance(scores, dict) else None
     number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
     if 0 < number <= sys.float_info.max:

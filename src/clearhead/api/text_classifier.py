@@ -14,6 +14,7 @@ import numpy as np
 
 from clearhead.api.class_names import classes_of, names_of
 from clearhead.api.classifier import Classifier
+from clearhead.api.items import items_of, refuse_table, texts_of
 from clearhead.api.loading import load_classifier
 from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
@@ -91,8 +92,7 @@ class TextClassifier:
             UserWarning: texts are empty or too long, and were not learned from.
         """
         texts = _cleaned(texts)
-        _refuse_table(labels, "labels")
-        classes, numbers = classes_of(labels)
+        classes, numbers = classes_of(_labels(labels))
         _check_counts(len(texts), len(numbers))
         names = names_of(classes)
         with TemporaryDirectory() as temporary:
@@ -132,8 +132,7 @@ class TextClassifier:
         Raises:
             DataError: texts and labels are not as many, or there are none.
         """
-        _refuse_table(labels, "labels")
-        texts, right = _cleaned(texts), np.asarray(list(labels))
+        texts, right = _cleaned(texts), np.asarray(_labels(labels))
         _check_counts(len(texts), len(right))
         if not texts:
             raise DataError("there are no texts to score")
@@ -183,23 +182,13 @@ class TextClassifier:
 
 def _cleaned(texts: Iterable[str]) -> list[str]:
     """Texts with single spaces for all white space."""
-    if isinstance(texts, str):
-        raise TypeError("texts is a single string: give a list of texts")
-    _refuse_table(texts, "texts")
-    texts = list(texts)
-    for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise DataError(f"text {number} is a {type(text).__name__}, not a string")
-    return [" ".join(text.split()) for text in texts]
+    return [" ".join(text.split()) for text in texts_of(texts)]
 
 
-def _refuse_table(values: Any, what: str) -> None:
-    """Refuse what has columns: of pandas' tables the items are the columns' names."""
-    if getattr(values, "ndim", 1) != 1:
-        raise DataError(
-            f"the {what} are not a list but of shape {tuple(values.shape)}",
-            todo=f"give one column, e.g. table['{what.removesuffix('s')}']",
-        )
+def _labels(labels: Iterable[Any]) -> list[Any]:
+    if getattr(labels, "ndim", 1) != 1:
+        refuse_table(labels, "labels")
+    return items_of(labels, "labels")
 
 
 def _check_counts(texts: int, labels: int) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from clearhead.api.items import texts_of
 from clearhead.checkpoint import ModelFolder, read_tokenizers
 from clearhead.config import RunConfig, SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
@@ -49,10 +50,10 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: Iterable[str],
         *,
         search: SearchConfig | None = None,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Iterable[str] | None = None,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
@@ -73,18 +74,17 @@ class Translator:
         Raises:
             SearchError: a choice is unknown or wrong, or means nothing for the method of search, or
                 the prefixes do not fit.
+            DataError: a text is no string, or the texts are a table.
             TypeError: `texts` is a single string.
         """
         from clearhead.tasks.texts import chosen_search, translate_texts
 
-        if isinstance(texts, str):
-            raise TypeError("texts is a single string: give a list of sentences")
         return translate_texts(
             self.engine,
             self._tokenizers,
-            texts,
+            texts_of(texts),
             chosen_search(self.search if search is None else search, choices),
-            prefixes=prefixes,
+            prefixes=prefixes if prefixes is None or isinstance(prefixes, str) else [*prefixes],
             batch_size=batch_size,
             progress=progress,
             offset=offset,

@@ -4,7 +4,8 @@
     weights.safetensors     the weights that scored best on the validation data
     tokenizer…              what turns text into numbers and back
     labels, normaliser      a classifier's labels; the scale of its features
-    scores.json             validation scores of these weights, with sacreBLEU's signatures
+    scores.json             validation scores of these weights, with sacreBLEU's signatures and
+                            the checksum of the weights
     provenance.json         data hashes, versions, steps: how the weights came about
     training/               only needed to go on: state, corpus, log; and checkpoints: the best, the
                             last few, and their average
@@ -28,7 +29,13 @@ from clearhead.checkpoint.folder import (
     tokenizer_parts,
     write_model_folder,
 )
-from clearhead.checkpoint.tensors import load_parameters, parameters_of, read_tensors, write_tensors
+from clearhead.checkpoint.tensors import (
+    load_parameters,
+    parameters_of,
+    read_digest,
+    read_tensors,
+    write_tensors,
+)
 
 __all__ = [
     "CHECKPOINTS",
@@ -40,6 +47,7 @@ __all__ = [
     "folder_of",
     "load_parameters",
     "parameters_of",
+    "read_digest",
     "read_folder_config",
     "read_json",
     "read_model_folder",

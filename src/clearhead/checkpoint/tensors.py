@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +15,18 @@ from clearhead.errors import ModelFolderError
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+COPY_AGAIN = "copy the folder again, or train it anew"
+
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
     """Every parameter once, by name; a shared matrix goes by the first of its names."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
     """Write tensors and a few facts about them as one safetensors file, wholly or not at all.
+
+    Returns the checksum of the tensors, which `read_digest` finds in the file.
 
     Raises:
         ModelFolderError: it cannot be written, e.g. because the disk is full.
@@ -29,9 +34,11 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
     from safetensors.torch import save_file
 
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {"facts": json.dumps(facts), "digest": _digest(kept)}
+    digest = _digest(kept)
+    metadata = {"facts": json.dumps(facts), "digest": digest}
     with written_whole(path) as unfinished:
         save_file(kept, unfinished, metadata=metadata)
+    return digest
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -40,20 +47,35 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     Raises:
         ModelFolderError: the file is missing, cut off or altered.
     """
-    from safetensors import SafetensorError, safe_open
-
-    todo = "copy the folder again, or train it anew"
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            metadata = file.metadata() or {}
-    except (OSError, SafetensorError) as error:
-        what = "the weights cannot be read: the file is missing or damaged"
-        raise ModelFolderError(what, where=path, why=str(error), todo=todo) from None
+    with _opened(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata = file.metadata() or {}
     if metadata.get("digest") != _digest(tensors):
         why = "their checksum is not the one written with them"
-        raise ModelFolderError("the weights are damaged", where=path, why=why, todo=todo)
+        raise ModelFolderError("the weights are damaged", where=path, why=why, todo=COPY_AGAIN)
     return tensors, json.loads(metadata["facts"])
+
+
+def read_digest(path: Path) -> str:
+    """The checksum that was written with the tensors; these are not read.
+
+    Raises:
+        ModelFolderError: the file is missing or damaged.
+    """
+    with _opened(path) as file:
+        return (file.metadata() or {}).get("digest", "")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (OSError, SafetensorError) as error:
+        what = "the weights cannot be read: the file is missing or damaged"
+        raise ModelFolderError(what, where=path, why=str(error), todo=COPY_AGAIN) from None
 
 
 def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:

@@ -73,16 +73,18 @@ class Keeper:
         """Make these the weights of the model folder, with their scores.
 
         If they are not an average, they stay beside the checkpoints too, where that may follow.
+        A run may be killed between two files: by the checksum it is seen that scores are of others.
         """
-        write_tensors(self.folder / WEIGHTS, parameters_of(model), {"step": step})
         if weights == "current":
             self._keep("best", model, step)
+        digest = write_tensors(self.folder / WEIGHTS, parameters_of(model), {"step": step})
         write_json(
             self.folder / "scores.json",
             {
                 "data": "validation",
                 "step": step,
                 "weights": weights,
+                "digest": digest,
                 "scores": dict(evaluation.scores),
                 "signatures": dict(evaluation.signatures),
             },

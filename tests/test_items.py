@@ -1,0 +1,103 @@
+"""What people give as several texts: the order is that in which the items come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clearhead import api
+from clearhead.api.items import items_of, texts_of
+from clearhead.errors import DataError
+from model_folders import write_models
+
+
+class Column:
+    """What a shuffled column of pandas shows: items by the labels of its index, not in order."""
+
+    ndim = 1
+
+    def __init__(self, *items: Any) -> None:
+        self.items = items
+        self.shape = (len(items),)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items)
+
+    def __getitem__(self, label: int) -> Any:
+        return self.items[-1 - label]
+
+
+class Table:
+    """What a table shows: its items are the names of its columns."""
+
+    columns = ("text", "label")
+    shape = (3, 2)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder)
+    return folder
+
+
+TEXTS = ["a", "b a", "", "a a b", "b"]
+each_form = pytest.mark.parametrize("form", [tuple, np.array, iter, lambda texts: Column(*texts)])
+
+
+@each_form
+def test_texts_are_translated_in_the_order_in_which_they_come(models: Path, form: Any) -> None:
+    translator = api.load_translator(models / "translator", device="cpu")
+    expected = translator.translate(TEXTS)
+    assert translator.translate(form(TEXTS)) == expected
+    assert len({str(one[0]) for one in expected}) > 1
+    prefixes = ["b", "a", "", "b", "a b"]
+    found = translator.translate(form(TEXTS), prefixes=form(prefixes))
+    assert found == translator.translate(TEXTS, prefixes=prefixes)
+
+
+@each_form
+def test_texts_are_classified_in_the_order_in_which_they_come(models: Path, form: Any) -> None:
+    classifier = api.load_classifier(models / "texts", device="cpu")
+    expected = classifier.probabilities(TEXTS)
+    np.testing.assert_array_equal(classifier.probabilities(form(TEXTS)), expected)
+
+
+def test_a_table_is_no_list(models: Path) -> None:
+    translator = api.load_translator(models / "translator", device="cpu")
+    classifier = api.load_classifier(models / "texts", device="cpu")
+    for wrong in (Table(), {"text": TEXTS}):
+        for ask in (translator.translate, classifier.classify, classifier.probabilities):
+            with pytest.raises(DataError, match="are not a list but") as raised:
+                ask(wrong)
+            assert "give one column" in str(raised.value)
+
+
+def test_a_text_that_is_none_is_named(models: Path) -> None:
+    translator = api.load_translator(models / "translator", device="cpu")
+    with pytest.raises(DataError, match="text 2 is a float, not a string"):
+        translator.translate(["a", float("nan")])  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("wrong", ["a b", b"a b"])
+def test_a_single_string_is_no_list(wrong: Any) -> None:
+    for ask in (items_of, texts_of):
+        with pytest.raises(TypeError, match="texts is a single string"):
+            ask(wrong, "texts")
+
+
+def test_sequences_in_one_array_are_listed() -> None:
+    frames = np.zeros((4, 3, 2))
+    assert [item.shape for item in items_of(frames, "inputs")] == [(3, 2)] * 4
+    with pytest.raises(DataError, match=r"texts are not a list but of shape \(4, 3, 2\)"):
+        texts_of(frames)
