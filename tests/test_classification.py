@@ -187,8 +187,9 @@ def test_what_is_cut_is_said_of_the_line_that_asked(
             with pytest.warns(UserWarning, match=f"input 1 has .* {unit} and was cut") as caught:
                 ask([content])
             assert [warning.filename for warning in caught] == [__file__]
-        with pytest.warns(UserWarning, match=f"the input has .* {unit} and was cut to 20"):
+        with pytest.warns(UserWarning, match=f"the input has .* {unit} and was cut") as caught:
             found = clearhead.record(model, content)
+        assert [warning.filename for warning in caught] == [__file__]
         assert len(found.source) == 20
 
 
@@ -440,8 +441,11 @@ def test_a_classifiers_checkpoint_is_not_calibrated_and_says_so(tmp_path: Path) 
     config = text_run(tmp_path)
     api.train(config)
     path = Path(config.folder) / "training" / "checkpoints" / "best.safetensors"
-    with pytest.warns(UserWarning, match="not calibrated"):
-        checkpoint = api.load_classifier(path)
+    for load in (api.load, api.load_classifier):
+        with pytest.warns(UserWarning, match="not calibrated") as caught:
+            checkpoint = load(path)
+        assert [warning.filename for warning in caught] == [__file__]
+    assert isinstance(checkpoint, api.Classifier)
     assert checkpoint.temperature == 1.0
     own = api.load_classifier(config.folder).logits(["red a", "blue"])
     weights = json.loads((Path(config.folder) / "scores.json").read_text())["weights"]

@@ -214,6 +214,7 @@ def test_two_classifiers_are_compared_by_mcnemars_test(models: Path) -> None:
     first = sum(a and not b for a, b in zip(*right, strict=True))
     second = sum(b and not a for a, b in zip(*right, strict=True))
     few, number = min(first, second), first + second
+    assert number > 0
     p = min(1.0, 2 * sum(math.comb(number, k) for k in range(few + 1)) / 2**number)
     comparison = systems[names[1]]["comparison"]
     assert (comparison["first_only"], comparison["second_only"]) == (first, second)
@@ -391,6 +392,42 @@ def test_translators_and_classifiers_are_not_scored_together(models: Path) -> No
     code, out, err = run("evaluate", *names, "--data", "test.tsv")
     assert (code, out) == (2, "")
     assert "translators and classifiers" in err
+
+
+@pytest.mark.parametrize("names", [("texts", "several"), ("several", "texts")])
+def test_an_answer_right_by_one_rule_is_not_compared_with_one_right_by_another(
+    models: Path, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def computed(*given: Any, **options: Any) -> None:
+        pytest.fail("probabilities were computed")
+
+    monkeypatch.setattr(api.Classifier, "probabilities", computed)
+    folders = [str(models / name) for name in names]
+    code, out, err = run("evaluate", *folders, "--data", "test.tsv")
+    assert (code, out) == (2, "")
+    one, several = str(models / "texts"), str(models / "several")
+    assert f"for {several} an example may have several labels, for {one} it has one" in err
+
+
+def test_a_checkpoint_classifies_and_says_in_a_line_that_it_is_not_calibrated(
+    models: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(models / "texts", tmp_path / "texts")
+    checkpoint = folder / "training" / "checkpoints" / "best.safetensors"
+    checkpoint.parent.mkdir(parents=True)
+    shutil.copy(folder / "weights.safetensors", checkpoint)
+    said = f"warning: {checkpoint} is a checkpoint, for which no temperature was fitted: its prob"
+    for words in (["classify"], ["evaluate", "--data", "test.tsv"]):
+        command, *options = words
+        code, out, err = run(command, str(checkpoint), *options, stdin="a\n")
+        assert code == 0
+        assert out
+        (line,) = [line for line in err.splitlines() if "warning" in line.lower()]
+        assert line.removeprefix("clearhead: ").startswith(said)
+    code, _, err = run("figures", str(checkpoint), "--input", "a b", "-o", str(tmp_path / "p"))
+    assert code == 0
+    assert said in err
+    assert "UserWarning" not in err
 
 
 def test_a_translator_is_not_a_classifier(models: Path) -> None:

@@ -1,10 +1,12 @@
-"""Every error a user can meet: what happened, where, why, and what to do next.
+"""Every error a user can meet: what happened, where, why, and what to do next; and warnings.
 
 The command prints `str(error)` and exits with `error.exit_code`; a traceback is for bugs only.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from pathlib import Path
 
 
@@ -77,3 +79,11 @@ class ExportError(ClearheadError):
     """A model cannot be exported, or an export cannot be used."""
 
     exit_code = 7
+
+
+def warn(message: str) -> None:
+    """A `UserWarning` that points at the user's own line, however deep in clearhead it is given."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("clearhead."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +11,7 @@ from clearhead.checkpoint import ModelFolder
 from clearhead.config import RunConfig
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
-from clearhead.errors import DataError
+from clearhead.errors import DataError, warn
 
 if TYPE_CHECKING:
     import numpy as np
@@ -174,7 +172,7 @@ class Classifier:
         for example, row in zip(examples, rows, strict=True):
             if len(row) > longest:
                 has = f"{example.place} has {len(row)} {self.inputs.unit}"
-                warnings.warn(f"{has} and was cut to {longest}", stacklevel=_callers_level())
+                warn(f"{has} and was cut to {longest}")
         return rows
 
     def _best(self, probabilities: np.ndarray, top: int | None) -> list[Prediction]:
@@ -196,11 +194,3 @@ def is_empty(raw: Any) -> bool:
 
 def _example(raw: Any, name: str) -> Labelled:
     return raw if isinstance(raw, Labelled) else Labelled(raw, (), name)
-
-
-def _callers_level() -> int:
-    """The `stacklevel` by which a warning of the calling function points at the user's own line."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("clearhead."):
-        level, frame = level + 1, frame.f_back
-    return level

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from pathlib import Path
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
 from clearhead.checkpoint import ModelFolder, read_digest, read_json, read_model_folder
 from clearhead.engines.choosing import EngineChoice, engine_for
-from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.errors import ConfigError, ModelFolderError, warn
 
 
 def load(
@@ -132,7 +131,7 @@ def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
     if found.is_checkpoint:
         temperature = 1.0
         message = f"{found.weights} is a checkpoint, for which no temperature was fitted"
-        warnings.warn(f"{message}: its probabilities are not calibrated", stacklevel=3)
+        warn(f"{message}: its probabilities are not calibrated")
     else:
         temperature = _temperature(found)
     device = set_up_torch(choice.device, choice.threads)

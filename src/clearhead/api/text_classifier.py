@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,7 +19,7 @@ from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
 from clearhead.config import RunConfig
-from clearhead.errors import DataError, TrainingError
+from clearhead.errors import DataError, TrainingError, warn
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -201,4 +200,4 @@ def _warn_of_texts_left_out(folder: Path) -> None:
     for finding in on_training["findings"]:
         if finding["left_out"]:
             found = f"{finding['count']:,} ({finding['text']})"
-            warnings.warn(f"texts that were not learned from: {found}", stacklevel=3)
+            warn(f"texts that were not learned from: {found}")

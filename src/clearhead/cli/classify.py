@@ -12,7 +12,7 @@ import typer
 
 from clearhead.cli.blocks import BLOCK_LINES, Progress, through_blocks
 from clearhead.cli.counter import CLASSIFIED, Counter
-from clearhead.cli.failures import say
+from clearhead.cli.failures import say, warnings_said
 from clearhead.cli.options import BatchSize, Device, Threads
 from clearhead.cli.streams import STANDARD, counted_lines, input_lines, opened_output
 from clearhead.errors import DataError
@@ -68,7 +68,8 @@ def classify(
     """  # noqa: D301
     from clearhead import api
 
-    classifier = api.load_classifier(folder, device=device, threads=threads)
+    with warnings_said():
+        classifier = api.load_classifier(folder, device=device, threads=threads)
     features = classifier.config.input == "features"
     if features and input_file == STANDARD:
         raise DataError(

@@ -46,7 +46,8 @@ def evaluate_classes(
         device: as `load_classifier` takes it; `threads` likewise.
 
     Raises:
-        ConfigError: confusion matrices are asked for of a model that has none.
+        ConfigError: confusion matrices are asked for of a model that has none; or in one model an
+            example may have several labels, in another it has one.
         DataError: the data cannot be read, or have a label that a model does not know; or the
             pictures cannot be written.
     """
@@ -54,13 +55,15 @@ def evaluate_classes(
     from clearhead.tasks.class_scores import compare, score_classes
 
     names = list(configs)
+    _refuse_both_kinds(configs)
     if asked.figures is not None:
         _refuse_figures(configs)
     scores: dict[str, ClassScores] = {}
     compared: dict[str, Comparison] = {}
     said: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for name in names:
-        classifier = api.load_classifier(name, device=device, threads=threads)
+        with warnings_said():
+            classifier = api.load_classifier(name, device=device, threads=threads)
         several = classifier.config.classifier.multi_label
         found, truth = said[name] = _classified(classifier, asked.data, batch_size)
         scores[name] = score_classes(found, truth, classifier.labels, several)
@@ -75,6 +78,20 @@ def evaluate_classes(
         typer.echo("\n".join(_as_lines(asked.data, scores, compared)))
     if asked.figures is not None:
         _draw(scores, asked.figures)
+
+
+def _refuse_both_kinds(configs: Mapping[str, RunConfig]) -> None:
+    """Say before anything is computed that one answer is right by other rules than another."""
+    (first, baseline), *others = configs.items()
+    for name, config in others:
+        if config.classifier.multi_label != baseline.classifier.multi_label:
+            one, several = (first, name) if config.classifier.multi_label else (name, first)
+            raise ConfigError(
+                "the models cannot be compared",
+                where=name,
+                why=f"for {several} an example may have several labels, for {one} it has one",
+                todo="evaluate each by itself",
+            )
 
 
 def _refuse_figures(configs: Mapping[str, RunConfig]) -> None:

@@ -81,7 +81,8 @@ def figures(
 
     wanted = [name.strip() for name in formats.split(",")]
     check_formats(wanted)
-    subject = api.load(folder, device=device, threads=threads)
+    with warnings_said():
+        subject = api.load(folder, device=device, threads=threads)
     if isinstance(subject, api.Translator):
         source = _text(input_text, input_file, line)
         found = record(subject, source, _said(subject, source) if target is None else target)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from clearhead.checkpoint import ModelFolder
 from clearhead.config.nearest import meant
 from clearhead.engines.device_names import check_device
 from clearhead.engines.engine import Engine
-from clearhead.errors import ConfigError, ExportError
+from clearhead.errors import ConfigError, ExportError, warn
 
 if TYPE_CHECKING:
     from clearhead.engines.ctranslate2.engine import CTranslate2Engine
@@ -77,7 +76,7 @@ def engine_for(found: ModelFolder, choice: EngineChoice) -> Engine:
     try:
         fast = _ctranslate2_engine(found, choice, "cpu")
     except ExportError as error:
-        warnings.warn(f"PyTorch translates, since an export is of no use: {error}", stacklevel=4)
+        warn(f"PyTorch translates, since an export is of no use: {error}")
         return _torch_engine(found, choice)
     from clearhead.engines.auto_engine import AutoEngine
 

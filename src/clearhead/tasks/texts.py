@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from clearhead.config import SearchConfig, config_from
 from clearhead.config.search import idle_for, method_for
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.engines.engine import Engine
-from clearhead.errors import ConfigError, SearchError
+from clearhead.errors import ConfigError, SearchError, warn
 from clearhead.tasks.batch_size import check_batch_size
 from clearhead.tokenizer import Tokenizer
 
@@ -88,7 +87,7 @@ def translate_texts(
         if len(source) > longest:
             number = offset + i + 1
             message = f"line {number} has {len(source)} tokens and was cut to {longest}"
-            warnings.warn(message, stacklevel=2)
+            warn(message)
             del source[longest:]
     found = engine.translate(
         sources,
