@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from clearhead.config import (
     SIZES,
+    ClassifierConfig,
     DataConfig,
     DropoutConfig,
     EvaluationConfig,
@@ -53,6 +54,40 @@ def refusal(tree: dict[str, Any]) -> ConfigError:
         config_from(tree, where="run.toml")
     assert caught.value.where == "run.toml"
     return caught.value
+
+
+def test_folders_in_the_home_folder_are_found_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    tree = {
+        "task": "classification",
+        "folder": "~/runs/x",
+        "classifier": {"encoder_from": "~/runs/y"},
+    }
+    for config in (
+        config_from(tree),
+        RunConfig(
+            "classification",
+            folder="~/runs/x",
+            classifier=ClassifierConfig(encoder_from="~/runs/y"),
+        ),
+    ):
+        assert config.folder == str(tmp_path / "runs" / "x")
+        assert config.classifier.encoder_from == str(tmp_path / "runs" / "y")
+
+
+def test_what_would_fail_far_away_is_refused_where_it_is_said_in_python() -> None:
+    wrong: Any = "maen"  # four letters, none twice
+    for kind, name, value, said in (
+        (ClassifierConfig, "pooling", wrong, "pooling is one string"),
+        (DataConfig, "train", "train.tsv", "train is one string"),
+        (ModelConfig, "dropout", 0.1, "dropout is not a DropoutConfig"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            kind(**{name: value})
+    paths: Any = (Path("a.en"), Path("a.de"))
+    assert DataConfig(train=paths) == DataConfig(train=("a.en", "a.de"))
 
 
 def test_an_empty_file_is_a_run_with_all_defaults() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from clearhead.data.content_hash import content_hash
 from clearhead.data.readers import read_lines
 from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
 from clearhead.training.continuation import forget_run, only_run_in, run_folder
+from model_folders import write_models
 
 NOBODY = 65534
 
@@ -84,6 +86,22 @@ def test_a_device_is_known_by_its_name_in_the_home_folder(
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "input").symlink_to(os.devnull)
     assert counted_lines("~/input") is None
+
+
+def test_a_model_is_found_by_its_name_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    run_folder(RunConfig(folder="~/runs/x"), restart=False)
+    write_models(tmp_path / "models")
+    checkpoint = tmp_path / "models" / "texts" / "training" / "checkpoints" / "best.safetensors"
+    checkpoint.parent.mkdir(parents=True)
+    shutil.copy(tmp_path / "models" / "texts" / "weights.safetensors", checkpoint)
+    assert (tmp_path / "runs" / "x").is_dir()
+    found = read_model_folder("~/models/texts")
+    assert (found.path, found.is_checkpoint) == (tmp_path / "models" / "texts", False)
+    found = read_model_folder("~/models/texts/training/checkpoints/best.safetensors")
+    assert (found.weights, found.is_checkpoint) == (checkpoint, True)
 
 
 @both

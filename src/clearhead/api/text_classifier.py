@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -99,7 +100,8 @@ class TextClassifier:
             with data.open("w", encoding="utf-8") as file:
                 for text, number in zip(texts, numbers, strict=True):
                     file.write(json.dumps({"text": text, "label": names[number]}) + "\n")
-            folder = Path(temporary) / "model" if self.folder is None else Path(self.folder)
+            kept = None if self.folder is None else Path(os.path.expanduser(self.folder))
+            folder = kept or Path(temporary) / "model"
             run = self._run(data, folder, texts)
             if not train(run, restart=True, observers=()).finished:
                 raise KeyboardInterrupt

@@ -75,7 +75,7 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     Raises:
         ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights.
     """
-    named, path = Path(path), folder_of(path)
+    named, path = Path(os.path.expanduser(path)), folder_of(path)
     weights = path / WEIGHTS if named == path else named
     try:
         found = path.is_dir()
@@ -95,7 +95,7 @@ def read_model_folder(path: str | Path) -> ModelFolder:
 
 def folder_of(path: str | Path) -> Path:
     """The model folder that is named by itself, or by one of the checkpoints in it."""
-    path = Path(path)
+    path = Path(os.path.expanduser(path))
     is_checkpoint = path.suffix == ".safetensors" and path.parts[-3:-1] == CHECKPOINTS
     return path.parents[2] if is_checkpoint else path
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,6 +29,8 @@ class ClassifierConfig:
     encoder_from: str = ""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "encoder_from", os.path.expanduser(self.encoder_from))
+        require(not isinstance(self.pooling, str), "pooling is one string: give a tuple of names")
         require(bool(self.pooling), "pooling names nothing")
         require(len(set(self.pooling)) == len(self.pooling), "pooling names the same twice")
         require(0.0 <= self.dropout < 1.0, "dropout lies in [0, 1)")

@@ -46,8 +46,12 @@ class DataConfig:
         require(0.0 < self.validation_share < 1.0, "validation_share lies in (0, 1)")
         require(self.smallest_class > 0, "smallest_class must be at least 1")
         for name in ("train", "validation", "test"):
-            count = len(getattr(self, name))
-            require(count <= 2, f"{name} names {count} files: give one, or source and target")
+            files = getattr(self, name)
+            require(not isinstance(files, str), f"{name} is one string: give a tuple of files")
+            require(
+                len(files) <= 2, f"{name} names {len(files)} files: give one, or source and target"
+            )
+            object.__setattr__(self, name, tuple(map(str, files)))  # a Path has no place in JSON
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,10 @@ class ModelConfig:
     initialisation: Literal["pytorch", "xavier", "xavier_unit", "xavier_scaled"] = "xavier_unit"
 
     def __post_init__(self) -> None:
+        require(
+            isinstance(self.dropout, DropoutConfig),
+            "dropout is not a DropoutConfig: give DropoutConfig.everywhere(0.1), for instance",
+        )
         for name in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "n_heads"):
             require(getattr(self, name) > 0, f"{name} must be at least 1")
         narrowest = min(self.input_convolution, default=1)

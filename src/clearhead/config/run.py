@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -43,6 +44,8 @@ class RunConfig:
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
 
     def __post_init__(self) -> None:
+        # As a shell would: a folder called ~ is what nobody wants to find, or to remove.
+        object.__setattr__(self, "folder", os.path.expanduser(self.folder))
         require(0 <= self.seed < 2**63, "seed lies in [0, 2^63)")
         self._check_task()
         positions = self.model.positions
