@@ -23,6 +23,7 @@ from clearhead.data import survey as surveying
 from clearhead.data.survey import Side, Survey, survey
 from clearhead.errors import DataError
 from clearhead.proposal import RECIPES, WARMUP, propose, recipe_for, round_figure
+from clearhead.tokenizer import learn_tokenizer
 
 ENGLISH = ["A man rides a bicycle.", "Two dogs, one cat.", "She sees Mr. Smith"]
 GERMAN = ["Ein Mann fährt Rad.", "Zwei Hunde, eine Katze.", "Sie sieht Herrn Schmidt"]
@@ -142,6 +143,19 @@ def test_languages_of_one_script_share_their_vocabulary(
     config = read_back(propose(files).to_toml("my-model"), tmp_path)
     assert config.tokenizer.joint is joint
     assert config.model.share_embeddings == share
+
+
+@pytest.mark.parametrize(("count", "joint"), [(30, True), (2_600, False), (2_600, True)])
+def test_a_vocabulary_has_room_for_every_character(tmp_path: Path, count: int, joint: bool) -> None:
+    signs = "".join(chr(0x4E00 + i) for i in range(count))
+    lines = [signs[i : i + 10] for i in range(0, count, 10)]
+    files = parallel(tmp_path, lines if joint else ["A man."] * len(lines), lines)
+    config = read_back(propose(files).to_toml("my-model"), tmp_path)
+    assert config.tokenizer.joint is joint
+    if count == 30:
+        assert config.tokenizer.max_vocabulary == recipe_for(3).vocabulary
+    learned = learn_tokenizer(lines + (lines if joint else []), config.tokenizer)
+    assert learned.decode(learned.encode(signs[-10:])) == signs[-10:]
 
 
 def test_without_files_the_defaults_are_written(tmp_path: Path) -> None:

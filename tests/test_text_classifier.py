@@ -271,6 +271,12 @@ def test_a_single_string_is_no_list_of_texts(fitted: TextClassifier) -> None:
         ({"batch_tokens": 0}, "batch_tokens"),
         ({"class_weights": "heavy"}, "class_weights"),
         ({"words": "no"}, "words"),
+        ({"epochs": "20"}, "training.max_epochs"),
+        ({"epochs": None}, "training.max_epochs"),
+        ({"batch_tokens": "x"}, "training.batch_tokens"),
+        ({"validation_share": None}, "data.validation_share"),
+        ({"learning_rate": "fast"}, "training.schedule.peak"),
+        ({"vocabulary": "all"}, "tokenizer.max_vocabulary"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused(choice: dict[str, Any], message: str) -> None:
@@ -278,10 +284,24 @@ def test_arguments_that_cannot_be_used_are_refused(choice: dict[str, Any], messa
         small(**choice).fit(TEXTS, LABELS)
 
 
-def test_a_failure_leaves_what_was_learned_before(fitted: TextClassifier) -> None:
+def test_several_widths_may_be_an_array() -> None:
+    run = small(convolution=np.array([3, 4]))._run(Path("data"), Path("folder"), TEXTS)
+    assert run.model.input_convolution == (3, 4)
+
+
+def test_a_failure_leaves_what_was_learned_before(
+    fitted: TextClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any, **options: Any) -> RunEnded:
+        return dataclasses.replace(train(*given, **options), finished=False)
+
     before = fitted.predict_proba(UNSEEN)
-    with pytest.raises(DataError):
+    with pytest.raises(DataError, match="48 texts and 47 labels"):
         fitted.fit(TEXTS, range(len(TEXTS) - 1))
+    with monkeypatch.context() as patch:
+        patch.setattr("clearhead.api.text_classifier.train", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fitted.fit(TEXTS, [label.upper() for label in LABELS])
     np.testing.assert_array_equal(fitted.predict_proba(UNSEEN), before)
     assert fitted.classes_.tolist() == ["cold", "warm"]
 
@@ -364,6 +384,9 @@ def test_words_are_read_where_spaces_part_them_and_pieces_elsewhere() -> None:
     assert [run.tokenizer.split_punctuation for run in read] == [True, False, False]
     assert [run.tokenizer.max_vocabulary for run in read] == [0, 4000, 4000]
     assert run_on(unspaced, words=True, vocabulary=7).tokenizer.max_vocabulary == 7
+    # Each of many characters is a piece.
+    signs = [chr(0x4E00 + i) for i in range(3000)]
+    assert run_on(signs).tokenizer.max_vocabulary == 7000
     # All words of many texts, or all n-grams of long ones, would need too much memory.
     assert run_on(spaced * 7000).tokenizer.kind == run_on([spaced[0] * 30]).tokenizer.kind == "bpe"
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from clearhead.commented_config import TRANSLATION, CommentedConfig
 from clearhead.config import SIZES
 from clearhead.data.readers import Part
-from clearhead.data.survey import Side, Survey, survey
+from clearhead.data.survey import Side, Survey, pieces_for, survey
 
 
 class Recipe(NamedTuple):
@@ -78,6 +78,7 @@ def propose(
         seen.append(_seen("training", found))
         _suit_text(found, values, reasons)
         _suit_amount(found, values, reasons)
+        _suit_alphabet(found, values, reasons)
     held_out: tuple[tuple[Part, Sequence[str]], ...] = (("validation", validation), ("test", test))
     for part, files in held_out:
         if files:
@@ -156,6 +157,17 @@ def _suit_amount(found: Survey, values: dict[str, Any], reasons: dict[str, str])
             "Very few pairs: the same words in other pieces make more of them (BPE-dropout)."
         )
     _suit_schedule(recipe, in_all, values, reasons)
+
+
+def _suit_alphabet(found: Survey, values: dict[str, Any], reasons: dict[str, str]) -> None:
+    """Room for all characters, of which some scripts have thousands."""
+    alphabets = found.source.alphabet, found.target.alphabet
+    alphabet = sum(alphabets) if values["tokenizer.joint"] else max(alphabets)
+    if pieces_for(alphabet) > values["tokenizer.max_vocabulary"]:
+        values["tokenizer.max_vocabulary"] = pieces_for(alphabet)
+        reasons["tokenizer.max_vocabulary"] = (
+            f"There are {alphabet:,} different characters, each a piece of its own."
+        )
 
 
 def _suit_schedule(

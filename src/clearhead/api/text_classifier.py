@@ -171,8 +171,9 @@ class TextClassifier:
 
     def _run(self, data: Path, folder: Path, texts: Sequence[str]) -> RunConfig:
         given = self.get_params()
-        # A grid of values may hold numpy's numbers.
-        given |= {name: x.item() for name, x in given.items() if isinstance(x, np.generic)}
+        # A grid of values may hold numpy's numbers, or arrays.
+        numpys = np.generic, np.ndarray
+        given |= {name: x.tolist() for name, x in given.items() if isinstance(x, numpys)}
         return run_on_texts(given, data, folder, texts)
 
     def _fitted(self) -> Classifier:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.config import RunConfig, config_from
-from clearhead.data.survey import Side, SideCounter
+from clearhead.data.survey import Side, SideCounter, pieces_for
 from clearhead.errors import ConfigError
 from clearhead.labelled_proposal.classes import FEW
 from clearhead.labelled_proposal.recipes import WORD_NGRAMS, read_by_words
@@ -42,6 +42,8 @@ def run_on_texts(
     if not isinstance(words, bool):
         what = f"words is {words!r}, not True, False or None"
         raise ConfigError(what, where="TextClassifier")
+    # Each character is a piece, and of some scripts there are thousands.
+    pieces = max(PIECES, pieces_for(text.alphabet))
     tree: dict[str, Any] = {
         "task": "classification",
         "folder": str(folder),
@@ -57,7 +59,7 @@ def run_on_texts(
         "tokenizer": {
             "kind": "words" if words else "bpe",
             "split_punctuation": words,
-            "max_vocabulary": given["vocabulary"] if words else given["vocabulary"] or PIECES,
+            "max_vocabulary": given["vocabulary"] if words else given["vocabulary"] or pieces,
             "byte_fallback": False,
         },
         "model": _model(given, words),
@@ -67,6 +69,8 @@ def run_on_texts(
             "class_weights": given["class_weights"],
         },
     }
+    # The types first: what is planned reckons with these numbers.
+    config_from(tree | _given_training(given), where="TextClassifier")
     tokens = _words_in(texts) if words else text.tokens
     tree |= _training(given, tokens, len(texts))
     return config_from(tree, where="TextClassifier")
@@ -89,21 +93,28 @@ def _model(given: Mapping[str, Any], words: bool) -> dict[str, Any]:
     }
 
 
-def _training(given: Mapping[str, Any], tokens: float, texts: int) -> dict[str, Any]:
-    steps = given["epochs"] * max(1.0, tokens / max(1, given["batch_tokens"]))
-    validated = given["validation_share"] * texts
+def _given_training(given: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "training": {
             "batch_tokens": given["batch_tokens"],
             "max_epochs": given["epochs"],
-            "validate_every": max(1, round(steps / VALIDATIONS)),
-            "keep": "average" if validated < FEW else "best",
-            "schedule": {
-                "kind": "linear",
-                "peak": given["learning_rate"],
-                "warmup": round(steps / 10),
-            },
-        },
+            "schedule": {"kind": "linear", "peak": given["learning_rate"]},
+        }
+    }
+
+
+def _training(given: Mapping[str, Any], tokens: float, texts: int) -> dict[str, Any]:
+    steps = given["epochs"] * max(1.0, tokens / given["batch_tokens"])
+    validated = given["validation_share"] * texts
+    training = _given_training(given)["training"]
+    schedule = training["schedule"] | {"warmup": round(steps / 10)}
+    planned = {
+        "validate_every": max(1, round(steps / VALIDATIONS)),
+        "keep": "average" if validated < FEW else "best",
+        "schedule": schedule,
+    }
+    return {
+        "training": training | planned,
         "evaluation": {"measure": "loss" if validated < VERY_FEW else "accuracy"},
     }
 

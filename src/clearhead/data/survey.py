@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import unicodedata
 import zlib
 from collections import Counter
@@ -22,6 +23,9 @@ TOKENS_PER_WORD = 1.3
 
 TOKENS_PER_CHARACTER = 0.7
 """Likewise, where no spaces part the words."""
+
+BYTES_AND_MARKS = 300
+"""Pieces that every vocabulary has, roughly."""
 
 UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 """Scripts that put no spaces between words, by the first word of their letters' Unicode names."""
@@ -99,6 +103,11 @@ def survey(files: Sequence[str], part: Part = "train") -> Survey:
     pairs = source.lines if whole else _count_lines(str(files[0]))
     scale = pairs / max(1, source.lines)
     return Survey(tuple(str(file) for file in files), pairs, source.side(scale), target.side(scale))
+
+
+def pieces_for(alphabet: int) -> int:
+    """How many pieces have room for each character, and for as many longer ones; in thousands."""
+    return 1000 * math.ceil((2 * alphabet + BYTES_AND_MARKS) / 1000)
 
 
 class SideCounter:

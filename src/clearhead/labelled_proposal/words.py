@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
 from clearhead.data.labelled_survey import TextSurvey
+from clearhead.data.survey import pieces_for
 from clearhead.labelled_proposal.proposed import Proposed
-
-BYTES_AND_MARKS = 300  # pieces that every vocabulary has, roughly
 
 
 def suit_words(p: Proposed) -> None:
@@ -58,7 +55,7 @@ def _suit_whole_words(p: Proposed) -> None:
 def _suit_pieces(p: Proposed, alphabet: int) -> None:
     """A vocabulary of pieces."""
     recipe = p.recipe
-    enough = 1000 * math.ceil((2 * alphabet + BYTES_AND_MARKS) / 1000)
+    enough = pieces_for(alphabet)
     pieces = f"For {p.amount}: each piece should be met often enough to be learned."
     if enough > recipe.vocabulary:
         pieces = f"There are {alphabet:,} different characters, each a piece of its own."
