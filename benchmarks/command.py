@@ -15,6 +15,9 @@ from clearhead.errors import ClearheadError
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
+BROKEN_PIPE = 141
+"""That of a program whose output nobody reads any more, as `head` does not."""
+
 
 def exit_code_of(work: Callable[[], object], interrupted: str = "interrupted") -> int:
     """Do the work; 0, or another exit code once what went wrong was said in a line or a few.
@@ -25,6 +28,11 @@ def exit_code_of(work: Callable[[], object], interrupted: str = "interrupted") -
     """
     try:
         work()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would fail again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
     except ClearheadError as error:
         say(str(error))
         return error.exit_code

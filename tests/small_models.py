@@ -6,9 +6,10 @@ import dataclasses
 from typing import Any
 
 import torch
+from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clearhead.config import DropoutConfig, ModelConfig
+from clearhead.config import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
 from clearhead.model.attention import Attend, attention
 from clearhead.model.build import build_model
 from clearhead.model.inputs import TokenEmbedding
@@ -42,6 +43,27 @@ def random_model(
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=scale)
     return model
+
+
+POSITIONS = [Sinusoidal(), Learned(max_length=80), NoPositions()]
+
+configs = st.builds(
+    small_config,
+    norm=st.sampled_from(["pre", "post"]),
+    final_norm=st.booleans(),
+    norm_form=st.sampled_from(["standard", "std_plus_epsilon"]),
+    activation=st.sampled_from(["relu", "gelu"]),
+    positions=st.sampled_from(POSITIONS),
+    d_k=st.sampled_from([3, 4]),
+    d_v=st.sampled_from([2, 4]),
+    attention_bias=st.booleans(),
+    feed_forward_bias=st.booleans(),
+    output_bias=st.booleans(),
+    scale_embeddings=st.booleans(),
+    share_embeddings=st.sampled_from(["none", "target", "all"]),
+    input_convolution=st.sampled_from([(), (3,), (2, 3)]),
+)
+"""Every choice that a translator's model has, but for its size and its dropout."""
 
 
 def embedding_of(part: nn.Module) -> nn.Embedding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -295,6 +296,15 @@ def test_each_line_of_code_is_counted_once(capsys: pytest.CaptureFixture[str]) -
     assert counted == [
         sum(int(line.split()[0]) for line in part.splitlines()[1:]) for part in lists
     ]
+
+
+def test_a_table_that_is_not_read_to_its_end_is_no_failure() -> None:
+    command = f"{sys.executable} benchmarks/shared_code.py; echo $? >&2"
+    done = subprocess.run(
+        ["sh", "-c", f"({command}) | head -1"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout.startswith("translation: ")
+    assert done.stderr in ("141\n", "0\n")  # 0: all of it was written before head ended
 
 
 def test_a_file_counts_for_the_task_that_alone_uses_it() -> None:

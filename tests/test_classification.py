@@ -452,6 +452,19 @@ def test_a_classifiers_checkpoint_is_not_calibrated_and_says_so(tmp_path: Path) 
     assert (checkpoint.logits(["red a", "blue"]) == own).all() == (weights == "current")
 
 
+@pytest.mark.parametrize("kind", [text_run, spelled_run, feature_run])
+def test_weights_out_of_all_bounds_are_worth_no_number(tmp_path: Path, kind: Any) -> None:
+    prepared = prepare(kind(tmp_path), None, tmp_path, ())
+    model = prepared.build_model()
+    assert math.isfinite(prepared.task.evaluate(model).scores["loss"])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(1e30)
+    scores = prepared.task.evaluate(model).scores
+    assert math.isnan(scores["loss"])
+    assert math.isnan(scores[prepared.task.measure])
+
+
 def test_an_encoder_learns_to_fill_in_and_a_classifier_begins_with_it(tmp_path: Path) -> None:
     before = feature_run(tmp_path, "before")
     before = dataclasses.replace(before, task="reconstruction")

@@ -25,6 +25,7 @@ from clearhead.cli.counter import Counter
 from clearhead.cli.options import SearchOptions
 from clearhead.config import RunConfig, SearchConfig
 from clearhead.errors import SearchError
+from clearhead.training.display import displays
 from fake_translator import RUNNER, Backwards, run
 
 TRANSLATE = importlib.import_module("clearhead.cli.translate")
@@ -43,6 +44,17 @@ def translator(monkeypatch: pytest.MonkeyPatch) -> Backwards:
     fake = Backwards()
     monkeypatch.setattr(api, "load_translator", lambda folder, **choices: fake)
     return fake
+
+
+def test_a_closed_standard_error_is_no_reason_to_fail() -> None:
+    command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
+    closed = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    done = subprocess.run(closed, input=b"a b\nc d\n", capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"b a\nd c\n")
+    counter = Counter(None, 5, "sentences", clock=iter([0.0, 9.0]).__next__)
+    counter.show(3)
+    counter.clear()
+    assert displays(None) == []
 
 
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"])))

@@ -78,12 +78,12 @@ def test_folders_in_the_home_folder_are_found_there(
 
 
 def test_what_would_fail_far_away_is_refused_where_it_is_said_in_python() -> None:
-    wrong: Any = "maen"  # four letters, none twice
-    for kind, name, value, said in (
-        (ClassifierConfig, "pooling", wrong, "pooling is one string"),
+    cases: list[tuple[Any, str, Any, str]] = [
+        (ClassifierConfig, "pooling", "maen", "pooling is one string"),  # no letter twice
         (DataConfig, "train", "train.tsv", "train is one string"),
         (ModelConfig, "dropout", 0.1, "dropout is not a DropoutConfig"),
-    ):
+    ]
+    for kind, name, value, said in cases:
         with pytest.raises(ValueError, match=said):
             kind(**{name: value})
     paths: Any = (Path("a.en"), Path("a.de"))

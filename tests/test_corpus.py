@@ -19,6 +19,7 @@ from clearhead.data import corpus as corpus_module
 from clearhead.data import writer as writer_module
 from clearhead.data.content_hash import content_hash
 from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.data.folder_hash import folder_hash
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.errors import DataError
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
@@ -346,11 +347,11 @@ def test_a_content_hash_follows_the_bytes(tmp_path: Path) -> None:
         content_hash(str(tmp_path / "none"))
 
 
-def test_a_content_hash_of_a_folder_follows_names_and_bytes(tmp_path: Path) -> None:
+def test_the_hash_of_a_folder_follows_names_and_bytes(tmp_path: Path) -> None:
     def folder(name: str, inner: str, lines: list[str]) -> bytes:
         (tmp_path / name / "below").mkdir(parents=True)
         write(tmp_path / name / "below" / inner, lines)
-        return content_hash(str(tmp_path / name))
+        return folder_hash(tmp_path / name)
 
     one = folder("one", "x.npy", ["a"])
     assert one == folder("same", "x.npy", ["a"])
@@ -358,43 +359,34 @@ def test_a_content_hash_of_a_folder_follows_names_and_bytes(tmp_path: Path) -> N
     assert len({one, *others}) == 3
 
 
-def test_a_content_hash_of_a_folder_is_of_the_files_that_are_read(tmp_path: Path) -> None:
+def test_the_hash_of_a_folder_is_of_the_files_that_are_read(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     write(tmp_path / "real" / "x.npy", ["a"])
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "cat").symlink_to(tmp_path / "real")
-    seen = [content_hash(str(tmp_path / "data"))]
+    seen = [folder_hash(tmp_path / "data")]
     for ignored in (".DS_Store", "notes.txt", "cat/.hidden.npy"):
         write(tmp_path / "data" / ignored, ["b"])
-        assert content_hash(str(tmp_path / "data")) == seen[0]
+        assert folder_hash(tmp_path / "data") == seen[0]
     write(tmp_path / "real" / "x.npy", ["c"])
-    seen.append(content_hash(str(tmp_path / "data")))
+    seen.append(folder_hash(tmp_path / "data"))
     # A list names what is read, wherever it lies.
     write(tmp_path / "elsewhere.npy", ["d"])
     write(tmp_path / "data" / "labels.csv", ["file,label", "../elsewhere.npy,cat"])
-    seen.append(content_hash(str(tmp_path / "data")))
+    seen.append(folder_hash(tmp_path / "data"))
     write(tmp_path / "elsewhere.npy", ["e"])
-    seen.append(content_hash(str(tmp_path / "data")))
+    seen.append(folder_hash(tmp_path / "data"))
     write(tmp_path / "data" / "labels.csv", ["file,label", "../elsewhere.npy,dog"])
-    seen.append(content_hash(str(tmp_path / "data")))
+    seen.append(folder_hash(tmp_path / "data"))
     assert len(set(seen)) == len(seen) == 5
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux alone")
-def test_a_content_hash_of_a_folder_takes_names_that_are_no_unicode(tmp_path: Path) -> None:
+def test_the_hash_of_a_folder_takes_names_that_are_no_unicode(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with open(os.fsencode(tmp_path / "data") + b"/caf\xe9.npy", "wb"):
         pass
-    assert content_hash(str(tmp_path / "data"))
-
-
-def test_a_folder_has_the_same_hash_by_its_name_in_the_home_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    (tmp_path / "features" / "cat").mkdir(parents=True)
-    write(tmp_path / "features" / "cat" / "x.npy", ["a"])
-    assert content_hash("~/features") == content_hash(str(tmp_path / "features"))
+    assert folder_hash(tmp_path / "data")
 
 
 def test_real_data_come_back(clearhead_data: Path, tmp_path: Path) -> None:

@@ -351,6 +351,8 @@ def test_a_search_that_it_lacks_is_refused_by_name(
     with pytest.raises(SearchError, match=message):
         engine.translate([[3]], config(**choices))
     assert engine.refusal(config(max_length_ratio=5.0, max_length=100)) is None
+    assert engine.refusal(config(max_length_offset=100)) is None
+    assert engine.refusal(config(max_length_offset=100), prefix=4000) is not None
     assert engine.refusal(config(no_repeat_ngram=1, min_length=len(TARGET_WORDS))) is None
 
 
@@ -534,6 +536,10 @@ def test_auto_asks_pytorch_only_for_what_ctranslate2_lacks_or_is_slower_at(
     assert_same(auto.translate(sources, config()), engine.translate(sources, config()))
     with pytest.raises(RefusedError):
         auto.translate(sources, config(method="sampling"))
+    # Its export has no positions for what may follow this prefix.
+    long = [[3] * 4000, *[[]] * 4]
+    with pytest.raises(RefusedError):
+        auto.translate(sources, config(max_length_offset=100), prefixes=long)
     asked: list[tuple[int, ...]] = []
 
     def by_measurement(*arguments: int) -> str:

@@ -57,6 +57,16 @@ def test_a_search_that_does_not_fit_into_a_gpu_is_said(monkeypatch: pytest.Monke
     assert model.training
 
 
+def test_a_validation_that_does_not_fit_into_a_gpu_names_what_training_can_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(UnrolledDecoder, "step", full)
+    with pytest.raises(ClearheadError) as caught:
+        api.train(small_run(tmp_path, validate_every=4))
+    assert str(caught.value.where).startswith("a batch of ")
+    assert_said(caught.value, caught.value.where, "search.beam_size", "training.device")
+
+
 def test_inputs_that_do_not_fit_into_a_gpu_are_said() -> None:
     model = random_classifier(features=False).train()
     with pytest.raises(ClearheadError) as caught:

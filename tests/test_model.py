@@ -18,8 +18,10 @@ from clearhead.model.dropout import Dropout
 from clearhead.model.layers import EncoderLayer
 from clearhead.model.transformer import EncoderDecoder
 from small_models import (
+    POSITIONS,
     SOURCE_VOCABULARY,
     TARGET_VOCABULARY,
+    configs,
     embedding_of,
     padded,
     random_ids,
@@ -27,20 +29,8 @@ from small_models import (
     small_config,
 )
 
-POSITIONS = [Sinusoidal(), Learned(max_length=80), NoPositions()]
 EXACT: dict[str, Any] = {"rtol": 0, "atol": 1e-11}
 
-configs = st.builds(
-    small_config,
-    norm=st.sampled_from(["pre", "post"]),
-    norm_form=st.sampled_from(["standard", "std_plus_epsilon"]),
-    positions=st.sampled_from(POSITIONS),
-    d_k=st.sampled_from([3, 4]),
-    d_v=st.sampled_from([2, 4]),
-    attention_bias=st.booleans(),
-    scale_embeddings=st.booleans(),
-    share_embeddings=st.sampled_from(["none", "target", "all"]),
-)
 forms = st.sampled_from([explicit_attention, fused_attention])
 sentences = st.lists(
     st.lists(st.integers(1, TARGET_VOCABULARY - 1), min_size=1, max_size=6), min_size=1, max_size=4

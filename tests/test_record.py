@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clearhead.config import ClassifierConfig, DropoutConfig, NoPositions
+from clearhead.config import ClassifierConfig, DropoutConfig, Learned, ModelConfig, NoPositions
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.errors import ConfigError, DataError
@@ -39,7 +39,7 @@ from clearhead.model.attention import (
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tokenizer import BOS, WordTokenizer
-from small_models import random_model, small_config
+from small_models import configs, random_model, small_config
 
 SOURCE = [3, 4, 5, 6, 7]
 TARGET = [4, 9, 3]
@@ -106,6 +106,42 @@ def test_a_classification_s_record_equals_the_fast_path(
     assert (found.target, found.decoder) == ((), ())
     assert found.source == tuple(str(n) for n in range(1, len(row) + 1))
     np.testing.assert_array_equal(found.input, row.numpy())
+
+
+@settings(max_examples=30)
+@given(configs, st.sampled_from([explicit_attention, fused_attention]))
+def test_a_record_equals_the_fast_path_whatever_the_model_is_made_of(
+    config: ModelConfig, attend: Attend
+) -> None:
+    model = random_model(config, attend=attend).eval()
+    found = record_translation(model, SOURCE, TARGET)
+    memory, mask = model.encode(torch.tensor([SOURCE]))
+    hidden = model.decode(torch.tensor([[BOS, *TARGET]]), memory, mask)
+    close(found.memory, memory[0])
+    close(found.hidden, hidden[0])
+    close(found.logits, model.output(hidden)[0])
+
+
+def test_a_record_of_words_by_their_spelling_equals_the_fast_path() -> None:
+    model = random_classifier(False, character_ngrams=(2, 3), ngram_vectors=9).eval()
+    row = torch.tensor([[1, 2, 3], [5, 9, 0], [3, 0, 0]])
+    found = record_classification(model, row.numpy())
+    memory, _ = model.encode(row[None])
+    close(found.memory, memory[0])
+    close(found.logits, model(row[None])[0])
+    assert found.encoder_attentions.shape[-2:] == (3, 3)
+
+
+@pytest.mark.parametrize("length", [3, 4, 5])
+def test_an_output_that_fills_all_trained_positions_is_recorded_up_to_them(length: int) -> None:
+    model = random_model(small_config(positions=Learned(max_length=5))).eval()
+    target = TARGET[:1] * length
+    found = record_translation(model, SOURCE, target)
+    assert found.target == tuple(map(str, [BOS, *target][:5]))
+    expected = record_translation(model, SOURCE, target[:4])
+    close(found.logits, torch.from_numpy(expected.logits[: len(found.logits)]))
+    with pytest.raises(DataError, match="exceeds the model's 5 positions"):
+        record_translation(model, SOURCE, TARGET[:1] * 6)
 
 
 @ALL_FORMS

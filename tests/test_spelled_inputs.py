@@ -65,6 +65,25 @@ def test_a_word_of_any_length_and_a_character_of_no_text_are_spelt() -> None:
     assert len(NGrams((2,), VECTORS).numbers("x\ud800y")) == 4
 
 
+def test_words_behind_the_longest_text_are_counted_and_not_spelt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = inputs(3)
+    spelt: list[str] = []
+    numbers = NGrams.numbers
+
+    def noted(self: NGrams, word: str) -> list[int]:
+        spelt.append(word)
+        return numbers(self, word)
+
+    monkeypatch.setattr(NGrams, "numbers", noted)
+    words = ["what", "zebra", "how", "red", "quagga"]
+    (row,) = made.rows([Labelled(" ".join(words), (), "here")])
+    assert len(row) == len(words)
+    assert spelt == words[:3]
+    assert made.names(row) == ("what", "<unk>", "how")
+
+
 def test_another_process_numbers_them_alike() -> None:
     program = (
         "from clearhead.tasks.spelled_inputs import NGrams\n"

@@ -8,7 +8,7 @@ import math
 import random
 import signal
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 import torch
@@ -37,6 +37,7 @@ from clearhead.tasks.translation import TranslationTask
 from clearhead.training import continuation
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
+from clearhead.training.keeper import Keeper
 from clearhead.training.optimizer import make_optimizer
 from clearhead.training.schedule import learning_rate
 from clearhead.training.state import State
@@ -267,7 +268,6 @@ def test_the_folder_keeps_the_best_scores_the_last_checkpoints_and_a_log(tmp_pat
 
 def test_the_average_is_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:
     from clearhead.model.build import build_model
-    from clearhead.training.keeper import Keeper
 
     config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, n_heads=2)
     keeper = Keeper(tmp_path, 3, {})
@@ -597,6 +597,48 @@ def test_a_run_whose_first_validation_has_no_score_keeps_a_later_model(
     assert ended.scores["bleu"] == max(later)
     kept = json.loads((Path(config.folder) / "scores.json").read_text())
     assert kept["scores"]["bleu"] == max(later)
+
+
+def test_a_run_that_diverges_ends_with_what_to_do_about_it(tmp_path: Path) -> None:
+    schedule = ScheduleConfig(kind="constant", peak=1e25, warmup=0)
+    watcher = Watcher()
+    with pytest.raises(TrainingError, match="no validation had a finite bleu") as raised:
+        api.train(
+            small_run(tmp_path, max_steps=3, validate_every=1, schedule=schedule),
+            observers=[watcher],
+        )
+    assert "lower training.schedule.peak" in str(raised.value)
+    found = [event for event in watcher.events if isinstance(event, Validated)]
+    assert found
+    assert all(math.isnan(event.scores["bleu"]) for event in found)
+
+
+def test_a_run_that_diverges_late_keeps_the_best_model_it_had(tmp_path: Path) -> None:
+    class Breaker(Watcher):
+        """Puts the weights out of all bounds after the second validation."""
+
+        def observe(self, event: Event) -> None:
+            if isinstance(event, Validated) and event.step == 8:
+                with torch.no_grad():
+                    for parameter in models[0].parameters():
+                        parameter.fill_(1e30)
+
+    models: list[torch.nn.Module] = []
+    config = small_run(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        load = Keeper.read_state
+
+        def noted(self: Keeper, model: torch.nn.Module, optimizer: Any) -> Any:
+            models.append(model)
+            return load(self, model, optimizer)
+
+        patch.setattr(Keeper, "read_state", noted)
+        ended = api.train(config, observers=[Breaker()])
+    assert ended.finished
+    kept = json.loads((Path(config.folder) / "scores.json").read_text())
+    assert kept["step"] <= 8
+    assert math.isfinite(ended.scores["loss"])
+    assert api.load_translator(config.folder).translate(["a b"])
 
 
 def test_a_run_without_any_finite_score_ends_with_an_error(

@@ -129,7 +129,7 @@ def test_progress_counts_every_sentence(translator: Translator) -> None:
 
 
 def test_mistakes_are_named(translator: Translator) -> None:
-    with pytest.raises(TypeError, match="list of sentences"):
+    with pytest.raises(TypeError, match="single string: give a list"):
         translator.translate("a single string")
     with pytest.raises(SearchError, match="beam_sise"):
         translator.translate(["a"], beam_sise=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,11 +46,12 @@ def train(
             or training diverged.
     """
     from clearhead.training.continuation import only_run_in, run_folder
+    from clearhead.training.display import displays
 
     config = config if isinstance(config, RunConfig) else read_config(config)
     config = _ready(config, restart)
     folder = run_folder(config, restart)
-    watchers = _default_display() if observers is None else list(observers)
+    watchers = displays(sys.stderr) if observers is None else list(observers)
     try:
         with only_run_in(folder):
             ended = _train(config, folder, restart, watchers)
@@ -59,13 +61,6 @@ def train(
     if observers is None and not ended.finished:
         _say_how_to_go_on(restart)
     return ended
-
-
-def _default_display() -> list[Observer]:
-    """What shows a run to the person who began it, if there is a standard error."""
-    from clearhead.training.display import choose_display
-
-    return [] if sys.stderr is None else [choose_display(sys.stderr)]
 
 
 def _say_how_to_go_on(restart: bool) -> None:
@@ -166,13 +161,15 @@ def _ready(config: RunConfig, restart: bool) -> RunConfig:
 def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:
     from clearhead.data.builtin import Part
     from clearhead.data.content_hash import content_hash
+    from clearhead.data.folder_hash import folder_hash
+
+    def of(path: str, part: Part) -> str:
+        folder = Path(os.path.expanduser(path))
+        return (folder_hash(folder) if os.path.isdir(folder) else content_hash(path, part)).hex()
 
     parts: dict[Part, tuple[str, ...]] = {
         "train": data.train,
         "validation": data.validation,
         "test": data.test,
     }
-    return {
-        part: {file: content_hash(file, part).hex() for file in files}
-        for part, files in parts.items()
-    }
+    return {part: {file: of(file, part) for file in files} for part, files in parts.items()}

@@ -20,7 +20,7 @@ class Counter:
     It says nothing in the first two seconds, and nothing at all where the stream is no terminal.
 
     Args:
-        stream: where it writes.
+        stream: where it writes; None, as Python has it, where it is closed.
         total: how many there are, if that is known.
         noun: what is counted: `sentences`.
         wanted: False if it would be in the way.
@@ -29,25 +29,24 @@ class Counter:
 
     def __init__(
         self,
-        stream: TextIO,
+        stream: TextIO | None,
         total: int | None,
         noun: str,
         wanted: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._stream = stream
+        self._terminal = stream if wanted and stream is not None and stream.isatty() else None
         self._total = total
         self._noun = noun
         self._clock = clock
         self._began = clock()
         self._next = self._began + PATIENCE_S
         self._shown = False
-        self._on = wanted and stream.isatty()
 
     def show(self, done: int) -> None:
         """So many are done."""
         now = self._clock()
-        if not self._on or now < self._next:
+        if self._terminal is None or now < self._next:
             return
         self._next = now + INTERVAL_S
         self._shown = True
@@ -58,12 +57,12 @@ class Counter:
             from clearhead.training.wording import duration
 
             line += f", {duration((self._total - done) / rate)} left"
-        self._stream.write(CLEAR + line)
-        self._stream.flush()
+        self._terminal.write(CLEAR + line)
+        self._terminal.flush()
 
     def clear(self) -> None:
         """Take the line away, so that something else can be written."""
-        if self._shown:
-            self._stream.write(CLEAR)
-            self._stream.flush()
+        if self._terminal is not None and self._shown:
+            self._terminal.write(CLEAR)
+            self._terminal.flush()
             self._shown = False

@@ -58,9 +58,9 @@ def train(
     run = read_config(config, settings or ())
     if dry_run:
         from clearhead import api
-        from clearhead.training.display import choose_display
+        from clearhead.training.display import displays
 
-        for line in api.dry_run(run, observers=[choose_display(sys.stderr)]).lines():
+        for line in api.dry_run(run, observers=displays(sys.stderr)).lines():
             typer.echo(line)
         return
     beginning = Beginning()
@@ -111,15 +111,16 @@ def resuming_command(config: Path, settings: Sequence[str], restart: bool) -> st
 def _finishes(run: RunConfig, restart: bool, beginning: Beginning) -> bool:
     """Train; False if somebody interrupted it."""
     from clearhead import api
-    from clearhead.training.display import choose_display
+    from clearhead.training.display import displays
 
-    display = choose_display(sys.stderr)
+    shown = displays(sys.stderr)
     # What a batch system, or a shutdown, sends first: time enough to write a checkpoint.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return api.train(run, restart=restart, observers=[display, beginning]).finished
+        return api.train(run, restart=restart, observers=[*shown, beginning]).finished
     except KeyboardInterrupt:
         # Not yet, or no longer, in the trainer's hands.
         return False
     finally:
-        display.close()
+        for display in shown:
+            display.close()

@@ -58,7 +58,8 @@ class AutoEngine:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
         together = min(batch_size, len(sources))
         faster = faster_engine(self.fast.exported.d_model, together, search.beam_size)
-        fast = faster == "ctranslate2" and self.fast.refusal(search) is None
+        prefix = max(map(len, prefixes or ()), default=0)
+        fast = faster == "ctranslate2" and self.fast.refusal(search, prefix) is None
         engine = self.fast if fast else self.torch
         return engine.translate(
             sources,

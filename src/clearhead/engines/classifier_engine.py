@@ -20,10 +20,16 @@ SMALLER = "take a smaller --batch-size, or the CPU: --device cpu"
 
 
 class ClassifierEngine:
-    """Sorts rows by length, classifies them batch by batch, and gives them back in order."""
+    """Sorts rows by length, classifies them batch by batch, and gives them back in order.
 
-    def __init__(self, model: EncoderClassifier) -> None:
+    Args:
+        model: the classifier.
+        smaller: what to do where the memory of a GPU does not hold a batch.
+    """
+
+    def __init__(self, model: EncoderClassifier, smaller: str = SMALLER) -> None:
         self.model = model
+        self._smaller = smaller
 
     @torch.inference_mode()
     def logits(
@@ -49,7 +55,7 @@ class ClassifierEngine:
         try:
             done = 0
             for batch in batches_by_length([len(row) for row in rows], batch_size, PADDED_PLACES):
-                with full_memory_said(SMALLER, f"a batch of {len(batch)} inputs"):
+                with full_memory_said(self._smaller, f"a batch of {len(batch)} inputs"):
                     inputs = collate([rows[i] for i in batch]).to(device)
                     found[batch] = self.model(inputs).double().cpu().numpy()
                 done += len(batch)

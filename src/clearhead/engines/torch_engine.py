@@ -62,10 +62,14 @@ class TorchEngine:
     Args:
         model: when its weights change, it takes a new engine.
         products: how its weights are laid out and multiplied.
+        smaller: what to do where the memory of a GPU does not hold a search.
     """
 
-    def __init__(self, model: EncoderDecoder, products: LayOut = plain_product) -> None:
+    def __init__(
+        self, model: EncoderDecoder, products: LayOut = plain_product, smaller: str = SMALLER
+    ) -> None:
         self.model = model
+        self._smaller = smaller
         self._decoder = UnrolledDecoder(model, products)
 
     @property
@@ -95,7 +99,7 @@ class TorchEngine:
             done = 0
             lengths = [len(source) for source in sources]
             for batch in batches_by_length(lengths, batch_size, max(1, PADDED_TOKENS // rows)):
-                with full_memory_said(SMALLER, f"a batch of {len(batch)} sentences"):
+                with full_memory_said(self._smaller, f"a batch of {len(batch)} sentences"):
                     found = search_batch(
                         ModelStepper(self._decoder),
                         [sources[i] for i in batch],

@@ -115,10 +115,12 @@ def _of_translator(
         target_ids = translator.target_tokenizer.encode(target)
     else:
         target_ids = list(target.tokens)
+    found = record_translation(translator.engine.model, source_ids, target_ids)
+    pieces = translator.target_tokenizer.pieces([BOS, *target_ids])
     return dataclasses.replace(
-        record_translation(translator.engine.model, source_ids, target_ids),
+        found,
         source=tuple(translator.source_tokenizer.pieces(source_ids)),
-        target=tuple(translator.target_tokenizer.pieces([BOS, *target_ids])),
+        target=tuple(pieces[: len(found.target)]),
     )
 
 
@@ -138,12 +140,15 @@ def record_translation(
         source_ids: without start and end symbols.
         target_ids: T ids without start and end symbols. The decoder reads the start symbol and
             then these, T + 1 positions, of which position i predicts target_ids[i] and the last
-            one what comes after the target.
+            one what comes after the target. Of as many ids as there are trained positions the
+            last is not read: an output that long was cut there, and nothing comes after it.
 
     Raises:
         DataError: the source is empty, or one of the two is too long.
     """
     read = [BOS, *target_ids]
+    if len(target_ids) == model.target_input.max_length:
+        read.pop()
     _check_length("source", len(source_ids))
     _check_length("target", len(read))
     view = second_view(model)

@@ -28,10 +28,13 @@ from clearhead.tasks.calibration import (
 from clearhead.tasks.class_scores import score_classes
 from clearhead.tasks.label_loss import divergence, label_loss
 from clearhead.tasks.labelled_data import LabelledData
-from clearhead.tasks.task import Evaluation, Loss, Sample
+from clearhead.tasks.task import Evaluation, Loss, Sample, diverged
 
 SAMPLES = 3
 """Validation examples shown again at each validation."""
+
+SMALLER = "use the CPU: training.device = 'cpu'"
+"""What to do where the memory of a GPU does not hold a validation."""
 
 LARGEST_WEIGHT = 100.0
 """Of the right decisions of a rare label, where an example may have several."""
@@ -133,8 +136,10 @@ class ClassificationTask:
         logits by it.
         """
         data = self.data
-        engine = ClassifierEngine(cast(EncoderClassifier, model))
+        engine = ClassifierEngine(cast(EncoderClassifier, model), SMALLER)
         logits = engine.logits(data.validation_rows, data.inputs.collate)
+        if not np.isfinite(logits).all():
+            return diverged(self.measure)
         truth = self._validation_truth
         found = probabilities(logits, 1.0, self.multi_label)
         temperature = fit_temperature(logits, truth, self.multi_label, prior=1.0)

@@ -69,10 +69,13 @@ class SpelledInputs(TextInputs):
         return [self._row(text_of(example)) for example in examples]
 
     def _row(self, text: str) -> np.ndarray:
-        spelt = [self.ngrams.numbers(word) for word in self.words.words_of(text)]
-        row = np.zeros((len(spelt), 1 + max(map(len, spelt), default=0)), dtype=np.int32)
-        row[:, 0] = self.words.encode(text)
-        for place, ngrams in zip(row, spelt, strict=True):
+        ids = self.words.encode(text)
+        # What lies behind the longest input is counted, and never read: it needs no spelling.
+        read = self.words.words_of(text)[: self.max_length]
+        spelt = [self.ngrams.numbers(word) for word in read]
+        row = np.zeros((len(ids), 1 + max(map(len, spelt), default=0)), dtype=np.int32)
+        row[:, 0] = ids
+        for place, ngrams in zip(row, spelt, strict=False):
             place[1 : 1 + len(ngrams)] = ngrams
         return row
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -38,6 +39,11 @@ class Evaluation:
     scores: Mapping[str, float]
     signatures: Mapping[str, str]
     samples: tuple[Sample, ...]
+
+
+def diverged(measure: str) -> Evaluation:
+    """What weights are worth with which the loss is no finite number: nothing is picked by it."""
+    return Evaluation({"loss": math.nan, measure: math.nan}, {}, ())
 
 
 class Task(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import cast
@@ -18,7 +19,7 @@ from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tasks.noise import hide_words
 from clearhead.tasks.scores import bleu_and_chrf, exact_match
-from clearhead.tasks.task import Evaluation, Loss, Sample
+from clearhead.tasks.task import Evaluation, Loss, Sample, diverged
 from clearhead.tasks.texts import translate_texts
 from clearhead.tasks.translation_data import TranslationData
 from clearhead.tasks.validation import mean_loss
@@ -26,6 +27,9 @@ from clearhead.tokenizer import EOS, PAD
 
 SAMPLES = 3
 """Validation sentences shown again at each validation."""
+
+SMALLER = "lower search.beam_size, or use the CPU: training.device = 'cpu'"
+"""What to do where the memory of a GPU does not hold a validation."""
 
 VALIDATION_PAIRS = 64
 """Pairs of a batch where the loss on the validation data is computed."""
@@ -108,10 +112,13 @@ class TranslationTask:
         """Loss, BLEU and chrF on the validation pairs, by the run's own search."""
         model = cast(EncoderDecoder, model)
         loss = mean_loss(self.loss, model, self._validation_batches)
+        if not math.isfinite(loss):
+            return diverged(self.measure)
         tokenizers = (self.data.source_tokenizer, self.data.target_tokenizer)
         sources = [pair.source for pair in self.validation]
         references = [pair.target for pair in self.validation]
-        found = translate_texts(TorchEngine(model), tokenizers, sources, self.config.search)
+        engine = TorchEngine(model, smaller=SMALLER)
+        found = translate_texts(engine, tokenizers, sources, self.config.search)
         outputs = [hypotheses[0].text for hypotheses in found]
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=lowercase)

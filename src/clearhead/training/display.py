@@ -19,6 +19,11 @@ from clearhead.training.wording import ended_lines, progress_line, started_line,
 INTERVAL_S = 10.0
 
 
+def displays(stream: TextIO | None) -> list[Observer]:
+    """What shows a run to the person who began it: nothing where the stream is closed (None)."""
+    return [] if stream is None else [choose_display(stream)]
+
+
 def choose_display(stream: TextIO) -> Observer:
     """A live screen where the stream is a terminal that can show one, else plain lines."""
     if stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb"):

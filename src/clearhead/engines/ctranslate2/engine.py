@@ -64,8 +64,11 @@ class CTranslate2Engine:
         """The most tokens of a source."""
         return self.exported.longest_source
 
-    def refusal(self, search: SearchConfig) -> SearchError | None:
-        """What this engine says to a search that it lacks; None: it can do it."""
+    def refusal(self, search: SearchConfig, prefix: int = 0) -> SearchError | None:
+        """What this engine says to a search that it lacks; None: it can do it.
+
+        `prefix` is the length of the longest prefix.
+        """
         todo = "use --engine torch, which has it"
         if search.method == "sampling":
             return SearchError(
@@ -81,7 +84,7 @@ class CTranslate2Engine:
                 todo=todo,
             )
         most = self.exported.longest_output
-        asked = longest_output(self.exported.longest_source, search)
+        asked = longest_output(self.exported.longest_source, search, prefix)
         if not self.exported.trained_positions and asked > most:
             return SearchError(
                 f"an output may have up to {asked} tokens, and the export has {most} positions",
