@@ -1,4 +1,4 @@
-"""How good the classification examples are: on the test data, or by cross-validation.
+r"""How good the classification examples are: on the test data, or by cross-validation.
 
     export CLEARHEAD_DATA=/the/folder           # see examples/fetch_data.py
     .venv/bin/python examples/prepare_trec.py
@@ -16,7 +16,8 @@ before the sign is scored: a class is as likely as its finer labels together.
 
     .venv/bin/python examples/prepare_trec.py --fine --output runs/trec-fine
     .venv/bin/python benchmarks/classification.py examples/trec.toml --before : \
-        --set data.train=[runs/trec-fine/train.tsv] --set data.test=[runs/trec-fine/test.tsv]
+        --set 'data.train=["runs/trec-fine/train.tsv"]' \
+        --set 'data.test=["runs/trec-fine/test.tsv"]'
 """
 
 from __future__ import annotations
