@@ -7,6 +7,7 @@ import os
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,13 @@ def exit_code_of(work: Callable[[], object], interrupted: str = "interrupted") -
     """
     try:
         work()
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except BrokenPipeError:
         # Python would fail again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(OSError, ValueError):
+            if sys.stdout is not None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except ClearheadError as error:
         say(str(error))

@@ -542,6 +542,13 @@ def test_an_encoder_under_whose_settings_the_same_numbers_mean_something_else_is
             api.train(other)
         assert f"model.{name} is " in str(raised.value)
         assert not Path(other.folder, "config.json").exists()
+    # A post-norm stack has no final norm, whatever is said of it.
+    posts = {"norm": "post", "final_norm": True}
+    post = text_run(tmp_path, "post", model=posts, training={"max_steps": 2})
+    api.train(post)
+    begun = {"encoder_from": post.folder}
+    after = text_run(tmp_path, "idle", classifier=begun, model={**posts, "final_norm": False})
+    assert begins_with(after, post.folder, "input.")
 
 
 def begins_with(

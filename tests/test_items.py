@@ -11,6 +11,7 @@ import pytest
 
 from clearhead import api
 from clearhead.api.items import items_of, texts_of
+from clearhead.data.labelled import Labelled
 from clearhead.errors import DataError
 from model_folders import write_models
 
@@ -89,11 +90,17 @@ def test_a_text_that_is_none_is_named(models: Path) -> None:
         translator.translate(["a", float("nan")])  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize("wrong", ["a b", b"a b"])
-def test_a_single_string_is_no_list(wrong: Any) -> None:
+@pytest.mark.parametrize("wrong", ["a b", b"a b", Labelled("a b", (), "x")])
+def test_a_single_string_or_example_is_no_list(wrong: Any) -> None:
     for ask in (items_of, texts_of):
-        with pytest.raises(TypeError, match="texts is a single string"):
+        with pytest.raises(TypeError, match=r"texts is a single (string|example)"):
             ask(wrong, "texts")
+
+
+def test_a_column_whose_index_has_any_names_is_a_list() -> None:
+    column = Column("a", "b")
+    column.columns = "the row of this name"  # pyright: ignore[reportAttributeAccessIssue]
+    assert texts_of(column) == ["a", "b"]
 
 
 def test_sequences_in_one_array_are_listed() -> None:

@@ -84,6 +84,7 @@ class ExportError(ClearheadError):
 def warn(message: str) -> None:
     """A `UserWarning` that points at the user's own line, however deep in clearhead it is given."""
     level, frame = 1, sys._getframe()
-    while frame.f_back is not None and frame.f_globals["__name__"].startswith("clearhead."):
+    # What `exec` runs may have no name.
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("clearhead."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

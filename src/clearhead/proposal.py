@@ -166,7 +166,7 @@ def _suit_alphabet(found: Survey, values: dict[str, Any], reasons: dict[str, str
     if pieces_for(alphabet) > values["tokenizer.max_vocabulary"]:
         values["tokenizer.max_vocabulary"] = pieces_for(alphabet)
         reasons["tokenizer.max_vocabulary"] = (
-            f"There are {alphabet:,} different characters, each a piece of its own."
+            f"There are up to {alphabet:,} different characters, each a piece of its own."
         )
 
 

@@ -128,9 +128,10 @@ def begin_with_encoder(model: nn.Module, trained: Path, config: RunConfig) -> No
 
 
 def _refuse_other_meanings(folder: ModelFolder, config: RunConfig) -> None:
-    names = [n for n in MEANINGS if n != "scale_embeddings" or config.input == "text"]
     its, own = (asdict(run.model) for run in (folder.config, config))
-    others = [name for name in names if its[name] != own[name]]
+    idle = set() if config.input == "text" else {"scale_embeddings"}
+    idle |= {"final_norm"} if its["norm"] == own["norm"] == "post" else set()
+    others = [name for name in MEANINGS if name not in idle and its[name] != own[name]]
     if others:
         differ = (f"model.{n} is {own[n]!r} here and {its[n]!r} there" for n in others)
         raise ModelFolderError(

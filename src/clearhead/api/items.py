@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from clearhead.data.labelled import Labelled
 from clearhead.errors import DataError
 
 
@@ -17,11 +18,15 @@ def items_of(values: Iterable[Any], what: str) -> list[Any]:
 
     Raises:
         DataError: it is a table or a mapping, whose items are but the names of its columns.
-        TypeError: it is a single string.
+        TypeError: it is a single string or example.
     """
-    if isinstance(values, str | bytes):
-        raise TypeError(f"{what} is a single string: give a list of {what}")
-    if isinstance(values, Mapping) or hasattr(values, "columns"):
+    if isinstance(values, str | bytes | Labelled):
+        one = "example" if isinstance(values, Labelled) else "string"
+        raise TypeError(f"{what} is a single {one}: give a list of {what}")
+    # A column of a table, whose index may have any names, has one dimension.
+    if isinstance(values, Mapping) or (
+        hasattr(values, "columns") and getattr(values, "ndim", 2) != 1
+    ):
         refuse_table(values, what)
     return list(values)
 

@@ -44,7 +44,8 @@ class TextClassifier:
         words: True reads whole words, each known by how it is spelt too; False reads the pieces
             of a BPE vocabulary. By default words where spaces part them, and the texts are short
             and fewer than 20,000.
-        vocabulary: words or pieces, at most; 0: all words, or 4,000 pieces.
+        vocabulary: words or pieces, at most; 0: all words, or 4,000 pieces, and more where there
+            are many different characters.
         max_length: words or pieces of a text that are read; `fit` passes over longer texts.
         dropout: within the encoder.
         head_dropout: between the pooling and the labels.
@@ -86,7 +87,7 @@ class TextClassifier:
             ConfigError: an argument of the constructor cannot be used.
             DataError: texts and labels are not as many, a label is missing, or they cannot be
                 learned from.
-            TypeError: `texts` is a single string.
+            TypeError: `texts` or `labels` is a single string.
 
         Warns:
             UserWarning: texts are empty or too long, and were not learned from.
