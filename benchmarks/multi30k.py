@@ -24,7 +24,7 @@ from clearhead.config import RunConfig, read_config
 from clearhead.data.readers import read_pairs
 from clearhead.errors import ConfigError
 from clearhead.tasks.scores import Measure, score_translations
-from clearhead.training.display import choose_display
+from clearhead.training.display import displays
 from clearhead.training.events import RunEnded
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "multi30k-en-de.toml"
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> None:
     config = read_config(options.config, options.choices)
     if not config.data.test:
         raise ConfigError("data.test names no files to score on", where=options.config)
-    ended = api.train(config, restart=options.restart, observers=[choose_display(sys.stderr)])
+    ended = api.train(config, restart=options.restart, observers=displays(sys.stderr))
     if not ended.finished:
         # The trainer has taken Ctrl-C in hand, to save what there is.
         raise KeyboardInterrupt

@@ -92,9 +92,10 @@ def test_a_text_that_is_none_is_named(models: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["a b", b"a b", Labelled("a b", (), "x")])
 def test_a_single_string_or_example_is_no_list(wrong: Any) -> None:
-    for ask in (items_of, texts_of):
-        with pytest.raises(TypeError, match=r"texts is a single (string|example)"):
-            ask(wrong, "texts")
+    with pytest.raises(TypeError, match=r"inputs is a single (string|example)"):
+        items_of(wrong, "inputs", arrays=True)
+    with pytest.raises(TypeError, match=r"texts is a single (string|example)"):
+        texts_of(wrong)
 
 
 def test_a_column_whose_index_has_any_names_is_a_list() -> None:
@@ -105,6 +106,6 @@ def test_a_column_whose_index_has_any_names_is_a_list() -> None:
 
 def test_sequences_in_one_array_are_listed() -> None:
     frames = np.zeros((4, 3, 2))
-    assert [item.shape for item in items_of(frames, "inputs")] == [(3, 2)] * 4
+    assert [item.shape for item in items_of(frames, "inputs", arrays=True)] == [(3, 2)] * 4
     with pytest.raises(DataError, match=r"texts are not a list but of shape \(4, 3, 2\)"):
         texts_of(frames)

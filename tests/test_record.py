@@ -72,18 +72,23 @@ def random_classifier(
     return model
 
 
-@ALL_FORMS
-@ALL_ATTENTIONS
-def test_a_translation_s_record_equals_the_fast_path(
-    norm: Literal["pre", "post"], attend: Attend
-) -> None:
-    model = random_model(small_config(norm=norm), attend=attend).eval()
+def recorded_as_computed(model: EncoderDecoder) -> Record:
+    """The record of a translation, which is found to hold what the fast path computes."""
     found = record_translation(model, SOURCE, TARGET)
     memory, mask = model.encode(torch.tensor([SOURCE]))
     hidden = model.decode(torch.tensor([[BOS, *TARGET]]), memory, mask)
     close(found.memory, memory[0])
     close(found.hidden, hidden[0])
     close(found.logits, model.output(hidden)[0])
+    return found
+
+
+@ALL_FORMS
+@ALL_ATTENTIONS
+def test_a_translation_s_record_equals_the_fast_path(
+    norm: Literal["pre", "post"], attend: Attend
+) -> None:
+    found = recorded_as_computed(random_model(small_config(norm=norm), attend=attend).eval())
     assert found.logits.dtype == np.float64
     assert found.input.tolist() == SOURCE
 
@@ -113,13 +118,7 @@ def test_a_classification_s_record_equals_the_fast_path(
 def test_a_record_equals_the_fast_path_whatever_the_model_is_made_of(
     config: ModelConfig, attend: Attend
 ) -> None:
-    model = random_model(config, attend=attend).eval()
-    found = record_translation(model, SOURCE, TARGET)
-    memory, mask = model.encode(torch.tensor([SOURCE]))
-    hidden = model.decode(torch.tensor([[BOS, *TARGET]]), memory, mask)
-    close(found.memory, memory[0])
-    close(found.hidden, hidden[0])
-    close(found.logits, model.output(hidden)[0])
+    recorded_as_computed(random_model(config, attend=attend).eval())
 
 
 def test_a_record_of_words_by_their_spelling_equals_the_fast_path() -> None:

@@ -112,7 +112,7 @@ class Classifier:
         Raises:
             DataError: an input is not of the kind that the classifier reads, or `top` or
                 `batch_size` is no whole number of at least 1, or the inputs are a table.
-            TypeError: `inputs` is a single string.
+            TypeError: `inputs` is a single string or example.
 
         Warns:
             UserWarning: an input is longer than what the classifier reads, and was cut.
@@ -120,7 +120,7 @@ class Classifier:
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             what = f"top = {top!r} is not a number of labels"
             raise DataError(what, where="classify", todo="give a whole number of at least 1")
-        inputs = items_of(inputs, "inputs")
+        inputs = items_of(inputs, "inputs", arrays=True)
         probabilities = self.probabilities(
             inputs, batch_size=batch_size, progress=progress, offset=offset
         )
@@ -158,7 +158,9 @@ class Classifier:
         rows = self._rows(
             [
                 _example(raw, f"input {number}")
-                for number, raw in enumerate(items_of(inputs, "inputs"), start=offset + 1)
+                for number, raw in enumerate(
+                    items_of(inputs, "inputs", arrays=True), start=offset + 1
+                )
             ]
         )
         return self.engine.logits(

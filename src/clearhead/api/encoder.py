@@ -6,13 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint import (
-    ModelFolder,
-    folder_of,
-    read_folder_config,
-    read_model_folder,
-    read_tensors,
-)
+from clearhead.checkpoint import folder_of, read_folder_config, read_model_folder, read_tensors
 from clearhead.config import RunConfig
 from clearhead.errors import ConfigError, ModelFolderError
 
@@ -97,7 +91,7 @@ def begin_with_encoder(model: nn.Module, trained: Path, config: RunConfig) -> No
     import torch
 
     folder = read_model_folder(trained)
-    _refuse_other_meanings(folder, config)
+    _refuse_other_meanings(folder.config, config, trained)
     tensors, _ = read_tensors(folder.weights)
     taken = {
         after + name.removeprefix(before): tensor
@@ -127,8 +121,8 @@ def begin_with_encoder(model: nn.Module, trained: Path, config: RunConfig) -> No
             parameter.copy_(taken[name])
 
 
-def _refuse_other_meanings(folder: ModelFolder, config: RunConfig) -> None:
-    its, own = (asdict(run.model) for run in (folder.config, config))
+def _refuse_other_meanings(found: RunConfig, config: RunConfig, trained: Path) -> None:
+    its, own = asdict(found.model), asdict(config.model)
     idle = set() if config.input == "text" else {"scale_embeddings"}
     idle |= {"final_norm"} if its["norm"] == own["norm"] == "post" else set()
     others = [name for name in MEANINGS if name not in idle and its[name] != own[name]]
@@ -136,7 +130,7 @@ def _refuse_other_meanings(folder: ModelFolder, config: RunConfig) -> None:
         differ = (f"model.{n} is {own[n]!r} here and {its[n]!r} there" for n in others)
         raise ModelFolderError(
             "its encoder is not the one that the classifier's configuration asks for",
-            where=folder.weights if folder.is_checkpoint else folder.path,
+            where=trained,
             why="; ".join(differ),
             todo=SAME_MODEL,
         )

@@ -9,12 +9,13 @@ from clearhead.data.labelled import Labelled
 from clearhead.errors import DataError
 
 
-def items_of(values: Iterable[Any], what: str) -> list[Any]:
+def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[Any]:
     """The items in their order: of a column of a table not in that of its index.
 
     Args:
         values: to be listed.
         what: they are called in a message ("texts").
+        arrays: whether an item may be an array, so that all may lie in one of more dimensions.
 
     Raises:
         DataError: it is a table or a mapping, whose items are but the names of its columns.
@@ -24,38 +25,26 @@ def items_of(values: Iterable[Any], what: str) -> list[Any]:
         one = "example" if isinstance(values, Labelled) else "string"
         raise TypeError(f"{what} is a single {one}: give a list of {what}")
     # A column of a table, whose index may have any names, has one dimension.
-    if isinstance(values, Mapping) or (
-        hasattr(values, "columns") and getattr(values, "ndim", 2) != 1
-    ):
-        refuse_table(values, what)
+    has_columns = hasattr(values, "columns") and getattr(values, "ndim", 2) != 1
+    too_many = not arrays and getattr(values, "ndim", 1) != 1
+    if isinstance(values, Mapping) or has_columns or too_many:
+        shape = getattr(values, "shape", None)
+        raise DataError(
+            f"the {what} are not a list but {f'of shape {tuple(shape)}' if shape else 'a table'}",
+            todo=f"give one column, e.g. table['{what.removesuffix('s')}']",
+        )
     return list(values)
 
 
-def texts_of(values: Iterable[str], what: str = "texts") -> list[str]:
-    """As `items_of`, where all are strings.
+def texts_of(values: Iterable[str]) -> list[str]:
+    """As `items_of`, of texts.
 
     Raises:
         DataError: one is no string, or as in `items_of`.
         TypeError: it is a single string.
     """
-    if getattr(values, "ndim", 1) != 1:
-        refuse_table(values, what)
-    texts = items_of(values, what)
+    texts = items_of(values, "texts")
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
-            name = f"{what.removesuffix('s')} {number}"
-            raise DataError(f"{name} is a {type(text).__name__}, not a string")
+            raise DataError(f"text {number} is a {type(text).__name__}, not a string")
     return texts
-
-
-def refuse_table(values: Any, what: str) -> None:
-    """Say that this is a table.
-
-    Raises:
-        DataError: always.
-    """
-    is_of = f"of shape {tuple(values.shape)}" if hasattr(values, "shape") else "a table"
-    raise DataError(
-        f"the {what} are not a list but {is_of}",
-        todo=f"give one column, e.g. table['{what.removesuffix('s')}']",
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 
 from clearhead.api.class_names import classes_of, names_of
 from clearhead.api.classifier import Classifier
-from clearhead.api.items import items_of, refuse_table, texts_of
+from clearhead.api.items import items_of, texts_of
 from clearhead.api.loading import load_classifier
 from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
@@ -93,7 +92,7 @@ class TextClassifier:
             UserWarning: texts are empty or too long, and were not learned from.
         """
         texts = _cleaned(texts)
-        classes, numbers = classes_of(_labels(labels))
+        classes, numbers = classes_of(items_of(labels, "labels"))
         _check_counts(len(texts), len(numbers))
         names = names_of(classes)
         with TemporaryDirectory() as temporary:
@@ -101,13 +100,12 @@ class TextClassifier:
             with data.open("w", encoding="utf-8") as file:
                 for text, number in zip(texts, numbers, strict=True):
                     file.write(json.dumps({"text": text, "label": names[number]}) + "\n")
-            kept = None if self.folder is None else Path(os.path.expanduser(self.folder))
-            folder = kept or Path(temporary) / "model"
+            folder = Path(temporary) / "model" if self.folder is None else Path(self.folder)
             run = self._run(data, folder, texts)
             if not train(run, restart=True, observers=()).finished:
                 raise KeyboardInterrupt
-            model = load_classifier(folder)
-            _warn_of_texts_left_out(folder)
+            model = load_classifier(run.folder)
+            _warn_of_texts_left_out(Path(run.folder))
         self.classes_, self.model_ = classes, model
         return self
 
@@ -134,7 +132,7 @@ class TextClassifier:
         Raises:
             DataError: texts and labels are not as many, or there are none.
         """
-        texts, right = _cleaned(texts), np.asarray(_labels(labels))
+        texts, right = _cleaned(texts), np.asarray(items_of(labels, "labels"))
         _check_counts(len(texts), len(right))
         if not texts:
             raise DataError("there are no texts to score")
@@ -186,12 +184,6 @@ class TextClassifier:
 def _cleaned(texts: Iterable[str]) -> list[str]:
     """Texts with single spaces for all white space."""
     return [" ".join(text.split()) for text in texts_of(texts)]
-
-
-def _labels(labels: Iterable[Any]) -> list[Any]:
-    if getattr(labels, "ndim", 1) != 1:
-        refuse_table(labels, "labels")
-    return items_of(labels, "labels")
 
 
 def _check_counts(texts: int, labels: int) -> None:
