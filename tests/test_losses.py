@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from clearhead import losses
-from clearhead.losses import projected_cross_entropy
+from clearhead.losses import chunks
+from clearhead.losses.cross_entropy import projected_cross_entropy
 
 EXACT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-11}
 
@@ -65,8 +65,8 @@ class Case:
 @pytest.fixture(autouse=True)
 def _tiny_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two tokens or a few more a chunk, and the last one smaller."""
-    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 29)
-    monkeypatch.setitem(losses.BLOCK_ELEMENTS, "cpu", 13)
+    monkeypatch.setitem(chunks.CHUNK_ELEMENTS, "cpu", 29)
+    monkeypatch.setitem(chunks.BLOCK_ELEMENTS, "cpu", 13)
 
 
 cases = st.builds(
@@ -146,8 +146,8 @@ def test_the_size_of_the_chunks_changes_nothing(
     case = Case(tokens=10)
     got = []
     for chunk, block in ((1, 1), (5, 100), (40, 12), (100, 1), (10_000, 10_000)):
-        monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", chunk)
-        monkeypatch.setitem(losses.BLOCK_ELEMENTS, "cpu", block)
+        monkeypatch.setitem(chunks.CHUNK_ELEMENTS, "cpu", chunk)
+        monkeypatch.setitem(chunks.BLOCK_ELEMENTS, "cpu", block)
         loss, likelihood = case.loss(0.1, divergence)
         got.append((loss, likelihood, *case.gradients(loss)))
     for other in got[1:]:
@@ -208,7 +208,7 @@ def test_without_gradients_the_values_are_the_same() -> None:
 def test_without_gradients_there_is_one_product(
     mode: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 1000)
+    monkeypatch.setitem(chunks.CHUNK_ELEMENTS, "cpu", 1000)
     case = Case(bias=False, dtype=torch.float32)
     with Products() as learning:
         case.loss(0.1)
@@ -223,13 +223,30 @@ class Products(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
+        self.shapes: set[tuple[torch.Size, ...]] = set()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         products = ("aten.mm", "aten.addmm_", "aten.matmul", "aten.linear")
-        self.count += str(func).rpartition(".")[0] in products
+        if str(func).rpartition(".")[0] in products:
+            self.count += 1
+            self.shapes.add(tuple(a.shape for a in args if isinstance(a, Tensor)))
         return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(("elements", "parts"), [(2000, 5), (100, 1)])
+def test_in_bf16_products_have_few_shapes(
+    elements: int, parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forty tokens a chunk, or two: a CPU compiles each shape of a product anew."""
+    monkeypatch.setitem(chunks.CHUNK_ELEMENTS, "cpu", elements)
+    monkeypatch.setitem(chunks.BLOCK_ELEMENTS, "cpu", 200)
+    with torch.autocast("cpu", dtype=torch.bfloat16), Products() as products:
+        for tokens in range(41, 121):
+            case = Case(tokens, d_model=3, vocabulary=50, dtype=torch.float32)
+            case.loss(0.1)
+    assert len(products.shapes) == 4 * parts  # of the logits, and of three gradients
 
 
 @pytest.mark.parametrize("divergence", [0.0, 1.0])
@@ -248,8 +265,8 @@ def test_very_large_logits_stay_finite(divergence: float) -> None:
 def test_in_bf16_the_products_alone_are_rounded(
     hidden_dtype: torch.dtype, divergence: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 1000)
-    case = Case(tokens=64, d_model=16, vocabulary=50, dtype=torch.float32)
+    monkeypatch.setitem(chunks.CHUNK_ELEMENTS, "cpu", 1000)
+    case = Case(tokens=66, d_model=16, vocabulary=50, dtype=torch.float32)
     expected, likelihood = case.loss(0.1, divergence)
     gradients = case.gradients(expected)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -272,7 +289,7 @@ def test_in_bf16_the_products_alone_are_rounded(
 def test_sums_over_many_tokens_keep_their_digits_in_float32(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 64)
+    monkeypatch.setitem(chunks.CHUNK_ELEMENTS, "cpu", 64)
     case = Case(tokens=20_000, d_model=2, vocabulary=4, dtype=torch.float32)
     loss, _ = case.loss(0.1)
     exact = F.cross_entropy(
@@ -302,7 +319,7 @@ class LargestTensor(TorchDispatchMode):
 def test_logits_are_neither_held_nor_kept_for_more_than_a_chunk(
     divergence: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", 300)
+    monkeypatch.setitem(chunks.CHUNK_ELEMENTS, "cpu", 300)
     tokens, d_model, vocabulary = 100, 3, 50
     case = Case(tokens, d_model, vocabulary)
     largest = max(300, tokens * d_model, vocabulary * d_model)

@@ -37,9 +37,10 @@ def attention_weights(
     scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.size(-1))
     if mask is None:
         return scores.softmax(dim=-1)
-    # The lowest finite number, since a row of -inf alone would give NaN here and in the gradient.
-    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return scores.softmax(dim=-1) * mask.any(dim=-1, keepdim=True)
+    # A finite number, since a row of -inf alone would give NaN here and in the gradient; of half
+    # the lowest, so that the sum is one. A sum has no backward pass, as a filling would.
+    hidden = (~mask).to(scores.dtype) * (torch.finfo(scores.dtype).min / 2)
+    return (scores + hidden).softmax(dim=-1) * mask.any(dim=-1, keepdim=True)
 
 
 def explicit_attention(

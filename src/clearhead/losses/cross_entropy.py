@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-CHUNK_ELEMENTS = {"cpu": 8_000_000, "cuda": 2**26}
-"""Logits that a product makes at a time: in bf16 16 MB, on a GPU 128 MB, for there each chunk costs
-some thirty launches, however small it is; in float32 twice that."""
-
-BLOCK_ELEMENTS = {"cpu": 320_000, "cuda": 2**26}
-"""Logits of a chunk whose softmax is made at a time: in float32 1.3 MB, which the second cache of a
-processor holds while they are read and written some six times over. Beside them bf16 takes as much
-again, a divergence several times as much."""
+from clearhead.losses.chunks import Sizes, chunks, whole
 
 
 def projected_cross_entropy(
@@ -65,15 +57,16 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         learns: bool,
     ) -> tuple[Tensor, Tensor]:
         learns = learns and any(ctx.needs_input_grad)
-        sizes = _Sizes.of(hidden, len(weight))
+        sizes = Sizes.of(hidden, len(weight), _product_dtype(hidden))
         products = _Products(hidden, weight, bias, sizes)
-        gradients = _Gradients(hidden, weight, bias) if learns else None
+        gradients = _Gradients(hidden, weight, bias, sizes) if learns else None
         log_likelihood = torch.zeros((), dtype=torch.float64, device=hidden.device)
         log_normalisers, parted, uniform = log_likelihood.new_zeros(3).unbind()
         with torch.autocast(hidden.device.type, enabled=False):
-            for rows in _chunks(hidden, sizes, paired=divergence > 0):
+            for rows in chunks(hidden, sizes, paired=divergence > 0):
                 target = targets[rows, None]
-                logits = products.logits(rows)
+                padded = products.logits(rows)
+                logits = padded[: len(target)]
                 on_target = products.at(logits, target)
                 log_z, sums, apart = products.softmax(
                     logits, target, smoothing, divergence, gradients is not None
@@ -82,7 +75,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
                 log_normalisers += log_z.sum(dtype=torch.float64)
                 parted += apart
                 if gradients is not None:
-                    gradients.add(rows, logits, sums, products.matrix)
+                    gradients.add(rows, padded, sums, products.matrix)
             if smoothing > 0:
                 # The mean logit of a row is its product with the mean weight.
                 mean_weight, states = weight.mean(dim=0), hidden.sum(dim=0, dtype=weight.dtype)
@@ -108,42 +101,26 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         )
 
 
-class _Sizes(NamedTuple):
-    """Rows of a chunk and of a block, which a chunk holds some of; even, so that pairs fit."""
-
-    chunk: int
-    block: int
-
-    @classmethod
-    def of(cls, hidden: Tensor, vocabulary: int) -> _Sizes:
-        """As many as the device of the states should have."""
-        chunk, block = (
-            max(1, elements.get(hidden.device.type, elements["cpu"]) // vocabulary // 2) * 2
-            for elements in (CHUNK_ELEMENTS, BLOCK_ELEMENTS)
-        )
-        block = min(block, chunk)
-        return cls(chunk - chunk % block, block)
-
-
 class _Products:
     """The logits of a chunk, made in autocast's precision; the softmax over them never is.
 
     All chunks share their memory, which is claimed once.
     """
 
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, sizes: _Sizes) -> None:
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, sizes: Sizes) -> None:
         dtype = _product_dtype(hidden)
         self.states, self.matrix, self.bias = hidden.to(dtype), weight.to(dtype), bias
         self.sizes = sizes
         rows, vocabulary = len(hidden), len(weight)
-        self.room = hidden.new_empty(min(rows, sizes.chunk), vocabulary, dtype=dtype)
+        room = min(rows + -rows % sizes.whole, sizes.chunk)
+        self.room = hidden.new_empty(room, vocabulary, dtype=dtype)
         # Where products are as precise as the softmax, it is made where they lie.
         apart = dtype != weight.dtype
         self.wide = weight.new_empty(min(rows, sizes.block), vocabulary) if apart else None
 
     def logits(self, rows: Any) -> Tensor:
-        """Of these rows, but for the bias; overwritten by the next call."""
-        states = self.states[rows]
+        """Of these rows, padded, but for the bias; overwritten by the next call."""
+        states = whole(self.states[rows], self.sizes.whole)
         return torch.mm(states, self.matrix.T, out=self.room[: len(states)])
 
     def at(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -189,22 +166,24 @@ class _Products:
 class _Gradients:
     """The gradients of the loss by its inputs, summed chunk by chunk."""
 
-    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-        self.states = hidden
+    def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, sizes: Sizes) -> None:
+        self.states, self.sizes = hidden, sizes
         self.hidden = torch.empty_like(hidden)
         self.weight = torch.zeros_like(weight)
         self.bias = None if bias is None else torch.zeros_like(bias)
 
     def add(self, rows: Any, by_logits: Tensor, sums: Tensor, matrix: Tensor) -> None:
-        """`by_logits` has each row times its sum; dividing the narrow factors is cheaper."""
-        self.hidden[rows] = ((by_logits @ matrix) / sums).to(self.hidden.dtype)
-        states = (self.states[rows] / sums).to(by_logits.dtype)
+        """`by_logits`, padded, has each row times its sum: dividing narrow factors is cheaper."""
+        by_states = (by_logits @ matrix)[: len(sums)]
+        self.hidden[rows] = (by_states / sums).to(self.hidden.dtype)
+        states = whole((self.states[rows] / sums).to(by_logits.dtype), self.sizes.whole)
         if self.weight.dtype == by_logits.dtype:
             self.weight.addmm_(by_logits.T, states)
         else:
             self.weight += by_logits.T @ states
         if self.bias is not None:
-            self.bias += (1 / sums[:, 0]).to(by_logits.dtype) @ by_logits
+            inverse = whole((1 / sums).to(by_logits.dtype), self.sizes.whole)
+            self.bias += (inverse.T @ by_logits)[0]
 
     def add_uniform(self, smoothing: float, states: Tensor, mean_weight: Tensor) -> None:
         """What label smoothing adds: the same for each entry of the vocabulary.
@@ -235,14 +214,3 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return hidden.dtype
-
-
-def _chunks(hidden: Tensor, sizes: _Sizes, paired: bool) -> Iterator[Any]:
-    """Row indices of each chunk; of pairs of passes each block has the one half, then the other."""
-    tokens = len(hidden)
-    if not paired:
-        yield from (slice(at, at + sizes.chunk) for at in range(0, tokens, sizes.chunk))
-        return
-    first = torch.arange(tokens // 2, device=hidden.device)
-    order = [rows for part in first.split(sizes.block // 2) for rows in (part, part + len(first))]
-    yield from torch.cat(order).split(sizes.chunk)

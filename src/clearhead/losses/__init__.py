@@ -1,0 +1,1 @@
+"""Losses that are made together with the products before them."""
