@@ -29,7 +29,7 @@ from clearhead.engines.ctranslate2 import engine as ctranslate2_engine
 from clearhead.engines.ctranslate2 import loading
 from clearhead.engines.ctranslate2.engine import CTranslate2Engine
 from clearhead.engines.ctranslate2.folder import TABLE_POSITIONS
-from clearhead.engines.measured import faster_engine
+from clearhead.engines.measured import saved_by_torch
 from clearhead.engines.torch_engine import TorchEngine
 from clearhead.errors import ClearheadError, ConfigError, ExportError, SearchError
 from clearhead.export.exporting import export_model
@@ -349,9 +349,10 @@ def test_a_search_that_it_lacks_is_refused_by_name(
     engine: CTranslate2Engine, choices: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SearchError, match=message):
-        engine.translate([[3]], config(**choices))
-    assert engine.refusal(config(max_length_ratio=5.0, max_length=100)) is None
-    assert engine.refusal(config(max_length_offset=100)) is None
+        engine.translate([[3], [3] * 1024], config(**choices))
+    assert engine.refusal(config(max_length_ratio=5.0), source=100) is None
+    assert engine.refusal(config(max_length_ratio=5.0, max_length=100), source=1024) is None
+    assert engine.refusal(config(max_length_offset=100), source=1024) is None
     assert engine.refusal(config(max_length_offset=100), prefix=4000) is not None
     assert engine.refusal(config(no_repeat_ngram=1, min_length=len(TARGET_WORDS))) is None
 
@@ -383,7 +384,7 @@ def test_learned_positions_bound_sources_and_outputs(tmp_path: Path) -> None:
     sources = [[3] * 20, [4, 5]]
     search = config(beam_size=1, min_length=30)
     found = engine.translate(sources, search)
-    assert [len(each[0].tokens) for each in found] == [20, 9]
+    assert [len(each[0].tokens) for each in found] == [20, 20]
     assert_same(found, model.translate(sources, search))
     with pytest.raises(SearchError, match=r"has 21 tokens, and the model has 20 positions"):
         engine.translate([[3]], search, prefixes=[[4] * 21])
@@ -542,15 +543,44 @@ def test_auto_asks_pytorch_only_for_what_ctranslate2_lacks_or_is_slower_at(
         auto.translate(sources, config(max_length_offset=100), prefixes=long)
     asked: list[tuple[int, ...]] = []
 
-    def by_measurement(*arguments: int) -> str:
+    def by_measurement(*arguments: int) -> float:
         asked.append(arguments)
-        return "torch"
+        return auto_engine.LOADING_S / 5 * 1.1
 
-    monkeypatch.setattr(auto_engine, "faster_engine", by_measurement)
+    monkeypatch.setattr(auto_engine, "saved_by_torch", by_measurement)
     with pytest.raises(RefusedError):
         auto.translate(sources, config(beam_size=3), batch_size=64)
-    assert asked == [(8, 5, 3)]
+    # Four sentences do not save what loading PyTorch takes.
+    auto.translate(sources[:4], config(beam_size=3), batch_size=2)
+    assert asked == [(8, 5, 3, True), (8, 2, 3, True)]
     assert auto.longest_source == engine.longest_source
+
+
+def test_auto_takes_pytorch_for_many_scores_in_large_batches_and_then_keeps_it(
+    folder: Path, engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the measurements as they are, if loading took no more than these few sentences save."""
+    torch_engine = api.load_translator(folder, engine="torch", device="cpu").engine
+    assert isinstance(torch_engine, TorchEngine)
+    made: list[TorchEngine] = []
+
+    def make() -> TorchEngine:
+        made.append(torch_engine)
+        return torch_engine
+
+    auto = AutoEngine(engine, make)
+    sources = random_sources(300)
+    auto.translate(sources[:20], config(beam_size=1), batch_size=256)
+    auto.translate(sources, config(beam_size=1), batch_size=256)
+    assert not made
+    monkeypatch.setattr(auto_engine, "LOADING_S", 0.1)
+    auto.translate(sources[:1], config(beam_size=1))
+    assert not made
+    auto.translate(sources, config(beam_size=1), batch_size=256)
+    assert made
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "translate", None)
+        auto.translate(sources[:64], config(beam_size=1), batch_size=64)
 
 
 def test_auto_samples_with_pytorch_and_can_be_looked_into(folder: Path) -> None:
@@ -566,15 +596,24 @@ def test_auto_samples_with_pytorch_and_can_be_looked_into(folder: Path) -> None:
     assert clearhead.record(translator, "s1 s2", hypothesis)
 
 
-def test_the_engine_that_was_measured_to_be_faster_nearby_is_taken(
+def test_what_was_measured_nearby_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    points = (measured.Measured(128, 64, 5, 1.0, 1.0), measured.Measured(512, 1, 1, 5.0, 4.0))
+    points = (
+        measured.Measured(128, 64, 5, scores=False, torch=1.0, ctranslate2=2.0),
+        measured.Measured(512, 1, 1, scores=False, torch=4.0, ctranslate2=2.0),
+        measured.Measured(512, 1, 1, scores=True, torch=2.0, ctranslate2=4.0),
+    )
     monkeypatch.setattr(measured, "MEASUREMENTS", points)
-    assert [faster_engine(d, 32, 4) for d in (100, 128, 256)] == ["ctranslate2"] * 3
-    assert [faster_engine(d, 1, 1) for d in (256, 512, 1024)] == ["torch"] * 3
-    monkeypatch.setattr(measured, "WORTH_LOADING", 1.3)
-    assert faster_engine(512, 1, 1) == "ctranslate2"
+    assert [saved_by_torch(d, 32, 4, scores=False) for d in (100, 128, 256)] == [-0.5] * 3
+    assert [saved_by_torch(d, 1, 1, scores=False) for d in (256, 512, 1024)] == [0.25] * 3
+    assert saved_by_torch(128, 64, 5, scores=True) == -0.25
+
+
+@pytest.mark.parametrize("scores", [True, False])
+def test_the_measurements_prefer_each_engine_somewhere(scores: bool) -> None:
+    found = {saved_by_torch(128, batch, 1, scores) > 0 for batch in (1, 64, 256)}
+    assert found == ({True, False} if scores else {False})
 
 
 @pytest.fixture
@@ -625,7 +664,7 @@ def test_without_the_package_auto_is_pytorch_and_ctranslate2_says_what_to_instal
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     monkeypatch.setattr(choosing, "find_spec", lambda name: None)
     assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
-    with pytest.raises(ExportError, match=r"(?s)not installed.*pip install 'clearhead\["):
+    with pytest.raises(ExportError, match=r"(?s)not installed.*pip install ctranslate2"):
         api.load_translator(folder, engine="ctranslate2")
 
 

@@ -35,7 +35,7 @@ def load(
             the faster one that is there.
         compute_type: in what the named engine multiplies: `float32`, `int8`, … (empty: float32).
         scores: False where the scores of hypotheses are not wanted, which CTranslate2 gets in a
-            second pass.
+            second pass, and greedy search by one over all logits; they may then be NaN.
 
     Raises:
         ModelFolderError: the folder is missing, damaged, or of another version, or holds an

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 
 from clearhead.config import SearchConfig
-from clearhead.decoding.hypothesis import Hypothesis, hypothesis_of
+from clearhead.decoding.hypothesis import Hypothesis, hypothesis_of, without_scores
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.stepper import Stepper
 from clearhead.tokenizer import BOS, EOS
 
 
 def greedy_search(
-    stepper: Stepper, longest: Sequence[int], config: SearchConfig
+    stepper: Stepper, longest: Sequence[int], config: SearchConfig, scored: bool = True
 ) -> list[list[Hypothesis]]:
     """The hypothesis of each sentence of a stepper that was started.
 
@@ -27,6 +27,7 @@ def greedy_search(
         stepper: the model; it has one row a sentence.
         longest: (sentences,) the most steps for each.
         config: how to search.
+        scored: whether the scores of the hypotheses are wanted, which take a pass over all logits.
 
     Raises:
         SearchError: the logits hold NaN or plus infinity.
@@ -42,7 +43,9 @@ def greedy_search(
             stepper.reorder(torch.from_numpy(np.flatnonzero(going)))
             live, newest = live[going], newest[going]
         logits = stepper.step(torch.from_numpy(newest))
-        newest, score = likeliest_token(logits, EOS if steps >= config.min_length else EOS + 1)
+        newest, score = likeliest_token(
+            logits, EOS if steps >= config.min_length else EOS + 1, scored
+        )
         check_scores(score)
         # Where nothing may follow, the sentence stops where it is.
         possible, steps = score > -np.inf, steps + 1
@@ -56,6 +59,7 @@ def greedy_search(
             if token != EOS:
                 tokens[sentence].append(token)
         going = possible & (newest != EOS) & (limit[live] > steps)
-    return [
-        [hypothesis_of(*each, config.length_penalty)] for each in zip(tokens, scores, strict=True)
+    found = [
+        hypothesis_of(*each, config.length_penalty) for each in zip(tokens, scores, strict=True)
     ]
+    return [[hypothesis if scored else without_scores(hypothesis)] for hypothesis in found]

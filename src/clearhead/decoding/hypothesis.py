@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clearhead.decoding.length import length_penalty
 
@@ -53,3 +54,8 @@ def hypothesis_of(tokens: Sequence[int], token_scores: Sequence[float], alpha: f
         normalised_score=total / length_penalty(len(token_scores), alpha),
         finished=len(token_scores) > len(tokens),
     )
+
+
+def without_scores(hypothesis: Hypothesis) -> Hypothesis:
+    """The same output, of which nothing is said but whether it ended."""
+    return replace(hypothesis, score=math.nan, token_scores=(), normalised_score=math.nan)

@@ -53,28 +53,38 @@ def best_tokens(logits: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, candidates.gather(1, places)
 
 
-def likeliest_token(logits: Tensor, first: int) -> tuple[np.ndarray, np.ndarray]:
+def likeliest_token(
+    logits: Tensor, first: int, scored: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
     """Of each row (rows, vocabulary) the likeliest token from id `first` on, and how likely it is.
 
     Returns:
         Ids (rows,), int64, and log-probabilities (rows,), float64: minus infinity where no token
-        is possible, NaN where a logit is NaN or plus infinity. On a CPU the logits are overwritten.
+        is possible, NaN where a logit is NaN or plus infinity. If not `scored` they are the
+        logits of these tokens otherwise. On a CPU the logits are overwritten.
     """
     # Over all tokens, those before `first` too: the score is that of the model.
-    normaliser = log_normaliser(logits)
+    normaliser = log_normaliser(logits) if scored else None
     if logits.device.type != "cpu":
         best, tokens = logits[:, first:].max(dim=1, keepdim=True)
-        scores = log_probabilities(best, normaliser)
+        scores = best if normaliser is None else log_probabilities(best, normaliser)
         # One transfer a step: float64 holds float32 and any vocabulary's ids exactly.
         packed = torch.cat((scores.double(), tokens.double() + first), dim=1).cpu().numpy()
-        return packed[:, 1].astype(np.int64), packed[:, 0]
+        return packed[:, 1].astype(np.int64), _without_infinity(packed[:, 0])
     # numpy finds where a maximum is many times faster than PyTorch.
     table = logits.numpy()
     table[:, :first] = -np.inf
     ids = table.argmax(axis=1)
     best = table[np.arange(len(table)), ids]
-    np.subtract(best, normaliser.numpy()[:, 0], out=best, where=best != -np.inf)
-    return ids, best.astype(np.float64)
+    if normaliser is not None:
+        np.subtract(best, normaliser.numpy()[:, 0], out=best, where=best != -np.inf)
+    return ids, _without_infinity(best.astype(np.float64))
+
+
+def _without_infinity(scores: np.ndarray) -> np.ndarray:
+    """NaN where a score is plus infinity."""
+    scores[scores == np.inf] = np.nan
+    return scores
 
 
 def check_scores(scores: np.ndarray) -> None:

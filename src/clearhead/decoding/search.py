@@ -24,6 +24,7 @@ def search(
     prefixes: Sequence[Sequence[int]] | None = None,
     keys: Sequence[int] | None = None,
     positions: int | None = None,
+    scored: bool = True,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, in the order of the sources.
 
@@ -42,6 +43,7 @@ def search(
             depend on batches or order; by default its index. Errors number the sentences by
             them, from 1.
         positions: how many the stepper has for an output; None: any number.
+        scored: whether scores are wanted; greedy search has none without, the others need them.
 
     Raises:
         SearchError: a prefix or key does not fit, or the logits hold NaN or plus infinity.
@@ -61,7 +63,7 @@ def search(
         if config.method == "sampling":
             return sample(stepper, longest, prefixes, config, keys)
         if config.beam_size == 1 and not config.no_repeat_ngram and not any(prefixes):
-            return greedy_search(stepper, longest, config)
+            return greedy_search(stepper, longest, config, scored)
         return beam_search(stepper, longest, prefixes, config)
 
 

@@ -1,4 +1,4 @@
-"""Takes for each search the engine that can do it and is the faster one."""
+"""Takes for each search the engine that can do it and is the sooner done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.engines.ctranslate2.engine import CTranslate2Engine
-from clearhead.engines.measured import faster_engine
+from clearhead.engines.measured import LOADING_S, saved_by_torch
 
 if TYPE_CHECKING:
     from clearhead.engines.torch_engine import TorchEngine
@@ -56,11 +56,11 @@ class AutoEngine:
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
-        together = min(batch_size, len(sources))
-        faster = faster_engine(self.fast.exported.d_model, together, search.beam_size)
         prefix = max(map(len, prefixes or ()), default=0)
-        fast = faster == "ctranslate2" and self.fast.refusal(search, prefix) is None
-        engine = self.fast if fast else self.torch
+        longest = max(map(len, sources), default=0)
+        unable = self.fast.refusal(search, prefix, longest) is not None
+        slower = self._saved_by_torch(len(sources), search, batch_size) > 0
+        engine = self.torch if unable or slower else self.fast
         return engine.translate(
             sources,
             search,
@@ -69,3 +69,10 @@ class AutoEngine:
             batch_size=batch_size,
             progress=progress,
         )
+
+    def _saved_by_torch(self, sentences: int, search: SearchConfig, batch_size: int) -> float:
+        """The seconds that PyTorch saves, less what it takes to load if it was not needed yet."""
+        together = min(batch_size, sentences)
+        width, scores = self.fast.exported.d_model, self.fast.scores or search.n_best > 1
+        saved = sentences * saved_by_torch(width, together, search.beam_size, scores)
+        return saved if "torch" in self.__dict__ else saved - LOADING_S

@@ -31,7 +31,8 @@ class EngineChoice:
         scores: whether the scores of hypotheses are wanted.
 
     Raises:
-        ConfigError: there is no such engine, or a compute type is named without an engine.
+        ConfigError: there is no such engine, the threads are fewer than none, or a compute type is
+            named without an engine.
     """
 
     engine: str = "auto"
@@ -45,6 +46,11 @@ class EngineChoice:
             raise ConfigError(
                 f"engine = {self.engine!r} is not the name of an engine",
                 todo=meant("engine", self.engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
+            )
+        if self.threads < 0:
+            raise ConfigError(
+                f"threads = {self.threads}, which is less than 0",
+                todo="give a number, or 0 for as many as the engine chooses",
             )
         if self.compute_type and self.engine == "auto":
             raise ConfigError(
@@ -130,4 +136,4 @@ def _torch_engine(found: ModelFolder, choice: EngineChoice) -> TorchEngine:
 
     device = set_up_torch(choice.device, choice.threads)
     products = lay_out(choice.compute_type or "float32", device)
-    return TorchEngine(trained_translator(found, device), products)
+    return TorchEngine(trained_translator(found, device), products, scores=choice.scores)

@@ -3,45 +3,55 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 
 class Measured(NamedTuple):
-    """Target tokens a second of both engines for one model, batch and beam."""
+    """Sentences a second of both engines: for one model, batch and beam, with scores or not."""
 
     d_model: int
     batch_size: int
     beam_size: int
+    scores: bool
     torch: float
     ctranslate2: float
 
 
 MEASUREMENTS = (
-    Measured(128, 1, 1, torch=475, ctranslate2=770),
-    Measured(128, 64, 1, torch=7831, ctranslate2=10142),
-    Measured(128, 64, 5, torch=2057, ctranslate2=2552),
+    Measured(128, 1, 1, scores=False, torch=14.1, ctranslate2=17.7),
+    Measured(128, 64, 1, scores=False, torch=172.8, ctranslate2=190.2),
+    Measured(128, 64, 5, scores=False, torch=47.7, ctranslate2=53.1),
+    Measured(128, 1, 1, scores=True, torch=26, ctranslate2=63),
+    Measured(128, 64, 1, scores=True, torch=356, ctranslate2=265),
+    Measured(128, 256, 1, scores=True, torch=509, ctranslate2=285),
+    Measured(128, 1, 5, scores=True, torch=18, ctranslate2=38),
+    Measured(128, 64, 5, scores=True, torch=135, ctranslate2=129),
+    Measured(128, 256, 5, scores=True, torch=149, ctranslate2=114),
 )
-"""In float32, without scores, two threads, AVX-512: benchmarks/README.md, "Beside the peers"."""
+"""In float32, two threads, AVX-512, benchmarks/README.md: without scores random weights and 40
+tokens a sentence ("Beside the peers"), with them a trained one ("The same words in any batch")."""
 
-WORTH_LOADING = 1.2
-"""PyTorch takes seconds to load, so it has to be faster by so much: above it nowhere is."""
+LOADING_S = 2.6
+"""What PyTorch takes to load, in seconds: the cold start of one engine less that of the other."""
 
 
-def faster_engine(d_model: int, batch_size: int, beam_size: int) -> Literal["torch", "ctranslate2"]:
-    """The engine to take for a search on a CPU in float32, where both can do it.
+def saved_by_torch(d_model: int, batch_size: int, beam_size: int, scores: bool) -> float:
+    """The seconds a sentence that PyTorch takes less than CTranslate2, on a CPU in float32.
 
-    That of the measurement that is nearest, a doubling of each number being one unit of distance;
-    wide models were not measured yet.
+    By the measurement that is nearest, a doubling of each number being one unit of distance; wide
+    models were not measured yet. Less than 0 where CTranslate2 is the faster one.
 
     Args:
         d_model: the width of the model.
         batch_size: sentences at a time.
         beam_size: hypotheses kept of each.
+        scores: whether the scores of the outputs are wanted.
     """
     wanted = (d_model, max(1, batch_size), beam_size)
 
     def distance(measured: Measured) -> float:
         return math.dist([math.log2(n) for n in wanted], [math.log2(n) for n in measured[:3]])
 
-    nearest = min(MEASUREMENTS, key=distance)
-    return "torch" if nearest.torch > WORTH_LOADING * nearest.ctranslate2 else "ctranslate2"
+    alike = (measured for measured in MEASUREMENTS if measured.scores == scores)
+    nearest = min(alike, key=distance)
+    return 1 / nearest.ctranslate2 - 1 / nearest.torch

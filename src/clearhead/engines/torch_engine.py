@@ -63,12 +63,20 @@ class TorchEngine:
         model: when its weights change, it takes a new engine.
         products: how its weights are laid out and multiplied.
         smaller: what to do where the memory of a GPU does not hold a search.
+        scores: whether the scores of hypotheses are wanted; without, those of greedy search are
+            NaN, and their `token_scores` empty.
     """
 
     def __init__(
-        self, model: EncoderDecoder, products: LayOut = plain_product, smaller: str = SMALLER
+        self,
+        model: EncoderDecoder,
+        products: LayOut = plain_product,
+        smaller: str = SMALLER,
+        *,
+        scores: bool = True,
     ) -> None:
         self.model = model
+        self.scores = scores
         self._smaller = smaller
         self._decoder = UnrolledDecoder(model, products)
 
@@ -108,6 +116,7 @@ class TorchEngine:
                         keys=[keys[i] for i in batch],
                         # One a step: the start symbol has the first.
                         positions=self.model.target_input.max_length,
+                        scored=self.scores,
                     )
                 for i, hypotheses in zip(batch, found, strict=True):
                     results[i] = hypotheses

@@ -137,7 +137,7 @@ def _write_model(
         raise ExportError(
             "the package ctranslate2 is not installed",
             why=str(error),
-            todo="install it: pip install 'clearhead[ctranslate2]'",
+            todo="install it: pip install ctranslate2",
         ) from None
     source, target = tokenizers
     spec.register_source_vocabulary(token_names(source))

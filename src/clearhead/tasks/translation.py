@@ -14,7 +14,7 @@ from clearhead.config import RunConfig
 from clearhead.data.batch_order import batch_order
 from clearhead.data.batches import Batch, Sampling, collate, epoch_batches, largest_batch
 from clearhead.engines.torch_engine import TorchEngine
-from clearhead.losses import projected_cross_entropy
+from clearhead.losses.cross_entropy import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tasks.noise import hide_words
@@ -117,7 +117,7 @@ class TranslationTask:
         tokenizers = (self.data.source_tokenizer, self.data.target_tokenizer)
         sources = [pair.source for pair in self.validation]
         references = [pair.target for pair in self.validation]
-        engine = TorchEngine(model, smaller=SMALLER)
+        engine = TorchEngine(model, smaller=SMALLER, scores=False)
         found = translate_texts(engine, tokenizers, sources, self.config.search)
         outputs = [hypotheses[0].text for hypotheses in found]
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase

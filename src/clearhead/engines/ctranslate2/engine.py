@@ -64,10 +64,10 @@ class CTranslate2Engine:
         """The most tokens of a source."""
         return self.exported.longest_source
 
-    def refusal(self, search: SearchConfig, prefix: int = 0) -> SearchError | None:
+    def refusal(self, search: SearchConfig, prefix: int = 0, source: int = 0) -> SearchError | None:
         """What this engine says to a search that it lacks; None: it can do it.
 
-        `prefix` is the length of the longest prefix.
+        `prefix` and `source` are the tokens of the longest prefix and source.
         """
         todo = "use --engine torch, which has it"
         if search.method == "sampling":
@@ -84,7 +84,7 @@ class CTranslate2Engine:
                 todo=todo,
             )
         most = self.exported.longest_output
-        asked = longest_output(self.exported.longest_source, search, prefix)
+        asked = longest_output(source, search, prefix)
         if not self.exported.trained_positions and asked > most:
             return SearchError(
                 f"an output may have up to {asked} tokens, and the export has {most} positions",
@@ -103,7 +103,7 @@ class CTranslate2Engine:
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
-        refusal = self.refusal(search)
+        refusal = self.refusal(search, source=max(map(len, sources), default=0))
         if refusal is not None:
             raise refusal
         sentences = self._sentences(sources, search, prefixes, keys)

@@ -41,7 +41,7 @@ def loaded(
         raise ExportError(
             "the package ctranslate2 is not installed",
             why=str(error),
-            todo="install it: pip install 'clearhead[ctranslate2]'; or use --engine torch",
+            todo="install it: pip install ctranslate2; or use --engine torch",
         ) from None
     on_cpu = device == "cpu" or (device == "auto" and not ctranslate2.get_cuda_device_count())
     workers = (threads or _usual_threads()) if on_cpu and exported.d_model <= NARROW else 1
