@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import io
 import itertools
@@ -292,6 +293,22 @@ def test_the_columns_of_features_go_by_their_names(models: Path) -> None:
         assert found == pytest.approx(-math.log(best[0][1]), abs=1e-5)
 
 
+def test_an_evaluation_can_name_the_columns_of_its_file(models: Path) -> None:
+    rows = [line.split("\t") for line in Path("test.tsv").read_text().splitlines()]
+    with Path("other.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("kind", "question"), *rows])
+    model = str(models / "texts")
+    code, expected, err = run("evaluate", model, "--data", "test.tsv", "--json")
+    assert code == 0, err
+    names = ("--text-column", "question", "--label-column", "kind")
+    code, out, err = run("evaluate", model, "--data", "other.csv", *names, "--json")
+    assert code == 0, err
+    assert json.loads(out)["systems"] == json.loads(expected)["systems"]
+    code, _, err = run("evaluate", model, "--data", "other.csv")
+    assert code == 3
+    assert "to clearhead init and evaluate: --text-column" in err
+
+
 # Pictures of what is confused.
 
 
@@ -363,6 +380,8 @@ def test_a_header_that_was_read_as_an_example_is_thought_of(models: Path) -> Non
         ("texts", ["--data", "test.tsv", "--engine", "ctranslate2"], 2, "--engine ctranslate2 me"),
         ("texts", ["--data", "test.tsv", "--compute-type", "int8"], 2, "--compute-type means"),
         ("translator", ["--data", "test.tsv"], 2, "--data means nothing for a translator"),
+        ("translator", ["--text-column", "q"], 2, "--text-column means nothing for a translator"),
+        ("features", ["--data", "x.npz", "--text-column", "q"], 2, "means nothing for features"),
         ("translator", ["--source", "s", "--figures", "p"], 2, "--figures means nothing for a t"),
         ("translator", ["--reference", "r"], 3, "--source names no file"),
         ("pretrained", ["--data", "test.tsv"], 4, "pretrained: this model fills in features"),

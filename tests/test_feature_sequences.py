@@ -334,6 +334,7 @@ def test_the_label_column_of_a_table_goes_by_its_name(write: Write) -> None:
         (["s,0,x,1,2", "t,0,x,1,2", "s,1,x,1,2"], 4, "'s' comes a second time"),
         (["s,1,x,1,2", "s,0.5,x,1,2"], 3, "time goes backwards"),
         (["s,1,x,1,2", "s,,x,1,2"], 3, "time is missing"),
+        (["s,1,x,1,2", "s,2024-01-02,x,1,2"], 3, "time '2024-01-02' is not a number"),
         (["s,1,x,1,2", " ,2,x,1,2"], 3, "name of the sequence is empty"),
         (["s,1,,1,2"], 2, "label is empty"),
         (["s,1,x,1,2", "s,2,,1,2"], 3, "label is empty"),

@@ -49,7 +49,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 WORDS = "the a cat dog sees Finds green Tree , . where who is was running".split()
 LATIN = Side(1000, 5000, 52, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
 same_folder = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-any_label = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r"))
+any_label = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r\t"))
 label = any_label.map(str.strip).filter(bool)
 
 

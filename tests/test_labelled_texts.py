@@ -264,6 +264,19 @@ def test_a_bar_is_part_of_the_label_where_one_label_is_asked_for(write: Write) -
     assert read(one, multi_label=True) == [("a", ("x|y",))]
 
 
+def test_a_column_that_is_named_is_read_whatever_its_plural_holds(write: Write) -> None:
+    path = write("a.jsonl", '{"text": "a", "topic": "x", "topics": [1, 2]}\n')
+    assert read(path, "text", "topic") == [("a", ("x",))]
+    both = write("b.jsonl", '{"text": "a", "label": "x", "labels": ["y"]}\n')
+    assert 'there are both "label" and "labels"' in str(refusal(both))
+
+
+def test_a_tab_within_a_label_is_refused(write: Write) -> None:
+    """`classify` writes label, tab, probability."""
+    error = refusal(write("a.jsonl", '{"text": "a", "label": "x\\ty"}\n'))
+    assert "the label holds a tab" in str(error)
+
+
 def test_a_label_that_is_named_twice_counts_once(write: Write) -> None:
     assert read(write("a.csv", "text,label\na,x|y|x\n"), multi_label=True) == [("a", ("x", "y"))]
     assert read(write("a.jsonl", '{"text": "a", "labels": ["x", "x"]}\n')) == [("a", ("x",))]

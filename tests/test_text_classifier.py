@@ -82,6 +82,13 @@ def test_it_learns_the_labels_of_texts(fitted: TextClassifier) -> None:
     assert fitted.score(UNSEEN, RIGHT) == pytest.approx(share)
 
 
+def test_labels_that_are_lists_are_not_scored(fitted: TextClassifier) -> None:
+    """(N,) beside (N, 1) would be compared each with each."""
+    for wrong in ([[label] for label in RIGHT], [RIGHT[:1], *([label] * 2 for label in RIGHT[1:])]):
+        with pytest.raises(DataError, match="not one string or number for each text"):
+            fitted.score(UNSEEN, wrong)
+
+
 def test_fitting_says_nothing(capfd: pytest.CaptureFixture) -> None:
     small(epochs=1).fit(TEXTS, LABELS)
     assert capfd.readouterr() == ("", "")

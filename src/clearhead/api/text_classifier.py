@@ -130,13 +130,15 @@ class TextClassifier:
         """The share of texts whose label is right, from 0 to 1.
 
         Raises:
-            DataError: texts and labels are not as many, or there are none.
+            DataError: texts and labels are not as many, or there are none, or the labels are not
+                one string or number for each text.
         """
-        texts, right = _cleaned(texts), np.asarray(items_of(labels, "labels"))
-        _check_counts(len(texts), len(right))
+        texts, labels = _cleaned(texts), items_of(labels, "labels")
+        _check_counts(len(texts), len(labels))
         if not texts:
             raise DataError("there are no texts to score")
-        return float((self.predict(texts) == right).mean())
+        names, numbers = classes_of(labels)
+        return float((self.predict(texts) == names[numbers]).mean())
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, by name."""

@@ -50,6 +50,16 @@ def evaluate(
         str | None,
         typer.Option(metavar="FILE", help="For classifiers: examples with their labels."),
     ] = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="For classifiers: the column of the texts, if another than they were trained on.",
+        ),
+    ] = None,
+    label_column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Likewise the column of the labels.")
+    ] = None,
     tokenize: Annotated[
         Tokenize | None,
         typer.Option(
@@ -108,25 +118,20 @@ def evaluate(
     }
     if _common_task(configs) == "classification":
         _refuse_idle(for_translators, "a classifier", "--data test.tsv")
-        asked = Asked(_named(data, "--data"), as_json, figures)
+        asked = Asked(_named(data, "--data"), as_json, figures, text_column, label_column)
         evaluate_classes(configs, asked, batch_size, device, threads)
         return
     files = "--source test.en --reference test.de"
-    _refuse_idle({"--data": data, "--figures": figures}, "a translator", files)
+    columns = {"--text-column": text_column, "--label-column": label_column}
+    _refuse_idle({"--data": data, "--figures": figures, **columns}, "a translator", files)
     source, reference = _named(source, "--source"), _named(reference, "--reference")
     sources, references = _pairs(source, reference)
     tokenize = tokenize or _common_tokenize(configs)
     lowercase = _common_lowercase(configs) if lowercase is None else lowercase
+    run = {"device": device, "threads": threads, "engine": engine, "compute_type": compute_type}
     outputs = {}
     for name in names:
-        translator = loaded_translator(
-            name,
-            device=device,
-            threads=threads,
-            engine=engine,
-            compute_type=compute_type,
-            scores=False,
-        )
+        translator = loaded_translator(name, **run, scores=False)
         outputs[name] = _translated(translator, sources, search, batch_size)
     named = source, reference
     evaluation = evaluation_of(named, sources, references, outputs, tokenize, lowercase)

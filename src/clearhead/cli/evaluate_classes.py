@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,11 +28,16 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What is to be scored, and in which form: text or JSON, with pictures in a folder or not."""
+    """What is to be scored, and in which form: text or JSON, with pictures in a folder or not.
+
+    Columns that are not named are those that a model was trained on.
+    """
 
     data: str
     as_json: bool
     figures: Path | None
+    text_column: str | None = None
+    label_column: str | None = None
 
 
 def evaluate_classes(
@@ -65,7 +71,7 @@ def evaluate_classes(
         with warnings_said():
             classifier = api.load_classifier(name, device=device, threads=threads)
         several = classifier.config.classifier.multi_label
-        found, truth = said[name] = _classified(classifier, asked.data, batch_size)
+        found, truth = said[name] = _classified(classifier, asked, batch_size)
         scores[name] = score_classes(found, truth, classifier.labels, several)
         first, first_truth = said[names[0]]
         if name != names[0]:
@@ -106,12 +112,12 @@ def _refuse_figures(configs: Mapping[str, RunConfig]) -> None:
 
 
 def _classified(
-    classifier: Classifier, data: str, batch_size: int
+    classifier: Classifier, asked: Asked, batch_size: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """The probabilities (examples, labels) that are given to labelled examples, and the truth."""
     from clearhead.tasks.classification import truth_of
 
-    examples = _read(classifier, data)
+    examples = _read(classifier, asked)
     _say_empty(examples)
     truth = truth_of(examples, classifier.label_set)
     counter = Counter(sys.stderr, len(examples), CLASSIFIED[classifier.config.input])
@@ -159,10 +165,15 @@ def _titles(names: Sequence[str]) -> list[str]:
     return titles
 
 
-def _read(classifier: Classifier, data: str) -> list[Labelled]:
+def _read(classifier: Classifier, asked: Asked) -> list[Labelled]:
     from clearhead.tasks.labelled_data import read_examples
 
-    return read_examples(data, classifier.config)
+    config = classifier.config
+    if asked.text_column and config.input == "features":
+        raise ConfigError("--text-column means nothing for features", todo="leave it out")
+    named = {"text_column": asked.text_column, "label_column": asked.label_column}
+    data = replace(config.data, **{name: column for name, column in named.items() if column})
+    return read_examples(asked.data, replace(config, data=data))
 
 
 def _as_dict(

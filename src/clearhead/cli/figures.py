@@ -137,6 +137,8 @@ def _classified(
     from clearhead.data.frame_times import frame_times
 
     path = file or text or ""
+    if path == "-":
+        raise ConfigError("features are not read from stdin", todo="name a file or a folder")
     column = classifier.config.data.label_column
     examples = read_feature_sequences(path, column, labelled=False)
     example = next(islice(examples, line - 1, None), None)

@@ -111,12 +111,24 @@ def _label(path: str, rows: list[Row], column: int) -> str:
     return label
 
 
+def _time(cell: str, where: str) -> float:
+    try:
+        time = read_value(cell, MISSING, where)
+    except DataError:
+        raise DataError(
+            f"the time {cell!r} is not a number",
+            where=where,
+            todo="give a number, as of seconds or of the frame; a date is none",
+        ) from None
+    if math.isnan(time):
+        raise DataError("the time is missing", where=where)
+    return time
+
+
 def _check_time(path: str, rows: list[Row], column: int) -> None:
     before = -math.inf
     for line, cells in rows:
-        time = read_value(cells[column], MISSING, f"{path}:{line}")
-        if math.isnan(time):
-            raise DataError("the time is missing", where=f"{path}:{line}")
+        time = _time(cells[column], f"{path}:{line}")
         if time < before:
             what = f"the time goes backwards, from {before:g} to {time:g}"
             raise DataError(what, where=f"{path}:{line}")

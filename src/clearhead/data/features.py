@@ -95,8 +95,7 @@ def fill_missing(
             f"{_first(missing)} has no value",
             where=place,
             why=f"{int(missing.sum()):,} of the {frames.size:,} values are missing",
-            todo='mend the data, or say how to fill them: data.missing = "interpolate", "mean" '
-            'or "zero"',
+            todo='mend the data, or train with data.missing = "interpolate", "mean" or "zero"',
         )
     if rule == "zero":
         return np.where(missing, np.float32(0.0), frames)

@@ -91,8 +91,9 @@ def label_name(value: object, where: str) -> str:
     if not name:
         raise DataError("the label is empty", where=where)
     refuse_unwritable(name, "the label", where)
-    if "\n" in name or "\r" in name:
-        raise DataError("the label holds a line break", where=where)
+    if any(mark in name for mark in "\n\r\t"):
+        what = "a tab" if "\t" in name else "a line break"
+        raise DataError(f"the label holds {what}", where=where)
     return name
 
 

@@ -150,7 +150,7 @@ def _json_rows(file: str, text_column: str, label_column: str) -> Generator[_Row
 
 def _label_key(keys: list[str], label_column: str, where: str) -> str:
     several = f"{label_column}s"
-    if several not in keys:
+    if several not in keys or (label_column in keys and label_column != "label"):
         column_of(keys, label_column, where)
         return label_column
     if label_column in keys:

@@ -81,10 +81,10 @@ def _naming(name: str, like: str | None) -> str:
     begins = f"did you mean {like!r}? Then say" if like else "mend the header, or say"
     setting = DEFAULTS.get(name)
     if setting is None:  # so one of them was said
-        return f"{begins} so in data.text_column or data.label_column"
+        return f"{begins} so in data.text_column or data.label_column, or to clearhead evaluate"
     option = f"--{setting.replace('_', '-')}"
     value = json.dumps(like or "NAME", ensure_ascii=False)
-    return f"{begins} data.{setting} = {value} (to clearhead init: {option})"
+    return f"{begins} data.{setting} = {value} (to clearhead init and evaluate: {option})"
 
 
 def header_hint(place: str | None) -> str:
@@ -96,7 +96,8 @@ def header_hint(place: str | None) -> str:
     file, _, line = (place or "").rpartition(":")
     if line != "1" or not file.lower().removesuffix(".gz").endswith(".tsv"):
         return ""
-    return "; if line 1 is a header, name its columns: data.text_column, data.label_column"
+    columns = "data.text_column, data.label_column (to clearhead evaluate: --text-column …)"
+    return f"; if line 1 is a header, name its columns: {columns}"
 
 
 def optional_column(header: Sequence[str], name: str, where: str) -> int | None:
