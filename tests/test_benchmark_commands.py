@@ -33,10 +33,12 @@ WORK = {
     "classification": "report",
     "corpus_scale": "measure",
     "same_bleu": "report",
+    "batch_invariance": "measure",
 }
 """By script, what does its work."""
 
 WORDS = {
+    "batch_invariance": ["model", "in.txt"],
     "classification": ["some.toml"],
     "gpu": ["--device", "cpu"],
     "same_bleu": ["model", "in.txt", "out.txt"],

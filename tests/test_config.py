@@ -130,6 +130,13 @@ def test_a_convolution_has_one_width_or_several(said: Any, widths: tuple[int, ..
         ("training.schedule.warm_up", "training.schedule.warmup"),
         ("search.beamsize", "search.beam_size"),
         ("tokenizer.vocabulary", "tokenizer.max_vocabulary"),
+        ("model.siz", "model.size"),
+        # The right name at the wrong place.
+        ("max_steps", "training.max_steps"),
+        ("size", "model.size"),
+        ("training.peak", "training.schedule.peak"),
+        ("model.attention", "model.dropout.attention"),
+        ("max_length", "data.max_length or search.max_length"),
     ],
 )
 def test_a_wrong_key_is_met_with_its_path_and_the_nearest_right_one(

@@ -223,6 +223,14 @@ def test_greedy_search_is_beam_search_with_a_beam_of_one(
         assert ours.token_scores == pytest.approx(other.token_scores, abs=1e-6)
         assert ours.score == pytest.approx(other.score, abs=1e-5)
         assert ours.normalised_score == pytest.approx(other.normalised_score, abs=1e-5)
+    stepper.start(sources)
+    bare = search(stepper, sources, config, scored=False)
+    stepper.start(sources)
+    for (ours,), (other,) in zip(bare, search(stepper, sources, config), strict=True):
+        assert (ours.tokens, ours.finished) == (other.tokens, other.finished)
+        assert ours.token_scores == ()
+        assert math.isnan(ours.score)
+        assert math.isnan(ours.normalised_score)
 
 
 @pytest.mark.parametrize(
@@ -236,12 +244,14 @@ def test_the_likeliest_token_is_the_first_of_the_log_softmax(device: str, first:
     logits[3, 4], logits[4, 5] = math.nan, math.inf
     logits[5, PAD] = 100.0
     expected = logits.double().log_softmax(dim=1)[:, first:].max(dim=1)
-    ids, scores = likeliest_token(logits, first)
-    assert scores[1] == -math.inf
-    assert all(math.isnan(scores[row]) for row in (3, 4))
-    for row in (0, 2, 5):
-        assert ids[row] == expected.indices[row].item() + first
-        assert scores[row] == pytest.approx(expected.values[row].item(), rel=1e-5)
+    for scored in (True, False):
+        ids, scores = likeliest_token(logits.clone(), first, scored)
+        assert scores[1] == -math.inf
+        assert all(math.isnan(scores[row]) for row in (3, 4))
+        for row in (0, 2, 5):
+            assert ids[row] == expected.indices[row].item() + first
+            likelihood = expected.values[row].item() if scored else logits[row, ids[row]].item()
+            assert scores[row] == pytest.approx(likelihood, rel=1e-5)
 
 
 def test_hypotheses_are_distinct_and_in_order() -> None:
@@ -363,6 +373,21 @@ def test_the_longest_output_is_the_ratio_rounded_up() -> None:
         for length in range(200):
             exact = math.ceil(Fraction(hundredths, 100) * length + offset)
             assert longest_output(length, config) == (min(exact, limit) if limit else exact)
+
+
+@given(
+    length=st.integers(0, 60),
+    shortest=st.integers(1, 90),
+    limit=st.sampled_from([0, 95]),
+    positions=st.one_of(st.none(), st.integers(1, 100)),
+)
+def test_there_is_room_for_the_shortest_output_and_its_end(
+    length: int, shortest: int, limit: int, positions: int | None
+) -> None:
+    config = SearchConfig(min_length=shortest, max_length=limit)
+    free = longest_output(length, SearchConfig(max_length=limit), 0, positions)
+    found = longest_output(length, config, 0, positions)
+    assert found == max(free, min(shortest + 1, positions or shortest + 1))
 
 
 @pytest.mark.parametrize("method", ["beam", "sampling"])
@@ -512,11 +537,9 @@ def test_no_output_exceeds_the_positions_of_the_model(method) -> None:
 
 
 def test_a_prefix_error_names_the_sentence_as_a_person_counts() -> None:
-    for prefix, choices in (((EOS,), {}), ((3,) * 10, {"positions": 9})):
+    for prefix, positions in (((EOS,), None), ((3,) * 10, 9)):
         with pytest.raises(SearchError, match="the prefix of sentence 8 h"):
-            search(
-                TableStepper(), [(4,), (5,)], SearchConfig(), [(), prefix], keys=[2, 7], **choices
-            )
+            search(TableStepper(), [(4,), (5,)], SearchConfig(), [(), prefix], [2, 7], positions)
 
 
 def test_a_hypothesis_reads_as_its_text() -> None:

@@ -87,6 +87,12 @@ def test_scores_are_those_of_the_model_under_teacher_forcing(translator: Transla
     torch.testing.assert_close(torch.tensor(hypothesis.token_scores), expected)
 
 
+def test_a_prefix_that_cannot_begin_a_translation_is_said(translator: Translator) -> None:
+    with pytest.warns(UserWarning, match=r"prefix of line 6 .* vocabulary lacks.*not with 'a ж'"):
+        ((_,), (second,)) = translator.translate(["1 a", "1 b"], prefixes=["a", "a ж"], offset=4)
+    assert not second.text.startswith("a ж")
+
+
 def test_a_prefix_begins_the_translation(translator: Translator) -> None:
     for prefix in ("a b", "h"):
         ((hypothesis,),) = translator.translate(["1 a b c"], prefixes=[prefix])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.api.preparation import prepare
-from clearhead.config import DataConfig, RunConfig, TokenizerConfig
+from clearhead.config import DataConfig, ModelConfig, RunConfig, TokenizerConfig
 from clearhead.errors import ConfigError, DataError
 from clearhead.tasks import translation_data
 from clearhead.tasks.translation_data import HeldOutPairs, learn_tokenizers, read_held_out
@@ -75,6 +75,7 @@ def test_words_of_held_out_training_pairs_alone_are_in_no_vocabulary(
             drop_held_out=drop,
         ),
         tokenizer=dataclasses.replace(WORDS, joint=joint),
+        model=ModelConfig(share_embeddings="target"),
     )
     learned = learn_tokenizers(config, read_held_out(config))
     # "valid" is in a pair of its own that is trained on.
@@ -86,6 +87,14 @@ def test_words_of_held_out_training_pairs_alone_are_in_no_vocabulary(
         if not drop:
             expected |= set.union(*only_held_out) if joint else only_held_out[side]
         assert set(tokenizer.words) == expected
+
+
+def test_one_matrix_for_two_vocabularies_is_refused(tmp_path: Path) -> None:
+    """Where both happen to be equally large, word i of one side would be word i of the other."""
+    config = dataclasses.replace(small_run(tmp_path), tokenizer=WORDS)
+    assert config.model.share_embeddings == "all"
+    with pytest.raises(ConfigError, match=r"(?s)one joint vocabulary.*share_embeddings = 'target'"):
+        learn_tokenizers(config)
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])

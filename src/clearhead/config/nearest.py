@@ -28,3 +28,22 @@ def meant(path: str, word: object, choices: Iterable[str]) -> str | None:
         return f"did you mean {section} = {json.dumps(found)}?"
     choice = nearest(word, choices)
     return None if choice is None else f'did you mean {path} = "{choice}"?'
+
+
+def setting_meant(name: str, section: str, here: Iterable[str], everywhere: Iterable[str]) -> str:
+    """What to do about a setting that is not in its section.
+
+    Args:
+        name: of the setting that there is not.
+        section: its dotted path, "" for the top.
+        here: the settings of that section.
+        everywhere: the dotted paths of all settings.
+    """
+    here = list(here)
+    elsewhere = [path for path in everywhere if path.rpartition(".")[2] == name]
+    if elsewhere:
+        return f"did you mean {' or '.join(elsewhere)}?"
+    close = nearest(name, here)
+    if close:
+        return f"did you mean {f'{section}.{close}'.lstrip('.')}?"
+    return f"the settings here are {', '.join(here)}"

@@ -11,23 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.config.classifier import ClassifierConfig, ReconstructionConfig
-from clearhead.config.data import DataConfig, TokenizerConfig
 from clearhead.config.meaning import refuse_meaningless
-from clearhead.config.model import (
-    SIZES,
-    DropoutConfig,
-    Learned,
-    ModelConfig,
-    NoPositions,
-    Sinusoidal,
-    expanded_size,
-)
-from clearhead.config.nearest import meant, nearest
+from clearhead.config.model import SIZES, Learned, NoPositions, Sinusoidal, expanded_size
+from clearhead.config.nearest import meant, setting_meant
 from clearhead.config.run import RunConfig
 from clearhead.config.schema import checked
-from clearhead.config.search import EvaluationConfig, SearchConfig
-from clearhead.config.training import OptimizerConfig, ScheduleConfig, TrainingConfig
+from clearhead.config.sections import SECTIONS, SHORTHANDS, paths
 from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -104,7 +93,7 @@ def _section(names: Sequence[str]) -> type:
     kind: type = RunConfig
     for name in names:
         written = next(str(f.type) for f in dataclasses.fields(kind) if f.name == name)
-        kind = _PARTS.get(written, Learned)  # of the kinds of positions, the only one with checks
+        kind = SECTIONS.get(written, Learned)  # of the kinds of positions, the only one with checks
     return kind
 
 
@@ -177,19 +166,16 @@ def _refuse_unknown_keys(kind: type, tree: Mapping[str, Any], path: str, where: 
     for key, value in tree.items():
         dotted = f"{path}.{key}".lstrip(".")
         if key not in fields:
-            close = nearest(key, fields)
             raise ConfigError(
                 f"{dotted}: there is no such setting",
                 where=where,
-                todo=f"did you mean {f'{path}.{close}'.lstrip('.')}?"
-                if close
-                else f"the settings here are {', '.join(fields)}",
+                todo=setting_meant(key, path, [*fields, *SHORTHANDS.get(kind, ())], paths()),
             )
         if not isinstance(value, Mapping):
             continue
         if fields[key].type == "Positions":
             _refuse_unknown_keys(_positions(value, dotted, where), value, dotted, where)
-        elif part := _PARTS.get(str(fields[key].type)):
+        elif part := SECTIONS.get(str(fields[key].type)):
             _refuse_unknown_keys(part, value, dotted, where)
 
 
@@ -212,16 +198,6 @@ def _positions(value: Mapping[str, Any], path: str, where: str) -> type:
             todo=meant(f"{path}.kind", kind, kinds),
         )
     return kinds[kind]
-
-
-_PARTS: dict[str, type] = {
-    part.__name__: part
-    for part in (
-        *(DataConfig, TokenizerConfig, ModelConfig, TrainingConfig, SearchConfig),
-        *(ClassifierConfig, ReconstructionConfig),
-        *(EvaluationConfig, OptimizerConfig, ScheduleConfig, DropoutConfig),
-    )
-}
 
 
 def _override(tree: dict[str, Any], override: str) -> None:

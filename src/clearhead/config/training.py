@@ -49,7 +49,7 @@ class TrainingConfig:
     """How a run trains, when it stops, and what it keeps.
 
     `batch_tokens` bounds the padded tokens of a batch on each side (in the usual segmentation,
-    where others are drawn), and a batch is one step divided by `accumulate`. A limit of 0 means
+    where others are drawn), and a step takes `accumulate` batches. A limit of 0 means
     none; the first limit reached ends the run.
     `patience` counts validations without a better score. `r_drop` is the weight of the
     divergence between two passes with different dropout (Liang et al. 2021, R-Drop);

@@ -25,9 +25,9 @@ def longest_output(
     """The most tokens that an output may have, the end symbol counted as one.
 
     That is `max_length_ratio * source_length + max_length_offset`, rounded up, or
-    `prefix_length + max_length_offset` where a forced prefix makes that more; and `max_length` at
-    most where that is set. A prefix that is longer than `max_length` still stands whole, and is
-    then the output. `min_length` does not raise any of this.
+    `prefix_length + max_length_offset` where a forced prefix makes that more, or `min_length` and
+    the end symbol where that is more; and `max_length` at most where that is set. A prefix that is
+    longer than `max_length` still stands whole, and is then the output.
 
     Args:
         source_length: tokens of the source.
@@ -38,6 +38,8 @@ def longest_output(
     # Without the small number 1.1 * 50 gave 56, because floats make it 55.00000000000001.
     longest = math.ceil(config.max_length_ratio * source_length + config.max_length_offset - 1e-9)
     longest = max(longest, prefix_length + config.max_length_offset)
+    if config.min_length:
+        longest = max(longest, config.min_length + 1)
     if config.max_length:
         longest = min(longest, config.max_length)
     longest = max(longest, prefix_length)

@@ -74,7 +74,7 @@ def translate_texts(
 
     Warns:
         UserWarning: a text has more tokens than `LONGEST_SOURCE`, or than the engine can take, and
-            was cut.
+            was cut; or a prefix holds what the vocabulary lacks.
     """
     check_batch_size(batch_size, "sentences", "translate", SearchError)
     if prefixes is not None:
@@ -94,7 +94,9 @@ def translate_texts(
         search,
         prefixes=None
         if prefixes is None
-        else target_tokenizer.encode_batch([prefixes[i] for i in filled]),
+        else _encoded(
+            [prefixes[i] for i in filled], [offset + i for i in filled], target_tokenizer
+        ),
         keys=[offset + i for i in filled],
         batch_size=batch_size,
         progress=progress,
@@ -105,6 +107,17 @@ def translate_texts(
             dataclasses.replace(h, text=target_tokenizer.decode(h.tokens)) for h in hypotheses
         ]
     return results
+
+
+def _encoded(prefixes: Sequence[str], keys: Sequence[int], tokenizer: Tokenizer) -> list[list[int]]:
+    """The ids of each prefix; says of which lines a translation cannot begin with it."""
+    found = tokenizer.encode_batch(prefixes)
+    for prefix, key, ids in zip(prefixes, keys, found, strict=True):
+        if tokenizer.unk_id in ids:
+            begins = tokenizer.decode(ids)
+            what = f"the prefix of line {key + 1} holds what the vocabulary lacks"
+            warn(f"{what}: its translation begins with {begins!r}, not with {prefix!r}")
+    return found
 
 
 def _check_prefixes(prefixes: Sequence[str], count: int) -> None:

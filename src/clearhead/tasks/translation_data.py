@@ -65,12 +65,19 @@ def learn_tokenizers(
 
     Raises:
         DataError: a file cannot be used, or no pair is left.
-        ConfigError: no training data is named, or `max_vocabulary` is too small for them.
+        ConfigError: no training data is named, or `max_vocabulary` is too small for them, or both
+            vocabularies are to share one matrix though they are two.
     """
     if config.tokenizer.joint:
         pairs = _pairs_to_learn(config, held_out)
         both = learn_tokenizer((text for pair in pairs for text in pair[:2]), config.tokenizer)
         return both, both
+    if config.model.share_embeddings == "all":
+        raise ConfigError(
+            "model.share_embeddings = 'all' needs one joint vocabulary",
+            why="tokenizer.joint = false makes two",
+            todo="set share_embeddings = 'target'",
+        )
     sources = (pair.source for pair in _pairs_to_learn(config, held_out))
     targets = (pair.target for pair in _pairs_to_learn(config, held_out))
     return learn_tokenizer(sources, config.tokenizer), learn_tokenizer(targets, config.tokenizer)

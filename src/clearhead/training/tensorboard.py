@@ -86,6 +86,6 @@ def _summary_writer() -> type[SummaryWriter]:
     except ImportError:
         raise TrainingError(
             "training.tensorboard = true, but TensorBoard is not installed",
-            todo="pip install 'clearhead[tensorboard]', or set training.tensorboard = false",
+            todo="pip install tensorboard, or set training.tensorboard = false",
         ) from None
     return SummaryWriter
