@@ -16,9 +16,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from command import exit_code_of, positive
+
 from clearhead import api
 from clearhead.data.readers import read_lines
-from clearhead.errors import ClearheadError
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 SEARCHES = {"greedy": 1, "beam 5": 5}
@@ -37,23 +38,26 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", help="a model folder")
     parser.add_argument("source", help="sentences to translate, one a line")
-    parser.add_argument("--sentences", type=int, default=1000, help="how many of them at most")
+    parser.add_argument("--sentences", type=positive, default=1000, help="how many of them at most")
     parser.add_argument("--engine", default="torch", help="torch, ctranslate2 or auto")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
     parser.add_argument("--threads", type=int, default=0, help="of the CPU")
     options = parser.parse_args(words)
-    try:
-        sentences = list(islice(read_lines(options.source), options.sentences))
-        translator = api.load_translator(
-            options.folder,
-            device=options.device,
-            threads=options.threads,
-            engine=options.engine,
-        )
-        return report(translator, sentences)
-    except ClearheadError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
+    found: list[int] = []
+    code = exit_code_of(lambda: found.append(measure(options)))
+    return code or max(found)
+
+
+def measure(options: argparse.Namespace) -> int:
+    """Read, load, and print the table; 1 if any sentence differs, else 0."""
+    sentences = list(islice(read_lines(options.source), options.sentences))
+    translator = api.load_translator(
+        options.folder,
+        device=options.device,
+        threads=options.threads,
+        engine=options.engine,
+    )
+    return report(translator, sentences)
 
 
 def report(translator: api.Translator, sentences: Sequence[str]) -> int:

@@ -21,7 +21,6 @@ from clearhead import api
 from clearhead.config import read_config
 from clearhead.data.readers import read_pairs
 from clearhead.inspect.record import Array, Record
-from clearhead.inspect.recording import record
 from clearhead.training.events import Event, Progress
 
 
@@ -51,7 +50,7 @@ def main(words: Sequence[str] | None = None) -> int:
         wrong += best.text != pair.target
         mark = "right" if best.text == pair.target else "WRONG"
         print(f"\n{pair.source.split()} -> {best.text.split()}  ({mark})")
-        show_attentions(record(translator, pair.source, best))
+        show_attentions(clearhead.record(translator, pair.source, best))
     return int(wrong > 0)
 
 

@@ -21,7 +21,6 @@ import clearhead
 from clearhead import api
 from clearhead.config import read_config
 from clearhead.inspect.figures import draw_all
-from clearhead.inspect.recording import record
 from clearhead.training.display import choose_display
 
 TRAINED, VALIDATION, HELD_OUT = 1000, 100, 200
@@ -46,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> int:
     found = [str(best) for best, *_ in classifier.classify(list(x[-1]))]
     right = int((np.array(found) == y[-1]).sum())
     print(f"accuracy: {right} of {HELD_OUT} unseen sequences, {100 * right / HELD_OUT:.1f} %")
-    for path in draw_all(record(classifier, x[-1][0]), Path(config.folder) / "figures"):
+    for path in draw_all(clearhead.record(classifier, x[-1][0]), Path(config.folder) / "figures"):
         print(path)
     return int(right < HELD_OUT / 2)
 
