@@ -124,7 +124,7 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
         ("translator", ["--input", " "], 3, "the input is empty"),
         ("translator", ["--input", "", "--target", "a"], 3, "the source is empty"),
         ("texts", ["--input", ""], 3, "the source is empty"),
-        ("features", ["--input-file", "-"], 2, "features are not read from stdin"),
+        ("features", ["--input-file", "-"], 3, "which are read from a file"),
         ("translator", ["--input-file", "missing.txt"], 3, "missing.txt: there is no such file"),
         ("translator", ["--input-file", "in.txt", "--line", "2"], 3, "in.txt: there is no line 2"),
         ("translator", ["--input", "a " * 2000, "--target", "a"], 3, "too long to look into"),

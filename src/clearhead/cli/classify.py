@@ -14,8 +14,13 @@ from clearhead.cli.blocks import BLOCK_LINES, Progress, through_blocks
 from clearhead.cli.counter import CLASSIFIED, Counter
 from clearhead.cli.failures import say, warnings_said
 from clearhead.cli.options import BatchSize, Device, Threads
-from clearhead.cli.streams import STANDARD, counted_lines, input_lines, opened_output
-from clearhead.errors import DataError
+from clearhead.cli.streams import (
+    STANDARD,
+    counted_lines,
+    input_lines,
+    opened_output,
+    refuse_standard,
+)
 
 if TYPE_CHECKING:
     from clearhead.api import Classifier
@@ -71,11 +76,8 @@ def classify(
     with warnings_said():
         classifier = api.load_classifier(folder, device=device, threads=threads)
     features = classifier.config.input == "features"
-    if features and input_file == STANDARD:
-        raise DataError(
-            "this model classifies sequences of features, which are read from a file",
-            todo="name it: --input sequences.ts",
-        )
+    if features:
+        refuse_standard(input_file)
     typed = input_file == STANDARD and sys.stdin is not None and sys.stdin.isatty()
     with opened_output(output_file) as output:
         inputs, total = _read(classifier, input_file)

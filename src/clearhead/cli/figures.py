@@ -11,7 +11,7 @@ import typer
 
 from clearhead.cli.failures import say, warnings_said
 from clearhead.cli.options import Device, Threads
-from clearhead.cli.streams import input_lines
+from clearhead.cli.streams import input_lines, refuse_standard
 from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ def _classified(
     from clearhead.data.frame_times import frame_times
 
     path = file or text or ""
-    if path == "-":
-        raise ConfigError("features are not read from stdin", todo="name a file or a folder")
+    refuse_standard(path)
     column = classifier.config.data.label_column
     examples = read_feature_sequences(path, column, labelled=False)
     example = next(islice(examples, line - 1, None), None)

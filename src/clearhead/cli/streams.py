@@ -15,6 +15,19 @@ from clearhead.errors import DataError
 STANDARD = "-"
 
 
+def refuse_standard(path: str) -> None:
+    """Say that a model of features reads a file, and not the standard input.
+
+    Raises:
+        DataError: the path is `-`.
+    """
+    if path == STANDARD:
+        raise DataError(
+            "this model classifies sequences of features, which are read from a file",
+            todo="name it: --input sequences.ts",
+        )
+
+
 def input_lines(path: str) -> Iterator[str]:
     """The lines of a file, or of the standard input where the path is `-`.
 

@@ -29,8 +29,8 @@ def read_labelled_texts(
 
     - `.csv`: a header, then one text a row; line breaks inside double quotes become a space.
     - `.tsv`: likewise with tabs and without quotes, or no header and `label<TAB>text`.
-    - `.jsonl`: objects with the text and either one label (text or a number) or a list of them;
-      the list may be called `labels` where the column is called `label`.
+    - `.jsonl`: objects with the text and either one label (text or a number) or a list of them,
+      which may go by the plural: `labels` where the column is called `label`.
     - `.txt`: `label<TAB>text`.
 
     With `multi_label` a cell holds labels separated by `|`, and an empty cell or list says that
