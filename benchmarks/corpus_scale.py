@@ -1,11 +1,12 @@
-"""How long the corpus of ever more sentence pairs takes to build, and in how much memory.
+"""How long the corpus of ever more sentence pairs takes to build and to open, in how much memory.
 
     .venv/bin/python benchmarks/corpus_scale.py
     .venv/bin/python benchmarks/corpus_scale.py --pairs 10000000 50000000 --folder /large/disk
 
 The pairs are made up on the spot: words of random syllables, as frequent as Zipf's law has it,
 5 to 25 a sentence, in a file of about 200 bytes a pair. Each size is built in a new process, so
-that its peak of memory is its own.
+that its peak of memory is its own; then the first batch of an epoch is read, for which all pairs
+are sorted into batches.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 from command import existing_folder, exit_code_of, positive
 
 from clearhead.config import DataConfig, TokenizerConfig
+from clearhead.data.batch_order import batch_order
 from clearhead.data.corpus import build_corpus
 from clearhead.errors import ClearheadError
 from clearhead.tokenizer import learn_tokenizer, load_tokenizer
@@ -34,6 +36,7 @@ WORDS = 20_000
 BLOCK = 10_000
 LEARNED_FROM = 10_000
 VOCABULARY = 8000
+BATCH_TOKENS = 4096
 
 
 def main(words: list[str] | None = None) -> int:
@@ -56,7 +59,7 @@ def measure(sizes: list[int], folder: str | None) -> None:
     """Make the pairs of each size and build their corpus in a process of its own."""
     print(
         f"{'pairs':>12}{'seconds':>10}{'pairs/s':>10}{'CPU s':>10}{'peak MB':>10}"
-        f"{'corpus MB':>11}{'B/pair':>8}"
+        f"{'corpus MB':>11}{'B/pair':>8}{'batch s':>9}{'peak MB':>9}"
     )
     with TemporaryDirectory(dir=folder) as name:
         work = Path(name)
@@ -72,7 +75,8 @@ def measure(sizes: list[int], folder: str | None) -> None:
             print(
                 f"{size:>12,}{found['seconds']:>10.1f}{size / found['seconds']:>10,.0f}"
                 f"{found['cpu_seconds']:>10.1f}{found['peak_bytes'] / 1e6:>10.0f}"
-                f"{found['bytes'] / 1e6:>11.1f}{found['bytes'] / size:>8.0f}",
+                f"{found['bytes'] / 1e6:>11.1f}{found['bytes'] / size:>8.0f}"
+                f"{found['batch_seconds']:>9.1f}{found['batch_peak_bytes'] / 1e6:>9.0f}",
                 flush=True,
             )
 
@@ -90,17 +94,23 @@ def built_apart(work: Path) -> dict[str, float]:
 
 
 def build(work: Path) -> dict[str, float]:
-    """Build the corpus of `train.tsv` and take it away again: seconds, bytes, pairs kept."""
+    """Build the corpus of `train.tsv`, read a batch, remove it: seconds, bytes, pairs kept."""
     tokenizer = load_tokenizer(work, "bpe")
     files, corpus = [str(work / "train.tsv")], work / "corpus"
     began, cpu_began = time.perf_counter(), time.process_time()
-    _, report = build_corpus(corpus, files, tokenizer, tokenizer, DataConfig())
+    built, report = build_corpus(corpus, files, tokenizer, tokenizer, DataConfig())
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
+    peak, began = peak_bytes(), time.perf_counter()
+    first, *_ = batch_order(built.source_lengths, built.target_lengths, BATCH_TOKENS, 1, 0)
+    for row in first:
+        built.source(row), built.target(row)
+    batch_seconds = time.perf_counter() - began
     size = sum(path.stat().st_size for path in corpus.rglob("*") if path.is_file())
     shutil.rmtree(corpus)
     return {
-        **{"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_bytes": peak_bytes()},
+        **{"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_bytes": peak},
         **{"bytes": size, "kept": report.kept},
+        **{"batch_seconds": batch_seconds, "batch_peak_bytes": peak_bytes()},
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import torch
 
 from clearhead import api
 from clearhead.config import RunConfig, SearchConfig
@@ -248,6 +250,17 @@ def test_both_directions_of_multi30k_differ_in_files_and_folder_alone() -> None:
     assert there.pop("data") == {**data, **swapped}
     assert there == back
     assert sorted(swapped) == ["test", "train", "validation"]
+
+
+def test_both_forms_of_attention_are_timed(capsys: pytest.CaptureFixture) -> None:
+    attention = load_script("benchmarks/attention.py")
+    assert attention.main(["--rounds", "1", "--lengths", "8", "64"]) == 0
+    _, heads, *rows = capsys.readouterr().out.splitlines()
+    assert heads.split() == ["heads", "type", "length", "written", "out", "fused", "ratio"]
+    cases = itertools.product(("tiny", "base"), ("float32", "bfloat16"), ("8", "64"))
+    assert [tuple(row.split()[:3]) for row in rows] == list(cases)
+    gradients = [torch.stack(call()) for call in attention.passes((2, 3, 5, 4), torch.float32)]
+    assert all(each.isfinite().all() for each in gradients)
 
 
 def test_corpora_of_growing_size_are_built_whole(capsys: pytest.CaptureFixture) -> None:

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.config import DataConfig
-from clearhead.data.checks import DataReport, PairChecker, check_kept
+from clearhead.data.checks import PairChecker, check_kept
 from clearhead.data.hashes import HashSet, HeldOut, pair_hash
 from clearhead.data.readers import Pair, place
+from clearhead.data.report import DataReport
 
 FILES = ("/data/train.en", "/data/train.de")
 CONFIG = DataConfig(max_length=4, max_length_ratio=2.0)
@@ -76,6 +77,8 @@ def judged_plainly(
             verdict = "duplicate", in_source
         elif source in {pair[0] for pair in held_out}:
             verdict = "held_out_source", in_source
+        elif target in {pair[1] for pair in held_out}:
+            verdict = "held_out_target", in_target
         else:
             verdict = None, ""
         verdicts.append(verdict)
@@ -93,7 +96,7 @@ def test_pairs_are_judged_as_the_rules_say(
     config = DataConfig(
         max_length=4, max_length_ratio=2.0, drop_duplicates=drop, drop_held_out=drop_held_out
     )
-    may_stay = {None, "held_out_source"}
+    may_stay = {None, "held_out_source", "held_out_target"}
     may_stay |= set() if drop_held_out else {"held_out"}
     may_stay |= set() if drop else {"duplicate"}
     keep, report = checked(rows, held_out, config, block)

@@ -382,6 +382,7 @@ def test_a_header_that_was_read_as_an_example_is_thought_of(models: Path) -> Non
         ("translator", ["--data", "test.tsv"], 2, "--data means nothing for a translator"),
         ("translator", ["--text-column", "q"], 2, "--text-column means nothing for a translator"),
         ("features", ["--data", "x.npz", "--text-column", "q"], 2, "means nothing for features"),
+        ("features", ["--data", "x.ts.gz", "--label-column", "q"], 2, "no columns with names"),
         ("translator", ["--source", "s", "--figures", "p"], 2, "--figures means nothing for a t"),
         ("translator", ["--reference", "r"], 3, "--source names no file"),
         ("pretrained", ["--data", "test.tsv"], 4, "pretrained: this model fills in features"),

@@ -136,7 +136,11 @@ def test_a_convolution_has_one_width_or_several(said: Any, widths: tuple[int, ..
         ("size", "model.size"),
         ("training.peak", "training.schedule.peak"),
         ("model.attention", "model.dropout.attention"),
-        ("max_length", "data.max_length or search.max_length"),
+        ("max_length", "data.max_length or model.positions.max_length or search.max_length"),
+        (
+            "model.max_length",
+            "model.positions.max_length or data.max_length or search.max_length",
+        ),
     ],
 )
 def test_a_wrong_key_is_met_with_its_path_and_the_nearest_right_one(
@@ -157,9 +161,9 @@ def test_the_kinds_of_positions_have_their_own_keys() -> None:
     error = refusal(nested("model.positions", {"kind": "learned", "maxlength": 3}))
     assert error.what == "model.positions.maxlength: there is no such setting"
     assert error.todo == "did you mean model.positions.max_length?"
-    assert "there is no such setting" in str(
-        refusal(nested("model.positions", {"kind": "sinusoidal", "max_length": 3}))
-    )
+    error = refusal(nested("model.positions", {"kind": "sinusoidal", "max_length": 3}))
+    assert error.what == "model.positions.max_length: there is no such setting"
+    assert error.todo == "the settings here are kind"
 
 
 @pytest.mark.parametrize(

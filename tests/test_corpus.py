@@ -89,6 +89,25 @@ def test_kept_pairs_come_back_in_order(
             corpus.source(row)
 
 
+def test_every_finding_is_in_a_file_though_the_report_has_the_first_ones(
+    tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "BLOCK_PAIRS", 4)
+    pairs = [("a", "b"), *[("a", "b")] * 9, ("", "b"), ("c", "")]
+    names = [tmp_path / "train.en", tmp_path / "train.de"]
+    files = [write(name, side) for name, side in zip(names, zip(*pairs, strict=True), strict=True)]
+    corpus, report = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    found = [line.split("\t") for line in corpus.findings.read_text().splitlines()]
+    empty = ("train.en:11", "a side is empty"), ("train.de:12", "a side is empty")
+    repeated = {(f"train.en:{line}", "the same pair came before") for line in range(2, 11)}
+    assert {(place, text) for place, text in found} == {*repeated, *empty}
+    assert {finding.text: finding.has_more for finding in report.findings} == {
+        "a side is empty": False,
+        "the same pair came before": True,
+    }
+    assert len(found) == sum(finding.count for finding in report.findings)
+
+
 def test_a_large_vocabulary_is_stored_in_32_bits(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:

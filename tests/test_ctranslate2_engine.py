@@ -342,7 +342,11 @@ def test_outputs_are_scored_in_parts_where_their_logits_are_many(
     [
         ({"method": "sampling"}, r"(?s)does not sample.*--engine torch"),
         ({"no_repeat_ngram": 1, "min_length": 14}, r"(?s)min_length = 14.*--engine torch"),
-        ({"max_length_ratio": 5.0}, r"(?s)5125 tokens.*4096 positions.*max_length"),
+        ({"min_length": 4096}, r"(?s)4097 tokens.*4096 positions.*max_length"),
+        (
+            {"max_length_ratio": 5.0},
+            r"(?s)sentence 2 may have 5125 tokens.*4096 positions.*max_length",
+        ),
     ],
 )
 def test_a_search_that_it_lacks_is_refused_by_name(
@@ -549,11 +553,36 @@ def test_auto_asks_pytorch_only_for_what_ctranslate2_lacks_or_is_slower_at(
 
     monkeypatch.setattr(auto_engine, "saved_by_torch", by_measurement)
     with pytest.raises(RefusedError):
-        auto.translate(sources, config(beam_size=3), batch_size=64)
-    # Four sentences do not save what loading PyTorch takes.
-    auto.translate(sources[:4], config(beam_size=3), batch_size=2)
-    assert asked == [(8, 5, 3, True), (8, 2, 3, True)]
+        auto.translate(sources, config(beam_size=1), batch_size=64)
     assert auto.longest_source == engine.longest_source
+    # Four sentences do not save what loading PyTorch takes, twice four do.
+    auto = AutoEngine(engine, make)
+    auto.translate(sources[:4], config(beam_size=1), batch_size=2)
+    with pytest.raises(RefusedError):
+        auto.translate(sources[:4], config(beam_size=1), batch_size=2)
+    assert asked == [(8, 5, True), (8, 2, True), (8, 2, True)]
+
+
+def test_auto_stays_where_pytorch_saves_nothing_however_often_it_is_asked(
+    engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auto = AutoEngine(engine, lambda: pytest.fail("PyTorch was loaded"))
+    monkeypatch.setattr(auto_engine, "saved_by_torch", lambda *_: -1.0)
+    for _ in range(3):
+        auto.translate(random_sources(3), config(beam_size=1))
+
+
+def test_what_auto_finds_with_a_beam_depends_on_no_neighbours(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where PyTorch is loaded, and the faster one of many sentences, as of one."""
+    auto = api.load_translator(folder, device="cpu")
+    auto.translate(["s1 s2"], method="sampling")
+    monkeypatch.setattr(auto_engine, "saved_by_torch", lambda _, together, *__: together - 1.5)
+    texts = [f"s{n} s{n % 3}" for n in range(10)]
+    alone = [auto.translate([text], beam_size=3)[0] for text in texts]
+    monkeypatch.setattr(auto.engine.torch, "translate", None)
+    assert_same(auto.translate(texts, beam_size=3), alone)
 
 
 def test_auto_takes_pytorch_for_many_scores_in_large_batches_and_then_keeps_it(
@@ -600,20 +629,21 @@ def test_what_was_measured_nearby_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     points = (
-        measured.Measured(128, 64, 5, scores=False, torch=1.0, ctranslate2=2.0),
-        measured.Measured(512, 1, 1, scores=False, torch=4.0, ctranslate2=2.0),
-        measured.Measured(512, 1, 1, scores=True, torch=2.0, ctranslate2=4.0),
+        measured.Measured(128, 64, scores=False, torch=1.0, ctranslate2=2.0),
+        measured.Measured(512, 1, scores=False, torch=4.0, ctranslate2=2.0),
+        measured.Measured(512, 1, scores=True, torch=2.0, ctranslate2=4.0),
     )
     monkeypatch.setattr(measured, "MEASUREMENTS", points)
-    assert [saved_by_torch(d, 32, 4, scores=False) for d in (100, 128, 256)] == [-0.5] * 3
-    assert [saved_by_torch(d, 1, 1, scores=False) for d in (256, 512, 1024)] == [0.25] * 3
-    assert saved_by_torch(128, 64, 5, scores=True) == -0.25
+    assert [saved_by_torch(d, 32, scores=False) for d in (100, 128, 256)] == [-0.5] * 3
+    assert [saved_by_torch(d, 1, scores=False) for d in (256, 512, 1024)] == [0.25] * 3
+    assert saved_by_torch(128, 64, scores=True) == -0.25
 
 
-@pytest.mark.parametrize("scores", [True, False])
-def test_the_measurements_prefer_each_engine_somewhere(scores: bool) -> None:
-    found = {saved_by_torch(128, batch, 1, scores) > 0 for batch in (1, 64, 256)}
-    assert found == ({True, False} if scores else {False})
+@pytest.mark.parametrize(("scores", "preferred"), [(True, {True, False}), (False, {False})])
+def test_the_measurements_prefer_pytorch_for_some_batches_where_scores_are_wanted(
+    scores: bool, preferred: set[bool]
+) -> None:
+    assert {saved_by_torch(128, batch, scores) > 0 for batch in (1, 64, 256)} == preferred
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import shlex
 import shutil
 import signal
@@ -221,6 +222,65 @@ def test_a_line_of_a_megabyte_is_cut_with_a_warning(folder: Path) -> None:
     assert len(done.stdout.decode().splitlines()) == 2
     assert b"line 1 " in done.stderr
     assert b"1024" in done.stderr or b"1,024" in done.stderr
+
+
+def test_lines_of_a_megabyte_are_trained_and_judged_around(tmp_path: Path) -> None:
+    """Left out of the training data, and cut where the model is judged, with file and line."""
+    book, long = phrasebook("en-es"), "the cat " * 125_000
+    for part, pairs in (("train", book.train[:100]), ("val", book.validation[:5])):
+        sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        (tmp_path / f"{part}.en").write_text("\n".join([*sources, long]) + "\n")
+        (tmp_path / f"{part}.es").write_text("\n".join([*targets, f"el gato {part}"]) + "\n")
+    made = clearhead(
+        *("init", "small", "--train", "train.en", "train.es", "--validation", "val.en", "val.es"),
+        cwd=tmp_path,
+    )
+    assert made.returncode == 0, made.stderr.decode()
+    words = train_words()
+    words[words.index("training.max_steps=40")] = "training.max_steps=10"
+    done = clearhead(*words, cwd=tmp_path)
+    narration = done.stderr.decode()
+    assert done.returncode == 0, narration
+    assert "train: 1 left out: a side has more than" in narration
+    assert "(train.en:101)" in narration
+    assert "(val.en:6)" in narration
+    assert "Warning" not in narration
+
+
+def test_a_terminal_shows_a_screen_and_gets_its_cursor_back(folder: Path) -> None:
+    words = train_words()
+    words[words.index("training.max_steps=40")] = "training.max_steps=4000"
+    words += ["--set", "folder=runs/screen"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clearhead", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
+    )
+    os.close(theirs)
+    shown, interrupted = b"", False
+    while True:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # how a terminal says that nobody writes to it any more
+            break
+        if not interrupted and b"learning rate" in shown and b"best" in shown:
+            process.send_signal(signal.SIGINT)
+            interrupted = True
+    os.close(ours)
+    assert process.wait(timeout=60) == 130
+    assert process.stdout is not None
+    assert process.stdout.read() == b""
+    screen = shown.decode()
+    hidden, given_back = "\x1b[?25l", "\x1b[?25h"
+    assert screen.index(hidden) < screen.rindex(given_back)
+    for word in ("training", "time", "loss", "speed", "memory", "validation", "source", "output"):
+        assert word in screen, word
+    *_, last = screen.strip().splitlines()
+    assert last.startswith("clearhead: to go on: clearhead train small.toml")
+    assert "Traceback" not in screen
 
 
 @pytest.fixture(scope="module")

@@ -249,6 +249,18 @@ def test_in_bf16_products_have_few_shapes(
     assert len(products.shapes) == 4 * parts  # of the logits, and of three gradients
 
 
+@given(st.integers(2, 300_000))
+def test_in_bf16_few_rows_are_added_to_a_product_however_small_the_vocabulary(
+    vocabulary: int,
+) -> None:
+    hidden = torch.empty(1, 3)
+    sizes = chunks.Sizes.of(hidden, vocabulary, torch.bfloat16)
+    assert 2 <= sizes.whole <= chunks.WHOLE_ROWS
+    assert 2 <= sizes.block <= sizes.chunk
+    assert sizes.chunk % sizes.whole == sizes.chunk % sizes.block == sizes.block % 2 == 0
+    assert sizes.whole <= max(sizes.block, sizes.chunk // chunks.WHOLE_PARTS)
+
+
 @pytest.mark.parametrize("divergence", [0.0, 1.0])
 def test_very_large_logits_stay_finite(divergence: float) -> None:
     case = Case(dtype=torch.float32)

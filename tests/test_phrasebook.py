@@ -320,6 +320,35 @@ PASSING += ("caliente",)
 WITHOUT_GENDER = set("verde grande interesante joven inteligente feliz triste caliente".split())
 
 
+# English nouns that one of needs an article, and what may stand between the two; written by hand.
+COUNTED = set(
+    "cat dog rabbit horse cow bird book letter newspaper photo map house car bicycle table chair "
+    "bed door window box bottle key shirt hat shoe flower tree apple tomato egg park garden street "
+    "beach kitchen hotel city world boy girl man woman".split()
+)
+ENGLISH_ARTICLES = set("the a an this that my your his her our every no one".split())
+BETWEEN = set(
+    "black white red green big small new old expensive cheap beautiful interesting tall young "
+    "intelligent clean dirty open closed broken empty happy sad sick tired delicious".split()
+)
+
+
+def test_one_english_thing_that_can_be_counted_has_an_article():
+    checked = 0
+    for entry in every_pair("en-es"):
+        words = entry.source.split()
+        for at, word in enumerate(words):
+            if word not in COUNTED or entry.source == "hello world":
+                continue
+            before = at - 1
+            while words[before] in BETWEEN and before > 0:
+                before -= 1
+            assert before >= 0, entry
+            assert words[before] in ENGLISH_ARTICLES, entry
+            checked += 1
+    assert checked > 2_000
+
+
 def plural_of(word: str) -> str:
     """The Spanish plural by rule."""
     irregular = {"joven": "jóvenes", "jardín": "jardines", "feliz": "felices", "té": "tés"}

@@ -12,8 +12,8 @@ import pytest
 
 from clearhead.api.preparation import prepare
 from clearhead.config import DataConfig, RunConfig, TokenizerConfig, config_from
-from clearhead.data.checks import DataReport, Finding
 from clearhead.data.labelled_report import LabelledReport
+from clearhead.data.report import DataReport, Finding
 from clearhead.tasks.labelled_data import checked, learn_inputs, read_parts
 from clearhead.tasks.translation_data import learn_tokenizers, prepare_data, read_held_out
 from test_classification import SMALL_MODEL
@@ -76,6 +76,21 @@ def test_pairs_of_the_test_data_are_counted_and_all_kept(
     (held_out,) = train.findings
     assert held_out.left_out == drop_held_out
     assert held_out.text == "the same pair is in the validation or test data"
+
+
+@pytest.mark.parametrize(("copies", "expected"), [((5, 5), []), ((6, 5), [6]), ((6, 7), [6, 7])])
+def test_a_run_has_a_file_of_all_findings_where_a_report_has_but_the_first(
+    tmp_path: Path, copies: tuple[int, int], expected: list[int]
+) -> None:
+    train, validation = ([(word, word)] * (1 + n) for word, n in zip("ab", copies, strict=True))
+    data = DataConfig(
+        train=write_tsv(tmp_path / "train.tsv", train),
+        validation=write_tsv(tmp_path / "val.tsv", validation),
+    )
+    found = prepare(RunConfig(data=data, tokenizer=WORDS), None, tmp_path / "corpus", []).findings
+    lines = [file.read_text().splitlines() for file in found]
+    assert [len(each) for each in lines] == expected
+    assert all(each[0].endswith(":2\tthe same pair came before") for each in lines)
 
 
 def test_without_test_pairs_nothing_is_said_of_them(tmp_path: Path) -> None:

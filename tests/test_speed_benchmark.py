@@ -164,11 +164,17 @@ def test_decoding_has_sentences_and_training_the_losses_that_there_are() -> None
     assert [row[heads.index("loss")] for row in found] == ["4.568", "–", "–"]
 
 
-def test_below_the_table_stands_the_fastest_peer_of_each_sort() -> None:
+def test_below_the_table_stands_the_fastest_peer_of_each_sort_and_the_leanest() -> None:
     ratio = "clearhead torch 2.00 (1.00–3.00)"
     found = measurement("tokens/s")
     found.rows.append(results.Row(roster.Contender("torch", "float32"), [90.0, 110.0, 100.0]))
-    assert table.gist(found) == [f"fastest peer marian float32 = 1: {ratio}"]
+    quick = results.Row(roster.Contender("torch", "bf16"), [400.0, 300.0, 400.0], peak_mb=600.0)
+    found.rows.append(quick)
+    assert table.gist(found) == [
+        f"fastest peer in float32 marian float32 = 1: {ratio}",
+        "fastest peer in bf16 torch bf16 = 1: clearhead torch 1.00 (1.00–1.00)",
+        "leanest peer torch bf16 = 1: clearhead torch 1.03",
+    ]
     assert f"{table.gist(found)[0]}\n" in table.table(found)
     native = [results.Row(roster.Contender("ctranslate2", kind)) for kind in ("float32", "int8")]
     for row, scale in zip(native, (1.0, 2.0), strict=True):
@@ -178,17 +184,20 @@ def test_below_the_table_stands_the_fastest_peer_of_each_sort() -> None:
     assert table.gist(found) == [
         f"fastest Python peer marian float32 = 1: {ratio}",
         "fastest native peer ctranslate2 int8 = 1: clearhead torch 0.50 (0.50–0.50)",
+        "leanest peer marian float32 = 1: clearhead torch 0.50",
     ]
 
 
 def test_of_a_cold_start_the_difference_is_told() -> None:
     found = measurement("s", "cold")
     assert table.gist(found) == [
-        "fastest peer marian float32: clearhead torch +200.00 s (+0.00 to +200.00)"
+        "fastest peer marian float32: clearhead torch +200.00 s (+0.00 to +200.00)",
+        "leanest peer marian float32 = 1: clearhead torch 0.50",
     ]
     found.row(SLOW).values = [401.0, 301.5, 402.0]
     assert "clearhead torch −1.50 s (−2.00 to −1.00)" in table.gist(found)[0]
     found.row(SLOW).values = [None] * 3
+    found.row(SLOW).peak_mb = None
     assert table.gist(found) == []
 
 

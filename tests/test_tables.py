@@ -136,8 +136,22 @@ def test_the_times_of_a_sequence_are_given_as_they_are_written(tmp_path: Path) -
         frame_times(str(path), 4)
 
 
+@pytest.mark.parametrize("labels", [True, False])
+def test_the_times_of_a_case_are_those_of_its_tuples(tmp_path: Path, labels: bool) -> None:
+    label = ":a" if labels else ""
+    cases = ["(0.50,1),(1e0,2):(0.50,3),(1e0,4)", "(2020-01-01 10:30:00,1):(2020-01-01 10:30:00,2)"]
+    header = ["@timeStamps true", f"@classLabel {'true a' if labels else 'false'}", "@data"]
+    path = tmp_path / "x.ts"
+    path.write_text("\n".join([*header, *(f"{case}{label}" for case in cases)]) + "\n")
+    found = [frame_times(str(path), number) for number in (1, 2)]
+    assert found == [("0.50", "1e0"), ("2020-01-01 10:30:00",)]
+    with pytest.raises(DataError, match="no sequence 3"):
+        frame_times(str(path), 3)
+
+
 def test_what_has_no_times_has_none(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("x,sequence\n1,a\n")
+    (tmp_path / "x.ts").write_text("@classLabel true a\n@data\n1,2:a\n")
     (tmp_path / "folder.csv").mkdir()
     for name in ("x.csv", "folder.csv", "x.ts", "x.npz"):
         assert frame_times(str(tmp_path / name), 1) is None

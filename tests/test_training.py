@@ -29,6 +29,7 @@ from clearhead.config import (
     TokenizerConfig,
     TrainingConfig,
 )
+from clearhead.data.report import DataReport
 from clearhead.engines.torch_engine import TorchEngine
 from clearhead.errors import DataError, ExportError, ModelFolderError, TrainingError
 from clearhead.export.exporting import export_model
@@ -262,8 +263,12 @@ def test_the_folder_keeps_the_best_scores_the_last_checkpoints_and_a_log(tmp_pat
     facts = json.loads((folder / "provenance.json").read_text())
     assert set(facts["data"]) == {"train", "validation", "test"}
     log = (folder / "training" / "log.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in log]
     told = [type(event).__name__ for event in watcher.events if not isinstance(event, Note)]
-    assert [json.loads(line)["event"] for line in log] == told
+    assert [record["event"] for record in records if record["event"] != "Note"] == told
+    logged = [record["text"] for record in records if record["event"] == "Note"]
+    reports = [DataReport.from_dict(report).lines() for report in facts["reports"]]
+    assert logged == [line for lines in reports for line in lines]
 
 
 def test_the_average_is_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:

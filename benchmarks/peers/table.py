@@ -65,26 +65,50 @@ def memory_columns(measurement: Measurement) -> list[Column]:
 
 
 def gist(measurement: Measurement) -> list[str]:
-    """Clearhead beside the fastest peer, in a line: ratios, or of a cold start the difference.
+    """Clearhead beside the fastest peer of each sort, and beside the leanest, a line for each.
 
-    For decoding there are two such lines: CTranslate2 is written for decoding alone, in C++.
+    Of speeds ratios are told, of a cold start the difference.
     """
-    others = [row for row in measurement.rows if not row.contender.is_own]
-    groups = {"fastest peer": others}
-    if measurement.work == "decoding":
-        groups = {
-            "fastest Python peer": [row for row in others if not PEERS[row.contender.peer].native],
-            "fastest native peer": [row for row in others if PEERS[row.contender.peer].native],
-        }
     lines = []
-    for name, rows in groups.items():
+    for name, rows in _sorts(measurement).items():
         peer = measurement.fastest(rows)
         if peer is not None and measurement.own:
             one = "" if measurement.unit == "s" else " = 1"
             compared = _difference if measurement.unit == "s" else _ratio
             found = (f"{own.contender.label} {compared(own, peer)}" for own in measurement.own)
-            lines.append(f"{name} {peer.contender.label}{one}: {', '.join(found)}")
-    return lines
+            lines.append(f"fastest {name} {peer.contender.label}{one}: {', '.join(found)}")
+    return lines + _leanest(measurement)
+
+
+def _sorts(measurement: Measurement) -> dict[str, list[Row]]:
+    """The peers by what they are fairly compared in.
+
+    In training by precision. In decoding by whether they are in Python: CTranslate2 is written
+    for decoding alone, in C++.
+    """
+    sorts: dict[str, list[Row]] = {}
+    for row in measurement.rows:
+        contender = row.contender
+        if contender.is_own:
+            continue
+        name = "peer"
+        if measurement.work == "training":
+            name = f"peer in {contender.kind}"
+        elif measurement.work == "decoding":
+            name = "native peer" if PEERS[contender.peer].native else "Python peer"
+        sorts.setdefault(name, []).append(row)
+    return sorts
+
+
+def _leanest(measurement: Measurement) -> list[str]:
+    """Clearhead's memory beside the least of all peers, where memory was measured."""
+    own = [row for row in measurement.own if row.peak_mb]
+    others = [row for row in measurement.rows if row.peak_mb and not row.contender.is_own]
+    peer = min(others, key=lambda row: row.peak_mb or 0.0, default=None)
+    if peer is None or not own:
+        return []
+    found = (f"{row.contender.label} {_memory_cell(row, peer)}" for row in own)
+    return [f"leanest peer {peer.contender.label} = 1: {', '.join(found)}"]
 
 
 def _rank(row: Row, unit: str) -> tuple[bool, float]:

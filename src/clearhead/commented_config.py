@@ -59,7 +59,7 @@ _TRAINING = {
     "training.average_last": "checkpoints whose mean weights are tried, or kept, at the end",
     "training.keep": "best: by the validation score; or average: that mean, whatever its score",
     "training.batch_tokens": "a batch has at most so many tokens or frames, padding included",
-    "training.accumulate": "batches a step: where memory is too small, lower those, raise this",
+    "training.accumulate": "batches a step: short of memory, raise it and lower batch_tokens",
     "training.word_dropout": "the share of tokens or frames hidden in training",
     "training.label_smoothing": "keeps the model from being too sure",
     "training.precision": "float32, bf16, or auto: bf16 where the processor multiplies it",

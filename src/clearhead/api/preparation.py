@@ -49,13 +49,15 @@ class Prepared:
     """A run that is ready to begin.
 
     `parts` belong into the model folder beside the weights; `build_model` makes the model that is
-    to be trained, with the weights it begins with.
+    to be trained, with the weights it begins with. `findings` are files of all findings in a part
+    of the data, where its report has only the first places.
     """
 
     task: Task
     build_model: Callable[[], nn.Module]
     parts: Mapping[str, FolderPart]
     reports: Sequence[Report]
+    findings: Sequence[Path] = ()
 
     def found(self) -> tuple[str, ...]:
         """The lines of all reports."""
@@ -107,7 +109,8 @@ def _translation(config: RunConfig, begun: Path | None, corpus: Path, tell: Tell
     data = prepare_data(config, corpus, tokenizers, held_out, encoding.tell)
     encoding.end()
     task = TranslationTask(config, data)
-    return Prepared(task, task.build_model, tokenizer_parts(*tokenizers, config), data.reports)
+    parts = tokenizer_parts(*tokenizers, config)
+    return Prepared(task, task.build_model, parts, data.reports, data.findings)
 
 
 class Encoding:

@@ -89,14 +89,16 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
         refuse_other_data(folder, hashes)
     corpora = folder / "training" / "corpus"
     ready = prepare(config, begun, corpora, watchers)
-    for line in ready.found():
-        teller(watchers)(line)
     model = ready.build_model().to(device)
     if begun is None:
         forget_run(folder)
         remove_unused_corpora(corpora)
         note_data(folder, hashes)
     watchers.append(JsonLog(folder / "training" / "log.jsonl"))
+    for line in ready.found():
+        teller(watchers)(line)
+    for findings in ready.findings:
+        teller(watchers)(f"every place: {findings}")
     if config.training.tensorboard:
         from clearhead.training.tensorboard import TensorBoardLog
 

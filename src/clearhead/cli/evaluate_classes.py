@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from clearhead.tasks.class_scores import ClassScores, Comparison
 
 
+NAMELESS = (".txt", ".ts", ".npz", ".npy")
+"""Files of examples whose columns, if they have any, have no names."""
+
+
 class Asked(NamedTuple):
     """What is to be scored, and in which form: text or JSON, with pictures in a folder or not.
 
@@ -53,7 +57,8 @@ def evaluate_classes(
 
     Raises:
         ConfigError: confusion matrices are asked for of a model that has none; or in one model an
-            example may have several labels, in another it has one.
+            example may have several labels, in another it has one; or a column is named where
+            there are none.
         DataError: the data cannot be read, or have a label that a model does not know; or the
             pictures cannot be written.
     """
@@ -62,6 +67,7 @@ def evaluate_classes(
 
     names = list(configs)
     _refuse_both_kinds(configs)
+    _refuse_columns(configs, asked)
     if asked.figures is not None:
         _refuse_figures(configs)
     scores: dict[str, ClassScores] = {}
@@ -98,6 +104,23 @@ def _refuse_both_kinds(configs: Mapping[str, RunConfig]) -> None:
                 why=f"for {several} an example may have several labels, for {one} it has one",
                 todo="evaluate each by itself",
             )
+
+
+def _refuse_columns(configs: Mapping[str, RunConfig], asked: Asked) -> None:
+    """Say before anything is computed that a named column means nothing."""
+    for name, config in configs.items():
+        if asked.text_column and config.input == "features":
+            raise ConfigError(
+                "--text-column means nothing for features", where=name, todo="leave it out"
+            )
+    plain = asked.data.lower().removesuffix(".gz")
+    is_file = not os.path.isdir(os.path.expanduser(asked.data))
+    if (asked.text_column or asked.label_column) and is_file and plain.endswith(NAMELESS):
+        raise ConfigError(
+            "a file of this form has no columns with names",
+            where=asked.data,
+            todo="leave --text-column and --label-column out",
+        )
 
 
 def _refuse_figures(configs: Mapping[str, RunConfig]) -> None:
@@ -169,8 +192,6 @@ def _read(classifier: Classifier, asked: Asked) -> list[Labelled]:
     from clearhead.tasks.labelled_data import read_examples
 
     config = classifier.config
-    if asked.text_column and config.input == "features":
-        raise ConfigError("--text-column means nothing for features", todo="leave it out")
     named = {"text_column": asked.text_column, "label_column": asked.label_column}
     data = replace(config.data, **{name: column for name, column in named.items() if column})
     return read_examples(asked.data, replace(config, data=data))

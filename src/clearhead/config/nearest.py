@@ -41,6 +41,7 @@ def setting_meant(name: str, section: str, here: Iterable[str], everywhere: Iter
     """
     here = list(here)
     elsewhere = [path for path in everywhere if path.rpartition(".")[2] == name]
+    elsewhere.sort(key=lambda path: not path.startswith(f"{section}."))
     if elsewhere:
         return f"did you mean {' or '.join(elsewhere)}?"
     close = nearest(name, here)

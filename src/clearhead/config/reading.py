@@ -7,7 +7,7 @@ import math
 import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +160,13 @@ def _with_environment(value: Any, path: str, where: str) -> Any:
     return re.sub(r"\$\{(\w+)\}", look_up, value)
 
 
-def _refuse_unknown_keys(kind: type, tree: Mapping[str, Any], path: str, where: str) -> None:
+def _refuse_unknown_keys(
+    kind: type,
+    tree: Mapping[str, Any],
+    path: str,
+    where: str,
+    everywhere: Collection[str] = tuple(paths()),
+) -> None:
     """Walk the tree beside the dataclasses: a wrong key is met with the nearest right one."""
     fields = {f.name: f for f in dataclasses.fields(kind)}
     for key, value in tree.items():
@@ -169,12 +175,13 @@ def _refuse_unknown_keys(kind: type, tree: Mapping[str, Any], path: str, where: 
             raise ConfigError(
                 f"{dotted}: there is no such setting",
                 where=where,
-                todo=setting_meant(key, path, [*fields, *SHORTHANDS.get(kind, ())], paths()),
+                todo=setting_meant(key, path, [*fields, *SHORTHANDS.get(kind, ())], everywhere),
             )
         if not isinstance(value, Mapping):
             continue
         if fields[key].type == "Positions":
-            _refuse_unknown_keys(_positions(value, dotted, where), value, dotted, where)
+            # What another kind has, or another section, is of no use to this one.
+            _refuse_unknown_keys(_positions(value, dotted, where), value, dotted, where, ())
         elif part := SECTIONS.get(str(fields[key].type)):
             _refuse_unknown_keys(part, value, dotted, where)
 

@@ -20,8 +20,9 @@ class SearchConfig:
 
     Greedy search is a beam of 1. `length_penalty` is the alpha of Wu et al. 2016, equation 14
     (0: plain sums of log-probabilities). The longest output has
-    `max_length_ratio * source length + max_length_offset` tokens, never more than `max_length`
-    where that is set. `no_repeat_ngram` = n forbids an n-gram to come twice (0: allowed).
+    `max_length_ratio * source length + max_length_offset` tokens, or, where that is more,
+    `min_length` and the end symbol; never more than `max_length` where that is set.
+    `no_repeat_ngram` = n forbids an n-gram to come twice (0: allowed).
     Sampling draws from the distribution sharpened by `temperature` and cut to the `top_k`
     likeliest tokens and to the likeliest that hold `top_p` of the mass (0 and 1: not cut).
     """

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from clearhead.config.classifier import ClassifierConfig, ReconstructionConfig
 from clearhead.config.data import DataConfig, TokenizerConfig
-from clearhead.config.model import DropoutConfig, ModelConfig
+from clearhead.config.model import DropoutConfig, Learned, ModelConfig
 from clearhead.config.run import RunConfig
 from clearhead.config.search import EvaluationConfig, SearchConfig
 from clearhead.config.training import OptimizerConfig, ScheduleConfig, TrainingConfig
@@ -19,8 +19,9 @@ SECTIONS: dict[str, type] = {
         *(ClassifierConfig, ReconstructionConfig),
         *(EvaluationConfig, OptimizerConfig, ScheduleConfig, DropoutConfig),
     )
-}
-"""The dataclass of a section, by the type that is written at its field."""
+} | {"Positions": Learned}
+"""The dataclass of a section, by the type that is written at its field; of the kinds of positions
+the one that has all settings that any of them has."""
 
 SHORTHANDS: dict[type, tuple[str, ...]] = {ModelConfig: ("size",)}
 """Settings of a section that stand for several others of it."""

@@ -9,11 +9,11 @@ A pair is left out of the training data for the first of these reasons that hold
 - `long`: the source or the target has more than `max_length` tokens;
 - `ratio`: one side has more than `max_length_ratio` times the tokens of the other.
 
-`held_out_source`, a training pair whose source alone is in the validation or test data (with
-another translation), is counted and kept. Validation and test data are judged by the same
-rules and kept whole: a score over a part of them would compare with nothing. What `held_out` and
-`held_out_source` find in the test data is also in the validation data, by which the best model
-is picked.
+`held_out_source` and `held_out_target`, training pairs of which one side alone is in the validation
+or test data (beside another one), are counted and kept. Validation and test data are judged by the
+same rules and kept whole: a score over a part of them would compare with nothing. What the rules of
+held-out pairs find in the test data is also in the validation data, by which the best model is
+picked.
 
 Texts are the same when they are equal after spaces at their ends have been taken away. A place
 is in the file of the side that breaks the rule: of the empty one, the one that is too long, or the
@@ -23,14 +23,15 @@ longer of two; of the source where both do, or the pair does.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from clearhead.config import DataConfig
+from clearhead.data.findings import Note
 from clearhead.data.hashes import HashSet, HeldOut, hash_array, pair_hash
 from clearhead.data.readers import Pair, place
+from clearhead.data.report import DataReport, Finding
 
 RULES = {
     "empty": "a side is empty",
@@ -39,70 +40,12 @@ RULES = {
     "long": "a side has more than {max_length} tokens",
     "ratio": "a side has more than {max_length_ratio:g} times the tokens of the other",
     "held_out_source": "the source is in the {held_in} data, with another target",
+    "held_out_target": "the target is in the {held_in} data, with another source",
 }
-KEPT_RULES = ("held_out_source",)
+KEPT_RULES = ("held_out_source", "held_out_target")
 SHOWN_PLACES = 5
 HELD_IN = "validation or test"
 """What training pairs must not be in."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """How many pairs one rule met, the first places of them, and whether they were left out."""
-
-    rule: str
-    text: str
-    count: int
-    places: tuple[str, ...]
-    left_out: bool
-
-
-@dataclass(frozen=True)
-class DataReport:
-    """What the check found in one part of the data.
-
-    `pairs` were read and `kept` are used; tokens are counted over the kept pairs, without BOS
-    and EOS.
-    """
-
-    name: str
-    pairs: int
-    kept: int
-    source_tokens: int
-    target_tokens: int
-    findings: tuple[Finding, ...] = field(default=())
-
-    def lines(self) -> list[str]:
-        """The report for people: one line of counts and one line a finding."""
-        kept = "all kept" if self.kept == self.pairs else f"{self.kept:,} kept"
-        lines = [
-            f"{self.name}: {self.pairs:,} pairs, {kept}; "
-            f"{self.source_tokens:,} source and {self.target_tokens:,} target tokens"
-        ]
-        for finding in self.findings:
-            more = ", …" if finding.count > len(finding.places) else ""
-            lines.append(
-                f"{self.name}: {finding.count:,} {'left out' if finding.left_out else 'kept'}: "
-                f"{finding.text} ({', '.join(finding.places)}{more})"
-            )
-        return lines
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `from_dict` reads them back."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, tree: dict[str, Any]) -> DataReport:
-        """The report that `to_dict` wrote.
-
-        Raises:
-            TypeError, KeyError: it did not write this.
-        """
-        findings = tuple(
-            Finding(**{**finding, "places": tuple(finding["places"])})
-            for finding in tree["findings"]
-        )
-        return cls(**{**tree, "findings": findings})
 
 
 class PairChecker:
@@ -128,18 +71,27 @@ class PairChecker:
         held_in: str = HELD_IN,
     ) -> None:
         self._name, self._files, self._config, self._mend = name, files, config, mend
-        self._held_out, self._held_in = held_out or HeldOut(), held_in
+        self._held_out = held_out or HeldOut()
         kept = {"held_out": not config.drop_held_out, "duplicate": not config.drop_duplicates}
         self._kept_rules = (*KEPT_RULES, *(rule for rule, is_kept in kept.items() if is_kept))
+        limits = {"max_length": config.max_length, "max_length_ratio": config.max_length_ratio}
+        self._texts = {rule: text.format(**limits, held_in=held_in) for rule, text in RULES.items()}
         self._seen = HashSet()
         self._pairs = self._kept = self._source_tokens = self._target_tokens = 0
         self._counts = dict.fromkeys(RULES, 0)
         self._places: dict[str, list[str]] = {rule: [] for rule in RULES}
 
     def check(
-        self, pairs: Sequence[Pair], source_lengths: np.ndarray, target_lengths: np.ndarray
+        self,
+        pairs: Sequence[Pair],
+        source_lengths: np.ndarray,
+        target_lengths: np.ndarray,
+        note: Note | None = None,
     ) -> np.ndarray:
-        """Which of the pairs (N,), with lengths in tokens (N,), are used: bool (N,)."""
+        """Which of the pairs (N,), with lengths in tokens (N,), are used: bool (N,).
+
+        `note` is given every finding; the report has the first places of each rule alone.
+        """
         verdicts = self._verdicts(pairs, source_lengths, target_lengths)
         keep = np.ones(len(pairs), dtype=bool)
         undecided = keep.copy()
@@ -147,12 +99,15 @@ class PairChecker:
             rows = np.flatnonzero(hit & undecided)
             self._counts[rule] += len(rows)
             room = SHOWN_PLACES - len(self._places[rule])
-            self._places[rule] += [
+            places = [
                 self._place(rule, pairs[row], int(source_lengths[row]), int(target_lengths[row]))
-                for row in rows[:room]
+                for row in (rows[:room] if note is None else rows)
             ]
+            self._places[rule] += places[:room]
+            for found in places if note is not None else ():
+                note(found, self._texts[rule])
             undecided[rows] = False
-            if self._mend and rule not in self._kept_rules:
+            if self._leaves_out(rule):
                 keep[rows] = False
         self._pairs += len(pairs)
         self._kept += int(keep.sum())
@@ -162,18 +117,13 @@ class PairChecker:
 
     def report(self) -> DataReport:
         """What was found so far."""
-        limits = {
-            "max_length": self._config.max_length,
-            "max_length_ratio": self._config.max_length_ratio,
-            "held_in": self._held_in,
-        }
         findings = tuple(
             Finding(
                 rule=rule,
-                text=RULES[rule].format(**limits),
+                text=self._texts[rule],
                 count=count,
                 places=tuple(self._places[rule]),
-                left_out=self._mend and rule not in self._kept_rules,
+                left_out=self._leaves_out(rule),
             )
             for rule, count in self._counts.items()
             if count
@@ -183,11 +133,15 @@ class PairChecker:
             findings,
         )
 
+    def _leaves_out(self, rule: str) -> bool:
+        return self._mend and rule not in self._kept_rules
+
     def _place(self, rule: str, pair: Pair, source_length: int, target_length: int) -> str:
         in_target = {
             "empty": source_length > 0 and bool(pair.source.strip()),
             "long": source_length <= self._config.max_length,
             "ratio": source_length < target_length,
+            "held_out_target": True,
         }
         return place(self._files, pair.line, in_target.get(rule, False))
 
@@ -210,9 +164,11 @@ class PairChecker:
         # Those that are kept are among the last: other rules may leave the pair out.
         verdicts.setdefault("held_out", held_out)
         verdicts.setdefault("duplicate", repeated)
-        if len(self._held_out.sources):
+        if len(self._held_out.pairs):
             sources = hash_array(pair_hash(pair.source) for pair in pairs)
+            targets = hash_array(pair_hash(pair.target) for pair in pairs)
             verdicts["held_out_source"] = np.isin(sources, self._held_out.sources)
+            verdicts["held_out_target"] = np.isin(targets, self._held_out.targets)
         return verdicts
 
     def _repeated(self, hashes: np.ndarray) -> np.ndarray:
@@ -231,6 +187,7 @@ def check_kept(
     lengths: tuple[Sequence[int], Sequence[int]],
     config: DataConfig,
     validation: Sequence[Pair] = (),
+    note: Note | None = None,
 ) -> DataReport:
     """The report on validation or test pairs, of which none is left out.
 
@@ -241,10 +198,12 @@ def check_kept(
         lengths: the tokens of each source (N,) and of each target (N,).
         config: the limits.
         validation: for test pairs, the validation pairs, which should be others.
+        note: is given every finding.
     """
     # What these two say is said of training pairs.
     config = replace(config, drop_held_out=True, drop_duplicates=True)
     held_out = HeldOut(validation)
     checker = PairChecker(name, files, config, held_out, mend=False, held_in="validation")
-    checker.check(pairs, np.asarray(lengths[0], dtype=np.int64), np.asarray(lengths[1], np.int64))
+    sources, targets = (np.asarray(side, dtype=np.int64) for side in lengths)
+    checker.check(pairs, sources, targets, note)
     return checker.report()

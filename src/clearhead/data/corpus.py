@@ -3,7 +3,8 @@
 A corpus is a folder named after a hash of all that it depends on: the bytes of the files, the
 tokenizers, the limits, the held-out pairs. It holds, for each side, `*.ids` (all ids one after
 the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (int64, pairs + 1),
-and last `corpus.json`. The folder takes its name only when it is whole.
+what the check found in `findings.tsv`, and last `corpus.json`. The folder takes its name only
+when it is whole.
 
 Whoever has a corpus open holds a shared lock on its `corpus.json`, and whoever writes one the
 lock of the folder above (`.lock`): with both locks a corpus can be removed that nobody uses.
@@ -26,10 +27,12 @@ from typing import Any
 import numpy as np
 
 from clearhead.config import DataConfig
-from clearhead.data.checks import DataReport, PairChecker
+from clearhead.data.checks import PairChecker
 from clearhead.data.content_hash import content_hash
+from clearhead.data.findings import FINDINGS
 from clearhead.data.hashes import HeldOut
 from clearhead.data.readers import Pair
+from clearhead.data.report import DataReport
 from clearhead.data.writer import FORMAT_VERSION, SIDES, write_corpus
 from clearhead.errors import DataError
 from clearhead.tokenizer import Tokenizer
@@ -60,6 +63,11 @@ class Corpus:
 
     def __len__(self) -> int:
         return self.report.kept
+
+    @property
+    def findings(self) -> Path:
+        """The file of all findings of the check, of which the report has the first places."""
+        return self.folder / FINDINGS
 
     def source(self, row: int) -> np.ndarray:
         """The ids of a source sentence (S,), without BOS and EOS."""
@@ -185,6 +193,7 @@ def _key(
     key.update(json.dumps(settings).encode())
     key.update(held_out.pairs.tobytes())
     key.update(held_out.sources.tobytes())
+    key.update(held_out.targets.tobytes())
     for file in files:
         key.update(content_hash(str(file)))
     return key.hexdigest()

@@ -56,12 +56,14 @@ class HashSet:
 
 
 class HeldOut:
-    """The hashes of validation and test pairs and of their sources."""
+    """The hashes of validation and test pairs, of their sources and of their targets."""
 
     def __init__(self, pairs: Iterable[tuple[str, str] | Pair] = ()) -> None:
-        both, sources = [], []
+        both, sources, targets = [], [], []
         for source, target, *_ in pairs:
             both.append(pair_hash(source, target))
             sources.append(pair_hash(source))
+            targets.append(pair_hash(target))
         self.pairs = np.unique(hash_array(both))
         self.sources = np.unique(hash_array(sources))
+        self.targets = np.unique(hash_array(targets))

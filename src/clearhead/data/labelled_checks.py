@@ -27,11 +27,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clearhead.config import DataConfig
-from clearhead.data.checks import HELD_IN, SHOWN_PLACES, Finding
+from clearhead.data.checks import HELD_IN, SHOWN_PLACES
 from clearhead.data.hashes import pair_hash
 from clearhead.data.labelled import Labelled, input_hash
 from clearhead.data.labelled_report import LabelledReport, count_classes
 from clearhead.data.labels import Labels
+from clearhead.data.report import Finding
 from clearhead.data.tables import header_hint
 from clearhead.errors import DataError
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from clearhead.data.checks import Finding
 from clearhead.data.labelled import Labelled
+from clearhead.data.report import Finding
 
 IMBALANCE = 10.0
 """How many times the smallest class the largest may be before it is said."""
@@ -69,7 +69,7 @@ class LabelledReport:
         return f"; {len(self.classes):,} classes: {shown}{tail}"
 
     def _finding_line(self, finding: Finding) -> str:
-        more = ", …" if finding.count > len(finding.places) else ""
+        more = ", …" if finding.has_more else ""
         return (
             f"{self.name}: {finding.count:,} {'left out' if finding.left_out else 'kept'}: "
             f"{finding.text} ({', '.join(finding.places)}{more})"

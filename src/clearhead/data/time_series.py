@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Generator, Iterator
 from contextlib import closing
@@ -70,6 +71,27 @@ def read_time_series(path: str, labelled: bool = True) -> Iterator[LabelledSeque
             raise DataError("the file has no labels: it does not say @classLabel true", where=path)
         for number, line in lines:
             yield _case(line, header, labelled, f"{path}:{number}")
+
+
+def case_times(path: str, number: int) -> tuple[str, ...] | None:
+    """The times of the frames of a case, as they are written; None where the file has none.
+
+    Args:
+        path: a `.ts` file, which may end in `.gz`.
+        number: of the case, from 1.
+
+    Raises:
+        DataError: the file is missing, unreadable or of another form, or has fewer cases.
+    """
+    with closing(_content(path)) as lines:
+        header = _read_header(path, lines)
+        if not header.times:
+            return None
+        line, case = next(itertools.islice(lines, number - 1, None), (0, None))
+        if case is None:
+            raise DataError(f"there is no sequence {number}", where=path)
+        times, _ = _timed_series(_parts(case)[0], f"{path}:{line}")
+        return tuple(times)
 
 
 def _content(path: str) -> Generator[tuple[int, str], None, None]:

@@ -9,16 +9,17 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO
 
 import numpy as np
 
 from clearhead.data.checks import PairChecker
+from clearhead.data.findings import FINDINGS, note_into
 from clearhead.data.readers import read_pairs
 from clearhead.errors import DataError
 from clearhead.tokenizer import Tokenizer
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 BLOCK_PAIRS = 10_000
 SIDES = ("source", "target")
 
@@ -47,7 +48,8 @@ def write_corpus(
         with ExitStack() as stack:
             for writer in writers:
                 stack.enter_context(writer)
-            _encode(files, writers, checker, progress)
+            findings = stack.enter_context((partial / FINDINGS).open("w", encoding="utf-8"))
+            _encode(files, writers, checker, findings, progress)
         report = checker.report()
         if report.kept == 0:
             raise DataError(
@@ -69,14 +71,16 @@ def _encode(
     files: Sequence[str],
     writers: list[_SideWriter],
     checker: PairChecker,
+    findings: TextIO,
     progress: Callable[[int], None] | None,
 ) -> None:
+    note = note_into(findings)
     read = 0
     pairs = read_pairs(files)
     while block := list(itertools.islice(pairs, BLOCK_PAIRS)):
         sources = writers[0].tokenizer.encode_batch([pair.source for pair in block])
         targets = writers[1].tokenizer.encode_batch([pair.target for pair in block])
-        keep = checker.check(block, _lengths(sources), _lengths(targets))
+        keep = checker.check(block, _lengths(sources), _lengths(targets), note)
         for writer, rows in zip(writers, (sources, targets), strict=True):
             writer.write([row for row, kept in zip(rows, keep, strict=True) if kept])
         read += len(block)

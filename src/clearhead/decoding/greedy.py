@@ -30,7 +30,8 @@ def greedy_search(
         scored: whether the scores of the hypotheses are wanted, which take a pass over all logits.
 
     Raises:
-        SearchError: the logits hold NaN or plus infinity.
+        SearchError: the logits hold NaN or plus infinity; without scores those of the tokens that
+            may not follow are not looked at.
     """
     tokens: list[list[int]] = [[] for _ in longest]
     scores: list[list[float]] = [[] for _ in longest]

@@ -61,7 +61,8 @@ def likeliest_token(
     Returns:
         Ids (rows,), int64, and log-probabilities (rows,), float64: minus infinity where no token
         is possible, NaN where a logit is NaN or plus infinity. If not `scored` they are the
-        logits of these tokens otherwise. On a CPU the logits are overwritten.
+        logits of these tokens otherwise, and those before `first` are not looked at. On a CPU the
+        logits are overwritten.
     """
     # Over all tokens, those before `first` too: the score is that of the model.
     normaliser = log_normaliser(logits) if scored else None

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 
 class AutoEngine:
-    """CTranslate2 where it can do a search and is measured to be faster, PyTorch elsewhere.
+    """PyTorch for the searches that CTranslate2 lacks, or is measured to be slower at.
 
-    PyTorch is loaded when it is needed for the first time.
+    The former load PyTorch, where it is not yet; the latter once what it would have saved, in all
+    calls together, is more than its loading takes. Only greedy search goes by speed: with a beam
+    the two may find other outputs, and a sentence's must not depend on how many stand beside it.
 
     Args:
         fast: the CTranslate2 engine.
@@ -29,6 +31,7 @@ class AutoEngine:
     def __init__(self, fast: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:
         self.fast = fast
         self._make_torch = make_torch
+        self._not_saved = 0.0
 
     @cached_property
     def torch(self) -> TorchEngine:
@@ -59,8 +62,7 @@ class AutoEngine:
         prefix = max(map(len, prefixes or ()), default=0)
         longest = max(map(len, sources), default=0)
         unable = self.fast.refusal(search, prefix, longest) is not None
-        slower = self._saved_by_torch(len(sources), search, batch_size) > 0
-        engine = self.torch if unable or slower else self.fast
+        engine = self.torch if unable or self._pays(len(sources), search, batch_size) else self.fast
         return engine.translate(
             sources,
             search,
@@ -70,9 +72,15 @@ class AutoEngine:
             progress=progress,
         )
 
-    def _saved_by_torch(self, sentences: int, search: SearchConfig, batch_size: int) -> float:
-        """The seconds that PyTorch saves, less what it takes to load if it was not needed yet."""
+    def _pays(self, sentences: int, search: SearchConfig, batch_size: int) -> bool:
+        """Whether PyTorch saves time, its loading included if it was not needed yet."""
+        if search.beam_size > 1:
+            return False
         together = min(batch_size, sentences)
         width, scores = self.fast.exported.d_model, self.fast.scores or search.n_best > 1
-        saved = sentences * saved_by_torch(width, together, search.beam_size, scores)
-        return saved if "torch" in self.__dict__ else saved - LOADING_S
+        saved = sentences * saved_by_torch(width, together, scores)
+        if saved <= 0 or "torch" in self.__dict__:
+            return saved > 0
+        # A file comes in many calls, and nobody knows how many are to come: as many as there were.
+        self._not_saved += saved
+        return self._not_saved > LOADING_S

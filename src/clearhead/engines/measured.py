@@ -7,26 +7,21 @@ from typing import NamedTuple
 
 
 class Measured(NamedTuple):
-    """Sentences a second of both engines: for one model, batch and beam, with scores or not."""
+    """Sentences a second of both engines by greedy search: for one model and batch."""
 
     d_model: int
     batch_size: int
-    beam_size: int
     scores: bool
     torch: float
     ctranslate2: float
 
 
 MEASUREMENTS = (
-    Measured(128, 1, 1, scores=False, torch=14.1, ctranslate2=17.7),
-    Measured(128, 64, 1, scores=False, torch=172.8, ctranslate2=190.2),
-    Measured(128, 64, 5, scores=False, torch=47.7, ctranslate2=53.1),
-    Measured(128, 1, 1, scores=True, torch=26, ctranslate2=63),
-    Measured(128, 64, 1, scores=True, torch=356, ctranslate2=265),
-    Measured(128, 256, 1, scores=True, torch=509, ctranslate2=285),
-    Measured(128, 1, 5, scores=True, torch=18, ctranslate2=38),
-    Measured(128, 64, 5, scores=True, torch=135, ctranslate2=129),
-    Measured(128, 256, 5, scores=True, torch=149, ctranslate2=114),
+    Measured(128, 1, scores=False, torch=14.1, ctranslate2=17.7),
+    Measured(128, 64, scores=False, torch=172.8, ctranslate2=190.2),
+    Measured(128, 1, scores=True, torch=26, ctranslate2=63),
+    Measured(128, 64, scores=True, torch=356, ctranslate2=265),
+    Measured(128, 256, scores=True, torch=509, ctranslate2=285),
 )
 """In float32, two threads, AVX-512, benchmarks/README.md: without scores random weights and 40
 tokens a sentence ("Beside the peers"), with them a trained one ("The same words in any batch")."""
@@ -35,8 +30,8 @@ LOADING_S = 2.6
 """What PyTorch takes to load, in seconds: the cold start of one engine less that of the other."""
 
 
-def saved_by_torch(d_model: int, batch_size: int, beam_size: int, scores: bool) -> float:
-    """The seconds a sentence that PyTorch takes less than CTranslate2, on a CPU in float32.
+def saved_by_torch(d_model: int, batch_size: int, scores: bool) -> float:
+    """The seconds a sentence that PyTorch takes less for greedy search, on a CPU in float32.
 
     By the measurement that is nearest, a doubling of each number being one unit of distance; wide
     models were not measured yet. Less than 0 where CTranslate2 is the faster one.
@@ -44,13 +39,12 @@ def saved_by_torch(d_model: int, batch_size: int, beam_size: int, scores: bool) 
     Args:
         d_model: the width of the model.
         batch_size: sentences at a time.
-        beam_size: hypotheses kept of each.
         scores: whether the scores of the outputs are wanted.
     """
-    wanted = (d_model, max(1, batch_size), beam_size)
+    wanted = (d_model, max(1, batch_size))
 
     def distance(measured: Measured) -> float:
-        return math.dist([math.log2(n) for n in wanted], [math.log2(n) for n in measured[:3]])
+        return math.dist([math.log2(n) for n in wanted], [math.log2(n) for n in measured[:2]])
 
     alike = (measured for measured in MEASUREMENTS if measured.scores == scores)
     nearest = min(alike, key=distance)

@@ -48,6 +48,9 @@ class Sizes(NamedTuple):
         block = min(block, chunk)
         if device != "cpu" or dtype != torch.bfloat16:
             return cls(chunk - chunk % block, block, 1)
+        if block > WHOLE_ROWS:
+            block -= block % WHOLE_ROWS
+            return cls(chunk - chunk % block, block, WHOLE_ROWS)
         whole = block * max(1, min(WHOLE_ROWS // block, chunk // block // WHOLE_PARTS))
         return cls(chunk - chunk % whole, block, whole)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from clearhead.config import SearchConfig, config_from
+from clearhead.config.nearest import setting_meant
 from clearhead.config.search import idle_for, method_for
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.engines.engine import Engine
@@ -29,6 +30,11 @@ def chosen_search(search: SearchConfig, choices: Mapping[str, Any]) -> SearchCon
     """
     if not isinstance(search, SearchConfig):
         raise SearchError(f"search is no SearchConfig: {search!r}", where="translate")
+    settings = [field.name for field in dataclasses.fields(SearchConfig)]
+    for name in choices:
+        if name not in settings:
+            todo = setting_meant(name, "", settings, ())
+            raise SearchError(f"{name}: there is no such setting", where="translate", todo=todo)
     method = method_for(choices, search.method)
     tree = {"search": {**dataclasses.asdict(search), "method": method, **choices}}
     try:

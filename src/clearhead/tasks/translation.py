@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import cast
@@ -118,7 +119,10 @@ class TranslationTask:
         sources = [pair.source for pair in self.validation]
         references = [pair.target for pair in self.validation]
         engine = TorchEngine(model, smaller=SMALLER, scores=False)
-        found = translate_texts(engine, tokenizers, sources, self.config.search)
+        with warnings.catch_warnings():
+            # The report on the data has said, with file and line, which are too long.
+            warnings.filterwarnings("ignore", r"line \d+ has \d+ tokens and was cut")
+            found = translate_texts(engine, tokenizers, sources, self.config.search)
         outputs = [hypotheses[0].text for hypotheses in found]
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=lowercase)

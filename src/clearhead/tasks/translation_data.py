@@ -7,23 +7,29 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clearhead.config import RunConfig
-from clearhead.data.checks import DataReport, check_kept
+from clearhead.data.checks import check_kept
 from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.data.findings import FINDINGS, note_into
 from clearhead.data.hashes import HeldOut, pair_hash
 from clearhead.data.readers import Pair, read_pairs
+from clearhead.data.report import DataReport
 from clearhead.errors import ConfigError, DataError
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 
 
 @dataclass(frozen=True)
 class TranslationData:
-    """What a run learns from and is judged by, ready to use."""
+    """What a run learns from and is judged by, ready to use.
+
+    `findings` are files of all that was found in a part, where its report has the first places.
+    """
 
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     corpus: Corpus
     validation: tuple[Pair, ...]
     reports: tuple[DataReport, ...]
+    findings: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def learn_tokenizers(
         raise ConfigError(
             "model.share_embeddings = 'all' needs one joint vocabulary",
             why="tokenizer.joint = false makes two",
-            todo="set share_embeddings = 'target'",
+            todo="set tokenizer.joint = true, or share_embeddings = 'target'",
         )
     sources = (pair.source for pair in _pairs_to_learn(config, held_out))
     targets = (pair.target for pair in _pairs_to_learn(config, held_out))
@@ -121,15 +127,23 @@ def prepare_data(
         forbidden=(*held_out.validation, *held_out.test),
         progress=progress,
     )
-    reports = [report]
+    reports, files_of_findings = [report], [corpus.findings]
     for name, files, pairs, others in (
         ("validation", config.data.validation, held_out.validation, ()),
         ("test", config.data.test, held_out.test, held_out.validation),
     ):
         if files:
             lengths = _lengths(pairs, tokenizers)
-            reports.append(check_kept(name, files, pairs, lengths, config.data, others))
-    return TranslationData(*tokenizers, corpus, held_out.validation, tuple(reports))
+            findings = corpus.folder / f"{name}-{FINDINGS}"
+            with findings.open("w", encoding="utf-8") as stream:
+                note = note_into(stream)
+                found = check_kept(name, files, pairs, lengths, config.data, others, note)
+            reports.append(found)
+            files_of_findings.append(findings)
+    more = tuple(
+        file for file, part in zip(files_of_findings, reports, strict=True) if part.has_more
+    )
+    return TranslationData(*tokenizers, corpus, held_out.validation, tuple(reports), more)
 
 
 def _lengths(

@@ -103,7 +103,7 @@ class CTranslate2Engine:
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
-        refusal = self.refusal(search, source=max(map(len, sources), default=0))
+        refusal = self.refusal(search)
         if refusal is not None:
             raise refusal
         sentences = self._sentences(sources, search, prefixes, keys)
@@ -166,16 +166,19 @@ class CTranslate2Engine:
 
     def _longest(self, source: int, prefix: int, search: SearchConfig, key: int) -> int:
         """The most tokens of an output; a limit that is the export's own is never applied."""
-        positions = self.exported.longest_output
+        positions, trained = self.exported.longest_output, self.exported.trained_positions
         asked = longest_output(source, search, prefix)
-        if prefix > positions or (asked > positions and not self.exported.trained_positions):
-            whose, todo = "export", "shorten the prefix, or use --engine torch"
-            if self.exported.trained_positions:
-                whose, todo = "model", "shorten the prefix"
+        if not trained and longest_output(source, search) > positions:
             raise SearchError(
-                f"the prefix of sentence {key + 1} has {prefix} tokens, and the {whose} has "
+                f"the output of sentence {key + 1} may have {asked} tokens, and the export has "
                 f"{positions} positions",
-                todo=todo,
+                todo="set max_length, or use --engine torch",
+            )
+        if prefix > positions or (asked > positions and not trained):
+            raise SearchError(
+                f"the prefix of sentence {key + 1} has {prefix} tokens, and the "
+                f"{'model' if trained else 'export'} has {positions} positions",
+                todo="shorten the prefix" + ("" if trained else ", or use --engine torch"),
             )
         return min(asked, positions)
 

@@ -109,7 +109,9 @@ def pastime(dice: Dice) -> Fragment:
 
 def _something_liked(dice: Dice) -> Phrase:
     if dice.chance(0.5):
-        noun = dice.pick(kind("food drink animal pretty read"))
+        # Of what there is but one of, English has an article too: the world.
+        several = [n for n in kind("food drink animal pretty read") if "world" not in n.kinds]
+        noun = dice.pick(several)
         return build_generic(noun, noun.plurals is not None)
     return some(dice, kind("item food drink big place world"), SPECIFIC, adjectives=0.2)
 
