@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from statistics import median
 
@@ -76,7 +76,7 @@ def passes(
     return [partial(both, attend) for attend in FORMS.values()]
 
 
-def by_turns(calls: list[Callable[[], object]], rounds: int) -> list[float]:
+def by_turns(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
     """The median seconds of each call; a first round only warms up."""
     took: list[list[float]] = [[] for _ in calls]
     for number in range(rounds + 1):

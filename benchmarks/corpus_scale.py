@@ -102,8 +102,7 @@ def build(work: Path) -> dict[str, float]:
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     peak, began = peak_bytes(), time.perf_counter()
     first, *_ = batch_order(built.source_lengths, built.target_lengths, BATCH_TOKENS, 1, 0)
-    for row in first:
-        built.source(row), built.target(row)
+    _ = [(built.source(row), built.target(row)) for row in first]
     batch_seconds = time.perf_counter() - began
     size = sum(path.stat().st_size for path in corpus.rglob("*") if path.is_file())
     shutil.rmtree(corpus)

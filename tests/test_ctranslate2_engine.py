@@ -581,6 +581,7 @@ def test_what_auto_finds_with_a_beam_depends_on_no_neighbours(
     monkeypatch.setattr(auto_engine, "saved_by_torch", lambda _, together, *__: together - 1.5)
     texts = [f"s{n} s{n % 3}" for n in range(10)]
     alone = [auto.translate([text], beam_size=3)[0] for text in texts]
+    assert isinstance(auto.engine, AutoEngine)
     monkeypatch.setattr(auto.engine.torch, "translate", None)
     assert_same(auto.translate(texts, beam_size=3), alone)
 

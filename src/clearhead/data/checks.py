@@ -101,11 +101,12 @@ class PairChecker:
             room = SHOWN_PLACES - len(self._places[rule])
             places = [
                 self._place(rule, pairs[row], int(source_lengths[row]), int(target_lengths[row]))
-                for row in (rows[:room] if note is None else rows)
+                for row in (rows[:room] if note is None else rows).tolist()
             ]
             self._places[rule] += places[:room]
-            for found in places if note is not None else ():
-                note(found, self._texts[rule])
+            if note is not None:
+                for found in places:
+                    note(found, self._texts[rule])
             undecided[rows] = False
             if self._leaves_out(rule):
                 keep[rows] = False
