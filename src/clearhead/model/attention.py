@@ -64,10 +64,10 @@ def fused_attention(
 def attention(
     queries: Queries, keys: Keys, values: Values, mask: Mask | None, dropout: Dropout
 ) -> Context:
-    """The faster of the two for the device and the length.
+    """The one of the two that suits the device and the length.
 
-    On a CPU the fused backward pass loses on short sequences, where the weights fit the cache
-    anyway; on a GPU, and for long inputs on a CPU, not holding the weights wins.
+    On a CPU the fused backward pass is the slower one (docs/decisions/0013); but for long inputs
+    there, and on a GPU, not holding the weights wins.
     """
     if queries.is_cuda or queries.size(-2) * keys.size(-2) > SHORT:
         return fused_attention(queries, keys, values, mask, dropout)
@@ -86,7 +86,7 @@ def _widened(x: Tensor) -> Tensor:
 
 
 SHORT = 256 * 256
-"""Up to so many weights a head, the written-out formula is the faster one on a CPU."""
+"""Up to so many weights a head they are held on a CPU; beyond, they would take too much memory."""
 
 
 class MultiHeadAttention(nn.Module):
