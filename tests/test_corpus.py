@@ -108,6 +108,16 @@ def test_every_finding_is_in_a_file_though_the_report_has_the_first_ones(
     assert len(found) == sum(finding.count for finding in report.findings)
 
 
+def test_a_finding_in_a_file_whose_name_is_no_unicode_is_noted(
+    tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.tsv")
+    with open(name, "w") as file:
+        file.write("a\tb\na\tb\n")
+    corpus, _ = build_corpus(tmp_path / "c", [name], *tokenizers, CONFIG)
+    assert corpus.findings.read_bytes() == b"caf\xe9.tsv:2\tthe same pair came before\n"
+
+
 def test_a_large_vocabulary_is_stored_in_32_bits(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:

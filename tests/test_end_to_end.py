@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
+import select
 import shlex
 import shutil
 import signal
@@ -251,7 +251,7 @@ def test_a_terminal_shows_a_screen_and_gets_its_cursor_back(folder: Path) -> Non
     words = train_words()
     words[words.index("training.max_steps=40")] = "training.max_steps=4000"
     words += ["--set", "folder=runs/screen"]
-    ours, theirs = pty.openpty()
+    ours, theirs = pytest.importorskip("pty").openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "clearhead", *words],
         cwd=folder,
@@ -260,16 +260,21 @@ def test_a_terminal_shows_a_screen_and_gets_its_cursor_back(folder: Path) -> Non
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"},
     )
     os.close(theirs)
-    shown, interrupted = b"", False
-    while True:
+    shown, interrupted, deadline = b"", False, time.monotonic() + 120
+    while select.select([ours], [], [], max(0.0, deadline - time.monotonic()))[0]:
         try:
-            shown += os.read(ours, 65536)
-        except OSError:  # how a terminal says that nobody writes to it any more
+            block = os.read(ours, 65536)
+        except OSError:  # how a terminal of Linux says that nobody writes to it any more
             break
+        if not block:
+            break
+        shown += block
         if not interrupted and b"learning rate" in shown and b"best" in shown:
             process.send_signal(signal.SIGINT)
             interrupted = True
     os.close(ours)
+    if not interrupted:
+        process.kill()
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert out == b""

@@ -214,6 +214,8 @@ def test_before_it_has_learned_it_says_so() -> None:
         (TEXTS[:4], LABELS[:4], "no example is left to validate on"),
         (TEXTS, ["", "warm"] * 24, "a label is empty"),
         (TEXTS, ["warm", " warm"] * 24, "two are written alike"),
+        (TEXTS, ["warm", "c\told"] * 24, "the label holds a tab"),
+        (TEXTS, ["warm", "c\0old"] * 24, "the label holds a NUL"),
         ([*TEXTS[:-1], None], LABELS, "text 48 is a NoneType"),
         ([[text] for text in TEXTS], LABELS, "text 1 is a list"),
         (["red", "\ud800"] * 24, ["warm", "cold"] * 24, "surrogate"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from clearhead.data.labelled import refuse_unnamable
 from clearhead.errors import DataError
 
 
@@ -51,12 +52,11 @@ def names_of(classes: np.ndarray) -> list[str]:
     """The labels as the model folder has them.
 
     Raises:
-        DataError: one is empty or holds a tab or a line break, or two are written alike.
+        DataError: one is empty or cannot stand in a file, or two are written alike.
     """
     names = [str(value).strip() for value in classes]
     for name in names:
-        if any(mark in name for mark in "\n\r\t"):
-            raise DataError(f"the label {name!r} holds a tab or a line break")
+        refuse_unnamable(name)
     if len(set(names)) < len(names) or not all(names):
         raise DataError("a label is empty, or two are written alike", why=f"they are {names}")
     return names

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from clearhead.tasks.class_scores import ClassScores, Comparison
 
 
-NAMELESS = (".txt", ".ts", ".npz", ".npy")
-"""Files of examples whose columns, if they have any, have no names."""
+NAMELESS = {"text": (".txt",), "features": (".ts", ".npz", ".npy")}
+"""Files of examples, by the input of a model, whose columns, if there are any, have no names."""
 
 
 class Asked(NamedTuple):
@@ -108,19 +108,20 @@ def _refuse_both_kinds(configs: Mapping[str, RunConfig]) -> None:
 
 def _refuse_columns(configs: Mapping[str, RunConfig], asked: Asked) -> None:
     """Say before anything is computed that a named column means nothing."""
+    plain = asked.data.lower().removesuffix(".gz")
+    is_file = not os.path.isdir(os.path.expanduser(asked.data))
+    named = asked.text_column or asked.label_column
     for name, config in configs.items():
         if asked.text_column and config.input == "features":
             raise ConfigError(
                 "--text-column means nothing for features", where=name, todo="leave it out"
             )
-    plain = asked.data.lower().removesuffix(".gz")
-    is_file = not os.path.isdir(os.path.expanduser(asked.data))
-    if (asked.text_column or asked.label_column) and is_file and plain.endswith(NAMELESS):
-        raise ConfigError(
-            "a file of this form has no columns with names",
-            where=asked.data,
-            todo="leave --text-column and --label-column out",
-        )
+        if named and is_file and plain.endswith(NAMELESS[config.input]):
+            raise ConfigError(
+                "a file of this form has no columns with names",
+                where=asked.data,
+                todo="leave --text-column and --label-column out",
+            )
 
 
 def _refuse_figures(configs: Mapping[str, RunConfig]) -> None:

@@ -90,14 +90,19 @@ def label_name(value: object, where: str) -> str:
     name = str(value).strip()
     if not name:
         raise DataError("the label is empty", where=where)
-    refuse_unwritable(name, "the label", where)
-    if any(mark in name for mark in "\n\r\t"):
-        what = "a tab" if "\t" in name else "a line break"
-        raise DataError(f"the label holds {what}", where=where)
+    refuse_unnamable(name, where)
     return name
 
 
-def refuse_unwritable(text: str, what: str, where: str) -> None:
+def refuse_unnamable(label: str, where: str | None = None) -> None:
+    """Raise a DataError for what a label cannot hold, since files have labels in columns."""
+    refuse_unwritable(label, "the label", where)
+    if any(mark in label for mark in "\n\r\t"):
+        what = "a tab" if "\t" in label else "a line break"
+        raise DataError(f"the label holds {what}", where=where, why=f"it is {label!r}")
+
+
+def refuse_unwritable(text: str, what: str, where: str | None) -> None:
     """Raise a DataError for what JSON can say and a text file cannot hold."""
     if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
         raise DataError(f"{what} holds a NUL or half a character (a lone surrogate)", where=where)

@@ -14,7 +14,7 @@ from typing import BinaryIO, TextIO
 import numpy as np
 
 from clearhead.data.checks import PairChecker
-from clearhead.data.findings import FINDINGS, note_into
+from clearhead.data.findings import FINDINGS, note_into, open_findings
 from clearhead.data.readers import read_pairs
 from clearhead.errors import DataError
 from clearhead.tokenizer import Tokenizer
@@ -48,7 +48,7 @@ def write_corpus(
         with ExitStack() as stack:
             for writer in writers:
                 stack.enter_context(writer)
-            findings = stack.enter_context((partial / FINDINGS).open("w", encoding="utf-8"))
+            findings = stack.enter_context(open_findings(partial / FINDINGS))
             _encode(files, writers, checker, findings, progress)
         report = checker.report()
         if report.kept == 0:

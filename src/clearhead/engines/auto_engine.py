@@ -77,7 +77,7 @@ class AutoEngine:
         if search.beam_size > 1:
             return False
         together = min(batch_size, sentences)
-        width, scores = self.fast.exported.d_model, self.fast.scores or search.n_best > 1
+        width, scores = self.fast.exported.d_model, self.fast.scores
         saved = sentences * saved_by_torch(width, together, scores)
         if saved <= 0 or "torch" in self.__dict__:
             return saved > 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from clearhead.config import RunConfig
 from clearhead.data.checks import check_kept
 from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.data.findings import FINDINGS, note_into
+from clearhead.data.findings import FINDINGS, note_into, open_findings
 from clearhead.data.hashes import HeldOut, pair_hash
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.data.report import DataReport
@@ -135,9 +135,13 @@ def prepare_data(
         if files:
             lengths = _lengths(pairs, tokenizers)
             findings = corpus.folder / f"{name}-{FINDINGS}"
-            with findings.open("w", encoding="utf-8") as stream:
-                note = note_into(stream)
-                found = check_kept(name, files, pairs, lengths, config.data, others, note)
+            try:
+                with open_findings(findings) as stream:
+                    note = note_into(stream)
+                    found = check_kept(name, files, pairs, lengths, config.data, others, note)
+            except OSError as error:
+                what = "the findings cannot be written"
+                raise DataError(what, where=findings, why=str(error)) from None
             reports.append(found)
             files_of_findings.append(findings)
     more = tuple(
