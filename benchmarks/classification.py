@@ -11,9 +11,6 @@ each accuracy, their mean, and the minutes taken. With `--folds`: the training d
 dealt into so many parts, each is classified by a model that learned from the others, and the
 test data are not read. Settings are chosen by the second, and reported by the first.
 
-With `--members N` each result is that of N models together, of seeds of their own: the mean of
-their probabilities decides, and the minutes are those of all.
-
 With `--before SIGN` a finer set of labels is learned, such as `DESC:manner`, and what stands
 before the sign is scored: a class is as likely as its finer labels together.
 
@@ -51,14 +48,12 @@ from clearhead.tasks.labelled_data import read_examples
 class Trial(NamedTuple):
     """One model to train, and the examples that it is scored on.
 
-    `before` is the sign that ends the part of a label that is scored; "": all of it is. So many
-    `members` are trained, and decide together.
+    `before` is the sign that ends the part of a label that is scored; "": all of it is.
     """
 
     config: RunConfig
     held_out: str
     before: str = ""
-    members: int = 1
 
 
 class Result(NamedTuple):
@@ -78,7 +73,6 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--seeds", type=positive, default=3, help="runs on the test data")
     parser.add_argument("--folds", type=whole(2), help="cross-validate instead")
     parser.add_argument("--only", type=positive, help="run just so many of the folds")
-    parser.add_argument("--members", type=positive, default=1, help="models that decide together")
     parser.add_argument("--before", default="", metavar="SIGN", help="score labels up to this sign")
     parser.add_argument("--jobs", type=positive, default=1, help="models trained at the same time")
     options = parser.parse_args(words)
@@ -95,7 +89,6 @@ def report(options: argparse.Namespace) -> None:
             trials = folds(config, options.folds, Path(folder), options.before)[: options.only]
         else:
             trials = seeds(config, options.seeds, Path(folder), options.before)
-        trials = [trial._replace(members=options.members) for trial in trials]
         results = run_all(trials, options.jobs)
     kind = "fold" if options.folds else "seed"
     for number, result in enumerate(results, start=1):
@@ -197,34 +190,17 @@ def of_one_thread(trial: Trial) -> Trial:
 def run(trial: Trial) -> Result:
     """Train, and classify what was held out."""
     began = time.monotonic()
-    configs = members(trial)
-    for config in configs:
-        if not api.train(config, observers=()).finished:
-            # The trainer has taken Ctrl-C in hand, to save what there is.
-            raise KeyboardInterrupt
-    minutes = (time.monotonic() - began) / 60
-    classifiers = [
-        api.load_classifier(config.folder, threads=config.training.threads) for config in configs
-    ]
-    examples = read_examples(trial.held_out, trial.config)
-    inputs = [example.input for example in examples]
-    found = np.mean([classifier.probabilities(inputs) for classifier in classifiers], axis=0)
-    truth = [example.labels[0] for example in examples]
-    right, loss = score(found, classifiers[0].labels, truth, trial.before)
-    return Result(right, len(truth), loss, minutes)
-
-
-def members(trial: Trial) -> list[RunConfig]:
-    """The configuration of each model of a trial: seeds and folders of their own."""
     config = trial.config
-    if trial.members == 1:
-        return [config]
-    return [
-        dataclasses.replace(
-            config, seed=trial.members * config.seed + number, folder=f"{config.folder}-{number}"
-        )
-        for number in range(trial.members)
-    ]
+    if not api.train(config, observers=()).finished:
+        # The trainer has taken Ctrl-C in hand, to save what there is.
+        raise KeyboardInterrupt
+    minutes = (time.monotonic() - began) / 60
+    classifier = api.load_classifier(config.folder, threads=config.training.threads)
+    examples = read_examples(trial.held_out, config)
+    found = classifier.probabilities([example.input for example in examples])
+    truth = [example.labels[0] for example in examples]
+    right, loss = score(found, classifier.labels, truth, trial.before)
+    return Result(right, len(truth), loss, minutes)
 
 
 def score(

@@ -159,17 +159,6 @@ def test_a_benchmark_trains_with_the_threads_that_the_settings_name(
     assert module.of_one_thread(module.Trial(trained[0], "x")).config.training.threads == 1
 
 
-@pytest.mark.usefixtures("data")
-def test_the_members_of_a_trial_have_seeds_and_folders_that_no_other_has() -> None:
-    module = script("classification")
-    config = module.read_config(str(ROOT / "examples" / "trec.toml"))
-    trials = [trial._replace(members=3) for trial in module.seeds(config, 4, ROOT / "none")]
-    found = [member for trial in trials for member in module.members(trial)]
-    assert len({member.seed for member in found}) == len({member.folder for member in found}) == 12
-    [alone] = module.seeds(config, 1, ROOT)
-    assert module.members(alone) == [alone.config]
-
-
 def test_no_script_imports_from_another() -> None:
     for name in SCRIPTS:
         tree = ast.parse((BENCHMARKS / f"{name}.py").read_text(encoding="utf-8"))
