@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
 
 FINDINGS = "findings.tsv"
 
@@ -12,19 +12,12 @@ Note = Callable[[str, str], object]
 """Takes a finding: its place, and what is found there."""
 
 
-def open_findings(path: Path) -> TextIO:
-    """A new file for findings; names of files that are no UTF-8 stand there as they are on disk.
+@contextmanager
+def noting(path: Path) -> Iterator[Note]:
+    """Writes findings into a new file; names of files that are no UTF-8 stay as they are on disk.
 
     Raises:
         OSError: it cannot be written.
     """
-    return path.open("w", encoding="utf-8", errors="surrogateescape")
-
-
-def note_into(stream: TextIO) -> Note:
-    """Writes findings into a file that is open."""
-
-    def note(place: str, found: str) -> None:
-        stream.write(f"{place}\t{found}\n")
-
-    return note
+    with path.open("w", encoding="utf-8", errors="surrogateescape") as file:
+        yield lambda place, found: file.write(f"{place}\t{found}\n")

@@ -49,7 +49,7 @@ class LabelledReport:
                 f"times the examples of the smallest ({smallest}, {least:,}): "
                 'classifier.class_weights = "balanced" makes all classes count alike'
             )
-        return lines + [self._finding_line(finding) for finding in self.findings]
+        return lines + [finding.line(self.name) for finding in self.findings]
 
     @property
     def imbalance(self) -> float:
@@ -67,13 +67,6 @@ class LabelledReport:
         more = len(self.classes) - SHOWN_CLASSES
         tail = f", and {more:,} more" if more > 0 else ""
         return f"; {len(self.classes):,} classes: {shown}{tail}"
-
-    def _finding_line(self, finding: Finding) -> str:
-        more = ", …" if finding.has_more else ""
-        return (
-            f"{self.name}: {finding.count:,} {'left out' if finding.left_out else 'kept'}: "
-            f"{finding.text} ({', '.join(finding.places)}{more})"
-        )
 
 
 def count_classes(examples: Iterable[Labelled[Any]]) -> Classes:

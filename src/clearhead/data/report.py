@@ -1,4 +1,4 @@
-"""What the check found in sentence pairs, for people and for JSON."""
+"""What the check found: a finding of any data, and the report on sentence pairs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Finding:
-    """How many pairs one rule met, the first places of them, and whether they were left out."""
+    """How many examples one rule met, their first places, and whether they were left out."""
 
     rule: str
     text: str
@@ -20,6 +20,11 @@ class Finding:
     def has_more(self) -> bool:
         """Whether there are places beyond those."""
         return self.count > len(self.places)
+
+    def line(self, name: str) -> str:
+        """For people, as found in the part of the data that has this name."""
+        kept, more = "left out" if self.left_out else "kept", ", …" if self.has_more else ""
+        return f"{name}: {self.count:,} {kept}: {self.text} ({', '.join(self.places)}{more})"
 
 
 @dataclass(frozen=True)
@@ -49,13 +54,7 @@ class DataReport:
             f"{self.name}: {self.pairs:,} pairs, {kept}; "
             f"{self.source_tokens:,} source and {self.target_tokens:,} target tokens"
         ]
-        for finding in self.findings:
-            more = ", …" if finding.has_more else ""
-            lines.append(
-                f"{self.name}: {finding.count:,} {'left out' if finding.left_out else 'kept'}: "
-                f"{finding.text} ({', '.join(finding.places)}{more})"
-            )
-        return lines
+        return lines + [finding.line(self.name) for finding in self.findings]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; `from_dict` reads them back."""

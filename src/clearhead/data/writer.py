@@ -9,12 +9,12 @@ import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import BinaryIO
 
 import numpy as np
 
 from clearhead.data.checks import PairChecker
-from clearhead.data.findings import FINDINGS, note_into, open_findings
+from clearhead.data.findings import FINDINGS, Note, noting
 from clearhead.data.readers import read_pairs
 from clearhead.errors import DataError
 from clearhead.tokenizer import Tokenizer
@@ -48,8 +48,8 @@ def write_corpus(
         with ExitStack() as stack:
             for writer in writers:
                 stack.enter_context(writer)
-            findings = stack.enter_context(open_findings(partial / FINDINGS))
-            _encode(files, writers, checker, findings, progress)
+            note = stack.enter_context(noting(partial / FINDINGS))
+            _encode(files, writers, checker, note, progress)
         report = checker.report()
         if report.kept == 0:
             raise DataError(
@@ -71,10 +71,9 @@ def _encode(
     files: Sequence[str],
     writers: list[_SideWriter],
     checker: PairChecker,
-    findings: TextIO,
+    note: Note,
     progress: Callable[[int], None] | None,
 ) -> None:
-    note = note_into(findings)
     read = 0
     pairs = read_pairs(files)
     while block := list(itertools.islice(pairs, BLOCK_PAIRS)):

@@ -9,7 +9,7 @@ from pathlib import Path
 from clearhead.config import RunConfig
 from clearhead.data.checks import check_kept
 from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.data.findings import FINDINGS, note_into, open_findings
+from clearhead.data.findings import FINDINGS, noting
 from clearhead.data.hashes import HeldOut, pair_hash
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.data.report import DataReport
@@ -136,8 +136,7 @@ def prepare_data(
             lengths = _lengths(pairs, tokenizers)
             findings = corpus.folder / f"{name}-{FINDINGS}"
             try:
-                with open_findings(findings) as stream:
-                    note = note_into(stream)
+                with noting(findings) as note:
                     found = check_kept(name, files, pairs, lengths, config.data, others, note)
             except OSError as error:
                 what = "the findings cannot be written"
