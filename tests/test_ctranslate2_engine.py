@@ -26,7 +26,7 @@ from clearhead.engines import auto_engine, choosing, measured
 from clearhead.engines.auto_engine import AutoEngine
 from clearhead.engines.choosing import EngineChoice
 from clearhead.engines.ctranslate2 import engine as ctranslate2_engine
-from clearhead.engines.ctranslate2 import loading
+from clearhead.engines.ctranslate2 import translators
 from clearhead.engines.ctranslate2.engine import CTranslate2Engine
 from clearhead.engines.ctranslate2.folder import TABLE_POSITIONS
 from clearhead.engines.measured import saved_by_torch
@@ -106,7 +106,7 @@ def test_several_workers_give_what_one_gives(
     folder: Path, engine: CTranslate2Engine, choices: dict[str, Any]
 ) -> None:
     several = fast_engine(folder, threads=3)
-    assert several.translator.num_translators == 3
+    assert several.translators.of(40).num_translators == 3
     for count in (1, 2, 40):
         sources = random_sources(count)
         found = several.translate(sources, config(**choices))
@@ -130,7 +130,7 @@ def test_a_batch_is_dealt_out_among_the_workers(
 
         score_batch = translate_batch
 
-    monkeypatch.setattr(ctranslate2_engine, "loaded", lambda *_: Spy())
+    monkeypatch.setattr(translators, "loaded", lambda *_: Spy())
     engine = fast_engine(folder)
     with pytest.raises(TypeError):
         engine.translate([[3]] * sentences, config())
@@ -171,10 +171,44 @@ def test_threads_are_workers_of_a_narrow_model_on_a_cpu(
 
     monkeypatch.setattr(ctranslate2, "Translator", translator)
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
-    monkeypatch.setattr(loading, "NARROW", small_config().d_model - wider)
+    monkeypatch.setattr(translators, "NARROW", small_config().d_model - wider)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     fast_engine(folder, threads, device=device)
     assert made == [expected]
+
+
+@pytest.mark.parametrize(
+    ("threads", "cores", "choices", "expected"),
+    [
+        (2, 2, {}, (1, 2)),
+        (4, 4, {}, (1, 2)),
+        (4, 2, {}, (1, 2)),
+        (2, 1, {}, (2, 1)),
+        (1, 2, {}, (1, 1)),
+        (2, 2, {"compute_type": "int8"}, (2, 1)),
+    ],
+)
+def test_threads_share_the_products_of_a_sentence_alone_where_each_has_a_core(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    threads: int,
+    cores: int,
+    choices: dict[str, str],
+    expected: tuple[int, int],
+) -> None:
+    class Made:
+        def __init__(self, *_: Any) -> None:
+            self.workers, self.threads = _[-2:]
+
+    monkeypatch.setattr(translators, "loaded", Made)
+    monkeypatch.setattr(translators, "real_cores", lambda: cores)
+    found = fast_engine(folder, threads, **choices).translators
+    alone, many = found.of(1), found.of(2)
+    assert isinstance(alone, Made)
+    assert isinstance(many, Made)
+    assert (alone.workers, alone.threads) == expected
+    assert (many.workers, many.threads) == (threads, 1)
+    assert found.of(1) is alone
 
 
 @pytest.mark.parametrize("choices", GREEDY_SEARCHES, ids=str)
@@ -434,7 +468,7 @@ OUT_OF_MEMORY = "CUDA failed with error out of memory"
 def test_a_failure_while_translating_or_scoring_is_told_without_a_traceback(
     folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
 ) -> None:
-    monkeypatch.setattr(ctranslate2_engine, "loaded", lambda *_: Failing(error))
+    monkeypatch.setattr(translators, "loaded", lambda *_: Failing(error))
     engine = fast_engine(folder)
     message = rf"(?s)CTranslate2 failed on this device.*{why}.*--device cpu .*--batch-size"
     with pytest.raises(ClearheadError, match=message):
@@ -449,7 +483,7 @@ def test_a_failure_while_translating_or_scoring_is_told_without_a_traceback(
 def test_a_mistake_of_ours_in_calling_ctranslate2_keeps_its_traceback(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ctranslate2_engine, "loaded", lambda *_: Failing(TypeError("of ours")))
+    monkeypatch.setattr(translators, "loaded", lambda *_: Failing(TypeError("of ours")))
     with pytest.raises(TypeError, match="of ours"):
         fast_engine(folder).translate([[3]], config())
 

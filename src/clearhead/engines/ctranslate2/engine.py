@@ -10,8 +10,8 @@ from clearhead.decoding.length import longest_output
 from clearhead.engines.batching import PADDED_TOKENS, batches_by_length
 from clearhead.engines.ctranslate2.failures import failures_said
 from clearhead.engines.ctranslate2.folder import ExportedModel
-from clearhead.engines.ctranslate2.loading import loaded, part_size
 from clearhead.engines.ctranslate2.search import Candidate, Sentence, candidates_of, ranked
+from clearhead.engines.ctranslate2.translators import Translators, part_size
 from clearhead.errors import SearchError
 from clearhead.tokenizer import BOS, EOS, PAD
 
@@ -55,7 +55,7 @@ class CTranslate2Engine:
     ) -> None:
         self.exported = exported
         self.scores = scores
-        self.translator = loaded(exported, device, threads, compute_type)
+        self.translators = Translators(exported, device, threads, compute_type)
         self._sources, self._targets = exported.vocabularies()
         self._ids = {name: i for i, name in enumerate(self._targets)}
 
@@ -185,7 +185,8 @@ class CTranslate2Engine:
     def _translate_batch(
         self, batch: Sequence[Sentence], search: SearchConfig
     ) -> list[list[Hypothesis]]:
-        found = candidates_of(self.translator, batch, search, self._targets, self._ids)
+        translator = self.translators.of(len(batch))
+        found = candidates_of(translator, batch, search, self._targets, self._ids)
         wanted = self.scores or search.n_best > 1
         # With a choice among hypotheses whose tokens were forced or forbidden, what the search
         # says of them is no log-probability of the model: all are scored before they are ranked.
@@ -217,12 +218,13 @@ class CTranslate2Engine:
             for source, output in zip(sources, outputs, strict=True)
         ]
         for part in batches_by_length(lengths, len(outputs), places):
+            translator = self.translators.of(len(part))
             with failures_said():
-                scored = self.translator.score_batch(
+                scored = translator.score_batch(
                     [sources[i] for i in part],
                     [[self._targets[token] for token in outputs[i]] for i in part],
                     max_input_length=0,
-                    max_batch_size=part_size(self.translator, len(part)),
+                    max_batch_size=part_size(translator, len(part)),
                 )
             for i, result in zip(part, scored, strict=True):
                 found[i] = tuple(result.log_probs)

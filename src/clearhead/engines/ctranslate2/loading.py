@@ -1,8 +1,8 @@
-"""CTranslate2 itself, with a model loaded."""
+"""CTranslate2 itself, with an export loaded."""
 
 from __future__ import annotations
 
-import os
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from clearhead.engines.ctranslate2.failures import FAILURES, failure
@@ -15,25 +15,42 @@ if TYPE_CHECKING:
 OF_A_GPU = ("CUDA", "cuBLAS", "cuDNN", "libcu")
 """Words of its messages about a GPU or the libraries of one."""
 
-NARROW = 256
-"""The largest d_model for which sharing a product among threads does not pay: there each thread is
-a worker with sentences of its own."""
-
-SMALLEST_PART = 8
-"""Sentences that a worker takes at a time, at least, where there are so many."""
-
 
 def loaded(
-    exported: ExportedModel, device: str, threads: int, compute_type: str
+    exported: ExportedModel, device: str, compute_type: str, workers: int, threads: int
 ) -> ctranslate2.Translator:
-    """CTranslate2's translator of an export; arguments as for `CTranslate2Engine`.
+    """CTranslate2's translator of an export.
 
-    Where the model is narrow it has as many workers as threads, else one worker with all of them.
+    Args:
+        exported: the model.
+        device: `cpu`, `cuda`, or `auto` for the GPU where there is one.
+        compute_type: the numbers that it multiplies: `float32`, `int8`, …
+        workers: that translate at the same time.
+        threads: of each worker (0: as many as CTranslate2 chooses).
 
     Raises:
         ExportError: CTranslate2 is not installed, or cannot read the export.
         ConfigError: the device is not there, or cannot multiply such numbers.
         ClearheadError: the device failed, e.g. because its memory is full.
+    """
+    ctranslate2 = installed()
+    try:
+        return ctranslate2.Translator(
+            str(exported.path),
+            device=device,
+            compute_type=compute_type,
+            inter_threads=workers,
+            intra_threads=threads,
+        )
+    except (ValueError, *FAILURES) as error:
+        raise _unloadable(error, exported, device, compute_type) from None
+
+
+def installed() -> ModuleType:
+    """The package.
+
+    Raises:
+        ExportError: it is not installed.
     """
     try:
         import ctranslate2
@@ -43,46 +60,18 @@ def loaded(
             why=str(error),
             todo="install it: pip install ctranslate2; or use --engine torch",
         ) from None
-    on_cpu = device == "cpu" or (device == "auto" and not ctranslate2.get_cuda_device_count())
-    workers = (threads or _usual_threads()) if on_cpu and exported.d_model <= NARROW else 1
-    try:
-        return ctranslate2.Translator(
-            str(exported.path),
-            device=device,
-            compute_type=compute_type,
-            inter_threads=workers,
-            intra_threads=1 if workers > 1 else threads,
-        )
-    except (ValueError, *FAILURES) as error:
-        raise _unloadable(error, exported, device, compute_type) from None
-
-
-def part_size(translator: ctranslate2.Translator, sentences: int) -> int:
-    """How many of the sentences a worker takes at a time; 0: all of them.
-
-    Of few sentences there are fewer parts than workers.
-    """
-    workers = translator.num_translators
-    return 0 if workers == 1 else max(SMALLEST_PART, -(-sentences // workers))
-
-
-def _usual_threads() -> int:
-    """As many as CTranslate2 takes where none are asked for."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdecimal() and int(asked) else min(4, os.cpu_count() or 1)
+    return ctranslate2
 
 
 def _unloadable(
     error: Exception, exported: ExportedModel, device: str, compute_type: str
 ) -> ClearheadError:
     """What CTranslate2 said, as far as a person can mend it."""
-    from ctranslate2 import get_cuda_device_count
-
     # The path of the export may hold any word.
     message = str(error).replace(str(exported.path), "")
     out_of_memory = isinstance(error, MemoryError) or "out of memory" in message
     of_a_gpu = any(word in message for word in OF_A_GPU)
-    if of_a_gpu and not out_of_memory and not get_cuda_device_count():
+    if of_a_gpu and not out_of_memory and not installed().get_cuda_device_count():
         return ConfigError(
             f"device = {device!r}, but CTranslate2 finds no GPU that it can use",
             why=str(error),

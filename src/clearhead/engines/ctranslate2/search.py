@@ -11,7 +11,7 @@ from clearhead.config import SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import length_penalty
 from clearhead.engines.ctranslate2.failures import failures_said
-from clearhead.engines.ctranslate2.loading import part_size
+from clearhead.engines.ctranslate2.translators import part_size
 from clearhead.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:

@@ -1,0 +1,27 @@
+"""The cores of this machine."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PROCESSORS = Path("/sys/devices/system/cpu")
+
+
+def real_cores() -> int:
+    """The cores that this process may run on: of the threads that share one, only one counts.
+
+    As Linux tells it, and inside a virtual machine its host; elsewhere every processor counts.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    return len({_sharing(processor) for processor in os.sched_getaffinity(0)})
+
+
+def _sharing(processor: int) -> str:
+    """The processors that share a core with this one, itself included."""
+    siblings = PROCESSORS / f"cpu{processor}" / "topology" / "thread_siblings_list"
+    try:
+        return siblings.read_text().strip()
+    except OSError:
+        return str(processor)
