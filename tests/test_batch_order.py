@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from clearhead.data import batch_order as module
 from clearhead.data.batch_order import batch_order, chunk_order, divide
 
 lengths, few_lengths = (
@@ -97,6 +98,19 @@ def test_chunks_have_the_batches_of_the_order(
     batches = [sorted(rows.tolist()) for chunk in chunks for rows in chunk]
     assert sorted(batches) == sorted(sorted(rows.tolist()) for rows in order)
     assert len(chunks) > 1 or len(order) <= 10  # each of these more than half full
+
+
+def test_chunks_deal_out_the_permutation_of_seed_and_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which a run that goes on depends on, whatever numbers the rows are kept in."""
+    monkeypatch.setattr(module, "BLOCK", 7)
+    sources = np.random.default_rng(5).integers(1, 30, 4000).astype(np.int32)
+    chunks = chunk_order(sources, sources, 64, 1, 2)
+    assert len(chunks) > 3
+    dealt = np.array_split(np.random.default_rng((1, 2)).permutation(4000), len(chunks))
+    for chunk, rows in zip(chunks, dealt, strict=True):
+        assert sorted(np.concatenate(chunk)) == sorted(rows)
+    places = (sources + 1).sum()
+    assert len(chunks) == round(places / (module.CHUNK_BATCHES * 64))
 
 
 @given(few_lengths, st.data())

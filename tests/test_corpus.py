@@ -74,6 +74,7 @@ def test_kept_pairs_come_back_in_order(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(writer_module, "BLOCK_PAIRS", block)
+    monkeypatch.setattr(corpus_module, "BLOCK", block)
     read: list[int] = []
     corpus, report = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, progress=read.append)
     kept = [

@@ -14,6 +14,9 @@ import numpy as np
 # rare, few enough that a batch's companions differ from epoch to epoch.
 CHUNK_BATCHES = 100
 
+BLOCK = 2**20
+"""Rows whose lengths are added up at a time."""
+
 SIZE_BITS = 4
 """A batch has a number of rows of which only so many leading bits are not zero."""
 
@@ -50,13 +53,22 @@ def chunk_order(
 def _chunks(
     rng: np.random.Generator, sources: np.ndarray, targets: np.ndarray, batch_tokens: int
 ) -> list[list[np.ndarray]]:
-    rows = rng.permutation(len(sources))
-    places = int(np.maximum(sources, targets + 1).sum(dtype=np.int64))  # 1: EOS
+    # The same order as permutation(len(sources)) gives, mostly in half the memory.
+    rows = np.arange(len(sources), dtype=np.int32 if len(sources) < 2**31 else np.int64)
+    rng.shuffle(rows)
+    places = _places(sources, targets)
     chunks = max(1, min(len(rows), round(places / (CHUNK_BATCHES * batch_tokens))))
     return [
         _cut(chunk, sources[chunk], targets[chunk], batch_tokens)
         for chunk in np.array_split(rows, chunks)
     ]
+
+
+def _places(sources: np.ndarray, targets: np.ndarray) -> int:
+    """The sum of the longer sides, EOS included; in blocks, since there may be many millions."""
+    starts = range(0, len(sources), BLOCK)
+    blocks = ((sources[i : i + BLOCK], targets[i : i + BLOCK]) for i in starts)
+    return sum(int(np.maximum(source, target + 1).sum(dtype=np.int64)) for source, target in blocks)
 
 
 def _cut(

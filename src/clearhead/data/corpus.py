@@ -41,6 +41,10 @@ CORPUS_NAME = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.partial")
 """How a corpus is named, and what is left of one that was never whole."""
 
 
+BLOCK = 2**20
+"""Offsets that are read at a time to know the lengths of rows."""
+
+
 class Corpus:
     """Encoded sentence pairs, read from disk as they are asked for; kept there while it is open.
 
@@ -80,18 +84,28 @@ class Corpus:
     @cached_property
     def source_lengths(self) -> np.ndarray:
         """The tokens of each source sentence, int32 (N,)."""
-        return np.diff(self._offsets["source"]).astype(np.int32)
+        return _differences(self.folder / "source.offsets", len(self))
 
     @cached_property
     def target_lengths(self) -> np.ndarray:
         """The tokens of each target sentence, int32 (N,), without BOS and EOS."""
-        return np.diff(self._offsets["target"]).astype(np.int32)
+        return _differences(self.folder / "target.offsets", len(self))
 
     def _row(self, side: str, row: int) -> np.ndarray:
         if not 0 <= row < len(self):
             raise IndexError(row)
         offsets = self._offsets[side]
         return np.asarray(self._ids[side][offsets[row] : offsets[row + 1]])
+
+
+def _differences(offsets: Path, count: int) -> np.ndarray:
+    """So many differences between neighbours, int32; all offsets are never in memory at once."""
+    found = np.empty(count, dtype=np.int32)
+    for start in range(0, count, BLOCK):
+        # One more than a block: the last offset of one is the first of the next.
+        block = np.fromfile(offsets, np.int64, BLOCK + 1, offset=start * np.int64().itemsize)
+        found[start : start + BLOCK] = np.diff(block)
+    return found
 
 
 def build_corpus(
