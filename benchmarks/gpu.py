@@ -185,7 +185,7 @@ def slices_of(work: str, options: argparse.Namespace) -> list[Slice]:
     """Training steps; or what is decoded in batches."""
     if work == "training":
         return training_slices(options.steps, WARM_STEPS)
-    return [slice_ for slice_ in decoding_slices(options.sentences) if slice_.name != "b1"]
+    return decoding_slices(options.sentences, ("b64", "beam5"))
 
 
 def report(contest: Contest, options: argparse.Namespace, bf16: bool) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ from peers.precision import multiplies_bf16, name_of, possible_precisions
 from peers.preparation import prepare_workload
 from peers.results import Measurement
 from peers.roster import OWN, PEERS, contenders
-from peers.slices import decoding_slices, training_slices
+from peers.slices import BEAMS, decoding_slices, training_slices
 from peers.table import table
 from peers.turns import measure
 from peers.workload import Workload
@@ -59,6 +59,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--sizes", nargs="+", choices=STEPS, default=list(STEPS))
     parser.add_argument("--peers", nargs="+", choices=others, default=others)
     parser.add_argument("--steps", type=positive, help="of training in a slice (tiny 5, base 2)")
+    searches = list(BEAMS)
+    parser.add_argument("--searches", nargs="+", choices=searches, default=searches)
     parser.add_argument("--sentences", type=positive, default=128, help="in a slice, at most")
     parser.add_argument(
         "--keep-memory",
@@ -135,7 +137,7 @@ def measured(contest: Contest, options: argparse.Namespace) -> list[Measurement]
     if contest.work == "training":
         return measure(contest, training_slices(options.steps or STEPS[contest.size]))
     if contest.work == "decoding":
-        return measure(contest, decoding_slices(options.sentences))
+        return measure(contest, decoding_slices(options.sentences, options.searches))
     return cold_starts(contest)
 
 

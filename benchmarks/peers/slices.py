@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +37,8 @@ def training_slices(steps: int, warm: int = WARM_STEPS) -> list[Slice]:
     return [Slice("steps", {"do": "train", "count": steps, "warm": warm})]
 
 
-def decoding_slices(most: int) -> list[Slice]:
-    """Greedy one by one, greedy in batches of 64, a beam of 5 in batches of 64."""
+def decoding_slices(most: int, searches: Collection[str] = tuple(BEAMS)) -> list[Slice]:
+    """Greedy one by one and in batches of 64, a beam of 5 in batches of 64, or some of these."""
     return [
         Slice(
             name,
@@ -50,4 +50,5 @@ def decoding_slices(most: int) -> list[Slice]:
             },
         )
         for name, (count, batch_size, beam_size) in BEAMS.items()
+        if name in searches
     ]
