@@ -171,6 +171,7 @@ def test_threads_are_workers_of_a_narrow_model_on_a_cpu(
 
     monkeypatch.setattr(ctranslate2, "Translator", translator)
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
+    monkeypatch.setattr(translators, "real_cores", lambda: 1)
     monkeypatch.setattr(translators, "NARROW", small_config().d_model - wider)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     fast_engine(folder, threads, device=device)
@@ -208,7 +209,6 @@ def test_threads_share_the_products_of_a_sentence_alone_where_each_has_a_core(
     assert isinstance(many, Made)
     assert (alone.workers, alone.threads) == expected
     assert (many.workers, many.threads) == (threads, 1)
-    assert found.of(1) is alone
 
 
 @pytest.mark.parametrize("choices", GREEDY_SEARCHES, ids=str)

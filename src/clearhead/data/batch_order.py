@@ -53,7 +53,7 @@ def chunk_order(
 def _chunks(
     rng: np.random.Generator, sources: np.ndarray, targets: np.ndarray, batch_tokens: int
 ) -> list[list[np.ndarray]]:
-    # The same order as permutation(len(sources)) gives, mostly in half the memory.
+    # The same order as permutation(len(sources)) gives, in half the memory below 2^31 rows.
     rows = np.arange(len(sources), dtype=np.int32 if len(sources) < 2**31 else np.int64)
     rng.shuffle(rows)
     places = _places(sources, targets)

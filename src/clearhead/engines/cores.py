@@ -11,7 +11,8 @@ PROCESSORS = Path("/sys/devices/system/cpu")
 def real_cores() -> int:
     """The cores that this process may run on: of the threads that share one, only one counts.
 
-    As Linux tells it, and inside a virtual machine its host; elsewhere every processor counts.
+    As Linux tells it, and inside a virtual machine its host; elsewhere every processor counts. A
+    container's limit of processor time is not regarded.
     """
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1

@@ -23,8 +23,9 @@ MEASUREMENTS = (
     Measured(128, 64, scores=True, torch=356, ctranslate2=265),
     Measured(128, 256, scores=True, torch=509, ctranslate2=285),
 )
-"""In float32, two threads, AVX-512, benchmarks/: without scores random weights and 40
-tokens a sentence ("other_machines.md"), with them a trained one ("The same words in any batch")."""
+"""In float32, two threads, AVX-512: without scores random weights and 40 tokens a sentence
+(benchmarks/other_machines.md), with them a trained model (benchmarks/README.md, "The same words in
+any batch")."""
 
 LOADING_S = 2.6
 """What PyTorch takes to load, in seconds: the cold start of one engine less that of the other."""

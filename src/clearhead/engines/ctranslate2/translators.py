@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from clearhead.engines.cores import real_cores
@@ -27,15 +27,14 @@ class Translators:
     """CTranslate2's translators of one export (docs/decisions/0012); arguments as for its engine.
 
     On a CPU a narrow model has as many workers as threads, else one worker with all of them. A
-    sentence alone would leave all workers but one idle: in float32, and where the threads have
-    cores of their own, they share its products in place of that. For this the weights are loaded
-    once more, which are few, with the first such sentence.
+    sentence alone would leave all workers but one idle: in float32 as many threads as have cores
+    of their own, and at most `SHARING`, share its products in place of that. For this the weights
+    of a narrow model, which are small, are loaded twice.
 
     Raises:
         ExportError: CTranslate2 is not installed, or cannot read the export.
         ConfigError: the device is not there, or cannot multiply such numbers.
-        ClearheadError: the device failed, here or with the first sentence alone, e.g. because its
-            memory is full.
+        ClearheadError: the device failed, e.g. because its memory is full.
     """
 
     def __init__(
@@ -43,17 +42,15 @@ class Translators:
     ) -> None:
         gpu = device == "cuda" or (device == "auto" and installed().get_cuda_device_count() > 0)
         workers = 1 if gpu or exported.d_model > NARROW else threads or _usual_threads()
-        self._load = partial(loaded, exported, device, compute_type)
-        self._many = self._load(workers, 1 if workers > 1 else threads)
-        self._sharing = min(workers, SHARING, real_cores()) if compute_type == "float32" else 1
+        load = partial(loaded, exported, device, compute_type)
+        self._many = load(workers, 1 if workers > 1 else threads)
+        sharing = min(workers, SHARING, real_cores()) if compute_type == "float32" else 1
+        # Not only when it is needed: then another export might have taken this one's place.
+        self._alone = load(1, sharing) if sharing > 1 else self._many
 
     def of(self, sentences: int) -> ctranslate2.Translator:
         """That which has so many sentences translated the soonest."""
-        return self._alone if sentences == 1 and self._sharing > 1 else self._many
-
-    @cached_property
-    def _alone(self) -> ctranslate2.Translator:
-        return self._load(1, self._sharing)
+        return self._alone if sentences == 1 else self._many
 
 
 def part_size(translator: ctranslate2.Translator, sentences: int) -> int:
