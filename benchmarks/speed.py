@@ -60,7 +60,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", nargs="+", choices=others, default=others)
     parser.add_argument("--steps", type=positive, help="of training in a slice (tiny 5, base 2)")
     searches = list(BEAMS)
-    parser.add_argument("--searches", nargs="+", choices=searches, default=searches)
+    parser.add_argument(
+        "--searches", nargs="+", choices=searches, default=searches, help="of decoding"
+    )
     parser.add_argument("--sentences", type=positive, default=128, help="in a slice, at most")
     parser.add_argument(
         "--keep-memory",

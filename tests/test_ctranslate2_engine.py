@@ -198,8 +198,8 @@ def test_threads_share_the_products_of_a_sentence_alone_where_each_has_a_core(
     expected: tuple[int, int],
 ) -> None:
     class Made:
-        def __init__(self, *_: Any) -> None:
-            self.workers, self.threads = _[-2:]
+        def __init__(self, *arguments: Any) -> None:
+            *_, self.workers, self.threads = arguments
 
     monkeypatch.setattr(translators, "loaded", Made)
     monkeypatch.setattr(translators, "real_cores", lambda: cores)
