@@ -217,20 +217,23 @@ def test_each_amount_of_data_gets_a_valid_configuration_with_reasons(
     assert "training: " in text
 
 
-def test_the_recipe_of_multi30k_is_that_of_its_example(
+def test_the_recipe_of_multi30k_is_its_example_s_in_half_the_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLEARHEAD_DATA", "data")
     example = read_config(EXAMPLES / "multi30k-en-de.toml")
     monkeypatch.setattr(proposal, "survey", lambda files, part: seen(29_000))
     config = read_back(propose(("a", "b")).to_toml("my-model"), tmp_path)
-    assert config.model == example.model
+    for name in ("encoder_layers", "d_model", "d_ff", "n_heads", "share_embeddings"):
+        assert getattr(config.model, name) == getattr(example.model, name), name
+    for name in ("embeddings", "residual"):
+        assert getattr(config.model.dropout, name) == getattr(example.model.dropout, name), name
     assert config.tokenizer.max_vocabulary == example.tokenizer.max_vocabulary
-    for name in ("batch_tokens", "label_smoothing", "precision", "average_last", "schedule"):
+    for name in ("batch_tokens", "label_smoothing", "precision"):
         assert getattr(config.training, name) == getattr(example.training, name), name
-    batches = seen(29_000).source.tokens / example.training.batch_tokens
-    steps = config.training.max_epochs * batches
-    assert steps == pytest.approx(example.training.max_steps, rel=0.05)
+    assert config.training.schedule.peak == example.training.schedule.peak
+    halves = config.training.max_epochs / example.training.max_epochs
+    assert halves == pytest.approx(0.5, rel=0.1)
 
 
 @settings(max_examples=50)
