@@ -217,7 +217,7 @@ def test_each_amount_of_data_gets_a_valid_configuration_with_reasons(
     assert "training: " in text
 
 
-def test_the_recipe_of_multi30k_is_its_example_s_in_half_the_time(
+def test_the_recipe_of_multi30k_has_its_example_s_size_and_half_its_epochs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CLEARHEAD_DATA", "data")

@@ -1,10 +1,11 @@
 """A translation that suits the data, each setting with its reason: what `clearhead init` writes.
 
-The numbers are in one table, `RECIPES`. The row for fewer than 100,000 pairs was made for the
-29,000 of Multi30k: a run of half the time that examples/multi30k-en-de.toml takes; what was seen of
-it is in benchmarks/README.md and docs/decisions/0014. The two rows before it are the same cut down.
-Those of base and big follow Vaswani et al. 2017, the peak of the learning rate included:
-1/sqrt(d_model * warmup). Of all other rows than that one, none was run.
+The numbers are in one table, `RECIPES`. The row for fewer than 100,000 pairs has the settings that
+examples/multi30k-en-de.toml had at first, made for 29,000 pairs: half the steps that it has now,
+and a rate that falls to zero; what was seen of it is in benchmarks/README.md and
+docs/decisions/0014. The two rows before it are the same cut down. Those of base and big follow
+Vaswani et al. 2017, the peak of the learning rate included: 1/sqrt(d_model * warmup). Of all other
+rows than that one, none was run.
 """
 
 from __future__ import annotations

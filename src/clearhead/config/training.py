@@ -57,7 +57,7 @@ class TrainingConfig:
     `word_dropout` the share of input tokens hidden from the model.
     `keep` says which weights are the model in the end: those with the best validation score, the
     average of the last `average_last` checkpoints among them, or that average whatever it scores
-    (but NaN), where there are too few examples to tell by.
+    (but NaN), where scores are too uncertain to tell by: of few examples, or at a high rate.
     `precision = "auto"` is bf16 where the processor multiplies it and float32 elsewhere, so that
     the bits of a run continued on another kind of processor may differ.
     """
