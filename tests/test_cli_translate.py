@@ -167,6 +167,9 @@ def test_blocks_of_a_stream_are_told_how_many_lines_came_before(
         (("--sample", "--beam-size", "2"), "--beam-size means nothing with --sample"),
         (("--n-best", "9"), "n_best = 9 is more than beam_size = 5"),
         (("--length-penalty=-1",), "length_penalty"),
+        (("--length-penalty", "1000"), "length_penalty must be at most 10"),
+        (("--length-penalty", "inf"), "length_penalty must be at most 10"),
+        (("--sample", "--temperature", "inf"), "temperature must be at most 1000"),
     ],
 )
 def test_a_search_option_that_makes_no_sense_is_refused(
@@ -297,6 +300,14 @@ def test_an_output_file_appears_when_it_is_complete(
     assert run("translate", "m", "-i", str(source), "-o", str(target))[:2] == (0, "")
     assert target.read_text() == "b a\nc\n"
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "out.txt"}
+
+
+def test_an_output_in_the_home_folder_lands_there(
+    translator: Backwards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run("translate", "m", "--output=~/out.txt", stdin="a b\n")[:2] == (0, "")
+    assert (tmp_path / "out.txt").read_text() == "b a\n"
 
 
 def test_an_output_of_nothing_leaves_nothing(translator: Backwards, tmp_path: Path) -> None:

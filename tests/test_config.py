@@ -268,6 +268,8 @@ def test_wrong_positions_are_met_with_the_three_kinds() -> None:
         ("search.temperature", 0.0),
         ("search.top_p", 0.0),
         ("search.top_p", 1.5),
+        ("search.length_penalty", 11.0),
+        ("search.max_length_ratio", 1e308),
         ("evaluation.max_sentences", -1),
     ],
 )
@@ -638,7 +640,7 @@ searches = st.builds(
     beam_size=above_zero,
     n_best=above_zero,
     length_penalty=st.floats(0, 9),
-    temperature=positive,
+    temperature=st.floats(0, 1000, exclude_min=True),
     top_k=counts,
     top_p=st.floats(0, 1, exclude_min=True),
 )

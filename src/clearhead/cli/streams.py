@@ -83,7 +83,7 @@ def opened_output(path: str) -> Iterator[BinaryIO]:
             raise _unwritable("standard output", error) from None
         return
     try:
-        whole = Path(path).resolve()
+        whole = Path(os.path.expanduser(path)).resolve()
         # A device or a pipe is written to; moving a file to its name would take its place.
         special = whole.exists() and not whole.is_file()
         part = whole if special else whole.with_name(f"{whole.name}.part")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +13,9 @@ Method = Literal["beam", "sampling"]
 
 BEAM_ONLY = ("beam_size",)
 SAMPLING_ONLY = ("temperature", "top_k", "top_p", "seed")
+
+
+MOST = {"length_penalty": 10.0, "max_length_ratio": 1000.0, "temperature": 1000.0}
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,10 @@ class SearchConfig:
             *("max_length_offset", "no_repeat_ngram", "top_k", "seed"),
         ):
             require(getattr(self, name) >= 0, f"{name} must not be negative")
+        for name, most in MOST.items():
+            # What is not finite, or far beyond use, would overflow in the middle of a search.
+            found = getattr(self, name)
+            require(math.isfinite(found) and found <= most, f"{name} must be at most {most}")
         require(
             self.method == "sampling" or self.n_best <= self.beam_size,
             f"n_best = {self.n_best} is more than beam_size = {self.beam_size}",

@@ -65,7 +65,9 @@ def export_model(
             where=folder,
             todo="name another place for the export: --output",
         )
-    output = found.path / layout.NAME if output is None else Path(output).resolve()
+    output = (
+        found.path / layout.NAME if output is None else Path(os.path.expanduser(output)).resolve()
+    )
     _check_free(output)
     equality = _export(found, output)
     if tell is not None:
