@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,8 +46,13 @@ def test_a_copied_folder_translates_as_the_original_without_the_data(
     trained: Path, folder: Path
 ) -> None:
     texts = ["1 a b", "2 c d e f", "unknown ☃"]
-    found = [api.load_translator(path).translate(texts) for path in (trained, folder)]
-    assert found[0] == found[1]
+    original = api.load_translator(trained).translate(texts)
+    away = trained.parent.with_name("away")
+    trained.parent.rename(away)
+    try:
+        assert api.load_translator(folder).translate(texts) == original
+    finally:
+        away.rename(trained.parent)
 
 
 def test_the_configuration_comes_back_equal(trained: Path) -> None:
@@ -82,7 +88,7 @@ def test_a_damaged_file_is_named(folder: Path, name: str, damage: str) -> None:
             path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         case _:
             path.write_bytes(b"\x00\xff rubbish")
-    with pytest.raises(ModelFolderError, match=name.split(".")[0]):
+    with pytest.raises(ModelFolderError, match=re.escape(name)):
         api.load_translator(folder)
 
 

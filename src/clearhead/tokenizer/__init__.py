@@ -66,12 +66,16 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
     except OSError as error:
         raise ModelFolderError("the tokenizer cannot be read", where=path, why=str(error)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise ModelFolderError("the tokenizer is damaged", where=path, why=repr(error)) from None
+        raise _damaged(path, repr(error)) from None
     if tokenizer.fingerprint() != tree.get("fingerprint"):
-        raise ModelFolderError(
-            "the tokenizer is damaged", where=path, why="its contents and its hash disagree"
-        )
+        raise _damaged(path, "its contents and its hash disagree")
     return tokenizer
+
+
+def _damaged(path: Path, why: str) -> ModelFolderError:
+    model = path.with_suffix(".model")
+    where = f"{path} or {model.name}" if model.exists() else path
+    return ModelFolderError("the tokenizer is damaged", where=where, why=why)
 
 
 def _from_description(tree: dict[str, Any], model: Path) -> Tokenizer:

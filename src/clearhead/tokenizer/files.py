@@ -18,10 +18,13 @@ def write_description(folder: Path, name: str, tree: dict[str, Any], fingerprint
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that it is never seen half-written."""
+    """Write a file so that it is never seen half-written, not even after a power cut."""
     temporary = path.with_name(f".{path.name}.partial")
     try:
-        temporary.write_bytes(content)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
