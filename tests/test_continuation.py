@@ -16,7 +16,7 @@ import pytest
 from clearhead import api
 from clearhead.config import RunConfig, config_from
 from clearhead.data.corpus import remove_unused_corpora
-from clearhead.errors import ConfigError, ModelFolderError, TrainingError
+from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
 from clearhead.training.continuation import forget_run
 from fake_translator import run
 from test_classification import feature_run, text_run
@@ -49,6 +49,54 @@ def test_files_in_training_that_no_run_has_written_are_refused_and_left(
         api.train(config, restart=restart)
     assert f"training/{name}" in str(caught.value)
     assert files_of(folder) == {f"training/{name}": b"dear data"}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("name", ["weights.safetensors", "scores.json", "provenance.json"])
+def test_a_file_beside_that_no_run_has_written_is_refused_and_left(
+    tmp_path: Path, name: str, restart: bool
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / name).write_text("dear data")
+    config = text_run(tmp_path, "project", training=SHORT)
+    with pytest.raises(TrainingError, match=f"{name} that is not a run's"):
+        api.train(config, restart=restart)
+    assert files_of(folder) == {name: b"dear data"}
+
+
+def test_a_restart_leaves_the_config_of_another_program(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "marian"}')
+    config = text_run(tmp_path, "project", training=SHORT)
+    with pytest.raises(TrainingError, match="not a run's"):
+        api.train(config, restart=True)
+    assert files_of(folder) == {"config.json": b'{"model_type": "marian"}'}
+
+
+def test_a_restart_takes_the_place_of_a_damaged_config(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    (Path(config.folder) / "config.json").write_text("{")
+    assert api.train(config, restart=True).finished
+
+
+@pytest.mark.parametrize("lost", ["training", "training/state.safetensors"])
+def test_a_model_without_its_state_is_not_trained_over(tmp_path: Path, lost: str) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    folder = Path(config.folder)
+    path = folder / lost
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    before = (folder / "weights.safetensors").read_bytes()
+    with pytest.raises(ClearheadError, match="--restart"):
+        api.train(config)
+    assert (folder / "weights.safetensors").read_bytes() == before
+    assert api.train(config, restart=True).finished
 
 
 def test_a_restart_removes_the_run_and_leaves_files_of_others(tmp_path: Path) -> None:
@@ -227,7 +275,8 @@ def test_a_run_killed_before_its_first_checkpoint_begins_with_the_encoder_again(
     api.train(through)
     killed = begun_with(encoders["text"], tmp_path, "killed")
     api.train(killed)
-    (Path(killed.folder) / "training" / "state.safetensors").unlink()
+    for written in ("weights.safetensors", "scores.json", "training/state.safetensors"):
+        (Path(killed.folder) / written).unlink()
     api.train(killed)
     assert_same(final_state(killed), final_state(through))
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from clearhead.checkpoint import read_folder_config, read_json, write_json
 from clearhead.config import RunConfig, config_to_dict
-from clearhead.errors import ConfigError, TrainingError
+from clearhead.errors import ConfigError, ModelFolderError, TrainingError
 
 
 def run_folder(config: RunConfig, restart: bool) -> Path:
@@ -27,7 +27,9 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
     try:
         if not (folder / "config.json").exists():
             _refuse_foreign_files(folder)
-        elif not restart:
+        elif restart:
+            _refuse_foreign_config(folder / "config.json")
+        else:
             _refuse_other_settings(read_folder_config(folder), config)
         (folder / "training").mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # of a NUL in the name it is a ValueError
@@ -50,7 +52,7 @@ def forget_run(folder: Path) -> None:
     """
     try:
         # First what says that there is a run, so that none is half there.
-        for name in ("config.json", "weights.safetensors", "scores.json", "provenance.json"):
+        for name in ("config.json", *BESIDE):
             (folder / name).unlink(missing_ok=True)
         for path in _run_files(folder / "training"):
             path.unlink()
@@ -72,6 +74,14 @@ def _run_files(training: Path) -> list[Path]:
 
 def _refuse_foreign_files(folder: Path) -> None:
     training = folder / "training"
+    for name in BESIDE:
+        # Every run has a lock before it writes one of these.
+        if (folder / name).exists() and not (training / ".lock").exists():
+            raise TrainingError(
+                f"it holds a {name} that is not a run's, or whose config.json is lost",
+                where=folder,
+                todo="choose another folder: --set folder=runs/other, or move it away",
+            )
     own = set(_run_files(training))
     for path in training.rglob("*"):
         kept = path.relative_to(training).parts[0] in KEPT
@@ -82,6 +92,21 @@ def _refuse_foreign_files(folder: Path) -> None:
                 why=f"one is {path.relative_to(folder)}, and there is no config.json",
                 todo="choose another folder: --set folder=runs/other, or move them away",
             )
+
+
+def _refuse_foreign_config(path: Path) -> None:
+    """A damaged one may go, for a run may have left it; one that reads well must be a run's."""
+    try:
+        ours = "format" in read_json(path)
+    except ModelFolderError:
+        return
+    if not ours:
+        raise TrainingError(
+            "its config.json is not a run's",
+            where=path,
+            why='it has no "format"',
+            todo="choose another folder: --set folder=runs/other, or move it away",
+        )
 
 
 @contextmanager
@@ -126,8 +151,15 @@ def refuse_other_data(folder: Path, hashes: Mapping[str, Mapping[str, str]]) -> 
         hashes: for each part (train, validation, test) the content hash of each file.
 
     Raises:
-        TrainingError: the run began with other data.
+        TrainingError: the run began with other data, or its folder `training/` is not there.
     """
+    if not (folder / DATA).exists():
+        raise TrainingError(
+            "this model cannot be trained on",
+            where=folder,
+            why=f"{DATA} is missing, which a run goes on from",
+            todo="bring its folder training/ back, or begin anew: --restart",
+        )
     before = read_json(folder / DATA)
     found = _contents(hashes)
     changed = [part for part in found if before.get(part) != found[part]]
@@ -150,6 +182,9 @@ def _contents(hashes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
 
 
 DATA = "training/data.json"
+
+BESIDE = ("weights.safetensors", "scores.json", "provenance.json")
+"""What a run writes beside its `config.json`."""
 
 KEPT = ("corpus", ".lock")
 """What may be in `training/` where there is no run: of a restart that went no further."""

@@ -18,6 +18,7 @@ from clearhead.checkpoint import (
     write_json,
     write_tensors,
 )
+from clearhead.errors import ModelFolderError
 from clearhead.tasks.task import Evaluation
 
 
@@ -55,9 +56,17 @@ class Keeper:
         """Put model and optimizer where they were; the fields of the state, or None if new.
 
         Raises:
-            ModelFolderError: the state is damaged or of another model.
+            ModelFolderError: the state is damaged or of another model, or missing beside a model.
         """
         if not self.state_path.exists():
+            if (self.folder / "weights.safetensors").exists():
+                # A new run would take the place of these weights with its first score.
+                raise ModelFolderError(
+                    "the state to go on from is missing",
+                    where=self.state_path,
+                    why="the folder has a model already",
+                    todo="bring the file back, choose another folder, or begin anew: --restart",
+                )
             return None
         tensors, fields = read_tensors(self.state_path)
         load_parameters(model, _part(tensors, "model."), self.state_path)

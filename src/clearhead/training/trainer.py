@@ -97,12 +97,12 @@ class Trainer:
         return self._end(reason, finished=True)
 
     def _resume(self) -> None:
-        saved = self.keeper.read_state(self.model, self.updater.optimizer)
-        if saved is not None:
+        if saved := self.keeper.read_state(self.model, self.updater.optimizer):
             self.state = State(**saved)
-        self._elapsed_before = self.state.elapsed_s
+        self._elapsed_before, self._saved_step = self.state.elapsed_s, self.state.step
         self._resumed_at = self._saved_at = time.monotonic()
-        self._saved_step = self.state.step
+        if not saved:
+            self._save()  # so that weights without a state are of a run whose state is lost
 
     def _train(self) -> str | None:
         """Step until a limit is reached; which one, or None if somebody interrupted."""
