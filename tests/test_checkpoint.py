@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from clearhead import api
 from clearhead.checkpoint import (
@@ -78,7 +79,7 @@ def test_another_version_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer.model"])
-@pytest.mark.parametrize("damage", ["missing", "cut off", "rubbish"])
+@pytest.mark.parametrize("damage", ["missing", "cut off", "rubbish", "brackets without end"])
 def test_a_damaged_file_is_named(folder: Path, name: str, damage: str) -> None:
     path = folder / name
     match damage:
@@ -86,6 +87,8 @@ def test_a_damaged_file_is_named(folder: Path, name: str, damage: str) -> None:
             path.unlink()
         case "cut off":
             path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        case "brackets without end":
+            path.write_bytes(b"[" * 1_000_000)
         case _:
             path.write_bytes(b"\x00\xff rubbish")
     with pytest.raises(ModelFolderError, match=re.escape(name)):
@@ -107,6 +110,16 @@ def test_one_altered_bit_in_the_weights_is_found(folder: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(ModelFolderError, match="checksum"):
         api.load_translator(folder)
+
+
+@pytest.mark.parametrize("facts", [None, "{"])
+def test_facts_that_are_lost_are_said(tmp_path: Path, facts: str | None) -> None:
+    path = tmp_path / "file"
+    digest = write_tensors(path, {"a": torch.ones(2)}, {})
+    metadata = {"digest": digest} | ({} if facts is None else {"facts": facts})
+    save_file({"a": torch.ones(2)}, path, metadata=metadata)
+    with pytest.raises(ModelFolderError, match="the weights are damaged"):
+        read_tensors(path)
 
 
 def test_weights_of_another_model_are_refused(folder: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from clearhead import api
+from clearhead.checkpoint import read_tensors, write_tensors
 from clearhead.config import RunConfig, config_from
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
@@ -97,6 +98,16 @@ def test_a_model_without_its_state_is_not_trained_over(tmp_path: Path, lost: str
         api.train(config)
     assert (folder / "weights.safetensors").read_bytes() == before
     assert api.train(config, restart=True).finished
+
+
+def test_a_state_of_a_newer_version_is_refused_with_what_it_holds(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    path = Path(config.folder) / "training" / "state.safetensors"
+    tensors, facts = read_tensors(path)
+    write_tensors(path, tensors, {**facts, "temper": 1.0})
+    with pytest.raises(ModelFolderError, match=r"(?s)another version.*temper.*--restart"):
+        api.train(config)
 
 
 def test_a_restart_removes_the_run_and_leaves_files_of_others(tmp_path: Path) -> None:

@@ -241,6 +241,21 @@ def test_greedy_search_with_prefixes_gives_what_pytorch_gives(
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("prefix", [[4, 4, 4], [4, 5, 4, 5, 4]], ids=str)
+def test_a_prefix_may_repeat_what_must_not_come_twice(
+    engine: CTranslate2Engine, model: TorchEngine, prefix: list[int], beam_size: int
+) -> None:
+    search = config(beam_size=beam_size, no_repeat_ngram=2)
+    sources = random_sources(4)
+    found = engine.translate(sources, search, prefixes=[prefix] * 4)
+    expected = model.translate(sources, search, prefixes=[prefix] * 4)
+    if beam_size == 1:
+        assert_same(found, expected)
+    for (ours,), (theirs,) in zip(found, expected, strict=True):
+        assert list(ours.tokens[: len(prefix)]) == list(theirs.tokens[: len(prefix)]) == prefix
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_prefix_beyond_the_longest_output_is_the_output(
     engine: CTranslate2Engine, model: TorchEngine, beam_size: int
 ) -> None:

@@ -7,6 +7,7 @@ import json
 import math
 import random
 import signal
+import threading
 from pathlib import Path
 from typing import Any, cast
 
@@ -38,6 +39,7 @@ from clearhead.tasks.translation import TranslationTask
 from clearhead.training import continuation
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
+from clearhead.training.interruption import GRANTED
 from clearhead.training.keeper import Keeper
 from clearhead.training.optimizer import make_optimizer
 from clearhead.training.schedule import learning_rate
@@ -262,6 +264,8 @@ def test_the_folder_keeps_the_best_scores_the_last_checkpoints_and_a_log(tmp_pat
     assert "version" in scores["signatures"]["bleu"]
     facts = json.loads((folder / "provenance.json").read_text())
     assert set(facts["data"]) == {"train", "validation", "test"}
+    (started,) = (event for event in watcher.events if isinstance(event, RunStarted))
+    assert (facts["device"], facts["precision"]) == (started.device, started.precision)
     log = (folder / "training" / "log.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in log]
     told = [type(event).__name__ for event in watcher.events if not isinstance(event, Note)]
@@ -465,6 +469,31 @@ def test_an_interruption_in_the_middle_of_a_step_waits_for_its_end(
         assert api.train(pieces).step == 6
     assert api.train(pieces).finished
     assert_same(final_state(through), final_state(pieces))
+
+
+def test_an_interruption_is_answered_before_the_validation_under_way_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = threading.Event()
+    answered: list[bool] = []
+    evaluate = TranslationTask.evaluate
+
+    class Listener(Watcher):
+        def observe(self, event: Event) -> None:
+            super().observe(event)
+            if isinstance(event, Note) and event.text == GRANTED:
+                heard.set()
+
+    def interrupted(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
+        signal.raise_signal(signal.SIGINT)
+        answered.append(heard.wait(30))
+        return evaluate(self, model)
+
+    monkeypatch.setattr(TranslationTask, "evaluate", interrupted)
+    watcher = Listener()
+    assert not api.train(small_run(tmp_path), observers=[watcher]).finished
+    assert answered == [True]
+    assert isinstance(watcher.events[-1], RunEnded)
 
 
 def test_a_second_interruption_acts_at_once_and_harms_no_checkpoint(

@@ -69,6 +69,27 @@ def test_an_output(tmp_path: Path, how: str) -> None:
         pytest.fail("there is no such output")
 
 
+def test_an_output_that_cannot_take_what_is_written() -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no device that is always full")
+    with (
+        pytest.raises(DataError, match="the output cannot be written"),
+        opened_output("/dev/full") as output,
+    ):
+        output.write("one\n")
+
+
+def test_an_output_is_not_blamed_for_what_fails_while_it_is_open(tmp_path: Path) -> None:
+    def use_it() -> None:
+        with opened_output(f"{tmp_path}/out") as output:
+            output.write("one\n")
+            raise OSError("of a library")
+
+    with pytest.raises(OSError, match="of a library"):
+        use_it()
+    assert (tmp_path / "out.part").read_text() == "one\n"
+
+
 def test_an_output_among_links_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("other")
     (tmp_path / "other").symlink_to("one")

@@ -43,6 +43,7 @@ def load(
         ConfigError: the device or the engine is not there, or a classifier is to run with
             CTranslate2 or in a compute type, which are for translators.
         ExportError: there is no export for CTranslate2, or it is of other weights.
+        ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
     Warns:
         UserWarning: `auto` passes over an export because it is damaged or of other weights.

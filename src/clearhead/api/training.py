@@ -79,6 +79,7 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     from clearhead.training.continuation import forget_run, note_data, refuse_other_data
     from clearhead.training.keeper import Keeper
     from clearhead.training.log import JsonLog
+    from clearhead.training.precision import choose_precision
     from clearhead.training.provenance import provenance
     from clearhead.training.trainer import Trainer
 
@@ -105,7 +106,9 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
         watchers.append(TensorBoardLog(folder / "training" / "tensorboard"))
     # Only now: a folder with a config.json has a vocabulary that stands.
     write_model_folder(folder, config, ready.parts)
-    facts = provenance(config.seed, hashes, [report.to_dict() for report in ready.reports])
+    precision = choose_precision(config.training.precision, device)
+    found = [report.to_dict() for report in ready.reports]
+    facts = provenance(config.seed, device, precision, hashes, found)
     keeper = Keeper(folder, config.training.average_last, facts)
     width = config.model.d_model
     return Trainer(ready.task, model, config.training, config.seed, width, keeper, watchers).run()

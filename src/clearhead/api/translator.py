@@ -76,6 +76,11 @@ class Translator:
                 the prefixes do not fit.
             DataError: a text is no string, or the texts are a table.
             TypeError: `texts` is a single string.
+            ClearheadError: the device failed, e.g. because the memory of the GPU is full.
+
+        Warns:
+            UserWarning: a text has more tokens than the model takes, and was cut; or a prefix holds
+                what the vocabulary lacks.
         """
         from clearhead.tasks.texts import chosen_search, translate_texts
 

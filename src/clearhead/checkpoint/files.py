@@ -31,7 +31,7 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         what = "the file is missing or damaged"
         raise ModelFolderError(what, where=path, why=str(error)) from None
     if not isinstance(tree, dict):

@@ -51,9 +51,15 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = file.metadata() or {}
     if metadata.get("digest") != _digest(tensors):
-        why = "their checksum is not the one written with them"
-        raise ModelFolderError("the weights are damaged", where=path, why=why, todo=COPY_AGAIN)
-    return tensors, json.loads(metadata["facts"])
+        raise _damaged(path, "their checksum is not the one written with them")
+    try:
+        return tensors, json.loads(metadata["facts"])
+    except (KeyError, ValueError) as error:
+        raise _damaged(path, f"what is written beside them cannot be read: {error!r}") from None
+
+
+def _damaged(path: Path, why: str) -> ModelFolderError:
+    return ModelFolderError("the weights are damaged", where=path, why=why, todo=COPY_AGAIN)
 
 
 def read_digest(path: Path) -> str:

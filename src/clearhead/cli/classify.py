@@ -88,9 +88,7 @@ def classify(
         try:
             most = 1 if typed else BLOCK_LINES
             for name, found in _classified(classifier, inputs, top, batch_size, counter, most):
-                line = _as_json(name, found) if json_lines else _as_text(found)
-                output.write(line.encode("utf-8", errors="replace"))
-                output.flush()
+                output.write(_as_json(name, found) if json_lines else _as_text(found))
         finally:
             counter.clear()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,9 +62,37 @@ def counted_lines(path: str) -> int | None:
     return sum(1 for _ in read_lines(path))
 
 
+class Output:
+    """Where results go.
+
+    Args:
+        stream: a file, or the standard output.
+        where: its name for messages.
+    """
+
+    def __init__(self, stream: BinaryIO, where: str) -> None:
+        self._stream = stream
+        self._where = where
+
+    def write(self, text: str) -> None:
+        """Write a text, through to whoever reads it; half a character (a surrogate) becomes `?`.
+
+        Raises:
+            DataError: it cannot be written.
+            BrokenPipeError: nobody reads it any more.
+        """
+        with _unwritable_said(self._where):
+            self._stream.write(text.encode("utf-8", errors="replace"))
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether a person reads it on a terminal."""
+        return self._stream.isatty()
+
+
 @contextmanager
-def opened_output(path: str) -> Iterator[BinaryIO]:
-    """A stream to a file, or to the standard output where the path is `-`.
+def opened_output(path: str) -> Iterator[Output]:
+    """An output to a file, or to the standard output where the path is `-`.
 
     The file appears under its name when all of it is written. If that does not come to pass, what
     was written stays beside it as `name.part`.
@@ -75,38 +103,36 @@ def opened_output(path: str) -> Iterator[BinaryIO]:
     if path == STANDARD:
         if sys.stdout is None:
             raise DataError("there is no standard output", todo="name a file: -o out.txt")
-        try:
-            yield sys.stdout.buffer
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise _unwritable("standard output", error) from None
+        yield Output(sys.stdout.buffer, "standard output")
         return
-    try:
+    with _unwritable_said(path):
         whole = Path(os.path.expanduser(path)).resolve()
         # A device or a pipe is written to; moving a file to its name would take its place.
         special = whole.exists() and not whole.is_file()
         part = whole if special else whole.with_name(f"{whole.name}.part")
         stream = part.open("wb")
-    except (OSError, RuntimeError) as error:  # of links in a circle, pathlib's is a RuntimeError
-        raise _unwritable(path, error) from None
     try:
-        with stream:
-            yield stream
-        if not special:
-            os.replace(part, whole)
-    except OSError as error:
-        _settle(part, special)
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise _unwritable(path, error) from None
+        yield Output(stream, path)
+        with _unwritable_said(path):
+            stream.close()
+            if not special:
+                os.replace(part, whole)
     except BaseException:
+        with suppress(OSError):  # what it still holds cannot be written either
+            stream.close()
         _settle(part, special)
         raise
 
 
-def _unwritable(where: str, error: Exception) -> DataError:
-    return DataError("the output cannot be written", where=where, why=str(error))
+@contextmanager
+def _unwritable_said(where: str) -> Iterator[None]:
+    """Tell what the system refuses within as an error of the output; a broken pipe stays one."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (OSError, RuntimeError) as error:  # of links in a circle, pathlib's is a RuntimeError
+        raise DataError("the output cannot be written", where=where, why=str(error)) from None
 
 
 def _settle(part: Path, special: bool) -> None:

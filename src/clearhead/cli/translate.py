@@ -115,8 +115,7 @@ def translate(
             most = 1 if typed else BLOCK_LINES
             results = translate_blocks(translator, lines, asked, batch_size, counter, most)
             for number, (text, hypotheses) in enumerate(results):
-                output.write(written(number, text, hypotheses).encode("utf-8", errors="replace"))
-                output.flush()
+                output.write(written(number, text, hypotheses))
         finally:
             counter.clear()
 

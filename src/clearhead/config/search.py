@@ -26,9 +26,11 @@ class SearchConfig:
     (0: plain sums of log-probabilities). The longest output has
     `max_length_ratio * source length + max_length_offset` tokens, or, where that is more,
     `min_length` and the end symbol; never more than `max_length` where that is set.
-    `no_repeat_ngram` = n forbids an n-gram to come twice (0: allowed).
+    `no_repeat_ngram` = n forbids an n-gram to come twice (0: allowed; Paulus et al. 2018, section
+    2.5).
     Sampling draws from the distribution sharpened by `temperature` and cut to the `top_k`
-    likeliest tokens and to the likeliest that hold `top_p` of the mass (0 and 1: not cut).
+    likeliest tokens and to the likeliest that hold `top_p` of the mass (0 and 1: not cut;
+    Holtzman et al. 2020, section 3).
     """
 
     method: Method = "beam"

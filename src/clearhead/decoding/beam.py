@@ -42,7 +42,8 @@ def beam_search(
         config: how to search.
 
     Raises:
-        SearchError: the logits hold NaN or plus infinity.
+        SearchError: a forced token is not in the vocabulary, or the logits hold NaN or plus
+            infinity.
     """
     constraints = Constraints(config, prefixes)
     found: list[list[Hypothesis]] = [[] for _ in longest]

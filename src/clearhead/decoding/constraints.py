@@ -20,7 +20,8 @@ class Constraints:
     """Forbids tokens by setting their logits to minus infinity.
 
     Padding and the start symbol never come; the end symbol not before `min_length` tokens; no
-    n-gram twice where `no_repeat_ngram` = n. A forced prefix overrules all of these.
+    n-gram twice where `no_repeat_ngram` = n (Paulus et al. 2018, section 2.5). A forced prefix
+    overrules all of these.
     """
 
     def __init__(self, config: SearchConfig, prefixes: Sequence[Sequence[int]]) -> None:

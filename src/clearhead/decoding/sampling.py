@@ -39,7 +39,8 @@ def sample(
         keys: (sentences,) the number by which each is known, at least 0.
 
     Raises:
-        SearchError: the logits hold NaN or plus infinity.
+        SearchError: a forced token is not in the vocabulary, or the logits hold NaN or plus
+            infinity.
     """
     count = config.n_best
     # From here each draw counts as a sentence of its own.

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+from clearhead.training.events import Event, Note
+
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+GRANTED = "interrupted: it ends after this step or validation; again, to end at the last checkpoint"
 
 
 class Interruption:
@@ -15,10 +19,15 @@ class Interruption:
 
     So a checkpoint is never written in the middle of a step or of a validation, and what is
     resumed from it is what would have come without the interruption.
+
+    Args:
+        tell: told at once that the wish was heard, for a validation may take minutes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[Event], None]) -> None:
         self.wanted = False
+        self._tell = tell
+        self._telling: threading.Thread | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interruption:
@@ -37,10 +46,15 @@ class Interruption:
         trace: TracebackType | None,
     ) -> None:
         self._restore()
+        if self._telling is not None:
+            self._telling.join()
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         self.wanted = True
         self._restore()
+        # Here the main thread may stand in the middle of a write, which it cannot begin again.
+        self._telling = threading.Thread(target=self._tell, args=(Note(GRANTED),))
+        self._telling.start()
 
     def _restore(self) -> None:
         while self._before:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from clearhead.checkpoint import (
 )
 from clearhead.errors import ModelFolderError
 from clearhead.tasks.task import Evaluation
+from clearhead.training.state import State
 
 
 class Keeper:
@@ -41,7 +43,7 @@ class Keeper:
         """The file of the state to go on from."""
         return self.folder / "training" / "state.safetensors"
 
-    def write_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: Any) -> None:
+    def write_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
         """Write weights, optimizer and progress as one file, wholly or not at all."""
         tensors = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
         for index, slots in optimizer.state_dict()["state"].items():
@@ -50,13 +52,12 @@ class Keeper:
                     tensors[f"optimizer.{index}.{slot}"] = value
         write_tensors(self.state_path, tensors, dataclasses.asdict(state))
 
-    def read_state(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer
-    ) -> dict[str, Any] | None:
-        """Put model and optimizer where they were; the fields of the state, or None if new.
+    def read_state(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> State | None:
+        """Put model and optimizer where they were; the state, or None if the run is new.
 
         Raises:
-            ModelFolderError: the state is damaged or of another model, or missing beside a model.
+            ModelFolderError: the state is damaged, of another model or of another version of
+                clearhead, or missing beside a model.
         """
         if not self.state_path.exists():
             if (self.folder / "weights.safetensors").exists():
@@ -69,6 +70,7 @@ class Keeper:
                 )
             return None
         tensors, fields = read_tensors(self.state_path)
+        state = self._state(fields)
         load_parameters(model, _part(tensors, "model."), self.state_path)
         slots: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _part(tensors, "optimizer.").items():
@@ -76,7 +78,18 @@ class Keeper:
             slots.setdefault(int(index), {})[slot] = tensor
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": slots, "param_groups": groups})
-        return fields
+        return state
+
+    def _state(self, fields: dict[str, Any]) -> State:
+        try:
+            return State(**fields)
+        except TypeError as error:
+            raise ModelFolderError(
+                "the state to go on from is of another version of clearhead",
+                where=self.state_path,
+                why=str(error),
+                todo="go on with the version that provenance.json names, or begin anew: --restart",
+            ) from None
 
     def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
         """Make these the weights of the model folder, with their scores.
@@ -98,7 +111,9 @@ class Keeper:
                 "signatures": dict(evaluation.signatures),
             },
         )
-        write_json(self.folder / "provenance.json", {**self.provenance, "step": step})
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        facts = {"written": now, **self.provenance, "step": step}
+        write_json(self.folder / "provenance.json", facts)
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Keep a checkpoint, and only the last few of them."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import sentencepiece
@@ -15,22 +14,29 @@ import clearhead
 
 
 def provenance(
-    seed: int, data: Mapping[str, Mapping[str, str]], reports: Sequence[Mapping[str, Any]]
+    seed: int,
+    device: torch.device,
+    precision: str,
+    data: Mapping[str, Mapping[str, str]],
+    reports: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """The facts that are written beside the weights.
 
     Args:
         seed: of the run.
+        device: what it runs on.
+        precision: in which it multiplies.
         data: for each part (train, validation, test) the content hash of each file.
         reports: what was found in the data.
     """
     return {
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
         "clearhead": clearhead.__version__,
         "torch": torch.__version__,
         "sentencepiece": sentencepiece.__version__,
         "python": platform.python_version(),
         "cores": os.cpu_count(),
+        "device": str(device),
+        "precision": precision,
         "seed": seed,
         "data": data,
         "reports": list(reports),

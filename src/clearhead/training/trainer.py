@@ -65,7 +65,7 @@ class Trainer:
         self.updater = Updater(model, config, d_model, self.limits.total_steps)
         self.meter = Meter(self.device)
         self.stepper = Stepper(task, self.updater, self.meter, self.precision, seed)
-        self.interruption = Interruption()
+        self.interruption = Interruption(self._tell)
         self._resumed_at = self._saved_at = time.monotonic()
         self._elapsed_before = 0.0
         self._saved_step = 0
@@ -98,7 +98,7 @@ class Trainer:
 
     def _resume(self) -> None:
         if saved := self.keeper.read_state(self.model, self.updater.optimizer):
-            self.state = State(**saved)
+            self.state = saved
         self._elapsed_before, self._saved_step = self.state.elapsed_s, self.state.step
         self._resumed_at = self._saved_at = time.monotonic()
         if not saved:
