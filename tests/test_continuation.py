@@ -18,7 +18,7 @@ from clearhead.checkpoint import read_tensors, write_tensors
 from clearhead.config import RunConfig, config_from
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
-from clearhead.training.continuation import forget_run
+from clearhead.training.run_files import PARTS, WEIGHED, forget_run
 from fake_translator import run
 from test_classification import feature_run, text_run
 from test_training import Watcher, assert_same, final_state, small_run
@@ -36,7 +36,13 @@ def files_of(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize(
-    "name", ["train.csv", "raw/x.txt", "checkpoints/notes.txt", "log.jsonl/x", "step-1.safetensors"]
+    "name",
+    [
+        *("train.csv", "raw/x.txt", "checkpoints/notes.txt", "log.jsonl/x", "step-1.safetensors"),
+        # As a run would call them; but no run was ever here.
+        *("data.json", "log.jsonl", "state.safetensors", "checkpoints/best.safetensors"),
+        *("checkpoints/step-00000004.safetensors", "corpus/mine.txt"),
+    ],
 )
 def test_files_in_training_that_no_run_has_written_are_refused_and_left(
     tmp_path: Path, name: str, restart: bool
@@ -53,7 +59,13 @@ def test_files_in_training_that_no_run_has_written_are_refused_and_left(
 
 
 @pytest.mark.parametrize("restart", [False, True])
-@pytest.mark.parametrize("name", ["weights.safetensors", "scores.json", "provenance.json"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("weights.safetensors", "scores.json", "provenance.json", "tokenizer.json"),
+        *("tokenizer.model", "source.json", "target.model", "labels.json", "normaliser.json"),
+    ],
+)
 def test_a_file_beside_that_no_run_has_written_is_refused_and_left(
     tmp_path: Path, name: str, restart: bool
 ) -> None:
@@ -185,11 +197,44 @@ def test_a_run_that_goes_on_with_data_elsewhere_keeps_one_corpus(tmp_path: Path)
     assert corpora_of(config) != before
 
 
-def test_what_is_left_of_a_run_that_was_being_removed_is_no_obstacle(tmp_path: Path) -> None:
+@pytest.mark.parametrize("unlinked", [0, 1, 2, 5])
+def test_what_is_left_of_a_run_that_was_being_removed_is_no_obstacle(
+    tmp_path: Path, unlinked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    unlink, left = Path.unlink, iter(range(unlinked))
+
+    def killed(self: Path, missing_ok: bool = False) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        unlink(self, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            forget_run(Path(config.folder))
+    assert api.train(config).finished
+
+
+def test_a_run_that_has_lost_its_config_is_not_taken_for_none(tmp_path: Path) -> None:
     config = text_run(tmp_path, training=SHORT)
     api.train(config)
     (Path(config.folder) / "config.json").unlink()
-    assert api.train(config).finished
+    before = files_of(Path(config.folder))
+    with pytest.raises(TrainingError, match=r"(?s)config.json is lost.*--restart"):
+        api.train(config)
+    assert files_of(Path(config.folder)) == before
+    assert api.train(config, restart=True).finished
+
+
+def test_the_files_in_a_model_folder_are_known_as_a_runs(tmp_path: Path) -> None:
+    made = [kind(tmp_path, kind.__name__, training=SHORT) for kind in (text_run, feature_run)]
+    known = {"config.json", *WEIGHED, *PARTS}
+    for config in made:
+        api.train(config)
+        found = {path.name for path in Path(config.folder).iterdir() if path.is_file()}
+        assert found <= known
 
 
 @pytest.mark.parametrize("kind", [text_run, feature_run])

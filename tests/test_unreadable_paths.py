@@ -17,7 +17,8 @@ from clearhead.config import RunConfig
 from clearhead.data.content_hash import content_hash
 from clearhead.data.readers import read_lines
 from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
-from clearhead.training.continuation import forget_run, only_run_in, run_folder
+from clearhead.training.continuation import only_run_in, run_folder
+from clearhead.training.run_files import forget_run
 from model_folders import write_models
 
 NOBODY = 65534

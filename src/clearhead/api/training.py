@@ -76,11 +76,12 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     from clearhead.api.preparation import prepare, teller
     from clearhead.data.corpus import remove_unused_corpora
     from clearhead.engines.device import set_up_torch
-    from clearhead.training.continuation import forget_run, note_data, refuse_other_data
+    from clearhead.training.continuation import note_data, refuse_other_data
     from clearhead.training.keeper import Keeper
     from clearhead.training.log import JsonLog
     from clearhead.training.precision import choose_precision
     from clearhead.training.provenance import provenance
+    from clearhead.training.run_files import forget_run
     from clearhead.training.trainer import Trainer
 
     device = set_up_torch(config.training.device, config.training.threads)

@@ -1,16 +1,17 @@
-"""Whether a run may go on in a folder that holds one already, and how to begin anew there."""
+"""Whether a run may go on in a folder that holds one already."""
 
 from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint import read_folder_config, read_json, write_json
 from clearhead.config import RunConfig, config_to_dict
-from clearhead.errors import ConfigError, ModelFolderError, TrainingError
+from clearhead.errors import ConfigError, TrainingError
+from clearhead.training.run_files import LOCK, refuse_other_config, refuse_other_files
 
 
 def run_folder(config: RunConfig, restart: bool) -> Path:
@@ -18,17 +19,18 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
 
     Raises:
         ConfigError: the configuration names no folder.
-        TrainingError: the folder holds a run with other settings, or files that no run has written
-            where those of a run belong, or can be neither read nor made.
+        TrainingError: the folder holds a run with other settings, or one whose config.json is lost,
+            or files that no run has written where those of a run belong, or can be neither read
+            nor made.
     """
     if not config.folder:
         raise ConfigError("folder is empty", todo='name the model folder: folder = "runs/my-model"')
     folder = Path(config.folder)
     try:
         if not (folder / "config.json").exists():
-            _refuse_foreign_files(folder)
+            refuse_other_files(folder, restart)
         elif restart:
-            _refuse_foreign_config(folder / "config.json")
+            refuse_other_config(folder / "config.json")
         else:
             _refuse_other_settings(read_folder_config(folder), config)
         (folder / "training").mkdir(parents=True, exist_ok=True)
@@ -42,73 +44,6 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
     return folder
 
 
-def forget_run(folder: Path) -> None:
-    """Remove a run and its model, and no file but those that a run writes.
-
-    The corpora stay: the run that begins now has made its own already.
-
-    Raises:
-        TrainingError: a file cannot be removed.
-    """
-    try:
-        # First what says that there is a run, so that none is half there.
-        for name in ("config.json", *BESIDE):
-            (folder / name).unlink(missing_ok=True)
-        for path in _run_files(folder / "training"):
-            path.unlink()
-    except OSError as error:
-        raise TrainingError(
-            "the old run cannot be removed",
-            where=folder,
-            why=str(error),
-            todo="choose another folder: --set folder=runs/other",
-        ) from None
-    for name in ("checkpoints", "tensorboard"):
-        with suppress(OSError):  # it is not there, or not empty
-            (folder / "training" / name).rmdir()
-
-
-def _run_files(training: Path) -> list[Path]:
-    return [path for pattern in WRITTEN for path in training.glob(pattern) if path.is_file()]
-
-
-def _refuse_foreign_files(folder: Path) -> None:
-    training = folder / "training"
-    for name in BESIDE:
-        # Every run has a lock before it writes one of these.
-        if (folder / name).exists() and not (training / ".lock").exists():
-            raise TrainingError(
-                f"it holds a {name} that is not a run's, or whose config.json is lost",
-                where=folder,
-                todo="choose another folder: --set folder=runs/other, or move it away",
-            )
-    own = set(_run_files(training))
-    for path in training.rglob("*"):
-        kept = path.relative_to(training).parts[0] in KEPT
-        if path.is_file() and path not in own and not kept:
-            raise TrainingError(
-                "its folder training/ holds files that are not a run's",
-                where=folder,
-                why=f"one is {path.relative_to(folder)}, and there is no config.json",
-                todo="choose another folder: --set folder=runs/other, or move them away",
-            )
-
-
-def _refuse_foreign_config(path: Path) -> None:
-    """A damaged one may go, for a run may have left it; one that reads well must be a run's."""
-    try:
-        ours = "format" in read_json(path)
-    except ModelFolderError:
-        return
-    if not ours:
-        raise TrainingError(
-            "its config.json is not a run's",
-            where=path,
-            why='it has no "format"',
-            todo="choose another folder: --set folder=runs/other, or move it away",
-        )
-
-
 @contextmanager
 def only_run_in(folder: Path) -> Iterator[None]:
     """Hold the folder for one run; the lock ends with the process, however it ends.
@@ -117,7 +52,7 @@ def only_run_in(folder: Path) -> Iterator[None]:
         TrainingError: another process trains in this folder, or it cannot be locked.
     """
     try:
-        lock = (folder / "training" / ".lock").open("a")
+        lock = (folder / LOCK).open("a")
     except OSError as error:
         raise _not_lockable(folder, error) from None
     with lock:
@@ -182,23 +117,6 @@ def _contents(hashes: Mapping[str, Mapping[str, str]]) -> dict[str, list[str]]:
 
 
 DATA = "training/data.json"
-
-BESIDE = ("weights.safetensors", "scores.json", "provenance.json")
-"""What a run writes beside its `config.json`."""
-
-KEPT = ("corpus", ".lock")
-"""What may be in `training/` where there is no run: of a restart that went no further."""
-
-WRITTEN = (
-    *("data.json", "log.jsonl", "state.safetensors", "checkpoints/step-*.safetensors"),
-    *("checkpoints/best.safetensors", "checkpoints/average.safetensors"),
-    # Of a run that was killed while it wrote.
-    *(".data.json.unfinished", ".state.safetensors.unfinished"),
-    "checkpoints/.step-*.safetensors.unfinished",
-    *("checkpoints/.best.safetensors.unfinished", "checkpoints/.average.safetensors.unfinished"),
-    "tensorboard/events.out.tfevents.*",
-)
-"""What else a run writes to `training/`."""
 
 MAY_CHANGE = {
     *("data.train", "data.validation", "data.test"),  # their content is compared instead
