@@ -17,6 +17,7 @@ from pathlib import Path
 from clearhead import api
 from clearhead.config import read_config
 from clearhead.data.phrasebook import phrasebook
+from clearhead.errors import ClearheadError
 from clearhead.tasks.scores import bleu_and_chrf
 from clearhead.training.display import choose_display
 
@@ -72,5 +73,17 @@ def best(translator: api.Translator, sentences: list[str]) -> list[str]:
     return [hypotheses[0].text for hypotheses in translator.translate(sentences)]
 
 
+def command() -> int:
+    """The exit code of it all; what went wrong is said in a line or a few."""
+    try:
+        return main()
+    except ClearheadError as error:
+        print(f"demo: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted; `make demo` begins anew", file=sys.stderr)
+        return 130
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command())

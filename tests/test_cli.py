@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from clearhead import api
 from clearhead.cli.failures import say
@@ -142,6 +144,20 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         run("translate", "m", stdin="a\n")
 
 
+@pytest.mark.parametrize("how", ["numpy", "torch"])
+def test_a_full_memory_of_the_machine_is_said(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def too_much(*args: object, **others: object) -> None:
+        if how == "torch":
+            torch.empty(2**60, dtype=torch.uint8)
+        np.empty(2**60, dtype=np.uint8)
+
+    monkeypatch.setattr(api, "load_translator", too_much)
+    code, out, err = run("translate", "m", stdin="a\n")
+    assert (code, out) == (1, "")
+    assert "the memory of this machine is full" in err
+    assert "use a smaller model" in err
+
+
 # ---- init
 
 
@@ -158,6 +174,10 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         ("--train a --train b m", "--train a --train b m"),
         ("m --train", "m --train"),
         ("--train a b -- --train c", "--train a --train b -- --train c"),
+        ("m --train=a b --test=c d", "m --train a --train b --test c --test d"),
+        ("--train=p.tsv m", "--train p.tsv m"),
+        ("--train=a=b c", "--train a=b --train c"),
+        ("--train a b -- --train=c", "--train a --train b -- --train=c"),
     ],
 )
 def test_an_option_of_files_takes_one_or_two(given_: str, expected: str) -> None:

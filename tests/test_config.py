@@ -482,6 +482,21 @@ def test_an_override_of_one_dropout_leaves_the_other_places_as_the_file_has_them
     assert found == dataclasses.replace(DropoutConfig.everywhere(0.3), hidden=0.0)
 
 
+def test_an_override_of_one_value_leaves_the_rest_of_its_section_as_it_would_be(
+    tmp_path: Path,
+) -> None:
+    path = written(tmp_path, "seed = 3\n")
+    rest = RunConfig()
+    found = read_config(path, ["model.dropout.attention=0"])
+    assert found.model.dropout == dataclasses.replace(rest.model.dropout, attention=0.0)
+    found = read_config(path, ["training.threads=1"])
+    assert found.training == dataclasses.replace(rest.training, threads=1)
+    found = read_config(path, ["training.optimizer.beta2=0.99", "training.max_minutes=3"])
+    assert (found.training.max_steps, found.training.max_minutes) == (rest.training.max_steps, 3)
+    path = written(tmp_path, "[training]\nmax_epochs = 2\n")
+    assert read_config(path, ["training.threads=1"]).training.max_steps == 0
+
+
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "run.toml"
     path.write_bytes(b"\xef\xbb\xbf" + b"seed = 7\n")
@@ -570,6 +585,7 @@ rates = st.floats(0, 1, exclude_max=True)
 positive = st.floats(1e-9, 1e9)
 counts = st.integers(0, 10**9)
 above_zero = st.integers(1, 10**9)
+searched = st.integers(1, 1_000_000)  # more is refused, as no search would ever end
 names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="$"), max_size=8)
 files = st.lists(names, max_size=2).map(tuple)
 
@@ -637,11 +653,11 @@ models = st.builds(
 searches = st.builds(
     SearchConfig,
     method=st.just("sampling"),
-    beam_size=above_zero,
-    n_best=above_zero,
+    beam_size=searched,
+    n_best=searched,
     length_penalty=st.floats(0, 9),
     temperature=st.floats(0, 1000, exclude_min=True),
-    top_k=counts,
+    top_k=searched,
     top_p=st.floats(0, 1, exclude_min=True),
 )
 runs = st.builds(

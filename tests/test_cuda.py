@@ -37,7 +37,6 @@ from clearhead.inspect.recording import record_classification, record_translatio
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.training.keeper import Keeper
 from clearhead.training.optimizer import make_optimizer
-from clearhead.training.state import State
 from model_folders import write_models
 from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, random_model, small_config
 from test_classification import feature_run, text_run
@@ -140,11 +139,11 @@ def test_the_state_of_a_run_comes_back_to_a_gpu_with_all_its_bits(tmp_path: Path
     api.train(config)
     model = prepare(config, None, tmp_path / "corpus", ()).build_model().to(GPU)
     optimizer = make_optimizer(model, config.training.optimizer)
-    fields = Keeper(Path(config.folder), 1, {}).read_state(model, optimizer)
-    assert fields is not None
-    assert fields["step"] == 2
+    state = Keeper(Path(config.folder), 1, {}).read_state(model, optimizer)
+    assert state is not None
+    assert state.step == 2
     again = Keeper(tmp_path / "again", 1, {})
-    again.write_state(model, optimizer, State(**fields))
+    again.write_state(model, optimizer, state)
     assert_same(final_state(config), read_tensors(again.state_path)[0])
     model(torch.tensor([[5, 6]], device=GPU), torch.tensor([[1]], device=GPU)).sum().backward()
     optimizer.step()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from clearhead.data.phrasebook import phrasebook
+from clearhead.errors import TrainingError
 from scripts import load_script
 
 
@@ -56,6 +57,30 @@ def test_the_demo_fails_where_a_known_sentence_is_wrong(
 ) -> None:
     assert exit_code(monkeypatch, {phrasebook(pair).reference[-1].source}) == 1
     assert capsys.readouterr().out.count("(WRONG)") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted; `make demo` begins anew"),
+        (TrainingError("the folder is taken", todo="wait"), 6, "the folder is taken"),
+    ],
+)
+def test_what_goes_wrong_in_a_demo_is_said_without_a_traceback(
+    error: BaseException,
+    code: int,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+) -> None:
+    demo = load_script("examples/demo.py")
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(demo.api, "train", fail)
+    assert demo.command() == code
+    assert said in capsys.readouterr().err
 
 
 def test_an_interrupted_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

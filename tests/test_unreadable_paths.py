@@ -91,6 +91,28 @@ def test_an_output_is_not_blamed_for_what_fails_while_it_is_open(tmp_path: Path)
     assert (tmp_path / "out.part").read_text() == "one\n"
 
 
+def test_what_was_written_before_stays_until_there_is_something_to_write(tmp_path: Path) -> None:
+    (tmp_path / "out.part").write_text("hours of work, cut off\n")
+
+    def fail_at_once() -> None:
+        with opened_output(f"{tmp_path}/out"):
+            raise DataError("there is no such model folder")
+
+    with pytest.raises(DataError, match="no such model"):
+        fail_at_once()
+    assert (tmp_path / "out.part").read_text() == "hours of work, cut off\n"
+    with opened_output(f"{tmp_path}/out") as output:
+        output.write("one\n")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out": "one\n"}
+
+
+def test_an_output_of_nothing_is_empty_whatever_was_left_there(tmp_path: Path) -> None:
+    (tmp_path / "out.part").write_text("old\n")
+    with opened_output(f"{tmp_path}/out"):
+        pass
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out": ""}
+
+
 def test_an_output_among_links_in_a_circle(tmp_path: Path) -> None:
     (tmp_path / "one").symlink_to("other")
     (tmp_path / "other").symlink_to("one")

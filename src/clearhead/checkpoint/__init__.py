@@ -1,14 +1,15 @@
 """The model folder: all that is needed to use a model; and beside it the state to resume from.
 
     config.json             the run's configuration, and the version of this layout
-    weights.safetensors     the weights that scored best on the validation data
+    weights.safetensors     the weights that scored best on the validation data, or the average of
+                            the last ones where that is to be kept (training.keep)
     tokenizer…              what turns text into numbers and back
     labels, normaliser      a classifier's labels; the scale of its features
     scores.json             validation scores of these weights, with sacreBLEU's signatures and
                             the checksum of the weights
     provenance.json         data hashes, versions, steps: how the weights came about
     training/               only needed to go on: state, corpus, log; and checkpoints: the best, the
-                            last few, and their average
+                            last few, and at a run's end their average
 
 Nothing is pickled. Every file is written under another name and then moved into place, so a
 machine that dies while writing loses nothing.

@@ -69,8 +69,9 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     """Read and check a model folder; torch is not needed.
 
     Args:
-        path: the folder, whose weights are the best; or one of the checkpoints in it, such as
-            `FOLDER/training/checkpoints/average.safetensors`, which then are the weights.
+        path: the folder, whose weights are those that the run kept; or one of the checkpoints in
+            it, such as `FOLDER/training/checkpoints/average.safetensors`, which then are the
+            weights.
 
     Raises:
         ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights.
@@ -149,4 +150,9 @@ def read_folder_config(path: Path) -> RunConfig:
             raise ConfigError("it holds no settings")
         return config_from(tree["config"], where=str(path / "config.json"))
     except ConfigError as error:
-        raise ModelFolderError("the configuration is damaged", where=path, why=str(error)) from None
+        raise ModelFolderError(
+            "the configuration is damaged, or of another version of clearhead",
+            where=path,
+            why=str(error),
+            todo="use the clearhead that provenance.json names, or copy the folder again",
+        ) from None

@@ -93,10 +93,17 @@ def full_disk_said() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _full_memory_said() -> Iterator[None]:
-    """Say what a GPU is too small for where no engine does: for the model alone, for example."""
+    """Say what a memory is too small for where no engine does: for the model alone, for example."""
     try:
         yield
-    except RuntimeError as error:
+    except (RuntimeError, MemoryError) as error:
+        # PyTorch has no error of its own for a full memory that is not a GPU's.
+        if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
+            raise ClearheadError(
+                "the memory of this machine is full",
+                why=str(error).strip().splitlines()[0] if str(error).strip() else None,
+                todo="use a smaller model or batch",
+            ) from None
         torch = sys.modules.get("torch")
         if torch is None or not isinstance(error, torch.OutOfMemoryError):
             raise

@@ -43,7 +43,7 @@ def spread(args: list[str]) -> list[str]:
         return list(args)
     written: list[str] = []
     files = dict.fromkeys(FILE_OPTIONS, 0)
-    left = list(args)
+    left = _parted(args)
     while left:
         word = left.pop(0)
         if word == "--":
@@ -59,6 +59,14 @@ def spread(args: list[str]) -> list[str]:
             written += [word, left.pop(0)]
             files[word] += 1
     return written
+
+
+def _parted(args: list[str]) -> list[str]:
+    """Each `--train=train.en` as two words, but behind `--`, where options end."""
+    own = tuple(f"{option}=" for option in FILE_OPTIONS)
+    end = args.index("--") if "--" in args else len(args)
+    words = [part for a in args[:end] for part in (a.split("=", 1) if a.startswith(own) else [a])]
+    return [*words, *args[end:]]
 
 
 def init(

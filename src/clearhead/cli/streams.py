@@ -68,11 +68,19 @@ class Output:
     Args:
         stream: a file, or the standard output.
         where: its name for messages.
+        old: whether the file holds what another command left, which is to go when this one begins.
     """
 
-    def __init__(self, stream: BinaryIO, where: str) -> None:
+    def __init__(self, stream: BinaryIO, where: str, old: bool = False) -> None:
         self._stream = stream
         self._where = where
+        self.old = old
+
+    def begin(self) -> None:
+        """Let go what another command left in the file."""
+        if self.old:
+            self._stream.truncate(0)
+            self.old = False
 
     def write(self, text: str) -> None:
         """Write a text, through to whoever reads it; half a character (a surrogate) becomes `?`.
@@ -82,6 +90,7 @@ class Output:
             BrokenPipeError: nobody reads it any more.
         """
         with _unwritable_said(self._where):
+            self.begin()
             self._stream.write(text.encode("utf-8", errors="replace"))
             self._stream.flush()
 
@@ -95,7 +104,7 @@ def opened_output(path: str) -> Iterator[Output]:
     """An output to a file, or to the standard output where the path is `-`.
 
     The file appears under its name when all of it is written. If that does not come to pass, what
-    was written stays beside it as `name.part`.
+    was written stays beside it as `name.part`, until another command has something to write there.
 
     Raises:
         DataError: the file cannot be written.
@@ -110,17 +119,20 @@ def opened_output(path: str) -> Iterator[Output]:
         # A device or a pipe is written to; moving a file to its name would take its place.
         special = whole.exists() and not whole.is_file()
         part = whole if special else whole.with_name(f"{whole.name}.part")
-        stream = part.open("wb")
+        stream = part.open("wb" if special else "ab")
+    output = Output(stream, path, old=not special)
     try:
-        yield Output(stream, path)
+        yield output
         with _unwritable_said(path):
+            output.begin()
             stream.close()
             if not special:
                 os.replace(part, whole)
     except BaseException:
         with suppress(OSError):  # what it still holds cannot be written either
             stream.close()
-        _settle(part, special)
+        if not special:
+            _settle(part, said=not output.old)
         raise
 
 
@@ -135,11 +147,9 @@ def _unwritable_said(where: str) -> Iterator[None]:
         raise DataError("the output cannot be written", where=where, why=str(error)) from None
 
 
-def _settle(part: Path, special: bool) -> None:
-    """Keep what is worth keeping of an output that was not finished, and say so."""
-    if special:
-        return
-    if part.stat().st_size:
-        say(f"what was written so far is in {part}")
-    else:
+def _settle(part: Path, said: bool) -> None:
+    """Keep what is worth keeping of an output that was not finished."""
+    if not part.stat().st_size:
         part.unlink()
+    elif said:
+        say(f"what was written so far is in {part}")

@@ -177,3 +177,10 @@ def expanded_size(name: Any, where: str | None = None) -> dict[str, int]:
             todo=meant("model.size", name, SIZES),
         )
     return SIZES[name]
+
+
+def expanded_dropout(value: Any) -> Any:
+    """A single rate written out for its four places; anything else as it is."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return dict.fromkeys(("embeddings", "attention", "hidden", "residual"), value)
+    return value

@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.config.meaning import refuse_meaningless
-from clearhead.config.model import SIZES, Learned, NoPositions, Sinusoidal, expanded_size
+from clearhead.config.model import (
+    SIZES,
+    Learned,
+    NoPositions,
+    Sinusoidal,
+    expanded_dropout,
+    expanded_size,
+)
 from clearhead.config.nearest import meant, setting_meant
+from clearhead.config.overrides import lay_over
 from clearhead.config.run import RunConfig
 from clearhead.config.schema import checked
 from clearhead.config.sections import SECTIONS, SHORTHANDS, paths
@@ -42,7 +50,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError("this is not valid TOML", where=path, why=str(error)) from None
     for override in overrides:
-        _override(tree, override)
+        lay_over(tree, override)
     config = config_from(tree, where=str(path))
     # Not in config_from: a model folder of an earlier version may well hold such settings.
     refuse_meaningless(config, path, overrides)
@@ -123,19 +131,12 @@ def _with_shorthands(tree: Mapping[str, Any], where: str) -> dict[str, Any]:
     if size is not None:
         model = {**expanded_size(size, where), **model}
     if "dropout" in model:
-        model["dropout"] = _expanded_dropout(model["dropout"])
+        model["dropout"] = expanded_dropout(model["dropout"])
     width = model.get("input_convolution")
     if isinstance(width, int) and not isinstance(width, bool):
         model["input_convolution"] = [width] if width else []
     tree["model"] = model
     return tree
-
-
-def _expanded_dropout(value: Any) -> Any:
-    """A single rate written out for its four places; anything else as it is."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return dict.fromkeys(("embeddings", "attention", "hidden", "residual"), value)
-    return value
 
 
 def _with_environment(value: Any, path: str, where: str) -> Any:
@@ -205,28 +206,3 @@ def _positions(value: Mapping[str, Any], path: str, where: str) -> type:
             todo=meant(f"{path}.kind", kind, kinds),
         )
     return kinds[kind]
-
-
-def _override(tree: dict[str, Any], override: str) -> None:
-    """Lay `path=value` over the tree; the value is read as TOML, or else as a plain string."""
-    dotted, separator, text = override.partition("=")
-    if not separator or not dotted.strip():
-        raise ConfigError(
-            f"--set {override}: this is not path=value", todo="e.g. --set training.max_steps=1000"
-        )
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    *sections, name = dotted.strip().split(".")
-    for depth, section in enumerate(sections, start=1):
-        inner = tree.setdefault(section, {})
-        if sections[:depth] == ["model", "dropout"]:
-            inner = tree[section] = _expanded_dropout(inner)
-        if not isinstance(inner, dict):
-            raise ConfigError(
-                f"--set {override}: {section} is a single value here",
-                todo=f"give the parts of {section} in the file, each by name",
-            )
-        tree = inner
-    tree[name] = value

@@ -15,7 +15,11 @@ BEAM_ONLY = ("beam_size",)
 SAMPLING_ONLY = ("temperature", "top_k", "top_p", "seed")
 
 
-MOST = {"length_penalty": 10.0, "max_length_ratio": 1000.0, "temperature": 1000.0}
+MOST = {
+    **{"length_penalty": 10.0, "max_length_ratio": 1000.0, "temperature": 1000.0},
+    **dict.fromkeys(("beam_size", "n_best", "no_repeat_ngram", "top_k"), 1_000_000),
+    **dict.fromkeys(("min_length", "max_length", "max_length_offset"), 1_000_000),
+}
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class SearchConfig:
         for name, most in MOST.items():
             # What is not finite, or far beyond use, would overflow in the middle of a search.
             found = getattr(self, name)
-            require(math.isfinite(found) and found <= most, f"{name} must be at most {most}")
+            require(math.isfinite(found) and found <= most, f"{name} must be at most {most:,}")
         require(
             self.method == "sampling" or self.n_best <= self.beam_size,
             f"n_best = {self.n_best} is more than beam_size = {self.beam_size}",

@@ -160,13 +160,14 @@ def _escape(text: str, lower: bool) -> str:
 
 
 def _cannot_learn(config: TokenizerConfig, reason: str) -> ConfigError:
-    what = f"tokenizer.max_vocabulary = {config.max_vocabulary} is too small for these texts"
     needed = re.search(r"required_chars\. \d+ vs (\d+)", reason)
     if needed is None:
-        return ConfigError(what, why=reason)
+        size = config.max_vocabulary
+        what = f"SentencePiece cannot learn {size} pieces of kind {config.kind} from these texts"
+        return ConfigError(what, why=reason, todo="try another tokenizer.max_vocabulary or kind")
     bytes_too = ", the 256 bytes" if config.byte_fallback else ""
     return ConfigError(
-        what,
+        f"tokenizer.max_vocabulary = {config.max_vocabulary} is too small for these texts",
         why=f"their characters{bytes_too} and the special symbols alone are {needed[1]}",
         todo=f"set it to {needed[1]} or, better, some thousands",
     )
