@@ -354,6 +354,16 @@ def test_the_average_is_kept_whatever_it_scores_where_that_is_asked_for(tmp_path
     assert kept == {"best": False, "average": True}
 
 
+@pytest.mark.parametrize(("keep", "told"), [("average", True), ("best", False)])
+def test_that_one_checkpoint_has_no_average_is_told(tmp_path: Path, keep: str, told: bool) -> None:
+    watcher = Watcher()
+    config = small_run(tmp_path, max_steps=2, validate_every=2, keep=keep)
+    api.train(config, observers=[watcher])
+    said = [e.text for e in watcher.events if isinstance(e, Note) and "no average" in e.text]
+    assert len(said) == told
+    assert json.loads((Path(config.folder) / "scores.json").read_text())["weights"] == "current"
+
+
 @pytest.mark.parametrize("every", [1, 5])
 def test_the_loss_is_reported_at_the_steps_asked_for(tmp_path: Path, every: int) -> None:
     watcher = Watcher()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from clearhead.errors import TrainingError
 from clearhead.tasks.task import Evaluation
 
 
@@ -37,3 +39,16 @@ class State:
         if self.best_score is None or not math.isfinite(self.best_score):
             return True
         return score > self.best_score if higher_is_better else score < self.best_score
+
+    def refuse_unscored(self, measure: str, folder: Path) -> None:
+        """Refuse to end a run in which no weights were ever kept.
+
+        Raises:
+            TrainingError: no validation had a finite score, so there is no model.
+        """
+        if self.best_score is None:
+            raise TrainingError(
+                f"no validation had a finite {measure}: there is no model to keep",
+                where=folder,
+                todo="lower training.schedule.peak, and begin anew with --restart",
+            )
