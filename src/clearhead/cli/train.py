@@ -38,7 +38,8 @@ def train(
         typer.Option(
             "--dry-run",
             help="Only say what is in the data and what the run would need. The vocabulary is "
-            "learned and the data are encoded for it, which takes its time; nothing is kept.",
+            "learned and the data are encoded for it, which takes its time; nothing is kept. Until "
+            "it ends they lie in the folder for temporary files, which TMPDIR names.",
         ),
     ] = False,
 ) -> None:
