@@ -67,8 +67,23 @@ def test_a_missing_folder_says_how_to_make_one(tmp_path: Path) -> None:
 
 def test_a_folder_without_weights_is_refused(folder: Path) -> None:
     (folder / "weights.safetensors").unlink()
-    with pytest.raises(ModelFolderError, match="no weights"):
+    with pytest.raises(ModelFolderError, match=r"no weights(.|\n)*train on"):
         api.load_translator(folder)
+
+
+def test_weights_that_were_removed_have_a_checkpoint_in_their_place(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    folder = Path(config.folder)
+    (folder / "weights.safetensors").unlink()
+    checkpoints = folder / "training" / "checkpoints"
+    named = re.escape(str(checkpoints)) + r" in its place: .*best\.safetensors"
+    with pytest.raises(ModelFolderError, match=named):
+        api.load_translator(folder)
+    assert api.load_translator(checkpoints / "best.safetensors").translate(["a b"])
+    # Not "it was finished before", with a command for a model that is not there.
+    with pytest.raises(ModelFolderError, match=r"weights\.safetensors: .* missing(.|\n)*--restart"):
+        api.train(config)
 
 
 def test_another_version_is_refused(folder: Path) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -333,6 +336,19 @@ def test_a_dry_run_prints_its_lines_and_trains_nothing(
     assert "learning\n" in err
 
 
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_a_dry_run_that_is_ended_removes_what_it_has_written(
+    toml: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sent: signal.Signals
+) -> None:
+    def dry_run(config: RunConfig, *, observers: Sequence[Any]) -> None:
+        with TemporaryDirectory(dir=tmp_path, prefix="dry"):
+            signal.raise_signal(sent)
+
+    monkeypatch.setattr(api, "dry_run", dry_run)
+    assert run("train", str(toml), "--dry-run")[0] == 130
+    assert not list(tmp_path.glob("dry*"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "part"),
     [
@@ -380,3 +396,19 @@ def test_the_phrasebook_is_written_and_nothing_is_overwritten(tmp_path: Path) ->
     assert run("phrasebook", "en-xx", str(folder))[0] == 3
     (tmp_path / "file").write_text("")
     assert run("phrasebook", "en-es", str(tmp_path / "file"), "--force")[0] == 3
+
+
+def test_a_phrasebook_that_cannot_be_written_leaves_whole_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    folder = tmp_path / "book"
+    assert run("phrasebook", "en-es", str(folder))[0] == 0
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, err = run("phrasebook", "en-es", str(folder), "--force")
+    assert code == 3
+    assert "No space left" in err
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before

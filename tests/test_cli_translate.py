@@ -196,6 +196,16 @@ def test_a_model_that_samples_by_its_configuration_searches_with_a_beam_that_is_
     assert SearchOptions().over(default, None).method == "sampling"
 
 
+def test_an_option_that_does_not_go_with_the_model_s_own_search_is_told_so(
+    translator: Backwards,
+) -> None:
+    translator.config = replace(RunConfig(), search=SearchConfig(n_best=3))
+    code, _, err = run("translate", "m", "--beam-size", "1", stdin="a\n")
+    assert code == SearchError.exit_code
+    assert "n_best = 3 is more than beam_size = 1\nWhat to do: mend it with an option" in err
+    assert run("translate", "m", "--beam-size", "1", "--n-best", "1", stdin="a\n")[0] == 0
+
+
 @pytest.mark.parametrize(
     ("options", "config"),
     [

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clearhead.cli.options import SearchOptions
 from clearhead.config import RunConfig, config_from
 from clearhead.config.meaning import MEANT_FOR
 from clearhead.config.model import SIZES, Learned
@@ -152,6 +153,26 @@ def test_each_choice_of_a_setting_is_told() -> None:
     assert all(f'"{size}"' in told["model.size"][1] for size in SIZES)
 
 
+def test_dropout_that_a_table_leaves_out_is_as_told() -> None:
+    names = [name for name in vars(RunConfig().model.dropout) if name != "layer_output"]
+    told = settings()
+    assert "what is not named is 0" in told["model.dropout"][1]
+    for name in names:
+        others = config_from({"model": {"dropout": {name: 0.3}}}, "a test").model.dropout
+        assert sorted(vars(others).values()) == [0.0, 0.0, 0.0, 0.0, 0.3]
+
+
+def test_the_search_settings_have_the_options_that_are_told() -> None:
+    intro = (HOUSE / "docs" / "settings.md").read_text(encoding="utf-8").split("## `[search]`")[1]
+    intro = intro.split("| setting")[0]
+    options = {field.name for field in dataclasses.fields(SearchOptions)} | {"n_best"}
+    named = {path.partition(".")[2] for path in settings() if path.startswith("search.")}
+    for name in named - options:
+        assert f"`{name}`" in intro, name
+    for name in named & options:
+        assert f"`{name}`" not in intro, name
+
+
 def test_which_runs_a_setting_is_for_is_told() -> None:
     names = {
         ("translation", "text"): "translation",
@@ -164,6 +185,9 @@ def test_which_runs_a_setting_is_for_is_told() -> None:
     for path, kinds in MEANT_FOR.items():
         told = settings()[path][1] if "." in path else headings[path]
         assert set(re.findall(r"\*(\w+)\*", told)) == {names[kind] for kind in kinds}, path
+    marked = {path for path, (_, meaning) in settings().items() if re.search(r"\*\w", meaning)}
+    # These mean something else, or have other choices, for the runs that are named.
+    assert marked - set(MEANT_FOR) == {"classifier.multi_label", "evaluation.measure"}
 
 
 def test_lists_are_not_broken_by_empty_lines() -> None:

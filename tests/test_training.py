@@ -652,6 +652,7 @@ def test_a_run_that_diverges_ends_with_what_to_do_about_it(tmp_path: Path) -> No
             observers=[watcher],
         )
     assert "lower training.schedule.peak" in str(raised.value)
+    assert "training.schedule.warmup instead" in str(raised.value)  # the paper's has no peak
     found = [event for event in watcher.events if isinstance(event, Validated)]
     assert found
     assert all(math.isnan(event.scores["bleu"]) for event in found)
@@ -695,7 +696,10 @@ def test_a_run_without_any_finite_score_ends_with_an_error(
         return dataclasses.replace(found, scores={**found.scores, "bleu": math.nan})
 
     monkeypatch.setattr(TranslationTask, "evaluate", without)
-    config = small_run(tmp_path, max_steps=4)
+    config = small_run(tmp_path, max_steps=4, keep="average", validate_every=4)
+    watcher = Watcher()
     with pytest.raises(TrainingError, match="no validation had a finite bleu"):
-        api.train(config)
+        api.train(config, observers=[watcher])
+    # Nothing is said to be the model just before.
+    assert not [e for e in watcher.events if isinstance(e, Note) and "average" in e.text]
     assert not (Path(config.folder) / "weights.safetensors").exists()

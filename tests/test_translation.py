@@ -103,6 +103,12 @@ def test_a_prefix_begins_the_translation(translator: Translator) -> None:
         assert hypothesis.text.startswith(prefix)
 
 
+def test_spaces_around_a_prefix_force_nothing(translator: Translator) -> None:
+    assert translator.target_tokenizer.encode(" ")  # a piece, which would be forced
+    bare = translator.translate(["1 a", "1 b"], prefixes=["", "a b"])
+    assert translator.translate(["1 a", "1 b"], prefixes=[" ", " a b  "]) == bare
+
+
 def test_samples_depend_on_the_seed_and_not_on_the_batch(translator: Translator) -> None:
     draw = dict(method="sampling", n_best=3, max_length=8)
     first = outputs(translator, TEXTS, seed=1, **draw)

@@ -61,10 +61,13 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each text, best first; `str(hypothesis)` is its text.
 
+        Those of sampling stand in the order in which they were drawn.
+
         Args:
             texts: one sentence each; an empty one has one empty hypothesis.
             search: how to search; by default as the model's configuration says.
-            prefixes: for each text the beginning that its translation must have.
+            prefixes: for each text the beginning that its translation must have; spaces at its
+                ends do not count.
             batch_size: sentences at a time, at most.
             progress: told how many sentences are done.
             offset: how many texts came before these, where a stream is translated in blocks.

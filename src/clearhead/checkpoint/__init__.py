@@ -11,8 +11,8 @@
     training/               only needed to go on: state, corpus, log; and checkpoints: the best, the
                             last few, and at a run's end their average
 
-Nothing is pickled. Every file is written under another name and then moved into place, so a
-machine that dies while writing loses nothing.
+Nothing is pickled. Every file of the model, and the state, is written under another name and then
+moved into place, so a machine that dies while writing loses nothing.
 """
 
 from clearhead.checkpoint.files import read_json, write_json

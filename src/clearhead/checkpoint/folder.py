@@ -114,7 +114,9 @@ def _without(weights: Path, path: Path) -> ModelFolderError:
         f"the model folder has no weights ({WEIGHTS})",
         where=path,
         why="its training has had no validation with a finite score, or the file was removed",
-        todo="train on: clearhead train RUN.toml",
+        todo=f"name a checkpoint in {path.joinpath(*CHECKPOINTS)} in its place: {others}"
+        if others
+        else "train on: clearhead train RUN.toml",
     )
 
 

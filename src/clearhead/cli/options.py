@@ -106,7 +106,11 @@ class SearchOptions:
         try:
             return replace(default, method=method, **given)
         except ValueError as error:
-            raise SearchError(str(error), where="search options") from None
+            raise SearchError(
+                str(error),
+                where="search options",
+                todo="mend it with an option; what no option says is as the model's run had it",
+            ) from None
 
 
 def loaded_translator(

@@ -17,7 +17,9 @@ def phrasebook(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Where the files go; made if need be.")
     ],
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite what is there, or was begun.")
+    ] = False,
 ) -> None:
     """Write the built-in phrasebook as files, and their paths to the standard output.
 

@@ -57,6 +57,9 @@ def train(
     from clearhead.config import read_config
 
     run = read_config(config, settings or ())
+    # What a batch system, or a shutdown, sends first: time enough to write a checkpoint, or to
+    # remove what a dry run has written.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if dry_run:
         from clearhead import api
         from clearhead.training.display import displays
@@ -115,8 +118,6 @@ def _finishes(run: RunConfig, restart: bool, beginning: Beginning) -> bool:
     from clearhead.training.display import displays
 
     shown = displays(sys.stderr)
-    # What a batch system, or a shutdown, sends first: time enough to write a checkpoint.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return api.train(run, restart=restart, observers=[*shown, beginning]).finished
     except KeyboardInterrupt:

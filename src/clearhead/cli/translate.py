@@ -78,8 +78,9 @@ def translate(
     Each line gives one line, an empty line an empty one. With --n-best above 1 each line gives so
     many (an empty one gives one), written as `number ||| translation ||| score`, with the number
     of the line counted from 0. The score is the log-probability divided by the length penalty, by
-    which hypotheses are ranked. A sentence of more than 1,024 tokens is cut there, with a warning
-    that names its line.
+    which hypotheses are ranked; with --sample they stand in the order in which they were drawn. A
+    sentence of more than 1,024 tokens, or than the model has learned positions for, is cut there,
+    with a warning that names its line.
 
     \b
     clearhead translate runs/my-model < in.txt > out.txt

@@ -64,12 +64,15 @@ def translate_texts(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each text, best first; an empty text has one, which is empty.
 
+    Those of sampling stand in the order in which they were drawn.
+
     Args:
         engine: what searches.
         tokenizers: the source's and the target's.
         texts: one sentence each.
         search: how to search.
-        prefixes: for each text the beginning that its translation must have.
+        prefixes: for each text the beginning that its translation must have; spaces at its ends
+            do not count.
         batch_size: sentences at a time, at most.
         progress: told how many texts are done.
         offset: how many texts came before these; a warning numbers them from there on, and so
@@ -101,7 +104,10 @@ def translate_texts(
         prefixes=None
         if prefixes is None
         else _encoded(
-            [prefixes[i] for i in filled], [offset + i for i in filled], target_tokenizer
+            # A space at the end would be a piece of its own, which the next word begins with.
+            [prefixes[i].strip() for i in filled],
+            [offset + i for i in filled],
+            target_tokenizer,
         ),
         keys=[offset + i for i in filled],
         batch_size=batch_size,

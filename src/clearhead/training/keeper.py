@@ -57,10 +57,11 @@ class Keeper:
 
         Raises:
             ModelFolderError: the state is damaged, of another model or of another version of
-                clearhead, or missing beside a model.
+                clearhead, or missing beside a model, or the model is missing beside it.
         """
+        has_model = (self.folder / "weights.safetensors").exists()
         if not self.state_path.exists():
-            if (self.folder / "weights.safetensors").exists():
+            if has_model:
                 # A new run would take the place of these weights with its first score.
                 raise ModelFolderError(
                     "the state to go on from is missing",
@@ -71,6 +72,13 @@ class Keeper:
             return None
         tensors, fields = read_tensors(self.state_path)
         state = self._state(fields)
+        if state.best_score is not None and not has_model:
+            # Only what scores better would take its place, and perhaps nothing will.
+            raise ModelFolderError(
+                "the weights that this run kept as its model are missing",
+                where=self.folder / "weights.safetensors",
+                todo="bring the file back, choose another folder, or begin anew: --restart",
+            )
         load_parameters(model, _part(tensors, "model."), self.state_path)
         slots: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _part(tensors, "optimizer.").items():

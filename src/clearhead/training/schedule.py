@@ -6,6 +6,12 @@ import math
 
 from clearhead.config import ScheduleConfig
 
+SLOWER = (
+    "lower training.schedule.peak (with kind = 'paper' raise training.schedule.warmup instead), "
+    "and begin anew: --restart"
+)
+"""What to do where the rate was too high."""
+
 
 def learning_rate(step: int, schedule: ScheduleConfig, d_model: int, total_steps: int) -> float:
     """The rate of step 1, 2, …: a linear rise to the peak over the warm-up, then the schedule.

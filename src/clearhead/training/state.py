@@ -8,6 +8,7 @@ from pathlib import Path
 
 from clearhead.errors import TrainingError
 from clearhead.tasks.task import Evaluation
+from clearhead.training.schedule import SLOWER
 
 
 @dataclass
@@ -50,5 +51,5 @@ class State:
             raise TrainingError(
                 f"no validation had a finite {measure}: there is no model to keep",
                 where=folder,
-                todo="lower training.schedule.peak, and begin anew with --restart",
+                todo=SLOWER,
             )

@@ -27,7 +27,7 @@ from clearhead.training.updater import Updater
 REPORT_SECONDS = 2.0  # between two reports of progress, unless `report_every` says otherwise
 ADVICE = "in [training]: lower batch_tokens and raise accumulate (--restart), or use device = 'cpu'"
 """What to do where the memory of the GPU does not hold a step."""
-NO_AVERAGE = "one checkpoint has no average: it is the model. For more, lower validate_every"
+NO_AVERAGE = "one checkpoint is the model, no average; for more lower validate_every (--restart)"
 
 
 class Trainer:
@@ -194,7 +194,7 @@ class Trainer:
         if self.keeper.average_recent(self.model, self.state.step) > 1:
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
-        elif self.config.keep == "average":
+        elif self.config.keep == "average" and self.state.best_score is not None:
             self._tell(Note(NO_AVERAGE))
         self.state.refuse_unscored(self.task.measure, self.keeper.folder)
         self.state.finished = True

@@ -10,7 +10,7 @@ from torch import nn
 from clearhead.config import TrainingConfig
 from clearhead.errors import TrainingError
 from clearhead.training.optimizer import make_optimizer
-from clearhead.training.schedule import learning_rate
+from clearhead.training.schedule import SLOWER, learning_rate
 
 MOST_BAD_STEPS = 20
 """Steps in a row without a finite gradient before a run is given up."""
@@ -58,7 +58,7 @@ class Updater:
             raise TrainingError(
                 f"training diverged: no finite gradient in {MOST_BAD_STEPS} steps",
                 where=f"step {step}",
-                todo="lower training.schedule.peak, or lengthen training.schedule.warmup",
+                todo=SLOWER,
             )
         self.optimizer.zero_grad(set_to_none=True)
         return norm, rate

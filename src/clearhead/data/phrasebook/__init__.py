@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clearhead.data.phrasebook.book import Phrasebook, compile_book
 from clearhead.data.phrasebook.pair import AlignedPair
+from clearhead.tokenizer.files import replace_file
 
 __all__ = ["LANGUAGE_PAIRS", "AlignedPair", "Phrasebook", "phrasebook", "write_phrasebook"]
 
@@ -62,6 +63,6 @@ def write_phrasebook(folder: Path, pair: str) -> dict[str, Path]:
         for suffix, lines in columns.items():
             path = folder / f"{part}.{suffix}"
             text = "".join(f"{line}\n" for line in lines)
-            path.write_text(text, encoding="utf-8", newline="\n")
+            replace_file(path, text.encode())
             paths[path.name] = path
     return paths
