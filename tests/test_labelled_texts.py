@@ -288,6 +288,12 @@ def test_several_labels_are_refused_with_the_setting_that_allows_them(write: Wri
     assert "classifier.multi_label = true" in str(error.todo)
 
 
+def test_a_list_without_labels_is_refused_with_the_setting_that_allows_it(write: Write) -> None:
+    path = write("a.jsonl", '{"text": "a", "label": []}\n')
+    assert "classifier.multi_label = true" in str(refusal(path).todo)
+    assert read(path, multi_label=True) == [("a", ())]
+
+
 @pytest.mark.parametrize("cell", ["x||y", "|", "x| "])
 def test_an_empty_label_among_several_is_refused(cell: str, write: Write) -> None:
     error = refusal(write("a.csv", f"text,label\na,{cell}\n"), multi_label=True)

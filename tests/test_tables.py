@@ -87,8 +87,23 @@ def test_a_name_that_was_asked_for_may_be_of_the_text_or_of_the_label() -> None:
 
 
 def test_a_column_whose_name_is_fixed_has_no_setting() -> None:
-    assert refusal(["Sequence", "x"], "sequence").endswith("It must be called 'sequence'")
+    assert "It must be called 'sequence'" in refusal(["Sequence", "x"], "sequence")
     assert "data." not in refusal(["x"], "sequence") + refusal(["q"], "file")
+
+
+@pytest.mark.parametrize("written", ["Sequence", "x"])
+def test_what_a_column_of_a_fixed_name_is_for_is_said(written: str) -> None:
+    assert "which rows, one after the other, belong together" in refusal([written], "sequence")
+    assert "which file the label" in refusal([written], "file")
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_tabs_are_advised_where_files_with_tabs_are_read(mark: str) -> None:
+    assert refusal([f"label{mark}text"], "text").endswith(
+        "by commas, or write tabs and name the file .tsv"
+    )
+    for name in ("sequence", "file"):
+        assert refusal([f"{name}{mark}label"], name) == "separate the columns by commas"
 
 
 @pytest.mark.parametrize(

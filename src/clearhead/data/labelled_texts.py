@@ -80,7 +80,11 @@ def _labels(cell: object, multi_label: bool, where: str) -> tuple[str, ...]:
     if multi_label or len(labels) == 1:
         return labels
     if not labels:
-        raise DataError("the label is missing: the list is empty", where=where)
+        raise DataError(
+            "the label is missing: the list is empty",
+            where=where,
+            todo="give one label, or allow none: classifier.multi_label = true",
+        )
     raise DataError(
         f"there are {len(labels)} labels: {', '.join(labels)}",
         where=where,

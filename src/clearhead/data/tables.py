@@ -11,8 +11,11 @@ from clearhead.config.nearest import nearest
 from clearhead.data.readers import MAX_LINE_BYTES, read_lines
 from clearhead.errors import DataError
 
-FIXED = ("sequence", "file", "time")
-"""Columns whose names no setting can change."""
+FIXED = {
+    "sequence": "says which rows, one after the other, belong together",
+    "file": "says which file the label of its row is for",
+}
+"""What the columns say whose names no setting can change; all are of feature sequences."""
 
 DEFAULTS = {"text": "text_column", "label": "label_column"}
 """The names that are looked for unless a setting, these of `data`, says another."""
@@ -65,7 +68,9 @@ def column_of(header: Sequence[str], name: str, where: str) -> int:
         return found
     todo = _naming(name, nearest(name, header))
     if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
-        todo = "separate the columns by commas, or write tabs and name the file .tsv"
+        todo = "separate the columns by commas"
+        # Texts alone are read from such files.
+        todo += "" if name in FIXED else ", or write tabs and name the file .tsv"
     raise DataError(
         f"there is no column {name!r}",
         where=where,
@@ -77,7 +82,8 @@ def column_of(header: Sequence[str], name: str, where: str) -> int:
 def _naming(name: str, like: str | None) -> str:
     """How another column is named instead of the one that is not there."""
     if name in FIXED:
-        return f"did you mean {like!r}? It must be called {name!r}" if like else "mend the header"
+        meant = f"did you mean {like!r}? It must be called {name!r}: it" if like else "add it: it"
+        return f"{meant} {FIXED[name]}"
     begins = f"did you mean {like!r}? Then say" if like else "mend the header, or say"
     setting = DEFAULTS.get(name)
     if setting is None:  # so one of them was said
