@@ -692,6 +692,13 @@ def test_missing_values_are_filled_as_the_rule_says(rows: list[list[float]], rul
     np.testing.assert_array_equal(filled[there], frames[there])
 
 
+def test_frames_count_as_equally_far_apart_whatever_their_times(write: Write) -> None:
+    path = write("a.csv", "sequence,time,label,a\ns,0,x,0\ns,1,x,\ns,100,x,100\n")
+    [example] = read(path)
+    filled = fill_missing(example.input, "interpolate", path, np.zeros(1))
+    assert filled.tolist() == [[0], [50], [100]]
+
+
 def test_a_missing_value_is_refused_by_its_place_frame_and_feature() -> None:
     frames = np.ones((5, 3), dtype=np.float32)
     frames[3, 1] = frames[4, 0] = np.nan

@@ -73,9 +73,10 @@ def fill_missing(
     - `refuse`: a missing value is an error.
     - `zero`: it becomes 0.0 as the data have it, which normalisation then moves.
     - `mean`: it becomes the feature's mean over the training data, which normalisation makes 0.
-    - `interpolate`: it lies on the line between the values before and after it in time; before
-      the first value it is the first, after the last the last, and where the sequence has no
-      value of a feature, the training mean.
+    - `interpolate`: it lies on the line between the values in the frames before and after it,
+      which count as equally far apart whatever their times; before the first value it is the
+      first, after the last the last, and where the sequence has no value of a feature, the
+      training mean.
 
     Args:
         frames: float32 (frames, width); it is not changed.
