@@ -504,6 +504,43 @@ def test_pickled_arrays_are_refused_and_never_run(write: Write) -> None:
     assert not Treacherous.unpickled
 
 
+@pytest.mark.parametrize(
+    ("name", "cure"),
+    [
+        ("x", "their lengths as lengths"),
+        ("lengths", "lengths.astype(int)"),
+        ("y", "y.astype(str)"),
+    ],
+)
+def test_an_array_of_objects_is_refused_by_its_name_with_its_cure(
+    name: str, cure: str, write: Write
+) -> None:
+    arrays = {"x": np.zeros((5, 2)), "lengths": np.array([2, 3]), "y": np.array(["a", "b"])}
+    arrays[name] = arrays[name].astype(object)
+    error = refusal(write("a.npz", archive_bytes(**arrays)))
+    assert error.what == f"the array {name} holds Python objects"
+    assert cure in str(error.todo)
+
+
+@pytest.mark.parametrize(
+    ("labels", "cure"),
+    [
+        (np.array(["grün".encode(), b"rot"]), 'numpy.char.decode(y, "utf-8")'),
+        (np.array([True, False]), "y.astype(str)"),
+        (np.array(["2024-01-02", "2024-01-03"], dtype="datetime64[ns]"), "y.astype(str)"),
+    ],
+)
+def test_labels_that_are_no_text_are_refused_with_their_cure(
+    labels: np.ndarray, cure: str, write: Write
+) -> None:
+    x = np.zeros((2, 3, 1))
+    error = refusal(write("a.npz", archive_bytes(x=x, y=labels)))
+    assert str(labels.dtype) in error.what
+    assert str(error.todo).endswith(cure)
+    cured = eval(cure, {"numpy": np, "y": labels})
+    assert len(read(write("a.npz", archive_bytes(x=x, y=cured)))) == 2
+
+
 @same_folder
 @pytest.mark.parametrize("kind", ["npy", "npz"])
 @given(data=st.data())

@@ -1,34 +1,22 @@
-"""Feature sequences in `.npy` and `.npz` files: a folder of them, or one file with many.
-
-Nothing pickled is ever read: it could run any code.
-"""
+"""Feature sequences in `.npy` and `.npz` files: a folder of them, or one file with many."""
 
 from __future__ import annotations
 
 import os
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
+from clearhead.data.array_files import array_of, arrays_of, name_of_features
 from clearhead.data.features import as_frames
 from clearhead.data.labelled import LabelledSequence, label_name
-from clearhead.data.readers import open_packed
 from clearhead.data.tables import column_of, read_csv
 from clearhead.errors import DataError
 
 SUFFIXES = (".npy", ".npz")
 LIST = "labels.csv"
-
-# What numpy and zipfile raise on damaged files.
-_DAMAGE = (
-    *(ValueError, OSError, EOFError, KeyError, TypeError, SyntaxError, OverflowError, MemoryError),
-    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, tokenize.TokenError),
-)
 
 
 def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequence]:
@@ -41,10 +29,10 @@ def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequen
     Raises:
         DataError: the file is missing, damaged, pickled or of another form.
     """
-    with _arrays(path) as arrays:
-        x = _array(path, arrays, _only(path, arrays, alone=False))
-        lengths = _array(path, arrays, "lengths") if "lengths" in arrays else None
-        y = _array(path, arrays, "y") if labelled and "y" in arrays else None
+    with arrays_of(path) as arrays:
+        x = array_of(path, arrays, name_of_features(path, arrays, alone=False))
+        lengths = array_of(path, arrays, "lengths") if "lengths" in arrays else None
+        y = array_of(path, arrays, "y") if labelled and "y" in arrays else None
     if labelled and y is None:
         raise DataError(
             "the file has no labels",
@@ -74,8 +62,8 @@ def read_array_folder(
         DataError: the folder is of another form, or a file is missing, damaged or pickled.
     """
     for path, labels in _files(folder, label_column, labelled):
-        with _arrays(str(path)) as arrays:
-            values = _array(str(path), arrays, _only(str(path), arrays, alone=True))
+        with arrays_of(str(path)) as arrays:
+            values = array_of(str(path), arrays, name_of_features(str(path), arrays, alone=True))
         yield LabelledSequence(as_frames(values, str(path)), labels, str(path))
 
 
@@ -144,61 +132,6 @@ def _entries(folder: Path, folders: bool = False) -> list[Path]:
         raise DataError("the folder cannot be read", where=folder, why=str(error)) from None
 
 
-@contextmanager
-def _arrays(path: str) -> Iterator[Mapping[str, np.ndarray]]:
-    """The arrays of a file by name, an `.npz` file's read when they are asked for."""
-    with open_packed(path) as stream:
-        try:
-            magic = stream.read(6)
-            stream.seek(0)
-            if magic != b"\x93NUMPY" and not magic.startswith(b"PK"):
-                raise DataError(
-                    "this is neither an .npy nor an .npz file",
-                    where=path,
-                    why="an array that was pickled is not read: it could run any code",
-                    todo="save it with numpy.save or numpy.savez",
-                )
-            loaded = np.load(stream, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                yield {"x": loaded}
-            else:
-                with loaded:
-                    yield loaded
-        except _DAMAGE as error:
-            raise _unreadable(path, error) from None
-
-
-def _unreadable(path: str, error: BaseException) -> DataError:
-    if "Object arrays" not in str(error):
-        return DataError("the arrays cannot be read", where=path, why=str(error) or repr(error))
-    return DataError(
-        "an array holds Python objects, not numbers",
-        where=path,
-        why="such an array is pickled, and could run any code",
-        todo="save numbers; for sequences of unequal length put them one after the other as x and "
-        "their lengths as lengths",
-    )
-
-
-def _only(path: str, arrays: Mapping[str, np.ndarray], alone: bool) -> str:
-    """The name of the array that holds the features: x, or if it is `alone` any other."""
-    names = list(arrays)
-    if "x" in names:
-        return "x"
-    if alone and len(names) == 1:
-        return names[0]
-    why = f"there are {', '.join(names) or 'none'}"
-    raise DataError("there is no array x", where=path, why=why)
-
-
-def _array(path: str, arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    array = arrays[name]
-    # Of a member that is not in its format numpy gives the bytes.
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{name} is not an array", where=path, why="the file may be damaged")
-    return array
-
-
 def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> list[np.ndarray]:
     """The sequences in the array of all of them."""
     if lengths is None:
@@ -225,6 +158,13 @@ def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> list[np.ndarr
 def _labels(path: str, y: np.ndarray, count: int) -> list[tuple[str, ...]]:
     if y.shape != (count,):
         raise DataError(f"y has the shape {y.shape}, and there are {count:,} sequences", where=path)
+    if y.dtype.kind not in "Uiuf":
+        text = 'numpy.char.decode(y, "utf-8")' if y.dtype.kind == "S" else "y.astype(str)"
+        raise DataError(
+            f"the labels y are of the type {y.dtype}, not text or numbers",
+            where=path,
+            todo=f"save them as text: {text}",
+        )
     return [
         (label_name(value, f"{path}:{number}"),) for number, value in enumerate(y.tolist(), start=1)
     ]
