@@ -616,6 +616,29 @@ def test_folders_are_labels(tmp_path: Path, write: Write) -> None:
     assert [example.labels for example in read(tmp_path, labelled=False)] == [(), (), ()]
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize(
+    ("names", "held"),
+    [(["sub/1.npy"], "sub"), (["1.csv", "2.csv"], "1.csv, 2.csv"), ([], "nothing")],
+)
+def test_a_folder_of_a_label_without_arrays_is_refused_with_what_it_holds(
+    names: list[str], held: str, labelled: bool, tmp_path: Path, write: Write
+) -> None:
+    write("data/b/1.npy", array_bytes(np.ones((1, 2))))
+    (tmp_path / "data" / "a").mkdir()
+    for name in names:
+        write(f"data/a/{name}", array_bytes(np.ones((1, 2))))
+    error = refusal(tmp_path / "data", labelled=labelled)
+    assert error.where == str(tmp_path / "data" / "a")
+    assert error.why == f"it holds {held}"
+
+
+def test_a_folder_of_tables_is_refused_with_some_of_them(tmp_path: Path, write: Write) -> None:
+    for number in range(8):
+        write(f"{number}.csv", "sequence,label,a\n")
+    assert refusal(tmp_path).why == "it holds 0.csv, 1.csv, 2.csv, 3.csv, 4.csv and 3 more"
+
+
 def test_files_in_the_folder_itself_have_no_label(tmp_path: Path, write: Write) -> None:
     write("b.npy", array_bytes(np.ones((1, 2))))
     write("a.npz", archive_bytes(x=np.zeros((1, 2)), y=np.zeros(1)))
@@ -642,8 +665,10 @@ def test_a_listed_file_that_is_missing_is_refused_with_the_line(
 
 def test_an_empty_folder_and_an_ambiguous_archive_are_refused(tmp_path: Path, write: Write) -> None:
     (tmp_path / "empty").mkdir()
-    assert "there is no sequence" in refusal(tmp_path / "empty").what
-    assert "there is no sequence" in refusal(tmp_path / "empty", labelled=False).what
+    for labelled in (True, False):
+        error = refusal(tmp_path / "empty", labelled=labelled)
+        assert error.what == "the folder holds no .npy or .npz file"
+        assert error.why == "it holds nothing"
     write("many/cat/a.npz", archive_bytes(a=np.ones(1), b=np.ones(1)))
     error = refusal(tmp_path / "many")
     assert "no array x" in error.what

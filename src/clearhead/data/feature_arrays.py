@@ -17,6 +17,7 @@ from clearhead.errors import DataError
 
 SUFFIXES = (".npy", ".npz")
 LIST = "labels.csv"
+SHOWN_ENTRIES = 5
 
 
 def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequence]:
@@ -59,7 +60,8 @@ def read_array_folder(
     folder itself. An `.npz` file holds one array, or its sequence is called `x`.
 
     Raises:
-        DataError: the folder is of another form, or a file is missing, damaged or pickled.
+        DataError: the folder is of another form, a folder in it holds no such file, or a file is
+            missing, damaged or pickled.
     """
     for path, labels in _files(folder, label_column, labelled):
         with arrays_of(str(path)) as arrays:
@@ -71,7 +73,8 @@ def files_of_array_folder(folder: Path) -> list[Path]:
     """All files that are read of such a folder, `labels.csv` too.
 
     Raises:
-        DataError: the folder cannot be read, or lists a file that is not there.
+        DataError: the folder cannot be read, lists a file that is not there, or it or a folder in
+            it holds no such file.
     """
     lists = [folder / LIST] if os.path.isfile(folder / LIST) else []
     # Without labels, of the files in folders too, which labels may be the names of.
@@ -110,10 +113,28 @@ def _found(folder: Path, labelled: bool) -> Iterator[tuple[Path, tuple[str, ...]
             where=here[0],
             todo=f"put it into a folder named after its label, or list it in {folder / LIST}",
         )
+    if not here and not folders:
+        raise _without_arrays(folder)
     yield from ((path, ()) for path in here)
     for inner in folders:
         labels = (label_name(inner.name, str(inner)),) if labelled else ()
-        yield from ((path, labels) for path in _array_files(inner))
+        found = _array_files(inner)
+        if not found:
+            raise _without_arrays(inner)
+        yield from ((path, labels) for path in found)
+
+
+def _without_arrays(folder: Path) -> DataError:
+    """Of a folder that would be passed over, and its label with it."""
+    names = [entry.name for entry in (*_entries(folder, folders=True), *_entries(folder))]
+    shown = ", ".join(names[:SHOWN_ENTRIES])
+    more = len(names) - SHOWN_ENTRIES
+    return DataError(
+        "the folder holds no .npy or .npz file",
+        where=folder,
+        why=f"it holds {shown or 'nothing'}" + (f" and {more:,} more" if more > 0 else ""),
+        todo="put an array for each sequence directly into it, or take the folder away",
+    )
 
 
 def _array_files(folder: Path) -> list[Path]:
