@@ -717,6 +717,41 @@ def test_features_that_are_no_numbers_are_refused_with_their_place(
     assert "train.npz" in str(caught.value)
 
 
+def with_fill_value(path: Path) -> str:
+    """The same sequences a little greater, but for one value that stands for a missing one."""
+    with np.load(path) as arrays:
+        kept = {name: arrays[name].copy() for name in arrays.files}
+    kept["x"] += 0.5
+    kept["x"][4, 1] = 9.969209968386869e36
+    filled = path.with_name("filled.npz")
+    np.savez(filled, **kept)
+    return str(filled)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("part", ["train", "validation"])
+def test_a_fill_value_ends_a_run_before_it_begins(
+    tmp_path: Path, part: str, normalise: bool
+) -> None:
+    filled = with_fill_value(write_sequences(tmp_path))
+    config = feature_run(tmp_path, data={part: [filled], "normalise": normalise})
+    with pytest.raises(DataError, match="stands for a missing value") as caught:
+        api.dry_run(config)
+    assert str(caught.value.where).startswith(f"{filled}:")
+    assert "feature 2 is 9.96921e+36" in str(caught.value.why)
+
+
+@pytest.mark.parametrize(("value", "said"), [(1e20, "missing value"), (1e9, "too far")])
+def test_a_value_out_of_all_proportion_is_not_classified(
+    features: api.Classifier, value: float, said: str
+) -> None:
+    example = Labelled(np.array([[1.0, 2.0, 3.0], [4.0, value, 6.0]]), (), "new.npz:7")
+    with pytest.raises(DataError, match=said) as caught:
+        features.classify([example])
+    assert caught.value.where == "new.npz:7"
+    assert "frame 2, feature 2" in str(caught.value.why)
+
+
 def test_features_of_another_width_are_refused(features: api.Classifier) -> None:
     with pytest.raises(DataError, match="2 features"):
         features.classify([np.zeros((4, 2), dtype=np.float32)])

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clearhead.data.features import fill_missing
-from clearhead.data.normaliser import Normaliser
+from clearhead.data.normaliser import FARTHEST, Normaliser
 from clearhead.errors import DataError, ModelFolderError
 
 values = st.floats(-1e3, 1e3, width=32) | st.just(float("nan"))
@@ -128,10 +128,28 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
         Normaliser.learn([np.zeros((1, 3)), np.zeros((1, 2))])
 
 
-def test_a_value_out_of_all_proportion_is_refused() -> None:
-    normaliser = Normaliser(np.zeros(1), np.full(1, 1e-9))
-    with pytest.raises(DataError, match="too far"):
-        normaliser(np.full((1, 1), 3e38, dtype=np.float32), "a")
+@pytest.mark.parametrize(("names", "said"), [((), ""), (("pitch", "rate"), " (rate)")])
+def test_a_value_out_of_all_proportion_is_refused(names: tuple[str, ...], said: str) -> None:
+    normaliser = Normaliser(np.array([0.0, 5.0]), np.array([1.0, 1e-3]), names=names)
+    frames = np.array([[1.0, 5.0], [np.nan, 5.0 - 0.9e-3 * FARTHEST]])
+    assert np.isfinite(normaliser(frames)).sum() == 3
+    frames[1, 1] = 5.0 - 1.1e-3 * FARTHEST
+    with pytest.raises(DataError, match="too far") as raised:
+        normaliser(frames, "a.ts:9")
+    assert raised.value.where == "a.ts:9"
+    assert str(raised.value.why).startswith(f"frame 2, feature 2{said} is -1095, 1.1e+06 dev")
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("fill", [9.969209968386869e36, -1e34, 1e20, float(np.finfo("f4").max)])
+def test_a_fill_value_is_refused_whatever_the_scale(fill: float, enabled: bool) -> None:
+    frames = np.array([[1.0, 2.0], [3.0, fill], [4.0, np.nan]], dtype=np.float32)
+    normaliser = Normaliser.learn([frames], enabled=enabled)
+    with pytest.raises(DataError, match="stands for a missing value") as raised:
+        normaliser(frames, "a.ts:9")
+    assert raised.value.where == "a.ts:9"
+    assert str(raised.value.why).startswith("frame 2, feature 2 is ")
+    assert "data.missing" in str(raised.value.todo)
 
 
 @pytest.mark.parametrize(

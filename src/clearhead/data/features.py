@@ -12,6 +12,11 @@ from clearhead.errors import DataError
 
 Rule = Literal["refuse", "zero", "mean", "interpolate"]
 
+LARGEST = 1e17
+"""Of a value. Those that stand for missing ones in scientific data (1e20, netCDF's 9.97e36) are
+greater. One of them among the training data makes the deviation of its feature so large that all
+others are alike, and the squares of a frame of them overflow in 32 bits."""
+
 
 def read_value(cell: str, missing: Sequence[str], where: str) -> float:
     """The number that a cell holds, NaN if it reads as a missing value does, in whatever case.
@@ -59,10 +64,31 @@ def as_frames(values: np.ndarray, place: str) -> np.ndarray:
         raise DataError(
             "an infinite value",
             where=place,
-            why=f"{_first(np.isinf(frames))} is infinite, or too large for 32 bits",
+            why=f"{first_of(np.isinf(frames))} is infinite, or too large for 32 bits",
             todo="mend it, or write nan where the value is missing",
         )
     return frames
+
+
+def refuse_fill_values(
+    frames: np.ndarray, place: str | None = None, names: Sequence[str] = ()
+) -> None:
+    """Raise a DataError for a value that can only stand for a missing one.
+
+    Args:
+        frames: (frames, width); NaN is none of them.
+        place: of the sequence, for the error.
+        names: of the features, if they have any.
+    """
+    huge = np.abs(frames) > LARGEST
+    if huge.any():
+        raise DataError(
+            "a value looks like one that stands for a missing value",
+            where=place,
+            why=f"{first_of(huge, names)} is {frames[huge][0]:g}, more than {LARGEST:g}",
+            todo="write nan where a value is missing, data.missing says how it is filled; or give "
+            "the feature in another unit",
+        )
 
 
 def fill_missing(
@@ -93,7 +119,7 @@ def fill_missing(
         return frames
     if rule == "refuse":
         raise DataError(
-            f"{_first(missing)} has no value",
+            f"{first_of(missing)} has no value",
             where=place,
             why=f"{int(missing.sum()):,} of the {frames.size:,} values are missing",
             todo='mend the data, or train with data.missing = "interpolate", "mean" or "zero"',
@@ -116,7 +142,8 @@ def _interpolate(filled: np.ndarray, missing: np.ndarray) -> None:
         filled[gaps, feature] = np.interp(gaps, known, filled[known, feature])
 
 
-def _first(wrong: np.ndarray) -> str:
-    """The first True of a bool (frames, width), counted from 1: `frame 3, feature 12`."""
-    frame, feature = np.argwhere(wrong)[0] + 1
-    return f"frame {frame}, feature {feature}"
+def first_of(wrong: np.ndarray, names: Sequence[str] = ()) -> str:
+    """The first True of a bool (frames, width), counted from 1: `frame 3, feature 12 (pitch)`."""
+    frame, feature = np.argwhere(wrong)[0]
+    named = f" ({names[feature]})" if names else ""
+    return f"frame {frame + 1}, feature {feature + 1}{named}"

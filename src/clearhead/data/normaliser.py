@@ -11,8 +11,13 @@ from typing import Any
 import numpy as np
 
 from clearhead.data.descriptions import read_kept
+from clearhead.data.features import first_of, refuse_fill_values
 from clearhead.errors import DataError
 from clearhead.tokenizer.files import content_hash, write_description
+
+FARTHEST = 1e6
+"""Deviations from the mean that a value may have. Of n values none is more than √n from their own
+mean, so new ones alone can be: they would drown all else that the model reads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +90,8 @@ class Normaliser:
             place: where it was read, for the error.
 
         Raises:
-            DataError: it has another width than the training data, or a value far beyond them.
+            DataError: it has another width than the training data, a value that looks like a fill
+                value, or one far beyond the training data.
         """
         if frames.ndim != 2 or frames.shape[1] != self.width:
             raise DataError(
@@ -94,13 +100,22 @@ class Normaliser:
                 where=place,
                 todo="give the features that the model was trained on",
             )
+        refuse_fill_values(frames, place, self.names)
         if not self.enabled:
             return frames.astype(np.float32)
         with np.errstate(over="ignore"):
-            scaled = ((frames - self.mean) / self.deviation).astype(np.float32)
-        if np.isinf(scaled).any():
-            raise DataError("a value lies too far from those of the training data", where=place)
-        return scaled
+            scaled = (frames - self.mean) / self.deviation
+        far = np.abs(scaled) > FARTHEST
+        if far.any():
+            raise DataError(
+                "a value lies too far from those of the training data",
+                where=place,
+                why=f"{first_of(far, self.names)} is {frames[far][0]:g}, "
+                f"{abs(scaled[far][0]):.1e} deviations from their mean",
+                todo="mend it, or write nan if it stands for a missing value: data.missing says "
+                "how those are filled",
+            )
+        return scaled.astype(np.float32)
 
     def fingerprint(self) -> str:
         """A hash of all that it does."""
