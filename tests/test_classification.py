@@ -700,7 +700,7 @@ def test_a_class_with_one_example_is_refused_before_anything_is_written(tmp_path
     ("spoil", "message"),
     [
         (lambda x: x.__setitem__((4, 1), np.inf), "inf"),
-        (lambda x: x.__setitem__((4, 1), np.nan), "has no value"),
+        (lambda x: x.__setitem__((4, 1), np.nan), "is missing"),
     ],
 )
 def test_features_that_are_no_numbers_are_refused_with_their_place(

@@ -767,8 +767,8 @@ def test_a_missing_value_is_refused_by_its_place_frame_and_feature() -> None:
     with pytest.raises(DataError) as raised:
         fill_missing(frames, "refuse", "train.ts:20")
     assert raised.value.where == "train.ts:20"
-    assert raised.value.what == "frame 4, feature 2 has no value"
-    assert raised.value.why == "2 of the 15 values are missing"
+    assert raised.value.what == "a value is missing"
+    assert raised.value.why == "frame 4, feature 2 has no value; 2 of the 15 values are missing"
     assert "data.missing" in str(raised.value.todo)
 
 

@@ -125,7 +125,7 @@ def test_examples_of_the_test_data_are_counted_and_all_kept(
         ("cold", "a b c d e"),
         ("warm", "v "),  # is validated on
         ("warm", "w"),  # is, as something else
-        ("unheard of", "b"),  # no label of the training data's, which ends no training
+        ("unheard of", "b"),  # no label of the training data, which ends no training
         ("warm", "warm 0"),
     ]
     config = text_run(
@@ -143,8 +143,10 @@ def test_examples_of_the_test_data_are_counted_and_all_kept(
         "long": (1, ("test.tsv:5",)),
         "held_out": (1, ("test.tsv:6",)),
         "held_out_input": (1, ("test.tsv:7",)),
+        "unknown_label": (1, ("test.tsv:8",)),
     }
     texts = {finding.rule: finding.text for finding in report.findings}
+    assert texts["unknown_label"].endswith("the training data lack the label 'unheard of'")
     assert texts["held_out"] == "the same example is in the validation data"
     assert texts["held_out_input"] == "the input is in the validation data, with another label"
     assert counted(on_validation.findings) == {"duplicate": (1, ("val.tsv:3",))}
@@ -192,7 +194,48 @@ def test_test_features_may_be_such_as_training_would_refuse(tmp_path: Path) -> N
     )
     *_, report = labelled_reports(config)
     assert (report.name, report.kept) == ("test", 3)
-    assert counted(report.findings) == {"long": (1, ("cat/2.npy",))}
+    long, *refused = report.findings
+    assert counted([long]) == {"long": (1, ("cat/2.npy",))}
+    assert {(found.text.rpartition(": ")[2], found.places) for found in refused} == {
+        ("a value is missing", ("cat/1.npy",)),
+        ("a value looks like one that stands for a missing value", ("dog/2.npy",)),
+    }
+    filled = dataclasses.replace(config, data=dataclasses.replace(config.data, missing="mean"))
+    assert len(labelled_reports(filled)[-1].findings) == len(report.findings) - 1
+
+
+def test_test_features_of_another_width_or_label_are_found_before_training(tmp_path: Path) -> None:
+    train = write_arrays(tmp_path / "train", some_arrays())
+    wide = {"cat/8.npy": ramp(3), "cat/9.npy": ramp(4)}
+    wide = {name: np.hstack([array, array]) for name, array in wide.items()}
+    other = {f"{label}/1.npy": ramp(3 + at) for at, label in enumerate(["cat", "cow", "ewe"])}
+    for arrays, rule, said, places in (
+        (wide, "unreadable", "has 4 features, the training data 2", ("cat/8.npy", "cat/9.npy")),
+        (other, "unknown_label", "lack the labels 'cow', 'ewe'", ("cow/1.npy", "ewe/1.npy")),
+    ):
+        test = write_arrays(tmp_path / rule, arrays)
+        *_, report = labelled_reports(feature_run(train, test=[test]))
+        assert counted(report.findings) == {rule: (2, places)}
+        assert said in report.findings[0].text
+
+
+def test_many_unknown_labels_are_one_finding(tmp_path: Path) -> None:
+    test = [(f"label {n}", f"text {n}") for n in range(9)]
+    *_, report = labelled_reports(text_run(tmp_path, test=write_tsv(tmp_path / "t.tsv", test)))
+    (found,) = report.findings
+    assert found.count == 9
+    assert found.text.endswith("'label 4' and 4 more")
+
+
+def test_test_columns_of_other_names_are_found_before_training(tmp_path: Path) -> None:
+    for name, column, first in (("train", "x", 0), ("test", "y", 100)):
+        rows = [f"{n},{'ab'[n % 2]},{n + first},1" for n in range(8)]
+        lines = [f"sequence,label,{column},z", *rows]
+        (tmp_path / f"{name}.csv").write_text("\n".join(lines) + "\n")
+    config = feature_run(str(tmp_path / "train.csv"), test=[str(tmp_path / "test.csv")])
+    (found,) = labelled_reports(config)[-1].findings
+    assert (found.rule, found.count) == ("unreadable", 8)
+    assert "lacks the features x and has the features y" in found.text
 
 
 @pytest.mark.parametrize("written", ["{}", "{}/", "~/data", "."])

@@ -119,9 +119,10 @@ def fill_missing(
         return frames
     if rule == "refuse":
         raise DataError(
-            f"{first_of(missing)} has no value",
+            "a value is missing",
             where=place,
-            why=f"{int(missing.sum()):,} of the {frames.size:,} values are missing",
+            why=f"{first_of(missing)} has no value; {int(missing.sum()):,} of the "
+            f"{frames.size:,} values are missing",
             todo='mend the data, or train with data.missing = "interpolate", "mean" or "zero"',
         )
     if rule == "zero":

@@ -20,17 +20,15 @@ when all values are equal.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from clearhead.config import DataConfig
-from clearhead.data.checks import HELD_IN, SHOWN_PLACES
+from clearhead.data.checks import HELD_IN
 from clearhead.data.hashes import pair_hash
 from clearhead.data.labelled import Labelled, input_hash
-from clearhead.data.labelled_report import LabelledReport, count_classes
+from clearhead.data.labelled_report import LabelledReport, count_classes, finding_of
 from clearhead.data.labels import Labels
 from clearhead.data.report import Finding
 from clearhead.data.tables import header_hint
@@ -198,23 +196,10 @@ def _findings(
         if verdict is not None:
             breaking[verdict].append(example)
     return tuple(
-        Finding(
-            rule=rule,
-            text=texts[rule],
-            count=len(found),
-            places=tuple(_place(example, named) for example in found[:SHOWN_PLACES]),
-            left_out=rule in dropped,
-        )
+        finding_of(rule, texts[rule], found, named, left_out=rule in dropped)
         for rule, found in breaking.items()
         if found
     )
-
-
-def _place(example: Labelled[Any], named: str) -> str:
-    """`cat/3.npy` within a folder that was named, otherwise file and line, `train.csv:17`."""
-    folder, place = Path(os.path.expanduser(named)), Path(example.place)
-    within = named and place.is_relative_to(folder)
-    return str(place.relative_to(folder)) if within else place.name
 
 
 def _check_classes(

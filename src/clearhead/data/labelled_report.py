@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
+from clearhead.data.checks import SHOWN_PLACES
 from clearhead.data.labelled import Labelled
 from clearhead.data.report import Finding
 
@@ -73,3 +76,27 @@ def count_classes(examples: Iterable[Labelled[Any]]) -> Classes:
     """Each label and how many examples have it: most first, equally frequent ones by name."""
     counts = Counter(name for example in examples for name in example.labels)
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def finding_of(
+    rule: str, text: str, examples: Sequence[Labelled[Any]], named: str, *, left_out: bool = False
+) -> Finding:
+    """What a rule found.
+
+    Args:
+        rule: its name.
+        text: what it says of the examples.
+        examples: all that it met.
+        named: the file or folder that they were read from; places within the folder are given
+            from there.
+        left_out: whether they are not trained on.
+    """
+    places = tuple(_place(example, named) for example in examples[:SHOWN_PLACES])
+    return Finding(rule, text, len(examples), places, left_out)
+
+
+def _place(example: Labelled[Any], named: str) -> str:
+    """`cat/3.npy` within a folder that was named, otherwise file and line, `train.csv:17`."""
+    folder, place = Path(os.path.expanduser(named)), Path(example.place)
+    within = named and place.is_relative_to(folder)
+    return str(place.relative_to(folder)) if within else place.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,9 +15,11 @@ from clearhead.data.labelled_report import LabelledReport
 from clearhead.data.labelled_texts import read_labelled_texts
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
+from clearhead.data.report import Finding
 from clearhead.data.validation_split import split_validation
 from clearhead.errors import ConfigError, DataError
 from clearhead.tasks.inputs import FeatureInputs, Inputs, TextInputs
+from clearhead.tasks.misfits import in_columns_if_alike, unknown_labels, unreadable
 from clearhead.tasks.spelled_inputs import NGrams, SpelledInputs
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
 
@@ -67,7 +69,8 @@ def read_examples(path: str, config: RunConfig) -> list[Labelled]:
 def read_parts(config: RunConfig) -> Examples:
     """All examples of a run; without validation files, a share of the training data stands in.
 
-    Where files name their features, these come in the order that the training data have.
+    Where files name their features, these come in the order that the training data have. Test
+    examples with other features are as they were read.
 
     Raises:
         DataError: a file cannot be used, or no example is left to validate on.
@@ -87,7 +90,8 @@ def read_parts(config: RunConfig) -> Examples:
         )
     )
     columns = train[0].columns
-    validation, test = ([in_columns(e, columns) for e in part] for part in (validation, test))
+    validation = [in_columns(example, columns) for example in validation]
+    test = in_columns_if_alike(test, columns)
     if not data.validation:
         train, validation = _split(train, config)
     return Examples(train, validation, test)
@@ -211,22 +215,31 @@ def checked(
         named=(data.validation or data.train)[0],
     )
     kept_rows = [row for row in rows if len(row) <= data.max_length]
-    reports = (report, on_validation, *_on_test(config, examples, inputs))
+    reports = (report, on_validation, *_on_test(config, examples, inputs, labels))
     return LabelledData(
         inputs, labels, train, kept_rows, examples.validation, validation_rows, reports
     )
 
 
-def _on_test(config: RunConfig, examples: Examples, inputs: Inputs) -> list[LabelledReport]:
+def _on_test(
+    config: RunConfig, examples: Examples, inputs: Inputs, labels: Labels
+) -> list[LabelledReport]:
     """What is found in the test examples, if there are any; nothing in them ends a training."""
     test, data = examples.test, config.data
     if not test:
         return []
-    # Rows are not made of features, since a missing value would be refused.
-    rows = [e.input for e in test] if config.input == "features" else inputs.rows(test)
-    lengths, named = [len(row) for row in rows], data.test[0]
+    named = data.test[0]
+    findings: list[Finding] = []
+    if config.task == "classification":
+        findings += unknown_labels(test, labels, named)
+    if config.input == "features":
+        # Rows are not made of all, since some may be refused.
+        findings += unreadable(test, inputs, named)
+        lengths = [len(example.input) for example in test]
+    else:
+        lengths = [len(row) for row in inputs.rows(test)]
     validation = examples.validation
     report = check_kept_labelled(
         "test", test, data, lengths=lengths, validation=validation, named=named
     )
-    return [report]
+    return [replace(report, findings=(*report.findings, *findings))]
