@@ -357,6 +357,8 @@ def test_a_cell_that_is_no_number_is_refused_with_its_line_and_column(
     error = refusal(write("a.csv", f"sequence,label,left,right\ns,x,1,2\ns,x,3,{cell}\n"))
     assert str(error.where).endswith("a.csv:3 (column 'right')")
     assert repr(cell) in error.what
+    assert "all columns but" in str(error.why)
+    assert "leave the column out, if it is no feature" in str(error.todo)
 
 
 @pytest.mark.parametrize(

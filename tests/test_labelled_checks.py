@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
@@ -220,6 +221,36 @@ def test_the_report_reads_as_counts_classes_reasons_and_places() -> None:
         "train.csv:8, train.csv:9, …)",
         "train: 1 kept: the same input came before with another label (train.csv:11)",
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ((), "30 features"),
+        (tuple(f"f{n}" for n in range(1, 31)), "30 features: f1, f2, f3, "),
+    ],
+)
+def test_the_features_are_told_and_what_of_them_is_filled(
+    names: tuple[str, ...], said: str
+) -> None:
+    frames = np.arange(90.0, dtype=np.float32).reshape(3, 30)
+    frames[1, 4] = frames[2, 5] = np.nan
+    examples = [
+        LabelledSequence(array, ("xy"[n % 2],), f"a.csv:{n}", names)
+        for n, array in enumerate([frames, frames + 1, np.nan_to_num(frames)])
+    ]
+    config = DataConfig(max_length=3, smallest_class=1, missing="mean")
+    _, report = check_labelled("train", examples, config)
+    _, features, filled = report.lines()
+    assert features.startswith(f"train: {said}")
+    assert features.endswith("f20 and 10 more") is bool(names)
+    assert filled == 'train: 4 of 270 values are missing and filled: data.missing = "mean"'
+    # The others have the same features, or it is said that they have not.
+    assert check_kept_labelled("test", examples, config).lines()[1:] == [
+        filled.replace("train", "test")
+    ]
+    refused = check_kept_labelled("test", examples, dataclasses.replace(config, missing="refuse"))
+    assert len(refused.lines()) == 1
 
 
 def test_of_many_classes_the_largest_are_shown() -> None:

@@ -215,7 +215,7 @@ def fake_texts(examples: int, width: int = 50) -> TextSurvey:
 
 def fake_sequences(examples: int, frames: int = 16) -> SequenceSurvey:
     lengths, classes = np.full(examples, frames), (("a", examples), ("b", examples))
-    return SequenceSurvey("train.ts", lengths, classes, "", "", 12, 0, "")
+    return SequenceSurvey("train.ts", lengths, classes, "", "", 12, 0, "", ())
 
 
 def proposed_for(examples: int, folder: Path, patch: pytest.MonkeyPatch, kind: Kind) -> RunConfig:
@@ -502,6 +502,18 @@ def test_init_writes_a_classification_that_can_be_read(tmp_path: Path) -> None:
     assert config.data.train == (train,)
     assert config.data.text_column == "said"
     assert config.folder == "runs/topics"
+
+
+def test_init_says_which_columns_are_features(tmp_path: Path) -> None:
+    header = ("sequence", "subject_id", "label", "time", "pitch")
+    rows = [(f"s{n}", "7", "xy"[n % 2], "0", str(n)) for n in range(6)]
+    files = [write_csv(tmp_path / f"{part}.csv", [header, *rows]) for part in ("train", "test")]
+    name = str(tmp_path / "voices")
+    options = ("--task", "classification", "--input", "features")
+    code, _, err = run("init", name, *options, "--train", files[0], "--test", files[1])
+    assert code == 0
+    assert "training: 2 features: subject_id, pitch\n" in err
+    assert err.count("features:") == 1
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,15 @@ def _sequence(path: str, rows: list[Row], columns: _Columns, labelled: bool) -> 
 
 def _value(path: str, row: Row, index: int, columns: _Columns) -> float:
     line, cells = row
-    return read_value(cells[index], MISSING, f"{path}:{line} (column {columns.names[index]!r})")
+    try:
+        return read_value(cells[index], MISSING, f"{path}:{line} (column {columns.names[index]!r})")
+    except DataError as error:
+        raise DataError(
+            error.what,
+            where=error.where,
+            why="all columns but those of the sequence, the label and the time are features",
+            todo=f"{error.todo}; or leave the column out, if it is no feature",
+        ) from None
 
 
 def _label(path: str, rows: list[Row], column: int) -> str:

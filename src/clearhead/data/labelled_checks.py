@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 from clearhead.config import DataConfig
 from clearhead.data.checks import HELD_IN
+from clearhead.data.feature_counts import count_features
 from clearhead.data.hashes import pair_hash
 from clearhead.data.labelled import Labelled, input_hash
 from clearhead.data.labelled_report import LabelledReport, count_classes, finding_of
@@ -85,7 +86,9 @@ def check_labelled(
     kept = tuple(examples[row] for row in left if verdicts[row] not in checker.dropped)
     texts = _texts(config, HELD_IN)
     findings = _findings(examples, verdicts, texts, named, dropped=checker.dropped)
-    report = LabelledReport(name, len(examples), len(kept), count_classes(kept), findings, True)
+    features = count_features(kept, config.missing)
+    counts = (len(examples), len(kept), count_classes(kept))
+    report = LabelledReport(name, *counts, findings, True, features)
     if not kept:
         why = "\n".join(report.lines())
         raise DataError("no example is left to train on", where=name, why=why)
@@ -130,7 +133,8 @@ def check_kept_labelled(
     texts = _texts(config, "validation")
     findings = _findings(examples, verdicts, texts, named, dropped=frozenset())
     count = len(examples)
-    return LabelledReport(name, count, count, count_classes(examples), findings, False)
+    features = count_features(examples, config.missing)
+    return LabelledReport(name, count, count, count_classes(examples), findings, False, features)
 
 
 class _Checker:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.data.checks import SHOWN_PLACES
+from clearhead.data.feature_counts import FeatureCounts
 from clearhead.data.labelled import Labelled
 from clearhead.data.report import Finding
 
@@ -32,6 +33,7 @@ class LabelledReport:
         classes: each label and the number of kept examples that have it, most frequent first.
         findings: what the rules met.
         training: whether the part is trained on, so that imbalance matters.
+        features: of its sequences; None of texts.
     """
 
     name: str
@@ -40,11 +42,14 @@ class LabelledReport:
     classes: Classes
     findings: tuple[Finding, ...] = field(default=())
     training: bool = True
+    features: FeatureCounts | None = None
 
     def lines(self) -> list[str]:
-        """The report for people: counts, then imbalance if there is any, then the findings."""
+        """For people: counts, the features, imbalance if there is any, then the findings."""
         kept = "all kept" if self.kept == self.examples else f"{self.kept:,} kept"
         lines = [f"{self.name}: {self.examples:,} examples, {kept}{self._class_counts()}"]
+        if self.features is not None:
+            lines += self.features.lines(self.name, named=self.training)
         if self.training and self.imbalance > IMBALANCE:
             (largest, most), (smallest, least) = self.classes[0], self.classes[-1]
             lines.append(

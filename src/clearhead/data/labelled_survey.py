@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from clearhead.data.feature_counts import features_named
 from clearhead.data.feature_sequences import read_feature_sequences
 from clearhead.data.labelled import Labelled, LabelledText
 from clearhead.data.labelled_report import SHOWN_CLASSES, Classes, count_classes
@@ -112,6 +113,7 @@ class SequenceSurvey(LabelledSurvey):
         width: features of a frame.
         missing: so many values are missing, in all sequences together.
         missing_place: the first sequence that lacks a value; "" if none does.
+        names: of the features; () where the file gives none.
     """
 
     kind = "sequences"
@@ -120,6 +122,14 @@ class SequenceSurvey(LabelledSurvey):
     width: int
     missing: int
     missing_place: str
+    names: tuple[str, ...]
+
+    def lines(self, part: str) -> list[str]:
+        """What was seen, for people: amounts, classes, and of the training data the features."""
+        lines = super().lines(part)
+        if part == "train":
+            lines.append(f"training: {features_named(self.width, self.names)}")
+        return lines
 
 
 def survey_texts(path: str, text_column: str = "text", label_column: str = "label") -> TextSurvey:
@@ -163,18 +173,19 @@ def survey_sequences(path: str, label_column: str = "label") -> SequenceSurvey:
     tally = _Tally()
     width = missing = 0
     missing_place = ""
+    names: tuple[str, ...] = ()
 
     def seen() -> Iterator[Labelled[np.ndarray]]:
-        nonlocal width, missing, missing_place
+        nonlocal width, missing, missing_place, names
         for example in tally.noted(read_feature_sequences(path, label_column)):
-            width = example.input.shape[1]
+            width, names = example.input.shape[1], example.columns
             if lacking := int(np.isnan(example.input).sum()):
                 missing += lacking
                 missing_place = missing_place or example.place
             yield example
 
     classes = count_classes(seen())
-    return SequenceSurvey(*tally.over(path, classes), width, missing, missing_place)
+    return SequenceSurvey(*tally.over(path, classes), width, missing, missing_place, names)
 
 
 def _texts(path: str, texts: Iterable[LabelledText]) -> TextSurvey:
