@@ -86,7 +86,7 @@ def refuse_fill_values(
             "a value looks like one that stands for a missing value",
             where=place,
             why=f"{first_of(huge, names)} is {frames[huge][0]:g}, more than {LARGEST:g}",
-            todo="write nan where a value is missing, data.missing says how it is filled; or give "
+            todo="write nan where a value is missing (data.missing says how it is filled), or give "
             "the feature in another unit",
         )
 

@@ -112,8 +112,8 @@ class Normaliser:
                 where=place,
                 why=f"{first_of(far, self.names)} is {frames[far][0]:g}, "
                 f"{abs(scaled[far][0]):.1e} deviations from their mean",
-                todo="mend it, or write nan if it stands for a missing value: data.missing says "
-                "how those are filled",
+                todo="mend it, or write nan if it stands for a missing value (data.missing says "
+                "how it is filled)",
             )
         return scaled.astype(np.float32)
 
