@@ -153,7 +153,7 @@ def compare_steps_with_prefixes(
     forms,
     sentences,
     st.dictionaries(
-        st.integers(0, 5), st.lists(st.integers(0, 9), min_size=1, max_size=6), max_size=3
+        st.integers(0, 5), st.lists(st.integers(0, 9), min_size=1, max_size=6), max_size=6
     ),
     st.integers(1, 4),
 )

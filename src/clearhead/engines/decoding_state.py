@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
+from clearhead.engines.slots import Ids, Slots
 from clearhead.model.attention import KeysValues
 
 FIRST_ROOM = 32
@@ -30,13 +32,13 @@ class DecodingState:
     """The keys and values of the memory, once a sentence, and of the target so far, once a row.
 
     A row is one hypothesis; several may belong to one sentence, and moving them about leaves the
-    memory where it is. In the target's room the positions come first: so a step writes in one
-    piece, and a move copies long ones.
+    memory where it is. In the target's room each has a slot, and within a step rows come in the
+    order of their slots: `into_slots` brings them there, `out_of_slots` back. The positions come
+    first in the room: so a step writes in one piece.
 
     `advance` comes before the layers' `extend`; what these gave is stale once rows are moved.
 
     Attributes:
-        length: how many target positions are held, the newest included.
         hidden: (sentences · heads, 1, source) what hides the memory's padding when it is added to
             scores.
     """
@@ -55,14 +57,29 @@ class DecodingState:
         self._view_memories()
         self._newest: list[tuple[Tensor, Tensor]] = []
         self._past: list[Attended] = []
-        self.length = 0
-        # (position, layer, row, heads · width), for the keys and for the values.
+        # The row of each slot and the slot of each row, unless they are the same.
+        self._order: tuple[Tensor, Tensor] | None = None
+        self._slots = Slots(FIRST_ROOM, len(mask))
+        # (position, layer, slot, heads · width), for the keys and for the values.
         self._rooms = tuple(
             part.new_empty(FIRST_ROOM, len(memories), len(part), self._heads * part.size(-1))
             for part in (keys, values)
         )
         self._hide(mask)
-        self._group(torch.arange(len(mask)))
+        self._group(np.arange(len(mask)))
+
+    @property
+    def length(self) -> int:
+        """How many target positions are held, the newest included."""
+        return self._slots.length
+
+    def into_slots(self, rows: Shaped[Tensor, "rows *shape"]) -> Shaped[Tensor, "rows *shape"]:
+        """What the search has for each row, in the order of the slots."""
+        return rows if self._order is None else rows.index_select(0, self._order[0])
+
+    def out_of_slots(self, slots: Shaped[Tensor, "rows *shape"]) -> Shaped[Tensor, "rows *shape"]:
+        """What a step has in the order of the slots, as the search has its rows."""
+        return slots if self._order is None else slots.index_select(0, self._order[1])
 
     def memory(self, layer: int) -> Attended:
         """What a layer sees of the memory; a group is a sentence."""
@@ -72,13 +89,14 @@ class DecodingState:
         """Begin a new position, which each layer has yet to write."""
         if self.length == len(self._rooms[0]):
             self._rooms = tuple(_with_room(room, 2 * self.length) for room in self._rooms)
-        self.length += 1
+        self._slots.write()
+        rows = len(self._slots.of_row)
         # Of all layers at once, since making a view takes as long as a small product.
-        keys, values = (room[: self.length] for room in self._rooms)
+        keys, values = (room[: self.length, :, :rows] for room in self._rooms)
         self._newest = list(zip(keys[-1].unbind(0), values[-1].unbind(0), strict=True))
-        # (position, layer, row · head, width), the positions then where the product has them.
+        # (position, layer, slot · head, width), the positions then where the product has them.
         keys, values = (
-            part.view(*part.shape[:2], part.size(2) * self._heads, part.size(3) // self._heads)
+            part.view(*part.shape[:2], rows * self._heads, part.size(3) // self._heads)
             for part in (keys, values)
         )
         columns, places = keys.permute(1, 2, 3, 0).unbind(0), values.permute(1, 2, 0, 3).unbind(0)
@@ -100,32 +118,25 @@ class DecodingState:
         Args:
             rows: on the CPU.
         """
-        device = self._mask.device
-        # Views of the rooms would keep these alive beside the new ones.
-        self._newest, self._past = [], []
-        # Nothing that is sent is changed later, so that nobody need wait for its arrival.
-        sent = rows.to(device, non_blocking=True)
-        self._rooms = tuple(_moved(room, self.length, sent) for room in self._rooms)
-        sentence = self._sentence[rows]
-        live = sentence.unique()
-        if len(live) < len(self._mask):
-            kept = live.to(device, non_blocking=True)
-            self._memories = [
-                KeysValues(*(part.index_select(0, kept) for part in each))
-                for each in self._memories
-            ]
-            self._view_memories()
-            self._hide(self._mask.index_select(0, kept))
-            sentence = torch.searchsorted(live, sentence)
-        self._group(sentence)
+        continued = rows.numpy()
+        sentence = self._sentence[self._slots.of_row[continued]]
+        if len(continued) > self._slots.count:
+            self._widen(continued)
+        else:
+            self._move(continued)
+        slots = self._slots.of_row
+        order = slots.argsort()
+        in_order = bool((slots[:-1] < slots[1:]).all())
+        self._order = None if in_order else (self._sent(order), self._sent(slots))
+        self._group(self._without_memory_of_others(sentence[order]))
 
     def by_sentence(
         self, queries: Float[Tensor, "rows hd_k"]
     ) -> Float[Tensor, "sentences_heads places d_k"]:
         """The queries of each sentence's rows together, so that they look at one memory."""
-        if self._slots is not None:
+        if self._seats is not None:
             room = queries.new_zeros(len(self._mask) * self._places, queries.size(1))
-            queries = room.index_copy_(0, self._slots, queries)
+            queries = room.index_copy_(0, self._seats, queries)
         if self._places == 1:
             return queries.view(len(queries) * self._heads, 1, -1)
         grouped = queries.unflatten(0, (-1, self._places)).unflatten(-1, (self._heads, -1))
@@ -140,7 +151,49 @@ class DecodingState:
         else:
             heads_last = context.unflatten(0, (-1, self._heads)).transpose(1, 2)
             found = heads_last.flatten(2).flatten(0, 1)
-        return found if self._slots is None else found.index_select(0, self._slots)
+        return found if self._seats is None else found.index_select(0, self._seats)
+
+    def _move(self, rows: Ids) -> None:
+        """Let rows continue others where the room is wide enough."""
+        positions, sources, targets = self._slots.move(rows)
+        if not len(positions):
+            return
+        _, layers, slots, _ = self._rooms[0].shape
+        # Of each position, that of all layers.
+        first = (positions[:, None] * layers + np.arange(layers)) * slots
+        read, written = (self._sent((first + each[:, None]).ravel()) for each in (sources, targets))
+        for room in self._rooms:
+            pieces = room.view(-1, room.size(-1))
+            pieces.index_copy_(0, written, pieces.index_select(0, read))
+
+    def _widen(self, rows: Ids) -> None:
+        """Let rows continue others in a room that is wide enough for them."""
+        # Views of the rooms would keep these alive beside the new ones.
+        self._newest, self._past = [], []
+        read = self._sent(self._slots.of_row[rows])
+        self._rooms = tuple(_widened(room, self.length, read) for room in self._rooms)
+        self._slots = self._slots.widened(rows)
+
+    def _without_memory_of_others(self, sentence: Ids) -> Ids:
+        """Keep the memory of these sentences alone; their new numbers.
+
+        They are numbered in the order of their first slots, so that queries seldom need moving.
+        """
+        live, firsts, numbers = np.unique(sentence, return_index=True, return_inverse=True)
+        if len(live) == len(self._mask):
+            return sentence
+        order = firsts.argsort()
+        kept = self._sent(live[order])
+        self._memories = [
+            KeysValues(*(part.index_select(0, kept) for part in each)) for each in self._memories
+        ]
+        self._view_memories()
+        self._hide(self._mask.index_select(0, kept))
+        return order.argsort()[numbers]
+
+    def _sent(self, ids: Ids) -> Tensor:
+        """On the device; nobody need wait for the arrival, since no ids are changed later."""
+        return torch.from_numpy(ids).to(self._mask.device, non_blocking=True)
 
     def _view_memories(self) -> None:
         """Let each layer see the memory of the live sentences."""
@@ -149,19 +202,19 @@ class DecodingState:
             for each in self._memories
         ]
 
-    def _group(self, sentence: Int[Tensor, " rows"]) -> None:
-        """Give each row a place among those of its sentence, which `sentence` numbers."""
-        counts = sentence.bincount(minlength=len(self._mask))
+    def _group(self, sentence: Ids) -> None:
+        """Give each row a place among those of its sentence, which `sentence` numbers by slot."""
+        counts = np.bincount(sentence, minlength=len(self._mask))
         self._sentence = sentence
-        self._places = int(counts.max())
-        order = sentence.argsort(stable=True)
-        firsts = counts.cumsum(0) - counts
-        place = torch.empty_like(sentence)
-        place[order] = torch.arange(len(sentence)) - firsts[sentence[order]]
-        slots = sentence * self._places + place
-        in_order = len(slots) == len(counts) * self._places and bool((slots.diff() == 1).all())
+        self._places = int(counts.max(initial=0))
+        order = sentence.argsort(kind="stable")
+        firsts = counts.cumsum() - counts
+        place = np.empty_like(sentence)
+        place[order] = np.arange(len(sentence)) - firsts[sentence[order]]
+        seats = sentence * self._places + place
+        in_order = len(seats) == len(counts) * self._places and bool((np.diff(seats) == 1).all())
         # With as many rows a sentence, in its order, there is nothing to move.
-        self._slots = None if in_order else slots.to(self._mask.device, non_blocking=True)
+        self._seats = None if in_order else self._sent(seats)
 
     def _hide(self, mask: Bool[Tensor, "sentences 1 1 source"]) -> None:
         """Hide the padding of the live sentences, whose mask this is."""
@@ -177,7 +230,7 @@ def _with_room(room: Tensor, positions: int) -> Tensor:
     return grown
 
 
-def _moved(room: Tensor, length: int, rows: Tensor) -> Tensor:
-    moved = room.new_empty(*room.shape[:2], len(rows), room.size(3))
-    torch.index_select(room[:length], 2, rows, out=moved[:length])
-    return moved
+def _widened(room: Tensor, length: int, slots: Tensor) -> Tensor:
+    widened = room.new_empty(*room.shape[:2], len(slots), room.size(3))
+    torch.index_select(room[:length], 2, slots, out=widened[:length])
+    return widened

@@ -59,11 +59,12 @@ class UnrolledDecoder:
         self, tokens: Int[Tensor, " rows"], state: DecodingState
     ) -> Float[Tensor, "rows vocabulary"]:
         """Append one token to each row; the logits of the next one."""
+        tokens = state.into_slots(tokens)
         x = self.model.target_input(tokens[:, None], start=state.length)[:, 0]
         state.advance()
         for sublayer in self._sublayers:
             x = sublayer(x, state)
-        return self._output(self._norm(x))
+        return self._output(self._norm(state.out_of_slots(x)))
 
 
 def _sublayers(layer: DecoderLayer, number: int, lay_out: LayOut) -> list[Step]:
