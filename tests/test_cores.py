@@ -39,12 +39,14 @@ def test_processors_that_share_a_core_count_once(
     monkeypatch.setattr(cores, "PROCESSORS", tmp_path)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed, raising=False)
     assert cores.real_cores() == expected
+    assert cores.processors() == len(allowed)
 
 
 def test_elsewhere_every_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     assert cores.real_cores() == 6
+    assert cores.processors() == 6
 
 
 def test_this_machine_has_at_least_one_core_and_no_more_than_processors() -> None:

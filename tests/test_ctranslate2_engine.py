@@ -652,6 +652,8 @@ def test_auto_takes_pytorch_for_many_scores_in_large_batches_and_then_keeps_it(
     auto.translate(sources[:20], config(beam_size=1), batch_size=256)
     auto.translate(sources, config(beam_size=1), batch_size=256)
     assert not made
+    # Of a model as narrow as this nothing was measured.
+    monkeypatch.setattr(measured, "NEARBY", math.inf)
     monkeypatch.setattr(auto_engine, "LOADING_S", 0.1)
     auto.translate(sources[:1], config(beam_size=1))
     assert not made
@@ -686,7 +688,9 @@ def test_what_was_measured_nearby_counts(
     monkeypatch.setattr(measured, "MEASUREMENTS", points)
     assert [saved_by_torch(d, 32, scores=False) for d in (100, 128, 256)] == [-0.5] * 3
     assert [saved_by_torch(d, 1, scores=False) for d in (256, 512, 1024)] == [0.25] * 3
-    assert saved_by_torch(128, 64, scores=True) == -0.25
+    assert saved_by_torch(512, 64, scores=True) == -0.25
+    # Of such widths nothing was measured.
+    assert [saved_by_torch(d, 64, scores=True) for d in (128, 255, 1025)] == [0.0] * 3
 
 
 @pytest.mark.parametrize(("scores", "preferred"), [(True, {True, False}), (False, {False})])

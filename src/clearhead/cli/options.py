@@ -23,7 +23,10 @@ Device = Annotated[
     Option(help="Where to compute; auto takes the GPU if there is one."),
 ]
 Threads = Annotated[
-    int, Option(min=0, metavar="N", help="Of the processor; 0: as many as the engine chooses.")
+    int,
+    Option(
+        min=0, metavar="N", help="Of the processor; 0: PyTorch one a core, CTranslate2 4 at most."
+    ),
 ]
 Engine = Annotated[
     Literal["auto", "torch", "ctranslate2"],

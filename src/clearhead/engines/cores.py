@@ -8,6 +8,13 @@ from pathlib import Path
 PROCESSORS = Path("/sys/devices/system/cpu")
 
 
+def processors() -> int:
+    """The processors that this process may run on."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
+
+
 def real_cores() -> int:
     """The cores that this process may run on: of the threads that share one, only one counts.
 

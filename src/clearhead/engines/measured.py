@@ -23,9 +23,12 @@ MEASUREMENTS = (
     Measured(128, 64, scores=True, torch=356, ctranslate2=265),
     Measured(128, 256, scores=True, torch=509, ctranslate2=285),
 )
-"""In float32, two threads, AVX-512: without scores random weights and 40 tokens a sentence
-(benchmarks/other_machines.md), with them a trained model (benchmarks/README.md, "The same words in
-any batch")."""
+"""In float32, two threads of one Xeon with AVX-512: without scores random weights and 40 tokens a
+sentence (benchmarks/other_machines.md), with them a trained model, before greedy search had a loop
+of its own (benchmarks/README.md, "The same words in any batch")."""
+
+NEARBY = 2.0
+"""By how many times a model may be wider, or narrower, than what was measured speaks for it."""
 
 LOADING_S = 2.6
 """What PyTorch takes to load, in seconds: the cold start of one engine less that of the other."""
@@ -34,8 +37,8 @@ LOADING_S = 2.6
 def saved_by_torch(d_model: int, batch_size: int, scores: bool) -> float:
     """The seconds a sentence that PyTorch takes less for greedy search, on a CPU in float32.
 
-    By the measurement that is nearest, a doubling of each number being one unit of distance; wide
-    models were not measured yet. Less than 0 where CTranslate2 is the faster one.
+    By the measurement that is nearest, a doubling of each number being one unit of distance. Less
+    than 0 where CTranslate2 is the faster one, and 0 where no model about as wide was measured.
 
     Args:
         d_model: the width of the model.
@@ -47,6 +50,12 @@ def saved_by_torch(d_model: int, batch_size: int, scores: bool) -> float:
     def distance(measured: Measured) -> float:
         return math.dist([math.log2(n) for n in wanted], [math.log2(n) for n in measured[:2]])
 
-    alike = (measured for measured in MEASUREMENTS if measured.scores == scores)
+    alike = [
+        measured
+        for measured in MEASUREMENTS
+        if measured.scores == scores and 1 / NEARBY <= d_model / measured.d_model <= NEARBY
+    ]
+    if not alike:
+        return 0.0
     nearest = min(alike, key=distance)
     return 1 / nearest.ctranslate2 - 1 / nearest.torch

@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clearhead.engines.cores import real_cores
+from clearhead.engines.cores import processors, real_cores
 from clearhead.engines.ctranslate2.folder import ExportedModel
 from clearhead.engines.ctranslate2.loading import installed, loaded
 
@@ -63,6 +63,6 @@ def part_size(translator: ctranslate2.Translator, sentences: int) -> int:
 
 
 def _usual_threads() -> int:
-    """As many as CTranslate2 takes where none are asked for."""
+    """As many as CTranslate2 takes where none are asked for; no more than may run."""
     asked = os.environ.get("OMP_NUM_THREADS", "")
-    return int(asked) if asked.isdecimal() and int(asked) else min(4, os.cpu_count() or 1)
+    return int(asked) if asked.isdecimal() and int(asked) else min(4, processors())
