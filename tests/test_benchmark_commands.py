@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import re
 import sys
 from argparse import ArgumentTypeError
 from pathlib import Path
@@ -221,3 +222,32 @@ def test_a_python_is_given_to_a_peer_that_has_an_environment_with_pytorch(tmp_pa
     ):
         with pytest.raises(ArgumentTypeError, match=said):
             options.peer_and_python(text)
+
+
+DOCUMENTS = (
+    "benchmarks/README.md",
+    "benchmarks/other_machines.md",
+    *(f"docs/decisions/{path.name}" for path in (ROOT / "docs" / "decisions").glob("*.md")),
+)
+
+
+def named_options() -> set[tuple[str, str]]:
+    """Each option of a benchmark that the documents name, beside its script."""
+    found = set()
+    for document in DOCUMENTS:
+        text = (ROOT / document).read_text(encoding="utf-8").replace("\\\n", " ")
+        # A command ends with its line in a block, and with its quote in the running text.
+        for name, words in re.findall(r"\b(\w+)\.py\b([^`]*?)(?=`|\n\S*python|\n\n)", text):
+            if name in SCRIPTS:
+                found |= {(name, option) for option in re.findall(r"\s(--[\w-]+)", words)}
+    return found
+
+
+def test_each_option_that_the_documents_name_is_there(capsys: pytest.CaptureFixture) -> None:
+    known = {}
+    for name in {name for name, _ in named_options()}:
+        with pytest.raises(SystemExit):
+            script(name).main(["--help"])
+        known[name] = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
+    assert {name for name, _ in named_options()} >= {"speed", "multi30k", "classification"}
+    assert [use for use in sorted(named_options()) if use[1] not in known[use[0]]] == []
