@@ -78,10 +78,11 @@ def test_words_behind_the_longest_text_are_counted_and_not_spelt(
 
     monkeypatch.setattr(NGrams, "numbers", noted)
     words = ["what", "zebra", "how", "red", "quagga"]
-    (row,) = made.rows([Labelled(" ".join(words), (), "here")])
+    example = Labelled(" ".join(words), (), "here")
+    (row,) = made.rows([example])
     assert len(row) == len(words)
     assert spelt == words[:3]
-    assert made.names(row) == ("what", "<unk>", "how")
+    assert made.names(example, row) == tuple(words[:3])
 
 
 def test_another_process_numbers_them_alike() -> None:
@@ -112,9 +113,13 @@ def test_a_batch_has_each_texts_words_and_ngrams_and_nothing_else(
     assert made.real(batch) == sum(start + min(max_length, len(text.split())) for text in written)
 
 
-def test_a_place_is_called_by_its_word() -> None:
-    (row,) = rows_of("what zebra")
-    assert inputs().names(row) == ("what", "<unk>")
+def test_a_place_is_called_by_its_word_known_or_not() -> None:
+    example = Labelled(" reddish\tbluer red qqq", (), "here")
+    made = inputs(max_length=3, start=True)
+    (row,) = made.rows([example])
+    names = made.names(example, row)
+    assert names == ("<sos>", "reddish", "bluer", "red")
+    assert len(names) == len(made.collate([row])[0])
 
 
 def test_a_hidden_word_loses_its_ngrams_and_the_others_keep_theirs() -> None:
@@ -276,7 +281,10 @@ def test_a_trained_classifier_knows_words_it_has_not_seen_by_how_they_are_spelt(
         }
     )
     assert api.train(config).finished
-    found = api.load_classifier(config.folder).classify([word for word, _ in unseen])
+    classifier = api.load_classifier(config.folder)
+    two = f"{unseen[0][0]} {unseen[1][0]}"
+    assert clearhead.record(classifier, two).source == tuple(two.split())
+    found = classifier.classify([word for word, _ in unseen])
     right = sum(
         labels[0].label == wanted for labels, (_, wanted) in zip(found, unseen, strict=True)
     )

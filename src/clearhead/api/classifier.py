@@ -85,8 +85,9 @@ class Classifier:
         Warns:
             UserWarning: it is longer than what the classifier reads, and was cut.
         """
-        (row,) = self._rows([_example(source, "the input")])
-        return self.inputs.collate([row])[0], self.inputs.names(row)
+        example = _example(source, "the input")
+        (row,) = self._rows([example])
+        return self.inputs.collate([row])[0], self.inputs.names(example, row)
 
     def classify(
         self,

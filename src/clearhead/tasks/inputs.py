@@ -68,8 +68,8 @@ class Inputs(Protocol):
         """A share of the places of a batch hidden from the model."""
         ...
 
-    def names(self, row: np.ndarray) -> tuple[str, ...]:
-        """What each place of a row is called."""
+    def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
+        """What each place of an example's row is called, as far as the row is read."""
         ...
 
 
@@ -129,7 +129,7 @@ class TextInputs:
         """Tokens made unknown."""
         return hide_words(batch, self.tokenizer.unk_id, rate)
 
-    def names(self, row: np.ndarray) -> tuple[str, ...]:
+    def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
         """The pieces of the text."""
         return tuple(self.tokenizer.pieces([*self.start, *row[: self.max_length].tolist()]))
 
@@ -207,7 +207,7 @@ class FeatureInputs:
         """Frames set to 0: to the mean, unless features are not normalised (`data.normalise`)."""
         return hide_frames(batch, rate)
 
-    def names(self, row: np.ndarray) -> tuple[str, ...]:
+    def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
         """The numbers of the frames, from 1."""
         return tuple(str(number) for number in range(1, min(len(row), self.max_length) + 1))
 

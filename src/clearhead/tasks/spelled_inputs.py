@@ -107,6 +107,7 @@ class SpelledInputs(TextInputs):
         hidden_batch[..., 0].masked_fill_(hidden, self.tokenizer.unk_id)
         return hidden_batch
 
-    def names(self, row: np.ndarray) -> tuple[str, ...]:
-        """The words of the text."""
-        return super().names(row[:, 0])
+    def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
+        """The words of the text: what differs in its spelling is another input, if unknown too."""
+        read = self.words.words_of(text_of(example))[: self.max_length]
+        return (*self.words.pieces(self.start), *read)
