@@ -6,8 +6,11 @@ import copy
 import dataclasses
 import pickle
 import random
+import re
 import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -203,27 +206,54 @@ def test_before_it_has_learned_it_says_so() -> None:
     [
         (TEXTS, LABELS[:-1], "48 texts and 47 labels"),
         (TEXTS[:-1], LABELS, "47 texts and 48 labels"),
-        ([], [], "."),
-        (TEXTS, ["warm"] * len(TEXTS), "only one class"),
+        ([], [], "^fit: there are no texts to learn from"),
+        ([" "] * 48, LABELS, "^fit: all texts are empty"),
+        ([*TEXTS, "", ""], [*LABELS, "n", "n"], "^text 49: the class 'n' has 0 training examples"),
+        (TEXTS, ["warm"] * len(TEXTS), "^text 1: there is only one class"),
         (TEXTS, [[label] for label in LABELS], "one string or number for each text"),
         (TEXTS, [["warm"], ["warm", "cold"]] * 24, "one string or number for each text"),
         (TEXTS, ["warm", None] * 24, "the label of text 2 is missing"),
         (TEXTS, [*LABELS[:-1], float("nan")], "the label of text 48 is missing"),
         (TEXTS, np.array([0.0, 1.0, np.nan] * 16, dtype=np.float32), "label of text 3 is missing"),
         (TEXTS, [1, 1, 1, "1"] * 12, "some labels are strings and some are not"),
-        (TEXTS[:4], LABELS[:4], "no example is left to validate on"),
+        (TEXTS[:4], LABELS[:4], "^fit: no example is left to validate on"),
+        (TEXTS[:4], LABELS[:4], r"do: give more examples, or raise validation_share$"),
         (TEXTS, ["", "warm"] * 24, "a label is empty"),
         (TEXTS, ["warm", " warm"] * 24, "two are written alike"),
         (TEXTS, ["warm", "c\told"] * 24, "the label holds a tab"),
         (TEXTS, ["warm", "c\0old"] * 24, "the label holds a NUL"),
         ([*TEXTS[:-1], None], LABELS, "text 48 is a NoneType"),
         ([[text] for text in TEXTS], LABELS, "text 1 is a list"),
-        (["red", "\ud800"] * 24, ["warm", "cold"] * 24, "surrogate"),
+        (["red", "\ud800"] * 24, ["warm", "cold"] * 24, "^text 2: .* surrogate"),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(texts: Any, labels: Any, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=message) as caught:
         small().fit(texts, labels)
+    assert_told_of_arguments(caught.value)
+
+
+def test_texts_that_are_all_too_long_are_named_by_their_number() -> None:
+    with pytest.raises(DataError, match=r"1 tokens or frames \(text 1, text 2, ") as caught:
+        small(max_length=1).fit(TEXTS, LABELS)
+    assert_told_of_arguments(caught.value)
+
+
+def test_a_folder_that_cannot_be_used_is_told_as_the_argument_that_it_is(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("a file")
+    with pytest.raises(TrainingError, match="the folder cannot be used") as caught:
+        small(folder=taken).fit(TEXTS, LABELS)
+    assert caught.value.where == str(taken)
+    assert caught.value.todo == "choose another folder: folder='runs/other'"
+
+
+def assert_told_of_arguments(error: Exception) -> None:
+    """No word of the file that was deleted, nor of a configuration that nobody wrote."""
+    told = "".join(traceback.format_exception(error))
+    assert ".jsonl:" not in told
+    assert tempfile.gettempdir() not in str(error)
+    assert not re.search(r"\b(data|tokenizer|model|classifier|training)\.\w", str(error))
 
 
 def test_a_score_needs_a_label_for_each_text(fitted: TextClassifier) -> None:
@@ -272,25 +302,26 @@ def test_a_single_string_is_no_list_of_texts(fitted: TextClassifier) -> None:
 @pytest.mark.parametrize(
     ("choice", "message"),
     [
-        ({"pooling": "median"}, "classifier.pooling"),
-        ({"pooling": "mean,first"}, r'did you mean classifier.pooling = \["mean", "first"\]'),
-        ({"pooling": ["maen"]}, r'did you mean classifier.pooling = \["mean"\]'),
-        ({"heads": 3}, "n_heads"),
-        ({"epochs": 0}, "never end"),
+        ({"pooling": "mean,first"}, r'did you mean pooling = \["mean", "first"\]'),
+        ({"pooling": ["maen"]}, r'did you mean pooling = \["mean"\]'),
+        ({"heads": 3}, "d_model = 16 is not a multiple of heads = 3: choose other numbers$"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"dropout": 1.5}, ": dropout = 1.5: a dropout rate lies in"),
+        ({"words": False, "vocabulary": 5}, "^vocabulary = 5 is too small"),
         ({"batch_tokens": 0}, "batch_tokens"),
-        ({"class_weights": "heavy"}, "class_weights"),
-        ({"words": "no"}, "words"),
-        ({"epochs": "20"}, "training.max_epochs"),
-        ({"epochs": None}, "training.max_epochs"),
-        ({"batch_tokens": "x"}, "training.batch_tokens"),
-        ({"validation_share": None}, "data.validation_share"),
-        ({"learning_rate": "fast"}, "training.schedule.peak"),
-        ({"vocabulary": "all"}, "tokenizer.max_vocabulary"),
+        ({"epochs": None}, "TextClassifier: epochs"),
+        ({"validation_share": None}, "TextClassifier: validation_share"),
+        *(
+            ({field.name: "wrong"}, rf"^TextClassifier: {field.name}\b")
+            for field in dataclasses.fields(TextClassifier)
+            if field.name != "folder"
+        ),
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused(choice: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises(ConfigError, match=message) as caught:
         small(**choice).fit(TEXTS, LABELS)
+    assert_told_of_arguments(caught.value)
 
 
 def test_several_widths_may_be_an_array() -> None:

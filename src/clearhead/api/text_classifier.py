@@ -15,6 +15,7 @@ from clearhead.api.class_names import classes_of, names_of
 from clearhead.api.classifier import Classifier
 from clearhead.api.items import items_of, texts_of
 from clearhead.api.loading import load_classifier
+from clearhead.api.text_errors import told_of_texts
 from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
@@ -86,6 +87,7 @@ class TextClassifier:
             ConfigError: an argument of the constructor cannot be used.
             DataError: texts and labels are not as many, a label is missing, or they cannot be
                 learned from.
+            TrainingError: what is in the folder is not a run's, or it cannot be written.
             TypeError: `texts` or `labels` is a single string.
 
         Warns:
@@ -94,6 +96,9 @@ class TextClassifier:
         texts = _cleaned(texts)
         classes, numbers = classes_of(items_of(labels, "labels"))
         _check_counts(len(texts), len(numbers))
+        if not any(texts):
+            what = "all texts are empty" if texts else "there are no texts to learn from"
+            raise DataError(what, where="fit", todo="give texts, and a label for each")
         names = names_of(classes)
         with TemporaryDirectory() as temporary:
             data = Path(temporary) / "train.jsonl"
@@ -101,8 +106,10 @@ class TextClassifier:
                 for text, number in zip(texts, numbers, strict=True):
                     file.write(json.dumps({"text": text, "label": names[number]}) + "\n")
             folder = Path(temporary) / "model" if self.folder is None else Path(self.folder)
-            run = self._run(data, folder, texts)
-            if not train(run, restart=True, observers=()).finished:
+            with told_of_texts(data):
+                run = self._run(data, folder, texts)
+                ended = train(run, restart=True, observers=())
+            if not ended.finished:
                 raise KeyboardInterrupt
             model = load_classifier(run.folder)
             _warn_of_texts_left_out(Path(run.folder))

@@ -42,6 +42,8 @@ def run_on_texts(
     if not isinstance(words, bool):
         what = f"words is {words!r}, not True, False or None"
         raise ConfigError(what, where="TextClassifier")
+    if given["epochs"] == 0:  # to a run it is no limit
+        raise ConfigError("epochs must be at least 1", where="TextClassifier")
     # Each character is a piece, and of some scripts there are thousands.
     pieces = max(PIECES, pieces_for(text.alphabet))
     tree: dict[str, Any] = {
