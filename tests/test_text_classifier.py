@@ -17,6 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
@@ -199,6 +200,8 @@ def test_before_it_has_learned_it_says_so() -> None:
         with pytest.raises(TrainingError, match="has not been trained") as caught:
             ask(UNSEEN)
         assert "fit" in str(caught.value)
+        # Who knows scikit-learn's error alone catches one of these.
+        assert all(isinstance(caught.value, kind) for kind in NotFittedError.__bases__)
 
 
 @pytest.mark.parametrize(
@@ -259,6 +262,22 @@ def assert_told_of_arguments(error: Exception) -> None:
 def test_a_score_needs_a_label_for_each_text(fitted: TextClassifier) -> None:
     with pytest.raises(DataError, match="40 texts and 1 labels"):
         fitted.score(UNSEEN, ["warm"])
+
+
+def test_a_text_of_more_weight_counts_for_more(fitted: TextClassifier) -> None:
+    wrong = ["warm" if label == "cold" else "cold" for label in fitted.predict(UNSEEN)]
+    labels = [*fitted.predict(UNSEEN[:10]), *wrong[10:]]
+    assert fitted.score(UNSEEN, labels) == pytest.approx(10 / 40)
+    weights = [3.0] * 10 + [1.0] * 30
+    assert fitted.score(UNSEEN, labels, sample_weight=weights) == pytest.approx(30 / 60)
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0], [0.0] * 40, [-1.0] + [1.0] * 39, [float("nan")] * 40, ["heavy"] * 40]
+)
+def test_weights_that_are_none_are_refused(fitted: TextClassifier, weights: list[Any]) -> None:
+    with pytest.raises(DataError, match=r"^score: sample_weight is not a number for each text"):
+        fitted.score(UNSEEN, RIGHT, sample_weight=weights)
 
 
 def test_there_is_no_score_of_no_texts(fitted: TextClassifier) -> None:
@@ -493,6 +512,18 @@ def test_it_stands_at_the_end_of_a_pipeline() -> None:
         noisy.predict(shouted), noisy.classes_[probabilities.argmax(axis=1)]
     )
     assert "TextClassifier" in repr(noisy)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_a_pipeline_passes_the_weights_of_its_score_on(
+    fitted: TextClassifier, routing: bool
+) -> None:
+    with sklearn.config_context(enable_metadata_routing=routing):
+        pipeline = Pipeline([("classify", fitted)])
+        assert pipeline.score(UNSEEN, RIGHT) == fitted.score(UNSEEN, RIGHT)
+        weights = np.arange(len(UNSEEN), dtype=float)
+        weighted = pipeline.score(UNSEEN, RIGHT, sample_weight=weights)
+    assert weighted == fitted.score(UNSEEN, RIGHT, sample_weight=weights)
 
 
 def test_a_grid_of_numpys_numbers_is_searched() -> None:

@@ -75,6 +75,13 @@ class TrainingError(ClearheadError):
     exit_code = 6
 
 
+class NotTrainedError(TrainingError, ValueError, AttributeError):
+    """A classifier is asked before it has learned.
+
+    It is the kinds of error that scikit-learn's own `NotFittedError` is.
+    """
+
+
 class ExportError(ClearheadError):
     """A model cannot be exported, or an export cannot be used."""
 

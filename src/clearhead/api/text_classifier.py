@@ -20,10 +20,11 @@ from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
 from clearhead.config import RunConfig
-from clearhead.errors import DataError, TrainingError, warn
+from clearhead.errors import DataError, NotTrainedError, warn
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
+    from sklearn.utils.metadata_routing import MetadataRequest
 
 
 @dataclass(kw_only=True, eq=False)
@@ -126,26 +127,37 @@ class TextClassifier:
 
         Raises:
             DataError: a text is not a string.
-            TrainingError: nothing was learned yet.
+            NotTrainedError: nothing was learned yet.
             TypeError: `texts` is a single string.
         """
         model = self._fitted()
         order = [model.labels.index(name) for name in names_of(self.classes_)]
         return model.probabilities(_cleaned(texts))[:, order]
 
-    def score(self, texts: Iterable[str], labels: Iterable[Any]) -> float:
+    def score(
+        self,
+        texts: Iterable[str],
+        labels: Iterable[Any],
+        sample_weight: Iterable[float] | None = None,
+    ) -> float:
         """The share of texts whose label is right, from 0 to 1.
+
+        Args:
+            texts: (N,).
+            labels: (N,), the right ones.
+            sample_weight: (N,), how much each text counts; by default all count the same.
 
         Raises:
             DataError: texts and labels are not as many, or there are none, or the labels are not
-                one string or number for each text.
+                one string or number for each text, or the weights are none of these texts.
         """
         texts, labels = _cleaned(texts), items_of(labels, "labels")
         _check_counts(len(texts), len(labels))
         if not texts:
             raise DataError("there are no texts to score")
         names, numbers = classes_of(labels)
-        return float((self.predict(texts) == names[numbers]).mean())
+        weights = None if sample_weight is None else _weights(sample_weight, len(texts))
+        return float(np.average(self.predict(texts) == names[numbers], weights=weights))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, by name."""
@@ -174,6 +186,14 @@ class TextClassifier:
             input_tags=InputTags(two_d_array=False, string=True),
         )
 
+    def get_metadata_routing(self) -> MetadataRequest:
+        """To scikit-learn, where it passes arguments on: `score` takes weights that it is given."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="sample_weight", alias=True)
+        return request
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
@@ -186,7 +206,7 @@ class TextClassifier:
 
     def _fitted(self) -> Classifier:
         if not hasattr(self, "model_"):
-            raise TrainingError("the classifier has not been trained", todo="call fit first")
+            raise NotTrainedError("the classifier has not been trained", todo="call fit first")
         return self.model_
 
 
@@ -198,6 +218,20 @@ def _cleaned(texts: Iterable[str]) -> list[str]:
 def _check_counts(texts: int, labels: int) -> None:
     if texts != labels:
         raise DataError(f"there are {texts:,} texts and {labels:,} labels")
+
+
+def _weights(values: Iterable[float], texts: int) -> np.ndarray:
+    """What each text counts for, (texts,)."""
+    try:
+        weights = np.asarray(items_of(values, "sample_weight"), dtype=float)
+        if weights.shape != (texts,):
+            raise ValueError(f"there are {texts:,} texts and weights of shape {weights.shape}")
+        if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+            raise ValueError("a weight is negative or not finite, or all are 0")
+    except (TypeError, ValueError) as error:
+        what = "sample_weight is not a number for each text"
+        raise DataError(what, where="score", why=str(error)) from None
+    return weights
 
 
 def _warn_of_texts_left_out(folder: Path) -> None:
