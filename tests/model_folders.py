@@ -51,12 +51,12 @@ def write_models(folder: Path) -> None:
 SEVERAL = ClassifierConfig(multi_label=True)
 
 
-def write_classifier(folder: Path, config: RunConfig) -> None:
+def write_classifier(folder: Path, config: RunConfig, labels: tuple[str, ...] = LABELS) -> None:
     features = config.input == "features"
     part: dict[str, FolderPart] = {"normaliser": normaliser()} if features else {"tokenizer": WORDS}
-    write_model_folder(folder, config, {**part, "labels": Labels(LABELS)})
+    write_model_folder(folder, config, {**part, "labels": Labels(labels)})
     width = 3 if features else len(WORDS)
-    model = build_classifier(MODEL, config.classifier, width, len(LABELS), features=features)
+    model = build_classifier(MODEL, config.classifier, width, len(labels), features=features)
     write_weights(folder, model)
 
 

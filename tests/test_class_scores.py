@@ -22,9 +22,9 @@ from clearhead.tasks.class_scores import (
     LARGEST_MATRIX,
     LONGEST_NAME,
     ClassScores,
-    compare,
     score_classes,
 )
+from clearhead.tasks.mcnemar import compare, right_answers
 
 KINDS = pytest.mark.parametrize("multi_label", [False, True])
 
@@ -265,13 +265,11 @@ def test_who_is_always_right_has_no_interval_to_speak_of() -> None:
 
 def two_systems(
     first_only: int, second_only: int, both: int, neither: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two outputs and the truth, with these counts of examples classified rightly."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which examples two systems have right, with these counts of them."""
     marks = [(1, 0)] * first_only + [(0, 1)] * second_only + [(1, 1)] * both + [(0, 0)] * neither
-    number = len(marks)
-    first, truth = certain([int(a) for a, _ in marks], [1] * number, 2)
-    second, _ = certain([int(b) for _, b in marks], [1] * number, 2)
-    return first, second, truth
+    first, second = np.array(marks, dtype=bool).T
+    return first, second
 
 
 def exact_p_value(first_only: int, second_only: int) -> float:
@@ -308,10 +306,11 @@ def test_only_a_system_that_differs_is_told_apart() -> None:
     for multi_label in (False, True):
         said, truth = output(300, 4, multi_label, seed=13, quality=1)
         better = 0.3 * said + 0.7 * truth
-        assert compare(said, said.copy(), truth, multi_label).p_value == 1
-        found = compare(said, better, truth, multi_label)
+        first, second = (right_answers(p, truth, multi_label) for p in (said, better))
+        assert compare(first, first.copy()).p_value == 1
+        found = compare(first, second)
         assert found.p_value < 0.001
-        turned = compare(better, said, truth, multi_label)
+        turned = compare(second, first)
         assert turned.p_value == found.p_value
         assert turned[:2] == found[1::-1]
         scores = [score_classes(p, truth, names(4), multi_label) for p in (said, better)]
@@ -414,7 +413,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
         score_classes(said[:3], truth, names(3))
     with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
-        compare(said, said[:3], truth)
+        right_answers(said[:3], truth)
     with pytest.raises(DataError, match="nothing to score"):
         score_classes(said[:0], truth[:0], names(3))
     with pytest.raises(DataError, match="between 0 and 1"):
@@ -422,4 +421,4 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(TypeError, match="bools"):
         score_classes(said, truth.astype(int), names(3))
     with pytest.raises(DataError, match="example 1 has 3"):
-        compare(said, said, np.ones((4, 3), dtype=bool))
+        right_answers(said, np.ones((4, 3), dtype=bool))

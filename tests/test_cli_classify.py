@@ -9,19 +9,22 @@ import itertools
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO, get_args
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from clearhead import api
+from clearhead.checkpoint.folder import read_folder_config
 from clearhead.cli.counter import INTERVAL_S, PATIENCE_S, Counter
 from clearhead.cli.options import BatchSize
 from clearhead.data.normaliser import Normaliser
 from fake_translator import run
-from model_folders import LABELS, LONGEST, write_models
+from model_folders import LABELS, LONGEST, write_classifier, write_models
 
 TEXTS = ["a b", "c", "d d a c", "b", "a c d b a", "d"]
 LONG = "a b c d " * LONGEST
@@ -225,6 +228,60 @@ def test_two_classifiers_are_compared_by_mcnemars_test(models: Path) -> None:
         f"against {names[0]}: {second} right that it has wrong, {first} wrong that it has right, "
         f"p = {p:.4f} (McNemar's exact test)"
     )
+
+
+def test_classifiers_are_compared_though_one_knows_more_labels(
+    models: Path, tmp_path: Path
+) -> None:
+    wider = tmp_path / "wider"
+    config = read_folder_config(models / "rival")
+    torch.manual_seed(3)
+    write_classifier(wider, config, labels=("maybe", *reversed(LABELS)))
+    names = str(models / "texts"), str(wider)
+    code, out, _ = run("evaluate", *names, "--data", "test.tsv", "--json")
+    assert code == 0
+    systems = json.loads(out)["systems"]
+    right = []
+    for name in names:
+        said = api.load_classifier(name, device="cpu").classify(TEXTS)
+        right.append([one.label == label for (one,), label in zip(said, TRUTH, strict=True)])
+        assert systems[name]["scores"]["accuracy"] == pytest.approx(100 * np.mean(right[-1]))
+    first, second = np.array(right)
+    found = systems[names[1]]["comparison"]
+    assert (found["first_only"], found["second_only"]) == (
+        (first & ~second).sum(),
+        (second & ~first).sum(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "column", "said"),
+    [
+        (LABELS, "other", "reads other examples, or other labels of theirs, than"),
+        (("yes", "no"), "label", "the label 'perhaps' is not among those of the training data"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_before_anything_is_computed(
+    models: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    labels: tuple[str, ...],
+    column: str,
+    said: str,
+) -> None:
+    def computed(*given: Any, **options: Any) -> None:
+        pytest.fail("probabilities were computed")
+
+    monkeypatch.setattr(api.Classifier, "probabilities", computed)
+    config = read_folder_config(models / "texts")
+    config = replace(config, data=replace(config.data, label_column=column))
+    write_classifier(tmp_path / "rival", config, labels)
+    Path("test.csv").write_text("text,label,other\na b,yes,no\nc,perhaps,no\n")
+    names = str(models / "texts"), str(tmp_path / "rival")
+    code, out, err = run("evaluate", *names, "--data", "test.csv")
+    assert (code, out) == (3, "")
+    assert "test.csv" in err
+    assert said in err
 
 
 def test_features_are_scored_with_the_labels_of_their_file(models: Path) -> None:

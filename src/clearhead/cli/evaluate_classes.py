@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from clearhead.api import Classifier
     from clearhead.config import RunConfig
     from clearhead.data.labelled import Labelled
-    from clearhead.tasks.class_scores import ClassScores, Comparison
+    from clearhead.tasks.class_scores import ClassScores
+    from clearhead.tasks.mcnemar import Comparison
 
 
 NAMELESS = {"text": (".txt",), "features": (".ts", ".npz", ".npy")}
@@ -44,6 +45,14 @@ class Asked(NamedTuple):
     label_column: str | None = None
 
 
+class Subject(NamedTuple):
+    """A model that is scored, and what it is given: examples and the truth (examples, labels)."""
+
+    classifier: Classifier
+    examples: Sequence[Labelled]
+    truth: np.ndarray
+
+
 def evaluate_classes(
     configs: Mapping[str, RunConfig], asked: Asked, batch_size: int, device: str, threads: int
 ) -> None:
@@ -59,31 +68,32 @@ def evaluate_classes(
         ConfigError: confusion matrices are asked for of a model that has none; or in one model an
             example may have several labels, in another it has one; or a column is named where
             there are none.
-        DataError: the data cannot be read, or have a label that a model does not know; or the
-            pictures cannot be written.
+        DataError: the data cannot be read, or have a label that a model does not know, or other
+            examples for one model than for another; or the pictures cannot be written.
     """
     from clearhead import api
-    from clearhead.tasks.class_scores import compare, score_classes
+    from clearhead.tasks.class_scores import score_classes
+    from clearhead.tasks.mcnemar import compare, right_answers
 
-    names = list(configs)
     _refuse_both_kinds(configs)
     _refuse_columns(configs, asked)
     if asked.figures is not None:
         _refuse_figures(configs)
-    scores: dict[str, ClassScores] = {}
-    compared: dict[str, Comparison] = {}
-    said: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for name in names:
+    subjects: dict[str, Subject] = {}
+    for name in configs:
         with warnings_said():
             classifier = api.load_classifier(name, device=device, threads=threads)
-        several = classifier.config.classifier.multi_label
-        found, truth = said[name] = _classified(classifier, asked, batch_size)
-        scores[name] = score_classes(found, truth, classifier.labels, several)
-        first, first_truth = said[names[0]]
-        if name != names[0]:
-            if truth.shape != first_truth.shape or (truth != first_truth).any():
-                raise DataError("the models know different labels, so they cannot be compared")
-            compared[name] = compare(first, found, truth, several)
+        subjects[name] = _read(classifier, asked)
+    _refuse_other_examples(subjects, asked.data)
+    scores: dict[str, ClassScores] = {}
+    right: dict[str, np.ndarray] = {}
+    for name, subject in subjects.items():
+        several = subject.classifier.config.classifier.multi_label
+        found = _probabilities(subject, batch_size)
+        scores[name] = score_classes(found, subject.truth, subject.classifier.labels, several)
+        right[name] = right_answers(found, subject.truth, several)
+    first, *others = right
+    compared = {name: compare(right[first], right[name]) for name in others}
     if asked.as_json:
         typer.echo(json.dumps(_as_dict(asked.data, scores, compared), indent=2))
     else:
@@ -135,22 +145,30 @@ def _refuse_figures(configs: Mapping[str, RunConfig]) -> None:
             )
 
 
-def _classified(
-    classifier: Classifier, asked: Asked, batch_size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The probabilities (examples, labels) that are given to labelled examples, and the truth."""
-    from clearhead.tasks.classification import truth_of
+def _refuse_other_examples(subjects: Mapping[str, Subject], data: str) -> None:
+    """Say before anything is computed that the models are not asked the same."""
+    (first, baseline), *others = subjects.items()
+    wanted = [example.labels for example in baseline.examples]
+    for name, subject in others:
+        if [example.labels for example in subject.examples] != wanted:
+            raise DataError(
+                "the models cannot be compared",
+                where=data,
+                why=f"{name} reads other examples, or other labels of theirs, than {first}",
+                todo="say --label-column, or evaluate each by itself",
+            )
 
-    examples = _read(classifier, asked)
+
+def _probabilities(subject: Subject, batch_size: int) -> np.ndarray:
+    """What each label's probability is found to be, (examples, labels)."""
+    classifier, examples, _ = subject
     _say_empty(examples)
-    truth = truth_of(examples, classifier.label_set)
     counter = Counter(sys.stderr, len(examples), CLASSIFIED[classifier.config.input])
     with warnings_said():
         try:
-            found = classifier.probabilities(examples, batch_size=batch_size, progress=counter.show)
+            return classifier.probabilities(examples, batch_size=batch_size, progress=counter.show)
         finally:
             counter.clear()
-    return found, truth
 
 
 def _say_empty(examples: Sequence[Labelled]) -> None:
@@ -189,13 +207,15 @@ def _titles(names: Sequence[str]) -> list[str]:
     return titles
 
 
-def _read(classifier: Classifier, asked: Asked) -> list[Labelled]:
+def _read(classifier: Classifier, asked: Asked) -> Subject:
+    from clearhead.tasks.classification import truth_of
     from clearhead.tasks.labelled_data import read_examples
 
     config = classifier.config
     named = {"text_column": asked.text_column, "label_column": asked.label_column}
     data = replace(config.data, **{name: column for name, column in named.items() if column})
-    return read_examples(asked.data, replace(config, data=data))
+    examples = read_examples(asked.data, replace(config, data=data))
+    return Subject(classifier, examples, truth_of(examples, classifier.label_set))
 
 
 def _as_dict(

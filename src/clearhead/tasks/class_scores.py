@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -110,14 +110,6 @@ class ClassScores:
         return [title, *_aligned(rows)]
 
 
-class Comparison(NamedTuple):
-    """How many examples only the one or only the other classifies rightly, and if by chance."""
-
-    first_only: int
-    second_only: int
-    p_value: float
-
-
 def score_classes(
     probabilities: np.ndarray, truth: np.ndarray, names: Sequence[str], multi_label: bool = False
 ) -> ClassScores:
@@ -150,38 +142,6 @@ def score_classes(
         _per_class(truth, given, names),
         None if cells is None else tuple(cells),
     )
-
-
-def compare(
-    first: np.ndarray, second: np.ndarray, truth: np.ndarray, multi_label: bool = False
-) -> Comparison:
-    """Whether two classifiers differ in accuracy by more than chance: McNemar's exact test.
-
-    Of the examples that only one of them classifies rightly, each would have half if they were
-    equally good: the p-value is the two-sided one of the binomial distribution (McNemar 1947, in
-    its exact form; Dietterich 1998 recommends the test for classifiers).
-
-    Args:
-        first, second: the probabilities of each, (N, labels).
-        truth: the right labels, bool (N, labels).
-        multi_label: an example may have several labels, or none; all have to be right.
-
-    Raises:
-        DataError: the arrays do not fit, are empty, or are no probabilities.
-        TypeError: `truth` is not of bools.
-    """
-    right = []
-    for system in (first, second):
-        probabilities, truth = calibration.checked(system, truth, multi_label)
-        given = calibration.decisions(probabilities, multi_label)
-        right.append((given == truth).all(axis=1))
-    first_only, second_only = int((right[0] & ~right[1]).sum()), int((right[1] & ~right[0]).sum())
-    number = first_only + second_only
-    k = np.arange(1, min(first_only, second_only) + 1)
-    # ln of "number over k" from k = 0 on; the numbers themselves overflow soon.
-    ways = np.concatenate([[0.0], np.cumsum(np.log((number - k + 1) / k))])
-    p_value = 2 * float(np.exp(ways - number * np.log(2)).sum())
-    return Comparison(first_only, second_only, min(1.0, p_value))
 
 
 def _kinds(truth: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
