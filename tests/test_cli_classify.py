@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import importlib
 import io
 import itertools
@@ -83,6 +84,20 @@ def test_each_line_gives_its_labels_best_first(
     lines = out.splitlines()
     for line, row in zip(lines, probabilities(models / "texts", TEXTS), strict=True):
         assert agree(read_line(line), ranked(row)[:count])
+
+
+@pytest.mark.parametrize("name", ["test.tsv", "test.CSV", "test.jsonl", "test.tsv.gz"])
+def test_a_table_is_read_line_by_line_and_that_is_said_once(models: Path, name: str) -> None:
+    content = Path("test.tsv").read_bytes()
+    Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    code, out, err = run("classify", str(models / "texts"), "-i", name)
+    assert code == 0
+    assert len(out.splitlines()) == len(TEXTS)
+    (said,) = err.splitlines()
+    assert said.startswith(f"clearhead: warning: each line of {name} is read as one text")
+    assert "evaluate --data" in said
+    Path("test.txt").write_bytes(content)
+    assert run("classify", str(models / "texts"), "-i", "test.txt") == (0, out, "")
 
 
 def test_an_empty_line_gives_an_empty_line(models: Path) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from clearhead.api import Classifier
     from clearhead.api.classifier import Prediction
 
+TABLES = (".csv", ".tsv", ".jsonl")
+"""Endings of files in which a line is more than a text."""
+
 
 def classify(
     folder: Annotated[
@@ -96,6 +99,11 @@ def classify(
 def _read(classifier: Classifier, path: str) -> tuple[Iterator[tuple[str, Any]], int | None]:
     """What is to be classified, each with its name, and how many there are, if that is known."""
     if classifier.config.input == "text":
+        if path.lower().removesuffix(".gz").endswith(TABLES):
+            say(
+                f"warning: each line of {path} is read as one text, whatever columns it has; give "
+                "a file of texts alone, or score it with its labels: clearhead evaluate --data"
+            )
         return ((text, text) for text in input_lines(path)), counted_lines(path)
     from clearhead.data.feature_sequences import read_feature_sequences
 
