@@ -18,6 +18,7 @@ from clearhead.config.model import SIZES, Learned
 from clearhead.config.sections import SECTIONS as PARTS
 from clearhead.config.sections import paths
 from clearhead.data.feature_arrays import LIST
+from clearhead.tasks.texts import LONGEST_SOURCE
 
 HOUSE = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "docs/reference-systems.md")
@@ -188,6 +189,11 @@ def test_which_runs_a_setting_is_for_is_told() -> None:
     marked = {path for path, (_, meaning) in settings().items() if re.search(r"\*\w", meaning)}
     # These mean something else, or have other choices, for the runs that are named.
     assert marked - set(MEANT_FOR) == {"classifier.multi_label", "evaluation.measure"}
+
+
+@pytest.mark.parametrize("document", ["docs/settings.md", "docs/reference-systems.md"])
+def test_where_a_source_is_cut_is_told(document: str) -> None:
+    assert f"{LONGEST_SOURCE:,} tokens" in (HOUSE / document).read_text(encoding="utf-8")
 
 
 def test_lists_are_not_broken_by_empty_lines() -> None:
