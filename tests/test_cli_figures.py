@@ -66,6 +66,20 @@ def test_a_classifier_of_texts_is_looked_at(models: Path, tmp_path: Path) -> Non
     assert "source position" not in shown
 
 
+@pytest.mark.parametrize("kind", ["texts", "features", "several"])
+def test_what_a_classifier_decides_is_said(models: Path, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "x.csv").write_text("sequence,x,y,z\ns,1,2,3\ns,3,2,0\n")
+    inputs = {"features": (tmp_path / "x.csv", np.array([[1, 2, 3], [3, 2, 0]]))}
+    given, content = inputs.get(kind, ("c d", "c d"))
+    code, _, err = run(
+        *("figures", str(models / kind), "--input", str(given)), "-o", str(tmp_path / "p")
+    )
+    assert code == 0
+    (found,) = api.load_classifier(models / kind, device="cpu").classify([content])
+    told = ", ".join(f"{one.label} ({one.probability:.4f})" for one in found)
+    assert err == f"clearhead: label: {told or 'none, for no probability reaches one half'}\n"
+
+
 def test_frames_are_called_by_their_times_where_a_file_has_them(
     models: Path, tmp_path: Path
 ) -> None:
@@ -91,8 +105,10 @@ def test_an_input_that_is_cut_is_said(models: Path, tmp_path: Path, kind: str) -
     words = ("--input", given, "--format", "svg", "-o", str(tmp_path / "p"))
     code, _, err = run("figures", str(models / kind), *words)
     assert code == 0
-    assert err.startswith("clearhead: warning: ")
-    assert err.endswith(f"has {length} {unit} and was cut to {LONGEST}\n")
+    warning, label = err.splitlines()
+    assert warning.startswith("clearhead: warning: ")
+    assert warning.endswith(f"has {length} {unit} and was cut to {LONGEST}")
+    assert label.startswith("clearhead: label: ")
     last = f">{times[LONGEST]}<"
     assert last not in texts_of(tmp_path / "p")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -61,7 +62,8 @@ def figures(
     There are heat maps of the attention of every head of every layer, of each encoder layer's
     input and the outputs of its attention and its feed-forward network, and of what the encoder
     makes of its input from layer to layer. A translator first translates the input; or it is
-    looked at while it reads a translation that is given. What is in the folder under the same
+    looked at while it reads a translation that is given. What a model says is told on the standard
+    error. What is in the folder under the same
     names is replaced.
 
     \b
@@ -92,6 +94,7 @@ def figures(
         content, times = _classified(subject, input_text, input_file, line)
         with warnings_said():
             found = record(subject, content)
+        _say_labels(subject, content)
         if times is not None:
             found = replace(found, source=times[: len(found.source)])
     for path in draw_all(found, output, wanted):
@@ -111,6 +114,15 @@ def _said(translator: Translator, source: str) -> Hypothesis:
         best = translator.translate([source], search=search)[0][0]
     say(f"translation: {best.text}")
     return best
+
+
+def _say_labels(classifier: Classifier, content: Any) -> None:
+    """What the classifier decides, told to the person at the terminal as `classify` has it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it was cut was said of the record
+        (found,) = classifier.classify([content])
+    labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in found)
+    say(f"label: {labels or 'none, for no probability reaches one half'}")
 
 
 def _text(text: str | None, file: str | None, line: int) -> str:
