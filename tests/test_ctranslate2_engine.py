@@ -22,7 +22,7 @@ from clearhead.checkpoint import read_model_folder, read_tokenizers
 from clearhead.config import Learned, SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.decoding.length import length_penalty, longest_output
-from clearhead.engines import auto_engine, choosing, measured
+from clearhead.engines import auto_engine, measured
 from clearhead.engines.auto_engine import AutoEngine
 from clearhead.engines.choosing import EngineChoice
 from clearhead.engines.ctranslate2 import engine as ctranslate2_engine
@@ -746,8 +746,12 @@ def test_without_the_package_auto_is_pytorch_and_ctranslate2_says_what_to_instal
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    monkeypatch.setattr(choosing, "find_spec", lambda name: None)
-    assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
+    with pytest.warns(UserWarning, match=r"(?s)PyTorch translates, since.*pip install ctranslate2"):
+        engine = api.load_translator(folder, device="cpu").engine
+    assert isinstance(engine, TorchEngine)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        api.load_translator(folder, device="cpu", engine="torch")
     with pytest.raises(ExportError, match=r"(?s)not installed.*pip install ctranslate2"):
         api.load_translator(folder, engine="ctranslate2")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from clearhead.checkpoint import ModelFolder
@@ -72,7 +71,8 @@ def engine_for(found: ModelFolder, choice: EngineChoice) -> Engine:
         ModelFolderError: the model folder is damaged.
 
     Warns:
-        UserWarning: `auto` passes over an export because it is damaged or of other weights.
+        UserWarning: `auto` passes over an export because it is damaged or of other weights, or
+            because CTranslate2 is not installed.
     """
     check_device(choice.device)
     if choice.engine == "ctranslate2":
@@ -95,8 +95,6 @@ def _may_be_faster(found: ModelFolder, device: str) -> bool:
 
     if device == "cuda" or found.is_checkpoint or not (found.path / NAME).is_dir():
         return False
-    if find_spec("ctranslate2") is None:
-        return False
     return device == "cpu" or not _gpu_is_here()
 
 
@@ -105,7 +103,10 @@ def _gpu_is_here() -> bool:
     try:
         import ctranslate2
     except ImportError:
-        return False
+        # It is PyTorch that will translate, so that it is loaded anyhow.
+        import torch
+
+        return torch.cuda.is_available()
     return ctranslate2.get_cuda_device_count() > 0
 
 
