@@ -21,7 +21,8 @@ from clearhead.config import (
     TokenizerConfig,
     TrainingConfig,
 )
-from clearhead.training.events import Event, Progress
+from clearhead.training.events import Event, Note, Progress
+from clearhead.training.precision import CPU_BF16
 from clearhead.training.updater import Updater
 
 STEPS = 60
@@ -39,6 +40,20 @@ class Losses:
     def observe(self, event: Event) -> None:
         if isinstance(event, Progress):
             self.found.append(event.loss)
+
+    def close(self) -> None:
+        pass
+
+
+class Notes:
+    """Remembers what was told in words."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, Note):
+            self.told.append(event.text)
 
     def close(self) -> None:
         pass
@@ -114,6 +129,22 @@ def test_the_loss_in_bf16_stays_beside_that_in_float32(tmp_path: Path) -> None:
     # to about 2⁻⁶ of a logit's size. The mean over a batch has far less of it, so the same bound
     # is left for what the errors of one step add to the next.
     assert max(abs(a - b) for a, b in zip(exact, rounded, strict=True)) < 2**-6 * fall
+
+
+@pytest.mark.parametrize("has", [False, True])
+@pytest.mark.parametrize("precision", ["float32", "bf16", "auto"])
+def test_a_processor_that_would_crawl_says_so_before_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool, precision: str
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {CPU_BF16[0]: has})
+    config = copying_run(tmp_path, precision, max_steps=1, validate_every=1)
+    for run in (api.dry_run, api.train):
+        watcher = Notes()
+        run(config, observers=[watcher])
+        crawls = precision == "bf16" and not has
+        warned = [note for note in watcher.told if note.startswith("warning: ")]
+        assert warned == (watcher.told[:1] if crawls else [])
+        assert all("training.precision to auto" in note for note in warned)
 
 
 def test_weights_and_moments_keep_the_digits_of_float32(tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from clearhead.api.encoder import with_encoders_settings
 from clearhead.checkpoint import write_model_folder
-from clearhead.config import DataConfig, RunConfig, read_config
+from clearhead.config import DataConfig, RunConfig, TrainingConfig, read_config
 
 if TYPE_CHECKING:
+    import torch
+
     from clearhead.training.dry_run import DryRun
     from clearhead.training.events import Observer, RunEnded
 
@@ -75,7 +77,6 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     """Prepare data and model and let the trainer run; observers that are opened join the others."""
     from clearhead.api.preparation import prepare, teller
     from clearhead.data.corpus import remove_unused_corpora
-    from clearhead.engines.device import set_up_torch
     from clearhead.training.continuation import note_data, refuse_other_data
     from clearhead.training.keeper import Keeper
     from clearhead.training.log import JsonLog
@@ -84,7 +85,7 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     from clearhead.training.run_files import forget_run
     from clearhead.training.trainer import Trainer
 
-    device = set_up_torch(config.training.device, config.training.threads)
+    device = _set_up(config.training, watchers)
     hashes = _data_hashes(config.data)
     begun = folder if not restart and (folder / "config.json").exists() else None
     if begun is not None:
@@ -131,13 +132,12 @@ def dry_run(config: RunConfig, *, observers: Sequence[Observer] = ()) -> DryRun:
         TrainingError: TensorBoard is asked for and not installed.
     """
     from clearhead.api.preparation import prepare, teller
-    from clearhead.engines.device import set_up_torch
     from clearhead.training.dry_run import try_steps
 
     try:
         with TemporaryDirectory() as folder:
             config = _ready(config, restart=True)
-            device = set_up_torch(config.training.device, config.training.threads)
+            device = _set_up(config.training, observers)
             ready = prepare(config, None, Path(folder), observers)
             model = ready.build_model().to(device)
             teller(observers)("trying a few steps")
@@ -162,6 +162,18 @@ def _ready(config: RunConfig, restart: bool) -> RunConfig:
     if config.training.tensorboard:
         require_tensorboard()
     return config
+
+
+def _set_up(config: TrainingConfig, observers: Sequence[Observer]) -> torch.device:
+    """The device that is trained on; that it would crawl is said before it does."""
+    from clearhead.api.preparation import teller
+    from clearhead.engines.device import set_up_torch
+    from clearhead.training.precision import slow_precision
+
+    device = set_up_torch(config.device, config.threads)
+    if (warning := slow_precision(config.precision, device)) is not None:
+        teller(observers)(warning)
+    return device
 
 
 def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:

@@ -25,6 +25,16 @@ def choose_precision(wanted: str, device: torch.device) -> str:
     return "bf16" if multiplies_bf16(device) else "float32"
 
 
+def slow_precision(wanted: str, device: torch.device) -> str | None:
+    """What is to be said of a precision in which the device would crawl; None: nothing."""
+    if wanted != "bf16" or multiplies_bf16(device):
+        return None
+    return (
+        "warning: this device has no instructions for bf16, and is many times slower in it than in "
+        "float32; set training.precision to auto or float32"
+    )
+
+
 def in_precision(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """The context of a forward pass in `float32` or `bf16`."""
     return torch.autocast(device.type, torch.bfloat16, enabled=precision == "bf16")
