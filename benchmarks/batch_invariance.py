@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from command import exit_code_of, positive
+from command import exit_code_of, positive, whole
 
 from clearhead import api
 from clearhead.data.readers import read_lines
@@ -41,7 +41,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--sentences", type=positive, default=1000, help="how many of them at most")
     parser.add_argument("--engine", default="torch", help="torch, ctranslate2 or auto")
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto")
-    parser.add_argument("--threads", type=int, default=0, help="of the CPU")
+    parser.add_argument("--threads", type=whole(0), default=0, help="of the CPU")
     options = parser.parse_args(words)
     found: list[int] = []
     code = exit_code_of(lambda: found.append(measure(options)))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, DataError
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
@@ -40,6 +40,12 @@ def exit_code_of(work: Callable[[], object], interrupted: str = "interrupted") -
     except ClearheadError as error:
         say(str(error))
         return error.exit_code
+    except OSError as error:
+        # Of two files the second is the one that somebody named.
+        named = error.filename2 or error.filename
+        refused = DataError("this cannot be read or written", where=named, why=str(error))
+        say(str(refused))
+        return refused.exit_code
     except KeyboardInterrupt:
         # On a terminal a line of progress may have no end yet.
         say("\n" * sys.stderr.isatty() + interrupted)
@@ -102,6 +108,10 @@ def new_file(*suffixes: str) -> Callable[[str], str]:
             raise ArgumentTypeError(f"there is no folder for {text}")
         if path.is_dir():
             raise ArgumentTypeError(f"{text} is a folder")
+        # JSON takes the place of an old file, so that the folder has to let it too.
+        for place in (path.resolve().parent, path):
+            if place.exists() and not os.access(place, os.W_OK):
+                raise ArgumentTypeError(f"{text} cannot be written: {place} is closed to you")
         return text
 
     return parse

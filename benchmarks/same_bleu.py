@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from command import exit_code_of, say
+from command import exit_code_of, say, whole
 
 from clearhead import api
 from clearhead.checkpoint import read_model_folder
@@ -54,7 +54,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("folder", help="a model folder; its export is made anew, in another place")
     parser.add_argument("source", help="sentences to translate, one a line")
     parser.add_argument("reference", help="what they should become")
-    parser.add_argument("--threads", type=int, default=0, help="of the CPU")
+    parser.add_argument("--threads", type=whole(0), default=0, help="of the CPU")
     options = parser.parse_args(words)
     scores: dict[tuple[str, str], Score] = {}
     code = exit_code_of(partial(report, options, scores))

@@ -6,6 +6,7 @@ import ast
 import importlib
 import json
 import re
+import os
 import sys
 from argparse import ArgumentTypeError
 from pathlib import Path
@@ -105,6 +106,8 @@ def test_without_data_it_says_so(
         ("corpus_scale", ["--pairs", "100", "0"]),
         ("corpus_scale", ["--folder", "no/such/folder"]),
         ("growth", ["--threads", "-1"]),
+        ("same_bleu", ["model", "in.txt", "out.txt", "--threads", "-1"]),
+        ("batch_invariance", ["model", "in.txt", "--threads", "-1"]),
         ("speed", ["--threads", "two"]),
     ],
 )
@@ -196,6 +199,30 @@ def test_a_file_to_be_written_has_a_folder_and_the_right_ending(tmp_path: Path) 
         picture(str(tmp_path / "none" / "a.png"))
     with pytest.raises(ArgumentTypeError, match="is a folder"):
         command.new_file()(str(tmp_path))
+
+
+@pytest.mark.parametrize("closed", ["folder", "folder/x.json"])
+def test_a_file_that_could_not_be_written_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    place = tmp_path / "folder" / "x.json"
+    place.parent.mkdir()
+    place.touch()
+    # To an administrator nothing is closed.
+    monkeypatch.setattr(os, "access", lambda path, how: Path(path) != tmp_path / closed)
+    with pytest.raises(ArgumentTypeError, match=r"x\.json cannot be written"):
+        command.new_file()(str(place))
+
+
+def test_what_the_system_refuses_after_all_is_a_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    gone = tmp_path / "gone" / "x.json"
+    assert command.exit_code_of(lambda: command.write_json(str(gone), {})) == DataError.exit_code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert str(gone.parent) in err.splitlines()[0]
+    assert "cannot be read or written" in err
 
 
 def test_json_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
