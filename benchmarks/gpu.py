@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from command import exit_code_of, say, whole, write_json
+from command import exit_code_of, say, whole
 from peers.contest import Contest
 from peers.flops import decoding_flops, training_flops
 from peers.installation import find_pythons
@@ -31,7 +31,7 @@ from peers.matrix_rate import matrix_rates
 from peers.options import add_contest_options
 from peers.precision import multiplies_bf16, name_of, possible_precisions
 from peers.random_work import write_random_workload
-from peers.results import Measurement, Row
+from peers.results import Measurement, Row, keeper
 from peers.roster import OWN, Contender
 from peers.shape import DECODED, POSITIONS, SIZES
 from peers.slices import BEAMS, Slice, decoding_slices, training_slices
@@ -126,7 +126,7 @@ def longest_whole(slice_: Slice) -> int:
 
 
 def compare(options: argparse.Namespace) -> None:
-    """Install, prepare, measure; print each table, and write the JSON, when it is complete."""
+    """Install, prepare, measure; print each table at its end, write the JSON each round."""
     pythons = find_pythons([OWN, *options.peers], dict(options.python), say)
     device = name_of(options.device)
     bf16 = multiplies_bf16(options.device)
@@ -138,7 +138,7 @@ def compare(options: argparse.Namespace) -> None:
         workload = write_random_workload(
             Path(folder), options.vocabulary, options.length, options.batch_tokens
         )
-        facts = describe(options, workload)
+        keep = keeper(options.json, describe(options, workload), rows)
         for work in options.works:
             for size in options.sizes:
                 contest = Contest(
@@ -152,10 +152,10 @@ def compare(options: argparse.Namespace) -> None:
                     threads=options.threads,
                     limit_s=options.limit,
                     device=options.device,
+                    keep=keep,
                 )
                 rows += report(contest, options, bf16)
-                if options.json:
-                    write_json(options.json, {**facts, "rows": rows})
+                keep([])
     for note in pythons.notes:
         print(note)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from command import exit_code_of, has_data, positive, say, write_json
+from command import exit_code_of, has_data, positive, say
 from peers.cold_starts import cold_starts
 from peers.contest import Contest
 from peers.installation import find_pythons
@@ -29,7 +29,7 @@ from peers.machine import machine
 from peers.options import add_contest_options
 from peers.precision import multiplies_bf16, name_of, possible_precisions
 from peers.preparation import prepare_workload
-from peers.results import Measurement
+from peers.results import Measurement, keeper
 from peers.roster import OWN, PEERS, contenders
 from peers.slices import BEAMS, decoding_slices, training_slices
 from peers.table import table
@@ -73,15 +73,16 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def compare(options: argparse.Namespace) -> None:
-    """Install, prepare, measure; print each table, and write the JSON, when it is complete."""
-    pythons = find_pythons([OWN, *options.peers], dict(options.python), say)
+    """Prepare, install, measure; print each table at its end, write the JSON each round."""
     bf16 = multiplies_bf16("cpu")
     precisions = possible_precisions(options.precision, name_of("cpu"), bf16)
     rows: list[dict[str, Any]] = []
     with TemporaryDirectory(prefix="clearhead-benchmark-") as folder:
+        # Before minutes go into installing: data may be missing.
         say("the tokenizer is learned, the batches are made")
         workload = Workload.read(prepare_workload(read_config(str(EXAMPLE)), Path(folder)))
-        facts = describe(options, workload)
+        pythons = find_pythons([OWN, *options.peers], dict(options.python), say)
+        keep = keeper(options.json, describe(options, workload), rows)
         for work in options.works or WORKS:
             for size in options.sizes:
                 contest = Contest(
@@ -95,12 +96,12 @@ def compare(options: argparse.Namespace) -> None:
                     threads=options.threads,
                     limit_s=options.limit,
                     keep_memory=options.keep_memory,
+                    keep=keep,
                 )
                 for measurement in measured(contest, options):
                     print("\n".join(table(measurement)), flush=True)
                     rows += measurement.to_dicts()
-                if options.json:
-                    write_json(options.json, {**facts, "rows": rows})
+                keep([])
     for note in pythons.notes:
         print(note)
 

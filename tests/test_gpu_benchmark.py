@@ -33,6 +33,7 @@ results = importlib.import_module("peers.results")
 roster = importlib.import_module("peers.roster")
 shape = importlib.import_module("peers.shape")
 workload = importlib.import_module("peers.workload")
+turns = importlib.import_module("peers.turns")
 
 VOCABULARY = 23
 SMALL = shape.Shape(layers=2, d_model=12, d_ff=20, heads=3, dropout=0.0)
@@ -383,6 +384,24 @@ def test_a_whole_run_on_a_cpu_prints_and_writes_every_measurement(
         assert row["matrix_rates"] == [rate] * 4
         assert row["share"] == pytest.approx(row["median"] * cost / rate)
         assert row["peak_mb"] > 0
+
+
+@pytest.mark.usefixtures("small")
+def test_ctrl_c_leaves_the_json_of_the_rounds_that_are_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tell(self: Any, text: str) -> None:
+        if text.startswith("round 2"):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(turns.Progress, "next", tell)
+    monkeypatch.setattr(gpu, "multiplies_bf16", lambda device: False)
+    path = tmp_path / "gpu.json"
+    words = f"training {WORDS} --vocabulary {VOCABULARY} --json {path}"
+    assert gpu.main(words.split()) == 130
+    [row] = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert len(row["values"]) == 1
+    assert row["median"] > 0
 
 
 @pytest.mark.usefixtures("small")

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from clearhead.data.readers import Pair
 from clearhead.engines.decoding_state import FIRST_ROOM
+from clearhead.errors import DataError
 from scripts import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))
@@ -372,6 +373,15 @@ def test_what_cannot_work_is_refused_at_once(
         speed.main(words)
     assert stopped.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_nothing_is_installed_for_data_that_are_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.setenv("CLEARHEAD_DATA", str(tmp_path))
+    monkeypatch.setattr(speed, "find_pythons", lambda *_: pytest.fail("it installs"))
+    assert speed.main(["training", "--sizes", "tiny"]) == DataError.exit_code
+    assert "there is no such file" in capsys.readouterr().err
 
 
 def test_the_json_has_each_table_that_was_printed_before_ctrl_c(

@@ -33,6 +33,7 @@ def cold_starts(contest: Contest) -> list[Measurement]:
                 except PeerError as error:
                     note_failure([measurement], row.contender, str(error))
         fill_up([row for row, _, _ in everything], number + 1)
+        contest.keep([sentence, helped])
     return [sentence, helped]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from .process import PeerProcess
-from .results import Measurement, Row
+from .results import Keep, Measurement, Row
 from .roster import PEERS, Contender
 
 Item = TypeVar("Item")
@@ -20,7 +20,7 @@ class Contest:
 
     `pythons` has the Python of each peer that could be installed, `failures` why the others could
     not; `folder` holds the workload and gets all that is written; `keep_memory` is for
-    `environment_of`; `device` is `cpu` or `cuda`.
+    `environment_of`; `device` is `cpu` or `cuda`; `keep` gets the measurements each round.
     """
 
     work: str
@@ -34,6 +34,7 @@ class Contest:
     limit_s: float
     keep_memory: bool = False
     device: str = "cpu"
+    keep: Keep = lambda measurements: None
 
     def measurement(self, name: str, unit: str) -> Measurement:
         """An empty measurement; who could not be installed is noted."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
+
+from command import write_json
 
 from .roster import Contender
 
@@ -75,6 +77,29 @@ class Measurement:
                 "loss": row.loss,
                 "error": row.error or None,
             }
+
+
+Keep = Callable[[Sequence[Measurement]], None]
+
+
+def keeper(path: str | None, facts: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> Keep:
+    """What writes the JSON, if one is wanted, so that no end of the benchmark loses more.
+
+    Args:
+        path: of the file; None: none is wanted.
+        facts: what stands before the rows.
+        rows: those that are complete; more may be added later.
+
+    Returns:
+        A function of the measurements that are being made, whose rows come last.
+    """
+
+    def keep(measurements: Sequence[Measurement]) -> None:
+        if path is not None:
+            so_far = [row for measurement in measurements for row in measurement.to_dicts()]
+            write_json(path, {**facts, "rows": [*rows, *so_far]})
+
+    return keep
 
 
 def pairs(one: Row, other: Row) -> list[tuple[float, float]]:

@@ -39,6 +39,7 @@ def measure(contest: Contest, slices: Sequence[Slice]) -> list[Measurement]:
                     progress.next(f"round {number + 1}, {slice_.name}, {contender.label}")
                     take_turn(ready, contender, slice_.in_round(number), measurement)
                 fill_up(measurement.rows, number + 1)
+            contest.keep(measurements)
     return measurements
 
 
