@@ -113,6 +113,28 @@ def test_a_classification_s_record_equals_the_fast_path(
     np.testing.assert_array_equal(found.input, row.numpy())
 
 
+@pytest.mark.parametrize("features", [False, True])
+def test_the_weights_of_a_learned_pooling_are_those_of_the_fast_path(features: bool) -> None:
+    model = random_classifier(features).eval()
+    row = torch.randn(7, 6) if features else torch.tensor([1, 5, 2, 2])
+    found = record_classification(model, row.numpy())
+    weights = found.pooling_weights
+    assert weights is not None
+    assert weights.shape == (len(row),)
+    # softmax(w · x), and beside the mean what is pooled with it.
+    _, attention_pooling = model.pooling.poolings
+    (query,) = attention_pooling.parameters()
+    scores = np.exp(found.memory @ query[0].detach().numpy())
+    np.testing.assert_allclose(weights, scores / scores.sum(), atol=1e-12)
+    np.testing.assert_allclose(found.hidden[8:], weights @ found.memory, atol=1e-12)
+
+
+def test_what_learns_no_pooling_has_no_weights_of_one() -> None:
+    model = build_classifier(small_config(), ClassifierConfig(), 6, 3, features=False)
+    assert record_classification(model.eval(), [3, 4]).pooling_weights is None
+    assert record_translation(random_model(small_config()), SOURCE, TARGET).pooling_weights is None
+
+
 @settings(max_examples=30)
 @given(configs, st.sampled_from([explicit_attention, fused_attention]))
 def test_a_record_equals_the_fast_path_whatever_the_model_is_made_of(

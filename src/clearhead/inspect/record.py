@@ -96,6 +96,8 @@ class Record:
             or what pooling made of the memory (pooled,).
         logits: (target length, vocabulary), or (labels,) for a classifier.
         unit: what a source position is: a token of a text, or a frame of features.
+        pooling_weights: how much each source position counts in the pooling of a classifier that
+            learns it (`attention`), (length,), of sum 1; None: it has no such pooling.
     """
 
     source: tuple[str, ...]
@@ -107,6 +109,7 @@ class Record:
     hidden: Array
     logits: Array
     unit: Unit = "token"
+    pooling_weights: Array | None = None
 
     @property
     def encoder_attentions(self) -> Array:
@@ -154,6 +157,8 @@ class Record:
             **_flat("encoder", self.encoder),
             **_flat("decoder", self.decoder),
         }
+        if self.pooling_weights is not None:
+            arrays["pooling_weights"] = self.pooling_weights
 
         def write(unfinished: Path) -> None:
             # An open file, for numpy would give a bare name another ending.
@@ -186,6 +191,7 @@ class Record:
                 decoder=_layers("decoder", DecoderLayerRecord, arrays),
                 **{name: arrays[name] for name in ("input", "memory", "hidden", "logits")},
                 unit=unit,
+                pooling_weights=arrays.get("pooling_weights"),
             )
         except (*_DAMAGES, OSError, ValueError, KeyError, TypeError) as error:
             what = "this is no record that can be read"

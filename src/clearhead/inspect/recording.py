@@ -19,6 +19,7 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Record
 from clearhead.inspect.view import DecoderLayerWatch, EncoderLayerWatch, Watch, array, second_view
 from clearhead.model.layers import DecoderLayer, EncoderLayer
+from clearhead.model.pooling import AttentionPooling
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tokenizer import BOS, Tokenizer
 
@@ -187,6 +188,9 @@ def record_classification(model: EncoderClassifier, row: Any) -> Record:
     encoder, head = _watched_encoder(view.encoder), Watch()
     head.output(view.encoder, "memory")
     head.input(view.output, "hidden")
+    for pooling in view.pooling.poolings:
+        if isinstance(pooling, AttentionPooling):
+            head.pooling(pooling, "pooling_weights")
     logits = view(x)
     return Record(
         source=tuple(str(number) for number in range(1, x.size(1) + 1)),
@@ -198,6 +202,7 @@ def record_classification(model: EncoderClassifier, row: Any) -> Record:
         hidden=head.seen["hidden"],
         logits=array(logits),
         unit="frame" if x.is_floating_point() else "token",
+        pooling_weights=head.seen.get("pooling_weights"),
     )
 
 

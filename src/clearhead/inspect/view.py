@@ -11,6 +11,7 @@ from clearhead.inspect.record import Array, DecoderLayerRecord, EncoderLayerReco
 from clearhead.model.attention import Mask, MultiHeadAttention, attention_weights
 from clearhead.model.dropout import Dropout
 from clearhead.model.layers import DecoderLayer, EncoderLayer
+from clearhead.model.pooling import AttentionPooling
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
@@ -62,6 +63,14 @@ class Watch:
             return dropout(weights) @ values
 
         attention.attend = attend
+
+    def pooling(self, pooling: AttentionPooling, name: str) -> None:
+        """Keep the weights (length,) of a learned pooling."""
+
+        def keep(module: nn.Module, given: tuple[Any, ...]) -> None:
+            self.seen[name] = array(pooling.weights(*given))[:, 0]
+
+        pooling.register_forward_pre_hook(keep)
 
 
 class EncoderLayerWatch(Watch):

@@ -47,12 +47,15 @@ class AttentionPooling(nn.Module):
         self.query = nn.Linear(d_model, 1, bias=False)
 
     def forward(self, x: Vectors, mask: Mask) -> Pooled:
+        return (self.weights(x, mask) * x.masked_fill(~_places(mask), 0.0)).sum(dim=1)
+
+    def weights(self, x: Vectors, mask: Mask) -> Float[Tensor, "batch length 1"]:
+        """How much each place counts; 0 for padding."""
         real = _places(mask)
         scores = self.query(x)
         # In the type of the scores, which autocast may have made another than that of x.
         scores = scores.masked_fill(~real, torch.finfo(scores.dtype).min)
-        weights = scores.softmax(dim=1) * real
-        return (weights * x.masked_fill(~real, 0.0)).sum(dim=1)
+        return scores.softmax(dim=1) * real
 
 
 class Pooling(nn.Module):
