@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import json
-import re
 import os
+import re
 import sys
 from argparse import ArgumentTypeError
 from pathlib import Path
