@@ -38,7 +38,7 @@ ROOTS = {
     "classification": (
         *("tasks.classification", "tasks.class_scores", "tasks.calibration"),
         *("api.classifier", "api.class_names", "api.encoder"),
-        *("api.text_classifier", "api.text_run"),
+        *("api.text_classifier", "api.text_errors", "api.text_run"),
         *("cli.classify", "cli.evaluate_classes", "labelled_proposal", "data.frame_times"),
         "data.folder_hash",
         *("engines.classifier_engine", *PICTURES, *LOADED),
