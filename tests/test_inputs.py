@@ -43,3 +43,12 @@ def test_numbers_of_any_form_go_by_the_names_of_their_columns(form: Any) -> None
     frames = [[1, 2], [3, 4], [5, 6]]
     (row,) = INPUTS.rows([Labelled(form(frames), (), "input 1", NAMES[::-1])])
     np.testing.assert_array_equal(row, np.array(frames)[:, ::-1])
+
+
+def test_what_fills_a_gap_may_lie_far_from_the_training_data_and_a_value_may_not() -> None:
+    normaliser = Normaliser(np.array([1.7e9]), np.array([128.0]))  # of seconds since 1970
+    inputs = FeatureInputs(normaliser, "zero", 8)
+    (row,) = inputs.rows([Labelled(np.array([[np.nan], [1.7e9]]), (), "input 1")])
+    np.testing.assert_allclose(row[:, 0], [-1.7e9 / 128.0, 0.0])
+    with pytest.raises(DataError, match="too far"):
+        inputs.rows([Labelled(np.array([[0.0], [1.7e9]]), (), "input 1")])

@@ -110,13 +110,13 @@ def test_without_normalisation_features_stay_and_means_are_known() -> None:
     np.testing.assert_array_equal(off.mean, Normaliser.learn(sequences).mean)
     assert off.width == 3
     with pytest.raises(DataError):
-        off(np.zeros((2, 4), dtype=np.float32))
+        off.check(np.zeros((2, 4), dtype=np.float32))
 
 
 def test_another_width_is_refused_with_both_and_the_place() -> None:
     normaliser = Normaliser.learn(random_sequences())
     with pytest.raises(DataError) as raised:
-        normaliser(np.zeros((5, 4), dtype=np.float32), "test.ts:9")
+        normaliser.check(np.zeros((5, 4), dtype=np.float32), "test.ts:9")
     assert raised.value.what == "the sequence has 4 features, the training data 3"
     assert raised.value.where == "test.ts:9"
 
@@ -132,10 +132,11 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
 def test_a_value_out_of_all_proportion_is_refused(names: tuple[str, ...], said: str) -> None:
     normaliser = Normaliser(np.array([0.0, 5.0]), np.array([1.0, 1e-3]), names=names)
     frames = np.array([[1.0, 5.0], [np.nan, 5.0 - 0.9e-3 * FARTHEST]])
+    normaliser.check(frames)
     assert np.isfinite(normaliser(frames)).sum() == 3
     frames[1, 1] = 5.0 - 1.1e-3 * FARTHEST
     with pytest.raises(DataError, match="too far") as raised:
-        normaliser(frames, "a.ts:9")
+        normaliser.check(frames, "a.ts:9")
     assert raised.value.where == "a.ts:9"
     assert str(raised.value.why).startswith(f"frame 2, feature 2{said} is -1095, 1.1e+06 dev")
 
@@ -146,7 +147,7 @@ def test_a_fill_value_is_refused_whatever_the_scale(fill: float, enabled: bool) 
     frames = np.array([[1.0, 2.0], [3.0, fill], [4.0, np.nan]], dtype=np.float32)
     normaliser = Normaliser.learn([frames], enabled=enabled)
     with pytest.raises(DataError, match="stands for a missing value") as raised:
-        normaliser(frames, "a.ts:9")
+        normaliser.check(frames, "a.ts:9")
     assert raised.value.where == "a.ts:9"
     assert str(raised.value.why).startswith("frame 2, feature 2 is ")
     assert "data.missing" in str(raised.value.todo)

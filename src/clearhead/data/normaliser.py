@@ -82,11 +82,12 @@ class Normaliser:
         """The number of features."""
         return len(self.mean)
 
-    def __call__(self, frames: np.ndarray, place: str | None = None) -> np.ndarray:
-        """Features (frames, width) in the model's scale, float32; NaN stays NaN.
+    def check(self, frames: np.ndarray, place: str | None = None) -> None:
+        """Raise an error for a sequence that cannot be brought to this scale.
 
         Args:
-            frames: one sequence.
+            frames: one sequence, before missing values are filled in: NaN is not judged, but a
+                0.0 in its place may lie far from the training data.
             place: where it was read, for the error.
 
         Raises:
@@ -102,9 +103,8 @@ class Normaliser:
             )
         refuse_fill_values(frames, place, self.names)
         if not self.enabled:
-            return frames.astype(np.float32)
-        with np.errstate(over="ignore"):
-            scaled = (frames - self.mean) / self.deviation
+            return
+        scaled = self._scaled(frames)
         far = np.abs(scaled) > FARTHEST
         if far.any():
             raise DataError(
@@ -115,7 +115,18 @@ class Normaliser:
                 todo="mend it, or write nan if it stands for a missing value (data.missing says "
                 "how it is filled)",
             )
-        return scaled.astype(np.float32)
+
+    def __call__(self, frames: np.ndarray) -> np.ndarray:
+        """Features (frames, width) in the model's scale, float32; NaN stays NaN.
+
+        Args:
+            frames: one sequence that `check` accepts, missing values filled in or not.
+        """
+        return (self._scaled(frames) if self.enabled else frames).astype(np.float32)
+
+    def _scaled(self, frames: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            return (frames - self.mean) / self.deviation
 
     def fingerprint(self) -> str:
         """A hash of all that it does."""

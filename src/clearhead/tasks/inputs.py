@@ -183,10 +183,9 @@ class FeatureInputs:
     def _row(self, example: Labelled) -> np.ndarray:
         frames = as_frames(_array(example), example.place)
         frames = in_columns(example._replace(input=frames), self.normaliser.names).input
-        # Of another width, the normaliser refuses it.
-        if frames.shape[1] == self.width:
-            frames = fill_missing(frames, self.missing, example.place, self.normaliser.mean)
-        return self.normaliser(frames, example.place)
+        self.normaliser.check(frames, example.place)
+        filled = fill_missing(frames, self.missing, example.place, self.normaliser.mean)
+        return self.normaliser(filled)
 
     def sampled(
         self, examples: Sequence[Labelled], rows: list[np.ndarray], seed: int
