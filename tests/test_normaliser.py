@@ -141,6 +141,19 @@ def test_a_value_out_of_all_proportion_is_refused(names: tuple[str, ...], said: 
     assert str(raised.value.why).startswith(f"frame 2, feature 2{said} is -1095, 1.1e+06 dev")
 
 
+def test_no_value_is_far_from_a_feature_that_never_changes() -> None:
+    constant = np.array([[3.0, 1.0], [3.0, 2.0], [3.0, 4.0]], dtype=np.float32)
+    normaliser = Normaliser.learn([constant])
+    far = np.array([[3.0 + 2 * FARTHEST, 1.0]], dtype=np.float32)
+    normaliser.check(far)
+    assert normaliser(far)[0, 0] > FARTHEST
+    with pytest.raises(DataError, match="feature 2") as raised:
+        normaliser.check(far[:, ::-1])
+    assert "deviations" in str(raised.value.why)
+    with pytest.raises(DataError, match="stands for a missing value"):
+        normaliser.check(np.array([[1e20, 1.0]], dtype=np.float32))
+
+
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("fill", [9.969209968386869e36, -1e34, 1e20, float(np.finfo("f4").max)])
 def test_a_fill_value_is_refused_whatever_the_scale(fill: float, enabled: bool) -> None:

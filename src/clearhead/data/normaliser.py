@@ -17,7 +17,8 @@ from clearhead.tokenizer.files import content_hash, write_description
 
 FARTHEST = 1e6
 """Deviations from the mean that a value may have. Of n values none is more than √n from their own
-mean, so new ones alone can be: they would drown all else that the model reads."""
+mean, so new ones alone can be: they would drown all else that the model reads. A feature that never
+changes has no deviation to measure by, and its values are only held to be no fill values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +106,8 @@ class Normaliser:
         if not self.enabled:
             return
         scaled = self._scaled(frames)
-        far = np.abs(scaled) > FARTHEST
+        # A deviation of exactly 1 stands for that of a feature that never changes.
+        far = (np.abs(scaled) > FARTHEST) & (self.deviation != 1.0)
         if far.any():
             raise DataError(
                 "a value lies too far from those of the training data",
