@@ -189,6 +189,9 @@ def checked(
 
     def lengths(left: Sequence[Labelled]) -> list[int]:
         made.append(make_inputs(left))
+        if config.input == "features":
+            # Rows are not made of those too long, which had no part in the scale.
+            return [len(example.input) for example in left]
         rows.extend(made[0].rows(left))
         return [len(row) for row in rows]
 
@@ -214,6 +217,8 @@ def checked(
         lengths=[len(row) for row in validation_rows],
         named=(data.validation or data.train)[0],
     )
+    if config.input == "features":
+        rows = inputs.rows(train)
     kept_rows = [row for row in rows if len(row) <= data.max_length]
     reports = (report, on_validation, *_on_test(config, examples, inputs, labels))
     return LabelledData(
