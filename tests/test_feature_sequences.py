@@ -650,6 +650,13 @@ def test_files_in_the_folder_itself_have_no_label(tmp_path: Path, write: Write) 
     assert error.where == str(tmp_path / "a.npz")
 
 
+def test_beside_arrays_without_labels_a_folder_may_hold_none(tmp_path: Path, write: Write) -> None:
+    write("1.npy", array_bytes(np.ones((1, 2))))
+    write("more/2.npy", array_bytes(np.full((1, 2), 2.0)))
+    write("plots/1.png", "not an array")
+    assert [example.input[0, 0] for example in read(tmp_path, labelled=False)] == [1, 2]
+
+
 def test_a_listed_file_that_is_missing_is_refused_with_the_line(
     tmp_path: Path, write: Write
 ) -> None:

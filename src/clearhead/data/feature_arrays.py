@@ -60,8 +60,8 @@ def read_array_folder(
     folder itself. An `.npz` file holds one array, or its sequence is called `x`.
 
     Raises:
-        DataError: the folder is of another form, a folder in it holds no such file, or a file is
-            missing, damaged or pickled.
+        DataError: the folder is of another form, it has none of the files directly in it and a
+            folder in it has none either, or a file is missing, damaged or pickled.
     """
     for path, labels in _files(folder, label_column, labelled):
         with arrays_of(str(path)) as arrays:
@@ -73,8 +73,8 @@ def files_of_array_folder(folder: Path) -> list[Path]:
     """All files that are read of such a folder, `labels.csv` too.
 
     Raises:
-        DataError: the folder cannot be read, lists a file that is not there, or it or a folder in
-            it holds no such file.
+        DataError: the folder cannot be read, lists a file that is not there, or has no such file
+            directly in it, and none in a folder in it.
     """
     lists = [folder / LIST] if os.path.isfile(folder / LIST) else []
     # Without labels, of the files in folders too, which labels may be the names of.
@@ -119,7 +119,8 @@ def _found(folder: Path, labelled: bool) -> Iterator[tuple[Path, tuple[str, ...]
     for inner in folders:
         labels = (label_name(inner.name, str(inner)),) if labelled else ()
         found = _array_files(inner)
-        if not found:
+        # Beside arrays, which have no label, another folder need not be one of a label.
+        if not found and not here:
             raise _without_arrays(inner)
         yield from ((path, labels) for path in found)
 
