@@ -164,6 +164,7 @@ def test_a_fill_value_is_refused_whatever_the_scale(fill: float, enabled: bool) 
     assert raised.value.where == "a.ts:9"
     assert str(raised.value.why).startswith("frame 2, feature 2 is ")
     assert "data.missing" in str(raised.value.todo)
+    assert "a time stamp in seconds" in str(raised.value.todo)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ Rule = Literal["refuse", "zero", "mean", "interpolate"]
 
 LARGEST = 1e17
 """Of a value. Those that stand for missing ones in scientific data (1e20, netCDF's 9.97e36) are
-greater. One of them among the training data makes the deviation of its feature so large that all
-others are alike, and the squares of a frame of them overflow in 32 bits."""
+greater, and so are times in nanoseconds since 1970 (1.7e18). One that stands for a missing value
+among the training data makes the deviation of its feature so large that all others are alike, and
+the squares of a frame of them overflow in 32 bits."""
 
 
 def read_value(cell: str, missing: Sequence[str], where: str) -> float:
@@ -73,7 +74,7 @@ def as_frames(values: np.ndarray, place: str) -> np.ndarray:
 def refuse_fill_values(
     frames: np.ndarray, place: str | None = None, names: Sequence[str] = ()
 ) -> None:
-    """Raise a DataError for a value that can only stand for a missing one.
+    """Raise a DataError for a value that looks like one that stands for a missing value.
 
     Args:
         frames: (frames, width); NaN is none of them.
@@ -87,7 +88,7 @@ def refuse_fill_values(
             where=place,
             why=f"{first_of(huge, names)} is {frames[huge][0]:g}, more than {LARGEST:g}",
             todo="write nan where a value is missing (data.missing says how it is filled), or give "
-            "the feature in another unit",
+            "the feature in another unit (a time stamp in seconds)",
         )
 
 
