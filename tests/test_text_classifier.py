@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import sklearn
+import torch
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import get_scorer
@@ -28,11 +29,13 @@ from sklearn.utils.validation import check_is_fitted
 
 import clearhead
 from clearhead import TextClassifier
+from clearhead.api.text_errors import told_of_texts
 from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
 from clearhead.config import RunConfig, read_config
-from clearhead.errors import ConfigError, DataError, TrainingError
+from clearhead.errors import ClearheadError, ConfigError, DataError, TrainingError
+from clearhead.model.transformer import EncoderClassifier
 from clearhead.training.events import RunEnded
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -251,12 +254,63 @@ def test_a_folder_that_cannot_be_used_is_told_as_the_argument_that_it_is(tmp_pat
     assert caught.value.todo == "choose another folder: folder='runs/other'"
 
 
+@pytest.mark.parametrize("name", ["n_heads=8", "model.dropout", "train.jsonl:3"])
+def test_a_folder_that_bears_the_name_of_a_setting_keeps_it(tmp_path: Path, name: str) -> None:
+    taken = tmp_path / "runs" / name
+    taken.parent.mkdir()
+    taken.write_text("a file")
+    with pytest.raises(TrainingError, match="the folder cannot be used") as caught:
+        small(folder=taken).fit(TEXTS, LABELS)
+    assert caught.value.where == str(taken)
+
+
+def test_a_path_within_an_error_keeps_its_name(tmp_path: Path) -> None:
+    why = "n_heads = 3 is in runs/n_heads=8, 'n_heads' and my_n_heads, not in model.n_heads"
+    with pytest.raises(DataError) as caught, told_of_texts(tmp_path / "train.jsonl"):
+        raise DataError("it is wrong", why=why)
+    assert caught.value.why == (
+        "heads = 3 is in runs/n_heads=8, 'n_heads' and my_n_heads, not in heads"
+    )
+
+
 def assert_told_of_arguments(error: Exception) -> None:
     """No word of the file that was deleted, nor of a configuration that nobody wrote."""
     told = "".join(traceback.format_exception(error))
     assert ".jsonl:" not in told
     assert tempfile.gettempdir() not in str(error)
     assert not re.search(r"\b(data|tokenizer|model|classifier|training)\.\w", str(error))
+
+
+def test_a_training_that_diverges_is_told_of_the_learning_rate() -> None:
+    with pytest.raises(TrainingError, match="diverged") as caught:
+        small(learning_rate=1e30, epochs=40).fit(TEXTS, LABELS)
+    assert caught.value.todo == "lower learning_rate"
+    assert_told_of_arguments(caught.value)
+
+
+def test_a_training_that_leaves_no_model_is_told_of_the_learning_rate() -> None:
+    with pytest.raises(TrainingError, match=r"^fit: no validation had a finite") as caught:
+        small(learning_rate=1e30, epochs=1).fit(TEXTS, LABELS)
+    assert caught.value.todo == "lower learning_rate"
+    assert_told_of_arguments(caught.value)
+
+
+@pytest.mark.parametrize(("training", "argument"), [(True, "batch_tokens"), (False, "max_length")])
+def test_where_a_gpu_is_too_small_an_argument_is_named(
+    monkeypatch: pytest.MonkeyPatch, training: bool, argument: str
+) -> None:
+    forward = EncoderClassifier.forward
+
+    def full(model: EncoderClassifier, *inputs: Any) -> Any:
+        if model.training == training:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(model, *inputs)
+
+    monkeypatch.setattr(EncoderClassifier, "forward", full)
+    with pytest.raises(ClearheadError, match=f"lower {argument}, or start Python") as caught:
+        small().fit(TEXTS, LABELS)
+    assert "--restart" not in str(caught.value)
+    assert_told_of_arguments(caught.value)
 
 
 def test_a_score_needs_a_label_for_each_text(fitted: TextClassifier) -> None:

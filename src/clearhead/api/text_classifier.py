@@ -15,7 +15,7 @@ from clearhead.api.class_names import classes_of, names_of
 from clearhead.api.classifier import Classifier
 from clearhead.api.items import items_of, texts_of
 from clearhead.api.loading import load_classifier
-from clearhead.api.text_errors import told_of_texts
+from clearhead.api.text_errors import MODEL, told_of_texts
 from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
@@ -106,7 +106,7 @@ class TextClassifier:
             with data.open("w", encoding="utf-8") as file:
                 for text, number in zip(texts, numbers, strict=True):
                     file.write(json.dumps({"text": text, "label": names[number]}) + "\n")
-            folder = Path(temporary) / "model" if self.folder is None else Path(self.folder)
+            folder = Path(temporary) / MODEL if self.folder is None else Path(self.folder)
             with told_of_texts(data):
                 run = self._run(data, folder, texts)
                 ended = train(run, restart=True, observers=())

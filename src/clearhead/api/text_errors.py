@@ -11,6 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from clearhead.errors import ClearheadError
+from clearhead.tasks.classification import SMALLER
+from clearhead.training.schedule import SLOWER
+from clearhead.training.trainer import ADVICE
+
+MODEL = "model"
+"""The model folder beside the file of the texts, where none is to be kept."""
 
 ARGUMENTS = {
     "data.max_length": "max_length",
@@ -29,14 +35,27 @@ ARGUMENTS = {
     "training.max_epochs": "epochs",
     "training.batch_tokens": "batch_tokens",
     "training.schedule.peak": "learning_rate",
+}
+"""The argument of the constructor behind each setting that a message may speak of."""
+
+ON_CPU = "start Python with CUDA_VISIBLE_DEVICES= for the CPU"
+SENTENCES = {
     # What a run can be told, and a classifier of texts cannot.
     "--set folder=runs/other": "folder='runs/other'",
     "name validation files, ": "",
     ", or give d_k": "",
+    SLOWER: "lower learning_rate",
+    ADVICE: f"lower batch_tokens, or {ON_CPU}",
+    SMALLER: f"lower max_length, or {ON_CPU}",
 }
-"""The argument of the constructor behind each setting that a message may speak of."""
+"""What is said to the caller instead of words that are meant for who started a run."""
 
-_SETTING = re.compile("|".join(re.escape(each) for each in sorted(ARGUMENTS, key=len)[::-1]))
+# By itself: neither a part of a path or of another name, nor a value in quotes.
+_SETTING = re.compile(
+    r"(?<![\w./'\"])("
+    + "|".join(re.escape(each) for each in sorted(ARGUMENTS, key=len)[::-1])
+    + r")(?![\w'\"]|/\w|\.[^\W\d])"
+)
 
 
 @contextmanager
@@ -44,7 +63,7 @@ def told_of_texts(data: Path) -> Iterator[None]:
     """Errors within speak of texts by their number, from 1, and of arguments by their names.
 
     Args:
-        data: the file whose line N has text N.
+        data: the file whose line N has text N, in a folder that is deleted.
 
     Raises:
         ClearheadError: of the kind that was raised within.
@@ -52,15 +71,25 @@ def told_of_texts(data: Path) -> Iterator[None]:
     try:
         yield
     except ClearheadError as error:
-        what, where, why, todo = (
-            part and _told(part, data) for part in (error.what, error.where, error.why, error.todo)
+        what, why, todo = (
+            part and _told(part, data) for part in (error.what, error.why, error.todo)
         )
+        where = error.where and _placed(error.where, data)
         raise type(error)(what or "", where=where, why=why, todo=todo) from None
 
 
 def _told(message: str, data: Path) -> str:
+    message = _placed(message, data)
+    for sentence, instead in SENTENCES.items():
+        message = message.replace(sentence, instead)
+    return _SETTING.sub(lambda setting: ARGUMENTS[setting[0]], message)
+
+
+def _placed(message: str, data: Path) -> str:
+    """The message without the files that are deleted when `fit` ends."""
     # A finding calls the file by its name alone.
     for name in (str(data), data.name):
-        message = re.sub(re.escape(name) + r":(\d+)", r"text \1", message)
-    message = message.replace(str(data), "fit")
-    return _SETTING.sub(lambda setting: ARGUMENTS[setting[0]], message)
+        message = re.sub(rf"(?<![\w./]){re.escape(name)}:(\d+)", r"text \1", message)
+    for path in (data, data.parent / MODEL):
+        message = message.replace(str(path), "fit")
+    return message
