@@ -203,7 +203,7 @@ def test_before_it_has_learned_it_says_so() -> None:
         with pytest.raises(TrainingError, match="has not been trained") as caught:
             ask(UNSEEN)
         assert "fit" in str(caught.value)
-        # Who knows scikit-learn's error alone catches one of these.
+        # A ValueError and an AttributeError, as scikit-learn's own is.
         assert all(isinstance(caught.value, kind) for kind in NotFittedError.__bases__)
 
 
@@ -471,6 +471,10 @@ def test_a_clone_has_the_parameters_and_nothing_learned(fitted: TextClassifier) 
         check_is_fitted(cloned)
     with pytest.raises(TrainingError):
         cloned.predict(UNSEEN)
+
+
+def test_a_request_for_metadata_copies_no_model(fitted: TextClassifier) -> None:
+    assert isinstance(fitted.get_metadata_routing().owner, str)
 
 
 def test_it_is_a_classifier_so_that_folds_have_all_labels() -> None:

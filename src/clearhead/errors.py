@@ -78,7 +78,7 @@ class TrainingError(ClearheadError):
 class NotTrainedError(TrainingError, ValueError, AttributeError):
     """A classifier is asked before it has learned.
 
-    It is the kinds of error that scikit-learn's own `NotFittedError` is.
+    It is a ValueError and an AttributeError, as scikit-learn's `NotFittedError` is, but not one.
     """
 
 

@@ -142,6 +142,8 @@ class TextClassifier:
     ) -> float:
         """The share of texts whose label is right, from 0 to 1.
 
+        Weights are for scores alone: `fit` takes none.
+
         Args:
             texts: (N,).
             labels: (N,), the right ones.
@@ -190,7 +192,8 @@ class TextClassifier:
         """To scikit-learn, where it passes arguments on: `score` takes weights that it is given."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
-        request = MetadataRequest(owner=self)
+        # By name: a request is copied, and with it what it holds, be it a whole model.
+        request = MetadataRequest(owner=type(self).__name__)
         request.score.add_request(param="sample_weight", alias=True)
         return request
 
