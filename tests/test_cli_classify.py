@@ -425,6 +425,7 @@ def test_a_label_that_the_model_does_not_know_is_said_with_its_line(models: Path
     code, out, err = run("evaluate", str(models / "texts"), "--data", "test.tsv")
     assert (code, out) == (3, "")
     assert "test.tsv:2: the label 'maybe' is not among those" in err
+    assert f"Why: {models / 'texts'} does not know it; these are " in err
     assert "header" not in err
 
 

@@ -83,7 +83,7 @@ def evaluate_classes(
     for name in configs:
         with warnings_said():
             classifier = api.load_classifier(name, device=device, threads=threads)
-        subjects[name] = _read(classifier, asked)
+        subjects[name] = _read(name, classifier, asked)
     _refuse_other_examples(subjects, asked.data)
     scores: dict[str, ClassScores] = {}
     right: dict[str, np.ndarray] = {}
@@ -207,15 +207,20 @@ def _titles(names: Sequence[str]) -> list[str]:
     return titles
 
 
-def _read(classifier: Classifier, asked: Asked) -> Subject:
+def _read(name: str, classifier: Classifier, asked: Asked) -> Subject:
     from clearhead.tasks.classification import truth_of
     from clearhead.tasks.labelled_data import read_examples
 
     config = classifier.config
     named = {"text_column": asked.text_column, "label_column": asked.label_column}
-    data = replace(config.data, **{name: column for name, column in named.items() if column})
+    data = replace(config.data, **{key: column for key, column in named.items() if column})
     examples = read_examples(asked.data, replace(config, data=data))
-    return Subject(classifier, examples, truth_of(examples, classifier.label_set))
+    try:
+        return Subject(classifier, examples, truth_of(examples, classifier.label_set))
+    except DataError as error:
+        # Another of the models may know the label.
+        why = f"{name} does not know it; {error.why}"
+        raise DataError(error.what, where=error.where, why=why, todo=error.todo) from None
 
 
 def _as_dict(
