@@ -183,18 +183,26 @@ def test_a_step_sends_each_thing_once_waits_for_none_and_reads_nothing_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # A tensor of the meta device has no numbers: whoever asks for one meets an error.
-    stepper = ModelStepper(UnrolledDecoder(random_model(small_config()).to("meta")))
+    depths = [small_config(decoder_layers=layers) for layers in (1, 3)]
+    models = [random_model(config).to("meta") for config in depths]
     sent = Sent(monkeypatch)
-    stepper.start([[3, 4, 5], [6], [7, 8]])
-    moves = [torch.tensor([0, 0, 1, 2]), torch.tensor([3, 1, 0])]  # beams, and a sentence leaves
-    for tokens, rows in zip([[BOS] * 3, [4, 5, 6, 7]], moves, strict=True):
-        assert stepper.step(torch.tensor(tokens)).device.type == "meta"
-        before = len(sent.tensors)
-        stepper.reorder(rows)
-        assert len(sent.tensors) > before
-        assert len({id(tensor) for tensor in sent.tensors[before:]}) == len(sent.tensors) - before
-    assert stepper.step(torch.tensor([3, 4, 5])).device.type == "meta"
-    assert sent.tensors
+    counts: list[list[int]] = []
+    for model in models:
+        stepper = ModelStepper(UnrolledDecoder(model))
+        stepper.start([[3, 4, 5], [6], [7, 8]])
+        moves = [torch.tensor([0, 0, 1, 2]), torch.tensor([3, 1, 0])]  # beams; a sentence leaves
+        counts.append([])
+        for tokens, rows in zip([[BOS] * 3, [4, 5, 6, 7]], moves, strict=True):
+            before = len(sent.tensors)
+            assert stepper.step(torch.tensor(tokens)).device.type == "meta"
+            stepper.reorder(rows)
+            new = sent.tensors[before:]
+            # The tensors are kept, so no memory is used again: one place is one thing.
+            assert len({tensor.data_ptr() for tensor in new}) == len(new)
+            counts[-1].append(len(new))
+        assert stepper.step(torch.tensor([3, 4, 5])).device.type == "meta"
+    assert all(counts[0])
+    assert counts[0] == counts[1], "something is sent to each layer"
     assert not sent.waited
 
 
