@@ -42,6 +42,17 @@ def test_processors_that_share_a_core_count_once(
     assert cores.processors() == len(allowed)
 
 
+def test_intel_s_processors_are_known_by_their_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = tmp_path / "cpuinfo"
+    monkeypatch.setattr(cores, "INFORMATION", told)
+    assert not cores.intel()
+    for vendor, expected in {"GenuineIntel": True, "AuthenticAMD": False}.items():
+        told.write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+        assert cores.intel() == expected
+
+
 def test_elsewhere_every_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)

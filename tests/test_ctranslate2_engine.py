@@ -172,6 +172,7 @@ def test_threads_are_workers_of_a_narrow_model_on_a_cpu(
     monkeypatch.setattr(ctranslate2, "Translator", translator)
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
     monkeypatch.setattr(translators, "real_cores", lambda: 1)
+    monkeypatch.setattr(translators, "intel", lambda: False)
     monkeypatch.setattr(translators, "NARROW", small_config().d_model - wider)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     fast_engine(folder, threads, device=device)
@@ -203,12 +204,19 @@ def test_threads_share_the_products_of_a_sentence_alone_where_each_has_a_core(
 
     monkeypatch.setattr(translators, "loaded", Made)
     monkeypatch.setattr(translators, "real_cores", lambda: cores)
+    monkeypatch.setattr(translators, "intel", lambda: False)
     found = fast_engine(folder, threads, **choices).translators
     alone, many = found.of(1), found.of(2)
     assert isinstance(alone, Made)
     assert isinstance(many, Made)
     assert (alone.workers, alone.threads) == expected
     assert (many.workers, many.threads) == (threads, 1)
+    # Threads that share a product lose by it there, however wide it is.
+    monkeypatch.setattr(translators, "intel", lambda: True)
+    monkeypatch.setattr(translators, "NARROW", 0)
+    found = fast_engine(folder, threads, **choices).translators
+    assert found.of(1) is found.of(2)
+    assert (found.of(1).workers, found.of(1).threads) == (threads, 1)
 
 
 @pytest.mark.parametrize("choices", GREEDY_SEARCHES, ids=str)

@@ -1,4 +1,4 @@
-"""The cores of this machine."""
+"""The processors and cores of this machine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 PROCESSORS = Path("/sys/devices/system/cpu")
+INFORMATION = Path("/proc/cpuinfo")
 
 
 def processors() -> int:
@@ -13,6 +14,14 @@ def processors() -> int:
     if not hasattr(os, "sched_getaffinity"):
         return os.cpu_count() or 1
     return len(os.sched_getaffinity(0))
+
+
+def intel() -> bool:
+    """Whether the processor is one of Intel's, as Linux tells it; elsewhere not."""
+    try:
+        return "GenuineIntel" in INFORMATION.read_text()
+    except OSError:
+        return False
 
 
 def real_cores() -> int:

@@ -6,7 +6,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clearhead.engines.cores import processors, real_cores
+from clearhead.engines.cores import intel, processors, real_cores
 from clearhead.engines.ctranslate2.folder import ExportedModel
 from clearhead.engines.ctranslate2.loading import installed, loaded
 
@@ -29,7 +29,8 @@ class Translators:
     On a CPU a narrow model has as many workers as threads, else one worker with all of them. A
     sentence alone would leave all workers but one idle: in float32 as many threads as have cores
     of their own, and at most `SHARING`, share its products in place of that. For this the weights
-    of a narrow model, which are small, are loaded twice.
+    of a narrow model, which are small, are loaded twice. On Intel's processors, where CTranslate2
+    takes other libraries, threads that share a product lose by it: workers for every width there.
 
     Raises:
         ExportError: CTranslate2 is not installed, or cannot read the export.
@@ -41,10 +42,12 @@ class Translators:
         self, exported: ExportedModel, device: str, threads: int, compute_type: str
     ) -> None:
         gpu = device == "cuda" or (device == "auto" and installed().get_cuda_device_count() > 0)
-        workers = 1 if gpu or exported.d_model > NARROW else threads or _usual_threads()
+        apart = exported.d_model <= NARROW or intel()
+        workers = threads or _usual_threads() if apart and not gpu else 1
         load = partial(loaded, exported, device, compute_type)
         self._many = load(workers, 1 if workers > 1 else threads)
-        sharing = min(workers, SHARING, real_cores()) if compute_type == "float32" else 1
+        shares = compute_type == "float32" and not intel()
+        sharing = min(workers, SHARING, real_cores()) if shares else 1
         # Not only when it is needed: then another export might have taken this one's place.
         self._alone = load(1, sharing) if sharing > 1 else self._many
 
