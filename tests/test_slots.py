@@ -36,7 +36,7 @@ def test_a_moved_row_finds_all_that_it_continues_and_nothing_is_copied_in_vain(
                 row.append(written)
                 room[slots.length - 1, slot] = written
         else:
-            chosen = np.array(move) % len(rows)
+            chosen = np.array(move[: slots.count]) % len(rows)
             rows = [list(rows[row]) for row in chosen]
             copies = slots.move(chosen)
             found = room[copies.positions, copies.sources]
@@ -62,6 +62,16 @@ def test_when_rows_leave_the_last_ones_fill_their_slots() -> None:
     copies = slots.move(np.array([0, 2, 3]))
     assert slots.of_row.tolist() == [0, 2, 1]
     assert [part.tolist() for part in copies] == [[0], [3], [1]]
+
+
+def test_slots_without_rows_are_given_up_when_the_room_grows() -> None:
+    slots = Slots(1, 3)
+    slots.write()
+    slots.move(np.array([2, 0]))
+    assert slots.count == 3
+    slots.write()
+    assert (slots.count, slots.length) == (2, 2)
+    assert slots.move(np.array([1, 0])).positions.size == 0
 
 
 def test_wider_slots_hold_what_each_row_continues() -> None:

@@ -87,10 +87,13 @@ class DecodingState:
 
     def advance(self) -> None:
         """Begin a new position, which each layer has yet to write."""
-        if self.length == len(self._rooms[0]):
-            self._rooms = tuple(_with_room(room, 2 * self.length) for room in self._rooms)
-        self._slots.write()
         rows = len(self._slots.of_row)
+        if self.length == len(self._rooms[0]):
+            # As the slots do: without those in which no row lies.
+            self._rooms = tuple(
+                _with_room(room[:, :, :rows], 2 * self.length) for room in self._rooms
+            )
+        self._slots.write()
         # Of all layers at once, since making a view takes as long as a small product.
         keys, values = (room[: self.length, :, :rows] for room in self._rooms)
         self._newest = list(zip(keys[-1].unbind(0), values[-1].unbind(0), strict=True))

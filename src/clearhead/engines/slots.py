@@ -46,9 +46,14 @@ class Slots:
         self._origin = np.empty((positions, count), dtype=np.int64)
 
     def write(self) -> None:
-        """Begin a new position, which each row writes in its slot."""
+        """Begin a new position, which each row writes in its slot.
+
+        Where there is no room for it, it doubles, and slots without rows are given up.
+        """
         if self.length == len(self._origin):
-            self._origin = np.concatenate((self._origin, np.empty_like(self._origin)))
+            self.count = len(self.of_row)
+            kept = self._origin[:, : self.count]
+            self._origin = np.concatenate((kept, np.empty_like(kept)))
         self._origin[self.length] = np.arange(self.count)
         self.length += 1
 
