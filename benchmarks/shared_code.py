@@ -29,11 +29,14 @@ PICTURES = ("inspect.recording", "inspect.figures", "inspect.writing")
 LOADED = ("engines.device", "engines.trained")
 """What brings any model back from its folder."""
 
+TRAINED = ("training.trainer",)
+"""What trains any model."""
+
 ROOTS = {
     "translation": (
         *("tasks.translation", "api.translator", "engines.choosing", "export.exporting"),
         *("cli.translate", "cli.report", "cli.export", "cli.phrasebook", "proposal"),
-        *(*PICTURES, *LOADED),
+        *(*PICTURES, *LOADED, *TRAINED),
     ),
     "classification": (
         *("tasks.classification", "tasks.class_scores", "tasks.calibration"),
@@ -41,9 +44,9 @@ ROOTS = {
         *("api.text_classifier", "api.text_errors", "api.text_run"),
         *("cli.classify", "cli.evaluate_classes", "labelled_proposal", "data.frame_times"),
         "data.folder_hash",
-        *("engines.classifier_engine", *PICTURES, *LOADED),
+        *("engines.classifier_engine", *PICTURES, *LOADED, *TRAINED),
     ),
-    "reconstruction": ("tasks.reconstruction", "data.folder_hash", *LOADED),
+    "reconstruction": ("tasks.reconstruction", "data.folder_hash", *LOADED, *TRAINED),
 }
 SENTENCE_PAIRS = "data.phrasebook"
 """Built-in data of translation, though all readers could name them."""

@@ -30,8 +30,8 @@ def slow_precision(wanted: str, device: torch.device) -> str | None:
     if wanted != "bf16" or multiplies_bf16(device):
         return None
     return (
-        "warning: this device has no instructions for bf16, and is many times slower in it than in "
-        "float32; set training.precision to auto or float32"
+        "warning: this device has no instructions for bf16 that are known, and without them it is "
+        "many times slower in it than in float32; set training.precision to auto or float32"
     )
 
 
