@@ -63,8 +63,7 @@ def figures(
     input and the outputs of its attention and its feed-forward network, and of what the encoder
     makes of its input from layer to layer. A translator first translates the input; or it is
     looked at while it reads a translation that is given. What a model says is told on the standard
-    error. What is in the folder under the same
-    names is replaced.
+    error. What is in the folder under the same names is replaced.
 
     \b
     clearhead figures runs/my-model --input "A man rides a bicycle." -o pictures

@@ -33,17 +33,20 @@ class Slots:
         count: rows, and slots.
 
     Attributes:
-        count: how many slots there are, whether a row lies in them or not.
         length: how many positions are written.
         of_row: (rows,) the slot of each row; together they are 0 … rows − 1.
     """
 
     def __init__(self, positions: int, count: int) -> None:
-        self.count = count
         self.length = 0
         self.of_row = np.arange(count)
         # (position, slot): the slot in which was written what lies there.
         self._origin = np.empty((positions, count), dtype=np.int64)
+
+    @property
+    def count(self) -> int:
+        """How many slots there are, whether a row lies in them or not."""
+        return self._origin.shape[1]
 
     def write(self) -> None:
         """Begin a new position, which each row writes in its slot.
@@ -51,8 +54,7 @@ class Slots:
         Where there is no room for it, it doubles, and slots without rows are given up.
         """
         if self.length == len(self._origin):
-            self.count = len(self.of_row)
-            kept = self._origin[:, : self.count]
+            kept = self._origin[:, : len(self.of_row)]
             self._origin = np.concatenate((kept, np.empty_like(kept)))
         self._origin[self.length] = np.arange(self.count)
         self.length += 1
