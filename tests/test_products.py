@@ -6,9 +6,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.backends import mkldnn
 
 from clearhead.config import DropoutConfig, SearchConfig
+from clearhead.engines import products
 from clearhead.engines.products import (
+    PACKED_FROM,
     LayOut,
     bfloat16_product,
     int8_product,
@@ -39,6 +42,42 @@ def test_the_plain_product_is_the_formula(outputs: int, inputs: int, rows: int, 
     torch.testing.assert_close(plain_product(weight, addend)(x), expected)
 
 
+@pytest.mark.parametrize("intel", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("rows", [1, 5, 64])
+def test_a_large_product_is_the_formula_in_every_layout(
+    monkeypatch: pytest.MonkeyPatch, rows: int, bias: bool, intel: bool
+) -> None:
+    monkeypatch.setattr(products, "intel", lambda: intel)
+    weight, addend = random_linear(600, 300, bias)
+    assert weight.numel() >= PACKED_FROM
+    product = plain_product(weight, addend)
+    x = torch.randn(rows, 300)
+    expected = x.double() @ weight.double().T + (0 if addend is None else addend.double())
+    # The sum is of 300 products: float32 has 24 bits.
+    bound = (x.abs() @ weight.abs().T + 1).double() * 300 * 2**-24
+    assert ((product(x).double() - expected).abs() <= bound).all()
+    packs = mkldnn.is_available() and not intel
+    assert packed_by_onednn(monkeypatch, weight, addend) == packs
+
+
+def packed_by_onednn(
+    monkeypatch: pytest.MonkeyPatch, weight: torch.Tensor, bias: torch.Tensor | None
+) -> bool:
+    """Whether a product is laid out by oneDNN."""
+    asked: list[torch.Tensor] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(products, "_packed_product", lambda weight, bias: asked.append(weight))
+        plain_product(weight, bias)
+    return bool(asked)
+
+
+def test_small_and_precise_weights_are_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "intel", lambda: False)
+    assert not packed_by_onednn(monkeypatch, torch.randn(10, 10), None)
+    assert not packed_by_onednn(monkeypatch, torch.randn(600, 300).double(), None)
+
+
 @settings(max_examples=50)
 @given(WIDTHS, WIDTHS, st.integers(1, 9), st.booleans(), st.floats(1e-3, 1e3))
 def test_int8_errs_by_no_more_than_its_two_roundings(
@@ -57,7 +96,10 @@ def test_int8_errs_by_no_more_than_its_two_roundings(
     assert ((found - expected).abs() <= bound + 1e-4 * (1 + expected.abs())).all()
 
 
-def test_bfloat16_errs_by_its_eight_bits() -> None:
+@pytest.mark.parametrize("packs", [False, True])
+def test_bfloat16_errs_by_its_eight_bits(monkeypatch: pytest.MonkeyPatch, packs: bool) -> None:
+    if not packs:
+        monkeypatch.setattr(mkldnn, "is_available", lambda: False)
     weight, addend = torch.randn(30, 40), torch.randn(30)
     x = torch.randn(5, 40)
     found = bfloat16_product(weight, addend)(x)

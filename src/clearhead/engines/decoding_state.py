@@ -55,8 +55,6 @@ class DecodingState:
             for each in memories
         ]
         self._view_memories()
-        self._newest: list[tuple[Tensor, Tensor]] = []
-        self._past: list[Attended] = []
         # The row of each slot and the slot of each row, unless they are the same.
         self._order: tuple[Tensor, Tensor] | None = None
         self._slots = Slots(FIRST_ROOM, len(mask))
@@ -65,6 +63,7 @@ class DecodingState:
             part.new_empty(FIRST_ROOM, len(memories), len(part), self._heads * part.size(-1))
             for part in (keys, values)
         )
+        self._view_rooms()
         self._hide(mask)
         self._group(np.arange(len(mask)))
 
@@ -87,32 +86,25 @@ class DecodingState:
 
     def advance(self) -> None:
         """Begin a new position, which each layer has yet to write."""
-        rows = len(self._slots.of_row)
         if self.length == len(self._rooms[0]):
             # As the slots do: without those in which no row lies.
+            rows = len(self._slots.of_row)
             self._rooms = tuple(
                 _with_room(room[:, :, :rows], 2 * self.length) for room in self._rooms
             )
+            self._view_rooms()
         self._slots.write()
-        # Of all layers at once, since making a view takes as long as a small product.
-        keys, values = (room[: self.length, :, :rows] for room in self._rooms)
-        self._newest = list(zip(keys[-1].unbind(0), values[-1].unbind(0), strict=True))
-        # (position, layer, slot · head, width), the positions then where the product has them.
-        keys, values = (
-            part.view(*part.shape[:2], rows * self._heads, part.size(3) // self._heads)
-            for part in (keys, values)
-        )
-        columns, places = keys.permute(1, 2, 3, 0).unbind(0), values.permute(1, 2, 0, 3).unbind(0)
-        self._past = [Attended(*each) for each in zip(columns, places, strict=True)]
 
     def extend(
         self, layer: int, keys: Float[Tensor, "rows hd_k"], values: Float[Tensor, "rows hd_v"]
     ) -> Attended:
         """Write a layer's newest position; what it sees of the target; a group is a row."""
-        newest_keys, newest_values = self._newest[layer]
-        newest_keys.copy_(keys)
-        newest_values.copy_(values)
-        return self._past[layer]
+        length = self.length
+        all_keys, all_values = self._written[layer]
+        all_keys[length - 1].copy_(keys)
+        all_values[length - 1].copy_(values)
+        columns, places = self._seen[layer]
+        return Attended(columns.narrow(2, 0, length), places.narrow(1, 0, length))
 
     @torch.inference_mode()
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
@@ -121,12 +113,14 @@ class DecodingState:
         Args:
             rows: on the CPU.
         """
-        continued = rows.numpy()
+        continued, before = rows.numpy(), len(self._slots.of_row)
         sentence = self._sentence[self._slots.of_row[continued]]
         if len(continued) > self._slots.count:
             self._widen(continued)
         else:
             self._move(continued)
+        if len(continued) != before:
+            self._view_rooms()
         slots = self._slots.of_row
         order = slots.argsort()
         in_order = bool((slots[:-1] < slots[1:]).all())
@@ -172,7 +166,7 @@ class DecodingState:
     def _widen(self, rows: Ids) -> None:
         """Let rows continue others in a room that is wide enough for them."""
         # Views of the rooms would keep these alive beside the new ones.
-        self._newest, self._past = [], []
+        self._written, self._seen = [], []
         read = self._sent(self._slots.of_row[rows])
         self._rooms = tuple(_widened(room, self.length, read) for room in self._rooms)
         self._slots = self._slots.widened(rows)
@@ -197,6 +191,22 @@ class DecodingState:
     def _sent(self, ids: Ids) -> Tensor:
         """On the device; nobody need wait for the arrival, since no ids are changed later."""
         return torch.from_numpy(ids).to(self._mask.device, non_blocking=True)
+
+    def _view_rooms(self) -> None:
+        """Let each layer see the slots of all rows, at every position that there is room for.
+
+        Only when these change, since to make a view takes as long as a small product.
+        """
+        rows = len(self._slots.of_row)
+        keys, values = (room[:, :, :rows] for room in self._rooms)
+        self._written = list(zip(keys.unbind(1), values.unbind(1), strict=True))
+        # (position, layer, slot · head, width), the positions then where the product has them.
+        keys, values = (
+            part.view(*part.shape[:2], rows * self._heads, part.size(3) // self._heads)
+            for part in (keys, values)
+        )
+        columns, places = keys.permute(1, 2, 3, 0).unbind(0), values.permute(1, 2, 0, 3).unbind(0)
+        self._seen = [Attended(*each) for each in zip(columns, places, strict=True)]
 
     def _view_memories(self) -> None:
         """Let each layer see the memory of the live sentences."""

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.backends import mkldnn
 from torch.nn import functional as F
 
+from clearhead.engines.cores import intel
 from clearhead.errors import ConfigError
 
 Product = Callable[[Tensor], Tensor]
@@ -18,16 +19,23 @@ LayOut = Callable[[Tensor, Tensor | None], Product]
 """(weight (outputs, inputs), bias (outputs,)) -> their product."""
 
 
+PACKED_FROM = 2**17
+"""Numbers in a float32 weight from which the layout of oneDNN is the faster one on a processor that
+is not Intel's; below, calling it takes longer than its products save (docs/decisions/0010)."""
+
+
 def plain_product(weight: Tensor, bias: Tensor | None) -> Product:
     """In the weights' own precision.
 
-    Laid out as (inputs, outputs) on a CPU, which multiplies few rows up to twice as fast so; a GPU
-    takes the weights as they are.
+    A GPU takes the weights as they are. On a CPU they are laid out once: as oneDNN has them, or as
+    (inputs, outputs), which PyTorch multiplies with few rows up to twice as fast.
     """
     weight = weight.detach()
     bias = None if bias is None else bias.detach()
     if weight.is_cuda:
         return lambda x: F.linear(x, weight, bias)
+    if _packs(weight):
+        return _packed_product(weight, bias)
     laid_out = weight.t().contiguous()
     if bias is None:
         return lambda x: torch.mm(x, laid_out)
@@ -37,9 +45,28 @@ def plain_product(weight: Tensor, bias: Tensor | None) -> Product:
 
 def bfloat16_product(weight: Tensor, bias: Tensor | None) -> Product:
     """In bfloat16; what lies between two products stays in the precision of the model."""
-    laid_out = weight.detach().bfloat16()
+    rounded = weight.detach().bfloat16()
     addend = None if bias is None else bias.detach().bfloat16()
-    return lambda x: F.linear(x.bfloat16(), laid_out, addend).to(x.dtype)
+    if _packs(rounded):
+        multiply = _packed_product(rounded, addend)
+        return lambda x: multiply(x.bfloat16()).to(x.dtype)
+    return lambda x: F.linear(x.bfloat16(), rounded, addend).to(x.dtype)
+
+
+def _packs(weight: Tensor) -> bool:
+    """Whether products with a weight are made by oneDNN, in a layout of its own."""
+    if weight.is_cuda or not mkldnn.is_available():
+        return False
+    if weight.dtype == torch.bfloat16:
+        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    # On Intel's processors PyTorch multiplies float32 by a library of Intel's for them.
+    return weight.dtype == torch.float32 and weight.numel() >= PACKED_FROM and not intel()
+
+
+def _packed_product(weight: Tensor, bias: Tensor | None) -> Product:
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+    addend = None if bias is None else bias.clone()
+    return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, addend, "none", [], "")
 
 
 def int8_product(weight: Tensor, bias: Tensor | None) -> Product:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from clearhead.engines.decoding_state import DecodingState
 from clearhead.engines.products import LayOut, Product, plain_product
 from clearhead.model.attention import MultiHeadAttention
+from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.layers import DecoderLayer, FeedForward, PostNorm, Residual
 from clearhead.model.transformer import Encoder, EncoderDecoder
 
@@ -38,6 +39,7 @@ class UnrolledDecoder:
     def __init__(self, model: EncoderDecoder, lay_out: LayOut = plain_product) -> None:
         self.model = model
         layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
+        self._embed = _embedding(model.target_input)
         self._sublayers = [
             sublayer
             for number, layer in enumerate(layers)
@@ -60,11 +62,24 @@ class UnrolledDecoder:
     ) -> Float[Tensor, "rows vocabulary"]:
         """Append one token to each row; the logits of the next one."""
         tokens = state.into_slots(tokens)
-        x = self.model.target_input(tokens[:, None], start=state.length)[:, 0]
+        x = self._embed(tokens, state.length)
         state.advance()
         for sublayer in self._sublayers:
             x = sublayer(x, state)
         return self._output(self._norm(state.out_of_slots(x)))
+
+
+def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
+    """E(token) · √d_model + PE(position) of the rows' newest tokens (sections 3.4 and 3.5)."""
+    weight, positions = target_input.embedding.weight.detach(), target_input.positions
+    # As a tensor, since PyTorch would make one of a number at each step.
+    scale = weight.new_tensor(target_input.scale)
+
+    def embed(tokens: Tensor, position: int) -> Rows:
+        rows = weight.index_select(0, tokens).mul_(scale)
+        return positions(rows[:, None], start=position)[:, 0]
+
+    return embed
 
 
 def _sublayers(layer: DecoderLayer, number: int, lay_out: LayOut) -> list[Step]:
@@ -85,7 +100,7 @@ def _self_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) 
     heads, widths = attention.n_heads, attention.widths
 
     def step(x: Rows, state: DecodingState) -> Rows:
-        queries, keys, values = project(x).split(widths, dim=-1)
+        queries, keys, values = project(x).split_with_sizes(widths, -1)
         past = state.extend(layer, keys, values)
         queries = queries.reshape(len(x) * heads, 1, -1)
         weights = torch.bmm(queries, past.keys).softmax(dim=-1)
