@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from clearhead.model.dropout import Dropout, random_bytes
+from clearhead.model.dropout import Dropout, DroppedReLU, random_bytes
 
 WORDS = 100_000
 
@@ -116,3 +116,50 @@ def test_no_number_of_a_strided_input_is_mistaken_for_another() -> None:
 
 def test_the_rate_is_shown() -> None:
     assert repr(nn.Sequential(Dropout(0.25))) == "Sequential(\n  (0): Dropout(rate=0.25)\n)"
+    assert repr(DroppedReLU(0.25)) == "DroppedReLU(rate=0.25)"
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_dropped_relu_is_the_one_after_the_other_to_the_bit(
+    rate: float, dtype: torch.dtype
+) -> None:
+    apart = nn.Sequential(nn.ReLU(), Dropout(rate))
+    found: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+    for module in (apart, DroppedReLU(rate)):
+        torch.manual_seed(2)
+        x = torch.randn(40, 30).to(dtype).requires_grad_()
+        # Overwritten is what a layer before it gave, not its input.
+        y = module(x * 2)
+        y.backward(torch.randn(40, 30).to(dtype))
+        found.append((y, x.grad))
+        assert module.eval()(x).equal(x.relu())
+    (expected, expected_slope), (y, slope) = found
+    assert expected_slope is not None
+    assert slope is not None
+    assert y.equal(expected)
+    assert slope.equal(expected_slope)
+    assert 0 < (slope == 0).double().mean() < 1
+
+
+def remembered(module: nn.Module) -> int:
+    """The bytes that are kept between the ways forward and back, weights apart."""
+    kept: dict[int, int] = {}
+
+    def keep(x: torch.Tensor) -> torch.Tensor:
+        kept[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+        return x
+
+    network = nn.Sequential(nn.Linear(16, 64), module, nn.Linear(64, 16))
+    x = torch.randn(100, 16)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
+        y = network(x)
+    own = {p.untyped_storage().data_ptr() for p in (*network.parameters(), x)}
+    del y
+    return sum(size for place, size in kept.items() if place not in own)
+
+
+def test_a_dropped_relu_remembers_what_the_next_product_does_and_nothing_else() -> None:
+    hidden = 100 * 64 * 4
+    assert remembered(DroppedReLU(0.3)) == hidden
+    assert remembered(nn.Sequential(nn.ReLU(), Dropout(0.3))) > 2 * hidden

@@ -14,7 +14,7 @@ from clearhead.config import DropoutConfig, Learned, ModelConfig, NoPositions, S
 from clearhead.engines import decoding_state
 from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.model.attention import Attend, explicit_attention, fused_attention
-from clearhead.model.dropout import Dropout
+from clearhead.model.dropout import Dropout, DroppedReLU
 from clearhead.model.layers import EncoderLayer
 from clearhead.model.transformer import EncoderDecoder
 from small_models import (
@@ -221,10 +221,11 @@ def test_dropout_acts_at_each_place_of_both_stacks_in_training_alone(place: str,
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_each_dropout_drops_what_its_name_says(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_or_nothing(dropout: Dropout, x: Tensor) -> Tensor:
+    def all_or_nothing(dropout: Dropout | DroppedReLU, x: Tensor) -> Tensor:
         return torch.zeros_like(x) if dropout.rate else x
 
-    monkeypatch.setattr(Dropout, "forward", all_or_nothing)
+    for kind in (Dropout, DroppedReLU):
+        monkeypatch.setattr(kind, "forward", all_or_nothing)
     ids, x = random_ids(2, 5), torch.randn(2, 5, 8, dtype=torch.float64)
 
     def model_that_drops(place: str) -> tuple[EncoderDecoder, EncoderLayer]:

@@ -32,7 +32,7 @@ from clearhead.engines.torch_engine import TorchEngine
 from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.build import build_classifier, build_model
-from clearhead.model.dropout import Dropout
+from clearhead.model.dropout import Dropout, DroppedReLU
 from clearhead.model.inputs import FeatureProjection
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tasks.labelled_data import read_parts
@@ -645,7 +645,8 @@ def test_system_b_has_the_encoding_and_logits_of_its_description() -> None:
 
 def rates(model: EncoderClassifier | EncoderDecoder) -> dict[str, float]:
     """Where numbers are dropped out, and how many of them."""
-    return {name: m.rate for name, m in model.named_modules() if isinstance(m, Dropout) and m.rate}
+    kinds = (Dropout, DroppedReLU)
+    return {name: m.rate for name, m in model.named_modules() if isinstance(m, kinds) and m.rate}
 
 
 def test_dropout_stands_where_the_classifiers_have_it() -> None:
@@ -666,7 +667,7 @@ def test_dropout_stands_where_the_translators_have_it() -> None:
     for stack, attentions in (("encoder", ["self"]), ("decoder", ["self", "cross"])):
         for layer in (f"{stack}.layers.0", f"{stack}.layers.1"):
             of_e += [f"{layer}.{kind}_attention.dropout" for kind in attentions]
-            of_e += [f"{layer}.feed_forward.dropout"]
+            of_e += [f"{layer}.feed_forward.activation"]
             # One for each attention, and one for the feed-forward network.
             of_e += [f"{layer}.residuals.{number}.dropout" for number in range(len(attentions) + 1)]
     assert found == {"a": {}, "c": dict.fromkeys(inputs, 0.1), "e": dict.fromkeys(of_e, 0.1)}

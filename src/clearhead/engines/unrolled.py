@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from clearhead.engines.decoding_state import DecodingState
 from clearhead.engines.products import LayOut, Product, plain_product
 from clearhead.model.attention import MultiHeadAttention
+from clearhead.model.dropout import DroppedReLU
 from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.layers import DecoderLayer, FeedForward, PostNorm, Residual
 from clearhead.model.transformer import Encoder, EncoderDecoder
@@ -128,7 +129,7 @@ def _feed_forward(feed_forward: FeedForward, lay_out: LayOut) -> Step:
     """max(0, xW₁ + b₁)W₂ + b₂, equation 2."""
     hidden = lay_out(feed_forward.hidden.weight, feed_forward.hidden.bias)
     output = lay_out(feed_forward.output.weight, feed_forward.output.bias)
-    relu = isinstance(feed_forward.activation, nn.ReLU)
+    relu = isinstance(feed_forward.activation, DroppedReLU)
     activation = torch.relu_ if relu else feed_forward.activation
 
     def step(x: Rows, _: DecodingState) -> Rows:

@@ -7,7 +7,7 @@ from torch import nn
 from clearhead.config import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 from clearhead.errors import ConfigError
 from clearhead.model.attention import Attend, MultiHeadAttention, attention
-from clearhead.model.dropout import Dropout
+from clearhead.model.dropout import Dropout, DroppedReLU
 from clearhead.model.initialisation import initialise
 from clearhead.model.inputs import (
     ConvolvedInput,
@@ -163,10 +163,14 @@ class _Parts:
 
     def feed_forward(self) -> FeedForward:
         c = self.config
-        activation = ACTIVATIONS[c.activation]()
-        return FeedForward(
-            c.d_model, c.d_ff, c.feed_forward_bias, activation, Dropout(c.dropout.hidden)
-        )
+        return FeedForward(c.d_model, c.d_ff, c.feed_forward_bias, self.dropped_activation())
+
+    def dropped_activation(self) -> nn.Module:
+        """The activation of hidden units, and their dropout."""
+        rate = self.config.dropout.hidden
+        if self.config.activation == "relu":
+            return DroppedReLU(rate)
+        return nn.Sequential(ACTIVATIONS[self.config.activation](), Dropout(rate))
 
     def encoder_layer(self) -> EncoderLayer:
         return EncoderLayer(

@@ -27,14 +27,38 @@ class Dropout(nn.Module):
             return x
         if x.is_cuda:
             return F.dropout(x, self.rate)
-        dropped = min(max(1, round(self.rate * 256)), 255)
-        # In place the answer is a byte too, 0 or 1: PyTorch's loops over booleans are many times
-        # slower, for they are not vectorised.
-        kept = random_bytes(x.shape).ge_(dropped)
-        return _ScaledMask.apply(x, kept, 256 / (256 - dropped))
+        return _ScaledMask.apply(x, *_kept(x.shape, self.rate))
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"
+
+
+class DroppedReLU(nn.Module):
+    """Dropout of max(0, x), in less memory than the one after the other.
+
+    The gradient passes where the result is not 0. So the result is all that is remembered, and
+    that the product which follows remembers too. While training x is overwritten with it.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+        if not self.training or self.rate == 0.0:
+            return F.relu(x)
+        return _DroppedReLU.apply(x, self.rate)
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}"
+
+
+def _kept(shape: torch.Size, rate: float) -> tuple[UInt8[Tensor, "..."], float]:
+    """On a CPU, 1 where a number is kept and 0 elsewhere, and by what the kept are multiplied."""
+    dropped = min(max(1, round(rate * 256)), 255)
+    # In place the answer is a byte too, 0 or 1: PyTorch's loops over booleans are many times
+    # slower, for they are not vectorised.
+    return random_bytes(shape).ge_(dropped), 256 / (256 - dropped)
 
 
 def random_bytes(shape: torch.Size) -> Tensor:
@@ -61,3 +85,23 @@ class _ScaledMask(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         (kept,), (gradient,) = ctx.saved_tensors, gradients
         return (kept * gradient).mul_(ctx.scale), None, None
+
+
+class _DroppedReLU(torch.autograd.Function):
+    """max(0, x) · kept · scale; the gradient passes where that is not 0."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
+        if x.is_cuda:
+            y, ctx.scale = F.dropout(F.relu_(x), rate, inplace=True), 1 / (1 - rate)
+        else:
+            kept, ctx.scale = _kept(x.shape, rate)
+            y = F.relu_(x).mul_(kept).mul_(ctx.scale)
+        ctx.mark_dirty(y)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (y,), (gradient,) = ctx.saved_tensors, gradients
+        return torch.ops.aten.threshold_backward(gradient, y, 0).mul_(ctx.scale), None

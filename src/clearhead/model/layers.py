@@ -42,19 +42,19 @@ Residual = PostNorm | PreNorm
 
 
 class FeedForward(nn.Module):
-    """max(0, xW₁ + b₁)W₂ + b₂, equation 2, with dropout on the hidden units."""
+    """max(0, xW₁ + b₁)W₂ + b₂, equation 2.
 
-    def __init__(
-        self, d_model: int, d_ff: int, bias: bool, activation: nn.Module, dropout: Dropout
-    ) -> None:
+    Dropout of the hidden units, if any, is a part of `activation`.
+    """
+
+    def __init__(self, d_model: int, d_ff: int, bias: bool, activation: nn.Module) -> None:
         super().__init__()
         self.hidden = nn.Linear(d_model, d_ff, bias=bias)
         self.activation = activation
-        self.dropout = dropout
         self.output = nn.Linear(d_ff, d_model, bias=bias)
 
     def forward(self, x: Vectors) -> Vectors:
-        return self.output(self.dropout(self.activation(self.hidden(x))))
+        return self.output(self.activation(self.hidden(x)))
 
 
 class EncoderLayer(nn.Module):
