@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from statistics import median
 
 import torch
 from command import exit_code_of, positive, whole
+from costs.calls import by_turns
 from peers.machine import machine
 from torch import Tensor
 
@@ -74,18 +73,6 @@ def passes(
         return torch.autograd.grad(context.float().square().sum(), inputs)
 
     return [partial(both, attend) for attend in FORMS.values()]
-
-
-def by_turns(calls: Sequence[Callable[[], object]], rounds: int) -> list[float]:
-    """The median seconds of each call; a first round only warms up."""
-    took: list[list[float]] = [[] for _ in calls]
-    for number in range(rounds + 1):
-        for call, seconds in zip(calls, took, strict=True):
-            began = time.perf_counter()
-            call()
-            if number:
-                seconds.append(time.perf_counter() - began)
-    return [median(seconds) for seconds in took]
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ WORK = {
     "gpu": "compare",
     "growth": "grow",
     "attention": "report",
+    "products": "report",
     "multi30k": "run",
     "classification": "report",
     "corpus_scale": "measure",

@@ -263,6 +263,24 @@ def test_both_forms_of_attention_are_timed(capsys: pytest.CaptureFixture) -> Non
     assert all(each.isfinite().all() for each in gradients)
 
 
+def test_products_are_timed_in_every_layout(capsys: pytest.CaptureFixture) -> None:
+    products = load_script("benchmarks/products.py")
+    assert products.main(["--rounds", "1", "--rows", "1", "2"]) == 0
+    _, heads, *rows = capsys.readouterr().out.splitlines()
+    layouts = list(products.possible_layouts())
+    assert heads.split() == ["inputs", "outputs", "rows", *" ".join(layouts).split()]
+    assert "transposed" in layouts
+    expected = [(*shape, count) for shape, count in itertools.product(products.SHAPES, (1, 2))]
+    assert [tuple(map(int, row.split()[:3])) for row in rows] == expected
+    assert all(len(row.split()) == 3 + len(layouts) for row in rows)
+    # All layouts have the same product.
+    found = [
+        products.products(4, 6, 3, 2, dtype, lay_out)()
+        for dtype, lay_out in products.possible_layouts().values()
+    ]
+    assert all([each.shape for each in product] == [(3, 6)] * 2 for product in found)
+
+
 def test_corpora_of_growing_size_are_built_whole(capsys: pytest.CaptureFixture) -> None:
     assert corpus_scale.main(["--pairs", "200", "10100"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]

@@ -67,7 +67,7 @@ def packed_by_onednn(
     """Whether a product is laid out by oneDNN."""
     asked: list[torch.Tensor] = []
     with monkeypatch.context() as patch:
-        patch.setattr(products, "_packed_product", lambda weight, bias: asked.append(weight))
+        patch.setattr(products, "packed_product", lambda weight, bias: asked.append(weight))
         plain_product(weight, bias)
     return bool(asked)
 

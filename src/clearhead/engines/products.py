@@ -19,54 +19,54 @@ LayOut = Callable[[Tensor, Tensor | None], Product]
 """(weight (outputs, inputs), bias (outputs,)) -> their product."""
 
 
+SMALLEST = 1e-30
+"""What a row's largest number is taken for where it is less, so that zeros stay zeros."""
+
 PACKED_FROM = 2**17
-"""Numbers in a float32 weight from which the layout of oneDNN is the faster one on a processor that
-is not Intel's; below, calling it takes longer than its products save (docs/decisions/0010)."""
+"""Numbers in a float32 weight from which oneDNN's layout is the faster one on a processor that is
+not Intel's; below, to call it takes longer than it saves (docs/decisions/0010)."""
 
 
 def plain_product(weight: Tensor, bias: Tensor | None) -> Product:
-    """In the weights' own precision.
-
-    A GPU takes the weights as they are. On a CPU they are laid out once: as oneDNN has them, or as
-    (inputs, outputs), which PyTorch multiplies with few rows up to twice as fast.
-    """
-    weight = weight.detach()
-    bias = None if bias is None else bias.detach()
+    """In the weights' own precision; a GPU takes them as they are."""
     if weight.is_cuda:
+        weight, bias = weight.detach(), None if bias is None else bias.detach()
         return lambda x: F.linear(x, weight, bias)
-    if _packs(weight):
-        return _packed_product(weight, bias)
-    laid_out = weight.t().contiguous()
-    if bias is None:
-        return lambda x: torch.mm(x, laid_out)
-    addend = bias.clone()
-    return lambda x: torch.addmm(addend, x, laid_out)
+    # For float32 on Intel's processors PyTorch has a library of Intel's.
+    wide = weight.dtype == torch.float32 and weight.numel() >= PACKED_FROM
+    packs = wide and mkldnn.is_available() and not intel()
+    return (packed_product if packs else transposed_product)(weight, bias)
 
 
 def bfloat16_product(weight: Tensor, bias: Tensor | None) -> Product:
     """In bfloat16; what lies between two products stays in the precision of the model."""
     rounded = weight.detach().bfloat16()
     addend = None if bias is None else bias.detach().bfloat16()
-    if _packs(rounded):
-        multiply = _packed_product(rounded, addend)
+    if not weight.is_cuda and packs_bfloat16():
+        multiply = packed_product(rounded, addend)
         return lambda x: multiply(x.bfloat16()).to(x.dtype)
     return lambda x: F.linear(x.bfloat16(), rounded, addend).to(x.dtype)
 
 
-def _packs(weight: Tensor) -> bool:
-    """Whether products with a weight are made by oneDNN, in a layout of its own."""
-    if weight.is_cuda or not mkldnn.is_available():
-        return False
-    if weight.dtype == torch.bfloat16:
-        return torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    # On Intel's processors PyTorch multiplies float32 by a library of Intel's for them.
-    return weight.dtype == torch.float32 and weight.numel() >= PACKED_FROM and not intel()
+def transposed_product(weight: Tensor, bias: Tensor | None) -> Product:
+    """Weights as (inputs, outputs), which a CPU multiplies with few rows up to twice as fast."""
+    laid_out = weight.detach().t().contiguous()
+    if bias is None:
+        return lambda x: torch.mm(x, laid_out)
+    addend = bias.detach().clone()
+    return lambda x: torch.addmm(addend, x, laid_out)
 
 
-def _packed_product(weight: Tensor, bias: Tensor | None) -> Product:
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-    addend = None if bias is None else bias.clone()
+def packed_product(weight: Tensor, bias: Tensor | None) -> Product:
+    """Weights in blocks, as oneDNN would lay them out anew at each call."""
+    packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
+    addend = None if bias is None else bias.detach().clone()
     return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, addend, "none", [], "")
+
+
+def packs_bfloat16() -> bool:
+    """Whether oneDNN multiplies bfloat16 on this processor in a layout of its own."""
+    return mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
@@ -85,8 +85,9 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
 
     def product(x: Tensor) -> Tensor:
         row_scales = _scales(x, largest)
-        # The integers of inputs are unsigned there: 0 lies in the middle.
-        integers = (x / row_scales).round_().add_(largest).to(torch.uint8)
+        # The integers of inputs are unsigned there: 0 lies in the middle. To cut off is then to
+        # round, half a unit up.
+        integers = (x / row_scales).add_(largest + 0.5).to(torch.uint8)
         y = torch.ops.onednn.qlinear_pointwise(
             *(integers, 1.0, largest, packed, column_scales, zero_points, None),
             *(1.0, 0, torch.float32, "none", [], ""),
@@ -98,10 +99,9 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def _scales(rows: Tensor, integer: int) -> Tensor:
-    """(rows, 1) what makes each row's largest number `integer`; 1 for a row of zeros."""
-    largest = rows.abs().amax(dim=1, keepdim=True)
+    """(rows, 1) what makes each row's largest number `integer`."""
     # NaN stays NaN, so that damaged weights are noticed.
-    return torch.where(largest == 0, 1.0, largest / integer)
+    return rows.abs().amax(dim=1, keepdim=True).clamp_min_(SMALLEST).div_(integer)
 
 
 def _sums_in_32_bits() -> bool:
