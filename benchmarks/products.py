@@ -4,9 +4,10 @@
     .venv/bin/python benchmarks/products.py --rounds 9 --threads 2 --rows 1 64
 
 Products of some rows with the weights of a model, by turns: in float32 with weights as (inputs,
-outputs) and as oneDNN lays them out, in bfloat16 with weights as they are and as oneDNN lays them
-out. Of each weight there are as many copies as do not fit a processor's second cache, since a model
-has many too. Prints the median microseconds of a product; `engines/products.py` chooses by it.
+outputs) and as oneDNN lays them out, in bfloat16 (inputs and outputs too: to convert them is not
+timed) with weights as they are and as oneDNN lays them out. Of each weight there are as many copies
+as do not fit a processor's second cache, since a model has many too. Prints the median microseconds
+of a product; `engines/products.py` chooses by it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from command import exit_code_of, positive, whole
 from costs.calls import by_turns
 from peers.machine import machine
 from torch import Tensor
-from torch.backends import mkldnn
 from torch.nn import functional as F
 
 from clearhead.engines.device import set_up_torch
@@ -29,12 +29,17 @@ from clearhead.engines.products import (
     LayOut,
     Product,
     packed_product,
+    packs,
     packs_bfloat16,
     transposed_product,
 )
 
 COPIES_MB = 6
+"""Of float32 weights; at least two."""
+
 ROWS = (1, 5, 64, 320)
+"""A sentence, its beam, a batch, its beams."""
+
 SHAPES = (
     *((128, 128), (128, 384), (128, 10_000)),
     *((256, 256), (256, 768), (1024, 256)),
@@ -58,11 +63,11 @@ LAYOUTS: dict[str, tuple[torch.dtype, LayOut]] = {
 
 def possible_layouts() -> dict[str, tuple[torch.dtype, LayOut]]:
     """Those that this processor and this PyTorch have."""
-    if not mkldnn.is_available():
-        return {name: each for name, each in LAYOUTS.items() if each[1] is not packed_product}
-    if packs_bfloat16():
-        return LAYOUTS
-    return {name: each for name, each in LAYOUTS.items() if each[0] != torch.bfloat16}
+    return {
+        name: (dtype, lay_out)
+        for name, (dtype, lay_out) in LAYOUTS.items()
+        if (dtype == torch.float32 or packs_bfloat16()) and (lay_out != packed_product or packs())
+    }
 
 
 def main(words: list[str] | None = None) -> int:

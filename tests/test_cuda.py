@@ -34,6 +34,7 @@ from clearhead.engines.torch_engine import TorchEngine
 from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.errors import ClearheadError
 from clearhead.inspect.recording import record_classification, record_translation
+from clearhead.model.dropout import DroppedReLU
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.training.keeper import Keeper
 from clearhead.training.optimizer import make_optimizer
@@ -132,6 +133,24 @@ def test_dropout_on_a_gpu_follows_from_the_seed_and_the_step(tmp_path: Path) -> 
     api.train(pieces)
     first = first_weights(through, tmp_path / "corpus")
     assert error_of(weights(pieces) - first, weights(through) - first) < 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_dropped_relu_on_a_gpu_scales_what_it_keeps_and_passes_the_gradient_there(
+    dtype: torch.dtype,
+) -> None:
+    torch.manual_seed(1)
+    x = torch.randn(200, 300, device=GPU, dtype=dtype).requires_grad_()
+    y = DroppedReLU(0.1)(x)
+    slope = torch.randn_like(y)
+    y.backward(slope)
+    assert x.grad is not None
+    kept = y != 0
+    torch.testing.assert_close(y[kept], x[kept] / 0.9)
+    torch.testing.assert_close(x.grad[kept], slope[kept] / 0.9)
+    assert (x.grad[~kept] == 0).all()
+    share = float(kept.sum() / (x > 0).sum())
+    assert abs(share - 0.9) < 0.02  # eleven standard deviations of 30,000 draws
 
 
 def test_the_state_of_a_run_comes_back_to_a_gpu_with_all_its_bits(tmp_path: Path) -> None:

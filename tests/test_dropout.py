@@ -128,10 +128,10 @@ def test_a_dropped_relu_is_the_one_after_the_other_to_the_bit(
     found: list[tuple[torch.Tensor, torch.Tensor | None]] = []
     for module in (apart, DroppedReLU(rate)):
         torch.manual_seed(2)
-        x = torch.randn(40, 30).to(dtype).requires_grad_()
-        # Overwritten is what a layer before it gave, not its input.
-        y = module(x * 2)
-        y.backward(torch.randn(40, 30).to(dtype))
+        x = torch.randn(4, 10, 30).to(dtype).requires_grad_()
+        # As in a model: a view of what a product gave.
+        y = module((x * 2).flatten(0, 1).view(4, 10, 30))
+        y.backward(torch.randn(4, 10, 30).to(dtype))
         found.append((y, x.grad))
         assert module.eval()(x).equal(x.relu())
     (expected, expected_slope), (y, slope) = found
@@ -151,7 +151,7 @@ def remembered(module: nn.Module) -> int:
         return x
 
     network = nn.Sequential(nn.Linear(16, 64), module, nn.Linear(64, 16))
-    x = torch.randn(100, 16)
+    x = torch.randn(10, 10, 16)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
         y = network(x)
     own = {p.untyped_storage().data_ptr() for p in (*network.parameters(), x)}

@@ -221,7 +221,7 @@ def test_dropout_acts_at_each_place_of_both_stacks_in_training_alone(place: str,
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 def test_each_dropout_drops_what_its_name_says(norm: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_or_nothing(dropout: Dropout | DroppedReLU, x: Tensor) -> Tensor:
+    def all_or_nothing(dropout: Dropout, x: Tensor) -> Tensor:
         return torch.zeros_like(x) if dropout.rate else x
 
     for kind in (Dropout, DroppedReLU):

@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.backends import mkldnn
 
 from clearhead.config import DropoutConfig, SearchConfig
 from clearhead.engines import products
@@ -16,7 +15,12 @@ from clearhead.engines.products import (
     bfloat16_product,
     int8_product,
     lay_out,
+    packed_product,
+    packs,
+    packs_bfloat16,
+    packs_float32,
     plain_product,
+    transposed_product,
 )
 from clearhead.engines.torch_engine import TorchEngine
 from clearhead.engines.unrolled import UnrolledDecoder
@@ -42,40 +46,70 @@ def test_the_plain_product_is_the_formula(outputs: int, inputs: int, rows: int, 
     torch.testing.assert_close(plain_product(weight, addend)(x), expected)
 
 
-@pytest.mark.parametrize("intel", [False, True])
+LAYOUTS = [
+    transposed_product,
+    pytest.param(packed_product, marks=pytest.mark.skipif(not packs(), reason="no oneDNN here")),
+]
+
+
+@pytest.mark.parametrize("lay_out_product", LAYOUTS)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("rows", [1, 5, 64])
-def test_a_large_product_is_the_formula_in_every_layout(
-    monkeypatch: pytest.MonkeyPatch, rows: int, bias: bool, intel: bool
+def test_a_large_product_is_the_formula_in_each_layout(
+    lay_out_product: LayOut, rows: int, bias: bool
 ) -> None:
-    monkeypatch.setattr(products, "intel", lambda: intel)
     weight, addend = random_linear(600, 300, bias)
-    assert weight.numel() >= PACKED_FROM
-    product = plain_product(weight, addend)
     x = torch.randn(rows, 300)
     expected = x.double() @ weight.double().T + (0 if addend is None else addend.double())
     # The sum is of 300 products: float32 has 24 bits.
     bound = (x.abs() @ weight.abs().T + 1).double() * 300 * 2**-24
-    assert ((product(x).double() - expected).abs() <= bound).all()
-    packs = mkldnn.is_available() and not intel
-    assert packed_by_onednn(monkeypatch, weight, addend) == packs
+    assert ((lay_out_product(weight, addend)(x).double() - expected).abs() <= bound).all()
 
 
-def packed_by_onednn(
-    monkeypatch: pytest.MonkeyPatch, weight: torch.Tensor, bias: torch.Tensor | None
-) -> bool:
-    """Whether a product is laid out by oneDNN."""
+def packed(monkeypatch: pytest.MonkeyPatch, lay_out_product: LayOut, weight: torch.Tensor) -> bool:
+    """Whether a weight is laid out by oneDNN."""
     asked: list[torch.Tensor] = []
     with monkeypatch.context() as patch:
         patch.setattr(products, "packed_product", lambda weight, bias: asked.append(weight))
-        plain_product(weight, bias)
+        lay_out_product(weight, None)
     return bool(asked)
 
 
-def test_small_and_precise_weights_are_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "intel", lambda: False)
-    assert not packed_by_onednn(monkeypatch, torch.randn(10, 10), None)
-    assert not packed_by_onednn(monkeypatch, torch.randn(600, 300).double(), None)
+@pytest.mark.parametrize("packs", [False, True])
+def test_wide_weights_in_float32_alone_are_packed_where_that_is_faster(
+    monkeypatch: pytest.MonkeyPatch, packs: bool
+) -> None:
+    monkeypatch.setattr(products, "packs_float32", lambda: packs)
+    wide = torch.randn(600, 300)
+    assert wide.numel() >= PACKED_FROM
+    assert packed(monkeypatch, plain_product, wide) == packs
+    assert not packed(monkeypatch, plain_product, torch.randn(10, 10))
+    assert not packed(monkeypatch, plain_product, wide.double())
+
+
+@pytest.mark.parametrize("packs", [False, True])
+def test_bfloat16_is_packed_where_onednn_has_it(
+    monkeypatch: pytest.MonkeyPatch, packs: bool
+) -> None:
+    monkeypatch.setattr(products, "packs_bfloat16", lambda: packs)
+    assert packed(monkeypatch, bfloat16_product, torch.randn(10, 10)) == packs
+
+
+@pytest.mark.parametrize(
+    ("instructions", "intel", "expected"),
+    [("avx512_f", False, True), ("avx512_f", True, False), ("avx2", False, False)],
+)
+def test_float32_is_packed_where_that_was_measured(
+    monkeypatch: pytest.MonkeyPatch, instructions: str, intel: bool, expected: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {instructions: True})
+    monkeypatch.setattr(products, "intel", lambda: intel)
+    assert packs_float32.__wrapped__() == (expected and packs())
+    # A PyTorch without the operations, which it does not document.
+    monkeypatch.setattr(torch.ops, "mkldnn", object())
+    assert not packs()
+    assert not packs_float32.__wrapped__()
+    assert not packs_bfloat16.__wrapped__()
 
 
 @settings(max_examples=50)
@@ -98,8 +132,9 @@ def test_int8_errs_by_no_more_than_its_two_roundings(
 
 @pytest.mark.parametrize("packs", [False, True])
 def test_bfloat16_errs_by_its_eight_bits(monkeypatch: pytest.MonkeyPatch, packs: bool) -> None:
-    if not packs:
-        monkeypatch.setattr(mkldnn, "is_available", lambda: False)
+    if packs and not packs_bfloat16():
+        pytest.skip("oneDNN does not multiply bfloat16 on this processor")
+    monkeypatch.setattr(products, "packs_bfloat16", lambda: packs)
     weight, addend = torch.randn(30, 40), torch.randn(30)
     x = torch.randn(5, 40)
     found = bfloat16_product(weight, addend)(x)

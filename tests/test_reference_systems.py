@@ -32,7 +32,7 @@ from clearhead.engines.torch_engine import TorchEngine
 from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.build import build_classifier, build_model
-from clearhead.model.dropout import Dropout, DroppedReLU
+from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import FeatureProjection
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tasks.labelled_data import read_parts
@@ -645,8 +645,7 @@ def test_system_b_has_the_encoding_and_logits_of_its_description() -> None:
 
 def rates(model: EncoderClassifier | EncoderDecoder) -> dict[str, float]:
     """Where numbers are dropped out, and how many of them."""
-    kinds = (Dropout, DroppedReLU)
-    return {name: m.rate for name, m in model.named_modules() if isinstance(m, kinds) and m.rate}
+    return {name: m.rate for name, m in model.named_modules() if isinstance(m, Dropout) and m.rate}
 
 
 def test_dropout_stands_where_the_classifiers_have_it() -> None:

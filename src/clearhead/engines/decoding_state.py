@@ -165,8 +165,6 @@ class DecodingState:
 
     def _widen(self, rows: Ids) -> None:
         """Let rows continue others in a room that is wide enough for them."""
-        # Views of the rooms would keep these alive beside the new ones.
-        self._written, self._seen = [], []
         read = self._sent(self._slots.of_row[rows])
         self._rooms = tuple(_widened(room, self.length, read) for room in self._rooms)
         self._slots = self._slots.widened(rows)
@@ -195,10 +193,12 @@ class DecodingState:
     def _view_rooms(self) -> None:
         """Let each layer see the slots of all rows, at every position that there is room for.
 
-        Only when these change, since to make a view takes as long as a small product.
+        A step has only to cut off what is not written yet, in one more view of each: to make one
+        takes as long as a small product.
         """
         rows = len(self._slots.of_row)
         keys, values = (room[:, :, :rows] for room in self._rooms)
+        # (position, slot, heads · width): as a layer writes them.
         self._written = list(zip(keys.unbind(1), values.unbind(1), strict=True))
         # (position, layer, slot · head, width), the positions then where the product has them.
         keys, values = (

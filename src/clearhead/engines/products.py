@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -19,12 +20,12 @@ LayOut = Callable[[Tensor, Tensor | None], Product]
 """(weight (outputs, inputs), bias (outputs,)) -> their product."""
 
 
-SMALLEST = 1e-30
+LEAST_LARGEST = 1e-30
 """What a row's largest number is taken for where it is less, so that zeros stay zeros."""
 
 PACKED_FROM = 2**17
-"""Numbers in a float32 weight from which oneDNN's layout is the faster one on a processor that is
-not Intel's; below, to call it takes longer than it saves (docs/decisions/0010)."""
+"""Numbers in a float32 weight from which oneDNN's layout is the faster one, where it is at all;
+below, to call it takes longer than it saves (docs/decisions/0010)."""
 
 
 def plain_product(weight: Tensor, bias: Tensor | None) -> Product:
@@ -32,10 +33,8 @@ def plain_product(weight: Tensor, bias: Tensor | None) -> Product:
     if weight.is_cuda:
         weight, bias = weight.detach(), None if bias is None else bias.detach()
         return lambda x: F.linear(x, weight, bias)
-    # For float32 on Intel's processors PyTorch has a library of Intel's.
     wide = weight.dtype == torch.float32 and weight.numel() >= PACKED_FROM
-    packs = wide and mkldnn.is_available() and not intel()
-    return (packed_product if packs else transposed_product)(weight, bias)
+    return (packed_product if wide and packs_float32() else transposed_product)(weight, bias)
 
 
 def bfloat16_product(weight: Tensor, bias: Tensor | None) -> Product:
@@ -64,9 +63,26 @@ def packed_product(weight: Tensor, bias: Tensor | None) -> Product:
     return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, addend, "none", [], "")
 
 
+@cache
+def packs_float32() -> bool:
+    """Whether wide weights in float32 are multiplied faster as oneDNN lays them out.
+
+    PyTorch takes MKL for them, which is at its fastest on Intel's processors alone. Others were
+    measured with AVX-512 only.
+    """
+    return packs() and _processor_has("avx512_f") and not intel()
+
+
+@cache
 def packs_bfloat16() -> bool:
     """Whether oneDNN multiplies bfloat16 on this processor in a layout of its own."""
-    return mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    return packs() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
+def packs() -> bool:
+    """Whether this PyTorch has the operations of `packed_product`, which it does not document."""
+    names = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
+    return mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in names)
 
 
 def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
@@ -85,8 +101,8 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
 
     def product(x: Tensor) -> Tensor:
         row_scales = _scales(x, largest)
-        # The integers of inputs are unsigned there: 0 lies in the middle. To cut off is then to
-        # round, half a unit up.
+        # The integers of inputs are unsigned there: 0 lies in the middle. Half a unit is added, so
+        # that cutting off the fraction rounds.
         integers = (x / row_scales).add_(largest + 0.5).to(torch.uint8)
         y = torch.ops.onednn.qlinear_pointwise(
             *(integers, 1.0, largest, packed, column_scales, zero_points, None),
@@ -101,7 +117,7 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
 def _scales(rows: Tensor, integer: int) -> Tensor:
     """(rows, 1) what makes each row's largest number `integer`."""
     # NaN stays NaN, so that damaged weights are noticed.
-    return rows.abs().amax(dim=1, keepdim=True).clamp_min_(SMALLEST).div_(integer)
+    return rows.abs().amax(dim=1, keepdim=True).clamp_min_(LEAST_LARGEST).div_(integer)
 
 
 def _sums_in_32_bits() -> bool:

@@ -71,7 +71,10 @@ class UnrolledDecoder:
 
 
 def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
-    """E(token) · √d_model + PE(position) of the rows' newest tokens (sections 3.4 and 3.5)."""
+    """The vectors of the rows' newest tokens, scaled where the model scales, plus PE(position).
+
+    Sections 3.4 and 3.5.
+    """
     weight, positions = target_input.embedding.weight.detach(), target_input.positions
     # As a tensor, since PyTorch would make one of a number at each step.
     scale = weight.new_tensor(target_input.scale)

@@ -33,24 +33,17 @@ class Dropout(nn.Module):
         return f"rate={self.rate}"
 
 
-class DroppedReLU(nn.Module):
+class DroppedReLU(Dropout):
     """Dropout of max(0, x), in less memory than the one after the other.
 
     The gradient passes where the result is not 0. So the result is all that is remembered, and
-    that the product which follows remembers too. While training x is overwritten with it.
+    that the product which follows remembers too.
     """
-
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.rate = rate
 
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
         if not self.training or self.rate == 0.0:
             return F.relu(x)
         return _DroppedReLU.apply(x, self.rate)
-
-    def extra_repr(self) -> str:
-        return f"rate={self.rate}"
 
 
 def _kept(shape: torch.Size, rate: float) -> tuple[UInt8[Tensor, "..."], float]:
@@ -93,11 +86,12 @@ class _DroppedReLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, rate: float) -> Tensor:
         if x.is_cuda:
-            y, ctx.scale = F.dropout(F.relu_(x), rate, inplace=True), 1 / (1 - rate)
+            y, ctx.scale = F.dropout(F.relu(x), rate), 1 / (1 - rate)
         else:
             kept, ctx.scale = _kept(x.shape, rate)
-            y = F.relu_(x).mul_(kept).mul_(ctx.scale)
-        ctx.mark_dirty(y)
+            # Not in place: x is a view of what a product gave, through which each gradient of what
+            # is overwritten would be copied.
+            y = F.relu(x).mul_(kept).mul_(ctx.scale)
         ctx.save_for_backward(y)
         return y
 
