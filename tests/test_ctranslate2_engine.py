@@ -701,11 +701,20 @@ def test_what_was_measured_nearby_counts(
     assert [saved_by_torch(d, 64, scores=True) for d in (128, 255, 1025)] == [0.0] * 3
 
 
-@pytest.mark.parametrize(("scores", "preferred"), [(True, {True, False}), (False, {False})])
-def test_the_measurements_prefer_pytorch_for_some_batches_where_scores_are_wanted(
-    scores: bool, preferred: set[bool]
+@pytest.mark.parametrize(
+    ("d_model", "scores", "preferred"),
+    [
+        (128, True, [False, True, True]),
+        (128, False, [False, False, False]),
+        (512, True, [False, False, False]),
+        (512, False, [False, True, True]),
+    ],
+)
+def test_the_measurements_prefer_pytorch_in_some_batches_and_never_for_a_sentence_alone(
+    d_model: int, scores: bool, preferred: list[bool]
 ) -> None:
-    assert {saved_by_torch(128, batch, scores) > 0 for batch in (1, 64, 256)} == preferred
+    found = [saved_by_torch(d_model, batch, scores) > 0 for batch in (1, 64, 256)]
+    assert found == preferred
 
 
 @pytest.fixture

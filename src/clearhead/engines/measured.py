@@ -22,10 +22,14 @@ MEASUREMENTS = (
     Measured(128, 1, scores=True, torch=26, ctranslate2=63),
     Measured(128, 64, scores=True, torch=356, ctranslate2=265),
     Measured(128, 256, scores=True, torch=509, ctranslate2=285),
+    Measured(512, 1, scores=False, torch=3.7, ctranslate2=5.1),
+    Measured(512, 64, scores=False, torch=34.4, ctranslate2=25.7),
 )
-"""In float32, two threads of one Xeon with AVX-512: without scores random weights and 40 tokens a
-sentence (benchmarks/other_machines.md), with them a trained model, before greedy search had a loop
-of its own (benchmarks/README.md, "The same words in any batch")."""
+"""In float32, with two threads. Width 128 on a Xeon with AVX-512: without scores random weights and
+40 tokens a sentence (benchmarks/other_machines.md), with them a trained model, before greedy search
+had a loop of its own (benchmarks/README.md, "The same words in any batch"). Width 512 on an EPYC
+with AVX-512, random weights and 40 tokens (benchmarks/README.md, "Beside the peers"); a Xeon had
+47.1 and 39.3 in batches of 64."""
 
 NEARBY = 2.0
 """By how many times a model may be wider, or narrower, than what was measured speaks for it."""
