@@ -60,7 +60,7 @@ def likeliest_token(
 
     Returns:
         Ids (rows,), int64, and log-probabilities (rows,), float64: minus infinity where no token
-        is possible, NaN where a logit is NaN or plus infinity. If not `scored` they are the
+        is possible, NaN or plus infinity where a logit is that. If not `scored` they are the
         logits of these tokens otherwise, and those before `first` are not looked at. On a CPU the
         logits are overwritten.
     """
@@ -71,7 +71,7 @@ def likeliest_token(
         scores = best if normaliser is None else log_probabilities(best, normaliser)
         # One transfer a step: float64 holds float32 and any vocabulary's ids exactly.
         packed = torch.cat((scores.double(), tokens.double() + first), dim=1).cpu().numpy()
-        return packed[:, 1].astype(np.int64), _without_infinity(packed[:, 0])
+        return packed[:, 1].astype(np.int64), packed[:, 0]
     # numpy finds where a maximum is many times faster than PyTorch.
     table = logits.numpy()
     table[:, :first] = -np.inf
@@ -79,22 +79,17 @@ def likeliest_token(
     best = table[np.arange(len(table)), ids]
     if normaliser is not None:
         np.subtract(best, normaliser.numpy()[:, 0], out=best, where=best != -np.inf)
-    return ids, _without_infinity(best.astype(np.float64))
-
-
-def _without_infinity(scores: np.ndarray) -> np.ndarray:
-    """NaN where a score is plus infinity."""
-    scores[scores == np.inf] = np.nan
-    return scores
+    return ids, best.astype(np.float64)
 
 
 def check_scores(scores: np.ndarray) -> None:
     """Refuse the scores of a model that gave no probabilities.
 
     Raises:
-        SearchError: a score is NaN, because a logit was NaN or plus infinity.
+        SearchError: a score is NaN or plus infinity, because a logit was.
     """
-    if np.isnan(scores).any():
+    # As NaN is less than nothing, one comparison finds both.
+    if not (scores < np.inf).all():
         raise SearchError(
             "the model gave a logit that is infinite or not a number",
             why="its weights are damaged, or its training diverged",

@@ -34,7 +34,8 @@ class DecodingState:
     A row is one hypothesis; several may belong to one sentence, and moving them about leaves the
     memory where it is. In the target's room each has a slot, and within a step rows come in the
     order of their slots: `into_slots` brings them there, `out_of_slots` back. The positions come
-    first in the room: so a step writes in one piece.
+    first in the room, and there the key of each head before its value: so a step writes in one
+    piece.
 
     `advance` comes before the layers' `extend`; what these gave is stale once rows are moved.
 
@@ -58,12 +59,12 @@ class DecodingState:
         # The row of each slot and the slot of each row, unless they are the same.
         self._order: tuple[Tensor, Tensor] | None = None
         self._slots = Slots(FIRST_ROOM, len(mask))
-        # (position, layer, slot, heads · width), for the keys and for the values.
-        self._rooms = tuple(
-            part.new_empty(FIRST_ROOM, len(memories), len(part), self._heads * part.size(-1))
-            for part in (keys, values)
+        self._widths = keys.size(-1), values.size(-1)
+        # (position, layer, slot, heads · (d_k + d_v)).
+        self._room = keys.new_empty(
+            FIRST_ROOM, len(memories), len(keys), self._heads * sum(self._widths)
         )
-        self._view_rooms()
+        self._view_room()
         self._hide(mask)
         self._group(np.arange(len(mask)))
 
@@ -86,25 +87,26 @@ class DecodingState:
 
     def advance(self) -> None:
         """Begin a new position, which each layer has yet to write."""
-        if self.length == len(self._rooms[0]):
+        position = self.length
+        if position == len(self._room):
             # As the slots do: without those in which no row lies.
             rows = len(self._slots.of_row)
-            self._rooms = tuple(
-                _with_room(room[:, :, :rows], 2 * self.length) for room in self._rooms
-            )
-            self._view_rooms()
+            self._room = _with_room(self._room[:, :, :rows], 2 * position)
+            self._view_room()
         self._slots.write()
+        # Of all layers in one operation: to make a view takes as long as a small product.
+        self._newest = self._live[position].unbind(0)
+        self._keys = self._all_keys.narrow(3, 0, position + 1).unbind(0)
+        self._values = self._all_values.narrow(2, 0, position + 1).unbind(0)
 
-    def extend(
-        self, layer: int, keys: Float[Tensor, "rows hd_k"], values: Float[Tensor, "rows hd_v"]
-    ) -> Attended:
-        """Write a layer's newest position; what it sees of the target; a group is a row."""
-        length = self.length
-        all_keys, all_values = self._written[layer]
-        all_keys[length - 1].copy_(keys)
-        all_values[length - 1].copy_(values)
-        columns, places = self._seen[layer]
-        return Attended(columns.narrow(2, 0, length), places.narrow(1, 0, length))
+    def extend(self, layer: int, keys_values: Float[Tensor, "rows width"]) -> Attended:
+        """Write a layer's newest position; what it sees of the target; a group is a row.
+
+        Args:
+            keys_values: of each head its key, then its value.
+        """
+        self._newest[layer].copy_(keys_values)
+        return Attended(self._keys[layer], self._values[layer])
 
     @torch.inference_mode()
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
@@ -120,7 +122,7 @@ class DecodingState:
         else:
             self._move(continued)
         if len(continued) != before:
-            self._view_rooms()
+            self._view_room()
         slots = self._slots.of_row
         order = slots.argsort()
         in_order = bool((slots[:-1] < slots[1:]).all())
@@ -155,18 +157,17 @@ class DecodingState:
         positions, sources, targets = self._slots.move(rows)
         if not len(positions):
             return
-        _, layers, slots, _ = self._rooms[0].shape
+        _, layers, slots, width = self._room.shape
         # Of each position, that of all layers.
         first = (positions[:, None] * layers + np.arange(layers)) * slots
         read, written = (self._sent((first + each[:, None]).ravel()) for each in (sources, targets))
-        for room in self._rooms:
-            pieces = room.view(-1, room.size(-1))
-            pieces.index_copy_(0, written, pieces.index_select(0, read))
+        pieces = self._room.view(-1, width)
+        pieces.index_copy_(0, written, pieces.index_select(0, read))
 
     def _widen(self, rows: Ids) -> None:
         """Let rows continue others in a room that is wide enough for them."""
         read = self._sent(self._slots.of_row[rows])
-        self._rooms = tuple(_widened(room, self.length, read) for room in self._rooms)
+        self._room = _widened(self._room, self.length, read)
         self._slots = self._slots.widened(rows)
 
     def _without_memory_of_others(self, sentence: Ids) -> Ids:
@@ -190,23 +191,19 @@ class DecodingState:
         """On the device; nobody need wait for the arrival, since no ids are changed later."""
         return torch.from_numpy(ids).to(self._mask.device, non_blocking=True)
 
-    def _view_rooms(self) -> None:
-        """Let each layer see the slots of all rows, at every position that there is room for.
+    def _view_room(self) -> None:
+        """See the slots of all rows, at every position that there is room for.
 
-        A step has only to cut off what is not written yet, in one more view of each: to make one
-        takes as long as a small product.
+        A step has only to cut off what is not written yet.
         """
         rows = len(self._slots.of_row)
-        keys, values = (room[:, :, :rows] for room in self._rooms)
-        # (position, slot, heads · width): as a layer writes them.
-        self._written = list(zip(keys.unbind(1), values.unbind(1), strict=True))
-        # (position, layer, slot · head, width), the positions then where the product has them.
-        keys, values = (
-            part.view(*part.shape[:2], rows * self._heads, part.size(3) // self._heads)
-            for part in (keys, values)
-        )
-        columns, places = keys.permute(1, 2, 3, 0).unbind(0), values.permute(1, 2, 0, 3).unbind(0)
-        self._seen = [Attended(*each) for each in zip(columns, places, strict=True)]
+        # As a step writes it.
+        self._live = self._room[:, :, :rows]
+        heads = self._live.view(*self._live.shape[:2], rows * self._heads, sum(self._widths))
+        keys, values = heads.split(self._widths, dim=-1)
+        # (layer, slot · head, d_k, position) and (layer, slot · head, position, d_v): as products
+        # take them.
+        self._all_keys, self._all_values = keys.permute(1, 2, 3, 0), values.permute(1, 2, 0, 3)
 
     def _view_memories(self) -> None:
         """Let each layer see the memory of the live sentences."""
@@ -232,7 +229,7 @@ class DecodingState:
     def _hide(self, mask: Bool[Tensor, "sentences 1 1 source"]) -> None:
         """Hide the padding of the live sentences, whose mask this is."""
         self._mask = mask
-        dtype = self._rooms[0].dtype
+        dtype = self._room.dtype
         hidden = (~mask[:, 0]).to(dtype) * torch.finfo(dtype).min
         self.hidden = hidden.repeat_interleave(self._heads, dim=0)
 

@@ -102,7 +102,8 @@ class TorchEngine:
         rows = search.n_best if search.method == "sampling" else search.beam_size
         results: list[list[Hypothesis]] = [[] for _ in sources]
         was_training = self.model.training
-        self.model.eval()
+        if was_training:
+            self.model.eval()
         try:
             done = 0
             lengths = [len(source) for source in sources]
@@ -124,5 +125,6 @@ class TorchEngine:
                 if progress is not None:
                     progress(done)
         finally:
-            self.model.train(was_training)
+            if was_training:
+                self.model.train()
         return results

@@ -81,7 +81,8 @@ def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
 
     def embed(tokens: Tensor, position: int) -> Rows:
         rows = weight.index_select(0, tokens).mul_(scale)
-        return positions(rows[:, None], start=position)[:, 0]
+        vectors = positions.vectors(position, position + 1)
+        return rows if vectors is None else rows.add_(vectors)
 
     return embed
 
@@ -99,13 +100,14 @@ def _sublayers(layer: DecoderLayer, number: int, lay_out: LayOut) -> list[Step]:
 
 def _self_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) -> Step:
     """softmax(QKᵀ/√d_k)V over the row's own target (section 3.2)."""
-    project = lay_out(*_scaled_projection(attention))
+    project = lay_out(*_head_by_head(attention, *_scaled_projection(attention)))
     output = lay_out(attention.output.weight, attention.output.bias)
     heads, widths = attention.n_heads, attention.widths
+    widths = (widths[0], widths[1] + widths[2])
 
     def step(x: Rows, state: DecodingState) -> Rows:
-        queries, keys, values = project(x).split_with_sizes(widths, -1)
-        past = state.extend(layer, keys, values)
+        queries, keys_values = project(x).split_with_sizes(widths, -1)
+        past = state.extend(layer, keys_values)
         queries = queries.reshape(len(x) * heads, 1, -1)
         weights = torch.bmm(queries, past.keys).softmax(dim=-1)
         return output(torch.bmm(weights, past.values).view(len(x), -1))
@@ -177,8 +179,24 @@ class _Product(nn.Module):
 def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
     if not isinstance(norm, nn.LayerNorm):
         return norm
-    shape, epsilon = list(norm.normalized_shape), norm.eps
-    return lambda x: torch.layer_norm(x, shape, norm.weight, norm.bias, epsilon)
+    # Held here, since to look up what belongs to a module takes as long as a small operation.
+    shape, weight, bias, epsilon = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
+    return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
+
+
+def _head_by_head(
+    attention: MultiHeadAttention, weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """The packed weights and biases, the keys and values of a head side by side.
+
+    So the room has them, and a step writes them in one piece.
+    """
+    order = torch.arange(len(weight), device=weight.device)
+    queries, keys, values = (
+        part.view(attention.n_heads, -1) for part in order.split(attention.widths)
+    )
+    order = torch.cat((queries.flatten(), torch.cat((keys, values), dim=1).flatten()))
+    return weight[order], None if bias is None else bias[order]
 
 
 def _scaled_projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | None]:

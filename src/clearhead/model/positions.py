@@ -20,13 +20,23 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
 
 
 class Positions(nn.Module):
-    """What all kinds have: how many positions there are, None where nothing limits them."""
+    """Adds the vector of each position, of which there are `max_length`; None: without limit."""
 
     max_length: int | None = None
 
+    def vectors(self, start: int, end: int) -> Float[Tensor, "length d_model"] | None:
+        """Those of the positions start … end - 1; None where nothing is to be added."""
+        return None
+
+    def forward(
+        self, x: Float[Tensor, "batch length d_model"], start: int = 0
+    ) -> Float[Tensor, "batch length d_model"]:
+        vectors = self.vectors(start, start + x.size(1))
+        return x if vectors is None else x + vectors
+
 
 class SinusoidalPositions(Positions):
-    """Adds PE(start), PE(start + 1), …; the table grows with the longest input seen."""
+    """PE(start), PE(start + 1), …; the table grows with the longest input seen."""
 
     table: Tensor
 
@@ -34,17 +44,15 @@ class SinusoidalPositions(Positions):
         super().__init__()
         self.register_buffer("table", sinusoids(length, d_model), persistent=False)
 
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], start: int = 0
-    ) -> Float[Tensor, "batch length d_model"]:
-        end = start + x.size(1)
+    def vectors(self, start: int, end: int) -> Float[Tensor, "length d_model"]:
+        """Made anew, twice as many as are asked for, where there are too few."""
         if end > self.table.size(0):
-            self.table = sinusoids(2 * end, x.size(2)).to(self.table)
-        return x + self.table[start:end]
+            self.table = sinusoids(2 * end, self.table.size(1)).to(self.table)
+        return self.table[start:end]
 
 
 class LearnedPositions(Positions):
-    """Adds a trained vector for each position, of which there are `max_length`."""
+    """A trained vector for each position, of which there are `max_length`."""
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()
@@ -52,23 +60,20 @@ class LearnedPositions(Positions):
         self.table = nn.Parameter(torch.empty(max_length, d_model))
         nn.init.normal_(self.table, std=d_model**-0.5)
 
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], start: int = 0
-    ) -> Float[Tensor, "batch length d_model"]:
-        end = start + x.size(1)
+    def vectors(self, start: int, end: int) -> Float[Tensor, "length d_model"]:
+        """Those that were trained.
+
+        Raises:
+            DataError: there are fewer.
+        """
         if end > self.table.size(0):
             raise DataError(
                 f"a sequence of {end} tokens exceeds the model's {self.table.size(0)} positions",
                 why="its positions are learned, so there are none beyond those trained",
                 todo="shorten the input, or train with a larger model.positions.max_length",
             )
-        return x + self.table[start:end]
+        return self.table[start:end]
 
 
 class NoPositions(Positions):
-    """Adds nothing: the model sees a set."""
-
-    def forward(
-        self, x: Float[Tensor, "batch length d_model"], start: int = 0
-    ) -> Float[Tensor, "batch length d_model"]:
-        return x
+    """Nothing is added: the model sees a set."""
