@@ -1,11 +1,12 @@
 """Which form of attention a training step should take: the written-out formula or the fused kernel.
 
     .venv/bin/python benchmarks/attention.py
-    .venv/bin/python benchmarks/attention.py --rounds 9 --threads 2
+    .venv/bin/python benchmarks/attention.py --rounds 9 --threads 2 --dropout 0
 
 Forward and backward pass of each, by turns, over as many sequences as have `TOKENS` places
-together, for the heads of the sizes tiny and base, with a mask of padding and dropout of 0.1.
-Prints the median milliseconds of each and their ratio; `model/attention.py` chooses by `SHORT`.
+together, for the heads of the sizes tiny and base, with a mask of padding and dropout. Prints the
+median milliseconds of each and their ratio, and how many megabytes each remembers for the backward
+pass; `model/attention.py` chooses by `SHORT`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=positive, default=9, help="visits to each form and length")
     parser.add_argument("--lengths", type=positive, nargs="+", default=list(LENGTHS))
+    parser.add_argument("--dropout", type=float, default=0.1, help="of the weights, less than 1")
     parser.add_argument("--threads", type=whole(0), default=0, help="of the CPU")
     return exit_code_of(partial(report, parser.parse_args(words)))
 
@@ -44,28 +46,50 @@ def main(words: list[str] | None = None) -> int:
 def report(options: argparse.Namespace) -> None:
     """A line for each size, type and length."""
     set_up_torch("cpu", options.threads)
-    print(f"{machine(torch.get_num_threads())}; medians of {options.rounds}, milliseconds")
-    print(f"{'heads':>8}{'type':>10}{'length':>8}{'written out':>13}{'fused':>9}{'ratio':>7}")
+    print(
+        f"{machine(torch.get_num_threads())}; medians of {options.rounds}, milliseconds; "
+        f"dropout {options.dropout:g}"
+    )
+    print(
+        f"{'heads':>8}{'type':>10}{'length':>8}{'written out':>13}{'fused':>9}{'ratio':>7}"
+        f"{'MB: written out':>18}{'fused':>8}"
+    )
     for size, (heads, width) in HEADS.items():
         for dtype in DTYPES:
             for length in options.lengths:
                 shape = (max(1, TOKENS // length), heads, length, width)
-                written, fused = by_turns(passes(shape, dtype), options.rounds)
+                both = passes(shape, dtype, Dropout(options.dropout))
+                written, fused = by_turns(both, options.rounds)
+                held = [remembered_mb(each) for each in both]
                 print(
                     f"{size:>8}{str(dtype).removeprefix('torch.'):>10}{length:>8}"
-                    f"{1000 * written:>13.2f}{1000 * fused:>9.2f}{written / fused:>7.2f}",
+                    f"{1000 * written:>13.2f}{1000 * fused:>9.2f}{written / fused:>7.2f}"
+                    f"{held[0]:>18.1f}{held[1]:>8.1f}",
                     flush=True,
                 )
 
 
+def remembered_mb(both: Callable[[], object]) -> float:
+    """What a forward pass holds for the backward pass, each piece of memory counted once."""
+    sizes: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        sizes[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        both()
+    return sum(sizes.values()) / 1e6
+
+
 def passes(
-    shape: tuple[int, int, int, int], dtype: torch.dtype
+    shape: tuple[int, int, int, int], dtype: torch.dtype, dropout: Dropout
 ) -> list[Callable[[], tuple[Tensor, ...]]]:
     """For each form a forward and a backward pass over the same inputs; it gives the gradients."""
     inputs = [torch.randn(shape, dtype=dtype, requires_grad=True) for _ in range(3)]
     lengths = torch.randint(shape[2] // 2 + 1, shape[2] + 1, (shape[0],))
     mask = (torch.arange(shape[2]) < lengths[:, None])[:, None, None]
-    dropout = Dropout(0.1)
 
     def both(attend: Attend) -> tuple[Tensor, ...]:
         queries, keys, values = inputs

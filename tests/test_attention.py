@@ -220,10 +220,26 @@ def test_the_default_takes_the_formula_when_short_and_the_fused_form_when_long(
     monkeypatch.setattr(attention_module, "explicit_attention", noted("explicit"))
     monkeypatch.setattr(attention_module, "fused_attention", noted("fused"))
     monkeypatch.setattr(attention_module, "SHORT", 12)
-    for length in (3, 4):
-        keys = torch.randn(1, 1, 4, 2)
-        attention(torch.randn(1, 1, length, 2), keys, keys, None, NO_DROPOUT)
-    assert taken == ["explicit", "fused"]
+    keys = torch.randn(1, 1, 4, 2)
+    # A CPU has no fused kernel that drops weights.
+    for dropout in (NO_DROPOUT, Dropout(0.1).eval(), Dropout(0.1)):
+        for length in (3, 4):
+            attention(torch.randn(1, 1, length, 2), keys, keys, None, dropout)
+    assert taken == ["explicit", "fused", "explicit", "fused", "explicit", "explicit"]
+
+
+def test_weights_of_long_inputs_are_made_in_bf16_where_some_are_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(attention_module, "SHORT", 0)
+    inputs = [torch.randn(2, 3, n, 4).bfloat16() for n in (5, 6, 6)]
+    found = []
+    for form in (attention, explicit_attention):
+        torch.manual_seed(1)
+        with torch.autocast("cpu", torch.bfloat16):
+            found.append(form(inputs[0], inputs[1], inputs[2], None, Dropout(0.5)))
+    assert found[0].dtype == torch.bfloat16
+    assert torch.equal(*found)
 
 
 def test_what_autocast_has_in_bf16_is_attended_to_in_float32_where_it_is_short() -> None:

@@ -19,6 +19,7 @@ from clearhead import api
 from clearhead.config import RunConfig, SearchConfig
 from clearhead.decoding.hypothesis import Hypothesis
 from clearhead.errors import ConfigError
+from clearhead.model.dropout import Dropout
 from scripts import ROOT, load_script
 from test_training import small_run, write_pairs
 
@@ -256,11 +257,16 @@ def test_both_forms_of_attention_are_timed(capsys: pytest.CaptureFixture) -> Non
     attention = load_script("benchmarks/attention.py")
     assert attention.main(["--rounds", "1", "--lengths", "8", "64"]) == 0
     _, heads, *rows = capsys.readouterr().out.splitlines()
-    assert heads.split() == ["heads", "type", "length", "written", "out", "fused", "ratio"]
+    forms = ["written", "out", "fused"]
+    assert heads.split() == ["heads", "type", "length", *forms, "ratio", "MB:", *forms]
     cases = itertools.product(("tiny", "base"), ("float32", "bfloat16"), ("8", "64"))
     assert [tuple(row.split()[:3]) for row in rows] == list(cases)
-    gradients = [torch.stack(call()) for call in attention.passes((2, 3, 5, 4), torch.float32)]
-    assert all(each.isfinite().all() for each in gradients)
+    calls = attention.passes((2, 3, 5, 4), torch.float32, Dropout(0.1))
+    assert all(torch.stack(call()).isfinite().all() for call in calls)
+    # exp remembers its result, and a product of a tensor with itself that tensor once.
+    x = torch.randn(1000, requires_grad=True)
+    assert attention.remembered_mb(lambda: x.exp()) == 0.004
+    assert attention.remembered_mb(lambda: x * x) == 0.004
 
 
 def test_products_are_timed_in_every_layout(capsys: pytest.CaptureFixture) -> None:

@@ -20,7 +20,7 @@ class PeerError(Exception):
     """A peer could not do what it was asked; the message is one line."""
 
 
-KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**31 - 1)}
+KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**63 - 1)}
 """With these the C library (glibc) keeps what is freed, as clearhead lets it with PyTorch."""
 
 

@@ -80,8 +80,8 @@ def keep_freed_memory() -> None:
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
         tune(_MMAP_MAX, 0)
-        tune(_TRIM_THRESHOLD, 2**31 - 1)
+        tune(_TRIM_THRESHOLD, _NEVER)
 
 
-# The numbers of mallopt's parameters, as malloc.h has them.
-_TRIM_THRESHOLD, _MMAP_MAX = -1, -4
+# The numbers of mallopt's parameters, as malloc.h has them, and a threshold that none reaches.
+_TRIM_THRESHOLD, _MMAP_MAX, _NEVER = -1, -4, -1

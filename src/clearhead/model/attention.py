@@ -53,8 +53,11 @@ def explicit_attention(
 def fused_attention(
     queries: Queries, keys: Keys, values: Values, mask: Mask | None, dropout: Dropout
 ) -> Context:
-    """The same formula by PyTorch's fused kernels, which never hold the weights."""
-    rate = dropout.rate if dropout.training else 0.0
+    """The same formula by PyTorch's fused kernels, which never hold the weights.
+
+    But that a CPU has none that drops weights: there PyTorch writes the formula out by itself.
+    """
+    rate = dropout.rate if dropout.drops else 0.0
     context = F.scaled_dot_product_attention(queries, keys, values, mask, dropout_p=rate)
     if mask is None:
         return context
@@ -64,14 +67,15 @@ def fused_attention(
 def attention(
     queries: Queries, keys: Keys, values: Values, mask: Mask | None, dropout: Dropout
 ) -> Context:
-    """The one of the two that suits the device and the length.
+    """The one of the two that suits the device and the length (docs/decisions/0013).
 
-    On a CPU the fused backward pass is the slower one (docs/decisions/0013); but for long inputs
-    there, and on a GPU, not holding the weights wins.
+    On a CPU the fused one is slower for short inputs; but for long ones there, unless weights are
+    dropped, and on a GPU, not holding the weights wins.
     """
-    if queries.is_cuda or queries.size(-2) * keys.size(-2) > SHORT:
+    short = queries.size(-2) * keys.size(-2) <= SHORT
+    if queries.is_cuda or not (short or dropout.drops):
         return fused_attention(queries, keys, values, mask, dropout)
-    if queries.dtype != torch.bfloat16:
+    if queries.dtype != torch.bfloat16 or not short:
         return explicit_attention(queries, keys, values, mask, dropout)
     # In float32: products as small as these gain nothing by bf16, in which a CPU compiles one for
     # each shape (docs/decisions/0011).
@@ -86,7 +90,8 @@ def _widened(x: Tensor) -> Tensor:
 
 
 SHORT = 256 * 256
-"""Up to so many weights a head they are held on a CPU; beyond, they would take too much memory."""
+"""Up to so many weights a head they are held on a CPU, and made in float32; beyond, they would take
+too much memory."""
 
 
 class MultiHeadAttention(nn.Module):

@@ -22,8 +22,13 @@ class Dropout(nn.Module):
         super().__init__()
         self.rate = rate
 
+    @property
+    def drops(self) -> bool:
+        """Whether anything is set to zero: while training, and at a rate above 0."""
+        return self.training and self.rate > 0.0
+
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        if not self.training or self.rate == 0.0:
+        if not self.drops:
             return x
         if x.is_cuda:
             return F.dropout(x, self.rate)
@@ -41,7 +46,7 @@ class DroppedReLU(Dropout):
     """
 
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        if not self.training or self.rate == 0.0:
+        if not self.drops:
             return F.relu(x)
         return _DroppedReLU.apply(x, self.rate)
 
