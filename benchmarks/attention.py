@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
-from command import exit_code_of, positive, whole
+from command import exit_code_of, positive, rate, whole
 from costs.calls import by_turns
 from peers.machine import machine
 from torch import Tensor
@@ -38,7 +38,7 @@ def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=positive, default=9, help="visits to each form and length")
     parser.add_argument("--lengths", type=positive, nargs="+", default=list(LENGTHS))
-    parser.add_argument("--dropout", type=float, default=0.1, help="of the weights, less than 1")
+    parser.add_argument("--dropout", type=rate, default=0.1, help="of the weights")
     parser.add_argument("--threads", type=whole(0), default=0, help="of the CPU")
     return exit_code_of(partial(report, parser.parse_args(words)))
 

@@ -80,6 +80,17 @@ def whole(least: int, most: int | None = None) -> Callable[[str], int]:
 positive = whole(1)
 
 
+def rate(text: str) -> float:
+    """The type of an option that is a share of at least 0 and less than 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a number") from None
+    if not 0 <= number < 1:
+        raise ArgumentTypeError(f"must be at least 0 and less than 1, not {text}")
+    return number
+
+
 def one_of(names: Collection[str]) -> Callable[[str], str]:
     """The type of an argument that has one of these names.
 

@@ -220,36 +220,37 @@ def test_the_default_takes_the_formula_when_short_and_the_fused_form_when_long(
     monkeypatch.setattr(attention_module, "explicit_attention", noted("explicit"))
     monkeypatch.setattr(attention_module, "fused_attention", noted("fused"))
     monkeypatch.setattr(attention_module, "SHORT", 12)
-    keys = torch.randn(1, 1, 4, 2)
+
+    def take(queries: int, keys: int, dropout: Dropout, device: str = "cpu") -> None:
+        memory = torch.randn(1, 1, keys, 2, device=device)
+        attention(torch.randn(1, 1, queries, 2, device=device), memory, memory, None, dropout)
+
     # A CPU has no fused kernel that drops weights.
     for dropout in (NO_DROPOUT, Dropout(0.1).eval(), Dropout(0.1)):
-        for length in (3, 4):
-            attention(torch.randn(1, 1, length, 2), keys, keys, None, dropout)
-    assert taken == ["explicit", "fused", "explicit", "fused", "explicit", "explicit"]
+        for queries, keys in ((3, 4), (4, 4), (3, 5), (2, 6)):
+            take(queries, keys, dropout)
+    assert taken == 2 * ["explicit", "fused", "fused", "explicit"] + 4 * ["explicit"]
+    taken.clear()
+    monkeypatch.setattr(torch.Tensor, "is_cuda", True)
+    take(3, 4, Dropout(0.1))
+    assert taken == ["fused"]
 
 
-def test_weights_of_long_inputs_are_made_in_bf16_where_some_are_dropped(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("dropout", [NO_DROPOUT, Dropout(0.5)], ids=["short", "dropped"])
+def test_what_autocast_has_in_bf16_is_attended_to_in_float32_where_it_is_written_out(
+    dropout: Dropout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention_module, "SHORT", 0)
-    inputs = [torch.randn(2, 3, n, 4).bfloat16() for n in (5, 6, 6)]
-    found = []
-    for form in (attention, explicit_attention):
-        torch.manual_seed(1)
-        with torch.autocast("cpu", torch.bfloat16):
-            found.append(form(inputs[0], inputs[1], inputs[2], None, Dropout(0.5)))
-    assert found[0].dtype == torch.bfloat16
-    assert torch.equal(*found)
-
-
-def test_what_autocast_has_in_bf16_is_attended_to_in_float32_where_it_is_short() -> None:
+    if dropout.drops:
+        monkeypatch.setattr(attention_module, "SHORT", 0)
     torch.manual_seed(1)
     parts = [torch.randn(2, 3, n, 4).bfloat16().requires_grad_() for n in (5, 6, 6)]
     mask = torch.rand(2, 1, 1, 6) < 0.7
+    torch.manual_seed(2)
     with torch.autocast("cpu", torch.bfloat16):
-        context = attention(parts[0], parts[1], parts[2], mask, NO_DROPOUT)
+        context = attention(parts[0], parts[1], parts[2], mask, dropout)
     copies = [part.detach().float().requires_grad_() for part in parts]
-    expected = explicit_attention(copies[0], copies[1], copies[2], mask, NO_DROPOUT)
+    torch.manual_seed(2)
+    expected = explicit_attention(copies[0], copies[1], copies[2], mask, dropout)
     assert torch.equal(context, expected.bfloat16())
     gradient = torch.randn(context.shape).bfloat16()
     context.backward(gradient)

@@ -190,6 +190,15 @@ def test_what_is_no_whole_number_is_named(text: str) -> None:
         command.positive(text)
 
 
+def test_a_rate_is_a_share_that_leaves_something() -> None:
+    assert [command.rate(text) for text in ("0", "0.1", "0.999")] == [0, 0.1, 0.999]
+    for text in ("1", "-0.1", "nan", "inf"):
+        with pytest.raises(ArgumentTypeError, match=f"less than 1, not {text}"):
+            command.rate(text)
+    with pytest.raises(ArgumentTypeError, match="'x' is not a number"):
+        command.rate("x")
+
+
 def test_a_file_to_be_written_has_a_folder_and_the_right_ending(tmp_path: Path) -> None:
     picture = command.new_file(".png", ".svg")
     for name in ("a.png", "b.svg"):

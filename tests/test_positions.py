@@ -102,6 +102,8 @@ def test_the_sinusoidal_table_grows_with_the_input_and_keeps_its_type() -> None:
     assert got.dtype == torch.float64
     torch.testing.assert_close(got[0], sinusoids(7, 4)[4:].double(), rtol=0, atol=0)
     torch.testing.assert_close(positions(x, 0)[0], sinusoids(3, 4).double(), rtol=0, atol=0)
+    # Twice as many as were asked for, so that it seldom grows.
+    assert positions.table.shape == (14, 4)
     assert not positions.state_dict()
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -199,10 +201,14 @@ def test_a_model_in_training_translates_without_dropout() -> None:
     torch.manual_seed(0)
     dropout = DropoutConfig.everywhere(0.5)
     model = random_model(small_config(dropout=dropout)).float().train()
-    engine = TorchEngine(model, int8_product)
-    scores = {engine.translate([[3, 4]], SearchConfig(beam_size=1))[0][0].score for _ in range(4)}
-    assert len(scores) == 1
-    assert model.training
+    for lay_out_product in (plain_product, int8_product):
+        engine = TorchEngine(model, lay_out_product)
+        scores = set()
+        for whole, part in itertools.product((True, False), repeat=2):
+            model.train(whole).encoder.train(part)
+            scores.add(engine.translate([[3, 4]], SearchConfig(beam_size=1))[0][0].score)
+            assert model.training == whole
+        assert len(scores) == 1
 
 
 def test_a_damaged_weight_is_not_hidden_by_int8() -> None:

@@ -60,9 +60,9 @@ def likeliest_token(
 
     Returns:
         Ids (rows,), int64, and log-probabilities (rows,), float64: minus infinity where no token
-        is possible, NaN or plus infinity where a logit is that. If not `scored` they are the
-        logits of these tokens otherwise, and those before `first` are not looked at. On a CPU the
-        logits are overwritten.
+        is possible, NaN or plus infinity where a logit is NaN or plus infinity. If not `scored`,
+        the logits of these tokens instead; those before `first` are then not looked at. On a CPU
+        the logits are overwritten.
     """
     # Over all tokens, those before `first` too: the score is that of the model.
     normaliser = log_normaliser(logits) if scored else None
@@ -88,7 +88,7 @@ def check_scores(scores: np.ndarray) -> None:
     Raises:
         SearchError: a score is NaN or plus infinity, because a logit was.
     """
-    # As NaN is less than nothing, one comparison finds both.
+    # Every comparison with NaN is false, so that this one finds both.
     if not (scores < np.inf).all():
         raise SearchError(
             "the model gave a logit that is infinite or not a number",

@@ -32,10 +32,10 @@ class DecodingState:
     """The keys and values of the memory, once a sentence, and of the target so far, once a row.
 
     A row is one hypothesis; several may belong to one sentence, and moving them about leaves the
-    memory where it is. In the target's room each has a slot, and within a step rows come in the
-    order of their slots: `into_slots` brings them there, `out_of_slots` back. The positions come
-    first in the room, and there the key of each head before its value: so a step writes in one
-    piece.
+    memory where it is. In the target's room (its key-value cache) each has a slot, and within a
+    step rows come in the order of their slots: `into_slots` brings them there, `out_of_slots` back.
+    The positions come first in the room, and there the key of each head before its value: so a step
+    writes in one piece.
 
     `advance` comes before the layers' `extend`; what these gave is stale once rows are moved.
 
@@ -65,6 +65,7 @@ class DecodingState:
             FIRST_ROOM, len(memories), len(keys), self._heads * sum(self._widths)
         )
         self._view_room()
+        self._end_position()
         self._hide(mask)
         self._group(np.arange(len(mask)))
 
@@ -115,6 +116,7 @@ class DecodingState:
         Args:
             rows: on the CPU.
         """
+        self._end_position()
         continued, before = rows.numpy(), len(self._slots.of_row)
         sentence = self._sentence[self._slots.of_row[continued]]
         if len(continued) > self._slots.count:
@@ -197,13 +199,17 @@ class DecodingState:
         A step has only to cut off what is not written yet.
         """
         rows = len(self._slots.of_row)
-        # As a step writes it.
+        # (position, layer, slot, heads · (d_k + d_v)).
         self._live = self._room[:, :, :rows]
         heads = self._live.view(*self._live.shape[:2], rows * self._heads, sum(self._widths))
         keys, values = heads.split(self._widths, dim=-1)
         # (layer, slot · head, d_k, position) and (layer, slot · head, position, d_v): as products
         # take them.
         self._all_keys, self._all_values = keys.permute(1, 2, 3, 0), values.permute(1, 2, 0, 3)
+
+    def _end_position(self) -> None:
+        """Let nothing be written or seen until `advance`: once rows move, its views are stale."""
+        self._newest = self._keys = self._values = ()
 
     def _view_memories(self) -> None:
         """Let each layer see the memory of the live sentences."""

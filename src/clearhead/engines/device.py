@@ -14,7 +14,9 @@ from clearhead.errors import ClearheadError, ConfigError
 
 
 def set_up_torch(device: str, threads: int) -> torch.device:
-    """The device by name; threads, denormal numbers and a GPU's float32 are set up once, here.
+    """The device by name; what holds for the whole process is set up once, here.
+
+    That is the threads, denormal numbers, what becomes of freed memory, and a GPU's float32.
 
     Args:
         device: `cpu`, `cuda`, or `auto` for the GPU where there is one.

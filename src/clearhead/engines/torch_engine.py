@@ -102,7 +102,8 @@ class TorchEngine:
         rows = search.n_best if search.method == "sampling" else search.beam_size
         results: list[list[Hypothesis]] = [[] for _ in sources]
         was_training = self.model.training
-        if was_training:
+        # To set the modes takes longer than some searches, to read them does not.
+        if any(module.training for module in self.model.modules()):
             self.model.eval()
         try:
             done = 0

@@ -100,10 +100,10 @@ def _sublayers(layer: DecoderLayer, number: int, lay_out: LayOut) -> list[Step]:
 
 def _self_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) -> Step:
     """softmax(QKᵀ/√d_k)V over the row's own target (section 3.2)."""
-    project = lay_out(*_head_by_head(attention, *_scaled_projection(attention)))
+    project = lay_out(*_values_beside_keys(attention, *_scaled_projection(attention)))
     output = lay_out(attention.output.weight, attention.output.bias)
-    heads, widths = attention.n_heads, attention.widths
-    widths = (widths[0], widths[1] + widths[2])
+    heads, (of_queries, *others) = attention.n_heads, attention.widths
+    widths = (of_queries, sum(others))
 
     def step(x: Rows, state: DecodingState) -> Rows:
         queries, keys_values = project(x).split_with_sizes(widths, -1)
@@ -184,18 +184,16 @@ def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
 
 
-def _head_by_head(
+def _values_beside_keys(
     attention: MultiHeadAttention, weight: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """The packed weights and biases, the keys and values of a head side by side.
+    """The packed weights and biases, of each head those of the values right after the keys'.
 
-    So the room has them, and a step writes them in one piece.
+    The state keeps keys and values in this order, so that a step writes them in one piece.
     """
-    order = torch.arange(len(weight), device=weight.device)
-    queries, keys, values = (
-        part.view(attention.n_heads, -1) for part in order.split(attention.widths)
-    )
-    order = torch.cat((queries.flatten(), torch.cat((keys, values), dim=1).flatten()))
+    queries, *others = torch.arange(len(weight), device=weight.device).split(attention.widths)
+    head_by_head = torch.cat([part.view(attention.n_heads, -1) for part in others], dim=1)
+    order = torch.cat((queries, head_by_head.flatten()))
     return weight[order], None if bias is None else bias[order]
 
 

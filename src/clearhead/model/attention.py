@@ -55,7 +55,8 @@ def fused_attention(
 ) -> Context:
     """The same formula by PyTorch's fused kernels, which never hold the weights.
 
-    But that a CPU has none that drops weights: there PyTorch writes the formula out by itself.
+    A CPU has no kernel that drops weights: there PyTorch itself writes the formula out, and holds
+    them.
     """
     rate = dropout.rate if dropout.drops else 0.0
     context = F.scaled_dot_product_attention(queries, keys, values, mask, dropout_p=rate)
@@ -69,16 +70,16 @@ def attention(
 ) -> Context:
     """The one of the two that suits the device and the length (docs/decisions/0013).
 
-    On a CPU the fused one is slower for short inputs; but for long ones there, unless weights are
-    dropped, and on a GPU, not holding the weights wins.
+    A GPU has a fused kernel for everything. A CPU has none that drops weights, and with the one it
+    has, forward and backward pass together are slower where inputs are short.
     """
     short = queries.size(-2) * keys.size(-2) <= SHORT
     if queries.is_cuda or not (short or dropout.drops):
         return fused_attention(queries, keys, values, mask, dropout)
-    if queries.dtype != torch.bfloat16 or not short:
+    if queries.dtype != torch.bfloat16:
         return explicit_attention(queries, keys, values, mask, dropout)
-    # In float32: products as small as these gain nothing by bf16, in which a CPU compiles one for
-    # each shape (docs/decisions/0011).
+    # In float32: small products gain nothing by bf16, in which a CPU compiles one for each shape
+    # (docs/decisions/0011), and scores of many digits lose some.
     with torch.autocast(queries.device.type, enabled=False):
         wide = _widened(queries), _widened(keys), _widened(values)
         return explicit_attention(*wide, mask, dropout).to(queries.dtype)
@@ -90,8 +91,8 @@ def _widened(x: Tensor) -> Tensor:
 
 
 SHORT = 256 * 256
-"""Up to so many weights a head they are held on a CPU, and made in float32; beyond, they would take
-too much memory."""
+"""Up to so many weights a head they are held on a CPU even where none is dropped; beyond, they
+would take too much memory."""
 
 
 class MultiHeadAttention(nn.Module):
