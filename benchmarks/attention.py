@@ -6,7 +6,7 @@
 Forward and backward pass of each, by turns, over as many sequences as have `TOKENS` places
 together, for the heads of the sizes tiny and base, with a mask of padding and dropout. Prints the
 median milliseconds of each and their ratio, and how many megabytes each remembers for the backward
-pass; `model/attention.py` chooses by `SHORT`.
+pass; `model/attention.py` chooses by `SHORT`, and by whether weights are dropped.
 """
 
 from __future__ import annotations

@@ -221,9 +221,9 @@ def test_the_default_takes_the_formula_when_short_and_the_fused_form_when_long(
     monkeypatch.setattr(attention_module, "fused_attention", noted("fused"))
     monkeypatch.setattr(attention_module, "SHORT", 12)
 
-    def take(queries: int, keys: int, dropout: Dropout, device: str = "cpu") -> None:
-        memory = torch.randn(1, 1, keys, 2, device=device)
-        attention(torch.randn(1, 1, queries, 2, device=device), memory, memory, None, dropout)
+    def take(queries: int, keys: int, dropout: Dropout) -> None:
+        memory = torch.randn(1, 1, keys, 2)
+        attention(torch.randn(1, 1, queries, 2), memory, memory, None, dropout)
 
     # A CPU has no fused kernel that drops weights.
     for dropout in (NO_DROPOUT, Dropout(0.1).eval(), Dropout(0.1)):

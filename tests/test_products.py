@@ -207,7 +207,7 @@ def test_a_model_in_training_translates_without_dropout() -> None:
         for whole, part in itertools.product((True, False), repeat=2):
             model.train(whole).encoder.train(part)
             scores.add(engine.translate([[3, 4]], SearchConfig(beam_size=1))[0][0].score)
-            assert model.training == whole
+            assert (model.training, model.encoder.layers[0].training) == (whole, part)
         assert len(scores) == 1
 
 

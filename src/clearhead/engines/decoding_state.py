@@ -65,7 +65,7 @@ class DecodingState:
             FIRST_ROOM, len(memories), len(keys), self._heads * sum(self._widths)
         )
         self._view_room()
-        self._end_position()
+        self._newest = self._keys = self._values = ()
         self._hide(mask)
         self._group(np.arange(len(mask)))
 
@@ -116,7 +116,8 @@ class DecodingState:
         Args:
             rows: on the CPU.
         """
-        self._end_position()
+        # Stale from here on: nothing is written or seen until `advance`.
+        self._newest = self._keys = self._values = ()
         continued, before = rows.numpy(), len(self._slots.of_row)
         sentence = self._sentence[self._slots.of_row[continued]]
         if len(continued) > self._slots.count:
@@ -206,10 +207,6 @@ class DecodingState:
         # (layer, slot · head, d_k, position) and (layer, slot · head, position, d_v): as products
         # take them.
         self._all_keys, self._all_values = keys.permute(1, 2, 3, 0), values.permute(1, 2, 0, 3)
-
-    def _end_position(self) -> None:
-        """Let nothing be written or seen until `advance`: once rows move, its views are stale."""
-        self._newest = self._keys = self._values = ()
 
     def _view_memories(self) -> None:
         """Let each layer see the memory of the live sentences."""

@@ -101,9 +101,9 @@ class TorchEngine:
             raise SearchError(f"{len(prefixes)} prefixes were given for {len(sources)} sources")
         rows = search.n_best if search.method == "sampling" else search.beam_size
         results: list[list[Hypothesis]] = [[] for _ in sources]
-        was_training = self.model.training
-        # To set the modes takes longer than some searches, to read them does not.
-        if any(module.training for module in self.model.modules()):
+        # To set all modes takes as long as a few tokens of a small model, to read them does not.
+        training = [module for module in self.model.modules() if module.training]
+        if training:
             self.model.eval()
         try:
             done = 0
@@ -126,6 +126,6 @@ class TorchEngine:
                 if progress is not None:
                     progress(done)
         finally:
-            if was_training:
-                self.model.train()
+            for module in training:
+                module.training = True
         return results

@@ -71,7 +71,7 @@ def attention(
     """The one of the two that suits the device and the length (docs/decisions/0013).
 
     A GPU has a fused kernel for everything. A CPU has none that drops weights, and with the one it
-    has, forward and backward pass together are slower where inputs are short.
+    has, forward and backward pass together are mostly slower where inputs are short.
     """
     short = queries.size(-2) * keys.size(-2) <= SHORT
     if queries.is_cuda or not (short or dropout.drops):
@@ -91,8 +91,8 @@ def _widened(x: Tensor) -> Tensor:
 
 
 SHORT = 256 * 256
-"""Up to so many weights a head they are held on a CPU even where none is dropped; beyond, they
-would take too much memory."""
+"""Up to so many weights a head a CPU has them written out even where none is dropped; beyond, the
+fused kernel takes over, which holds none."""
 
 
 class MultiHeadAttention(nn.Module):
