@@ -10,6 +10,7 @@ from torch import Tensor
 
 from clearhead.engines.batching import batches_by_length
 from clearhead.engines.device import full_memory_said
+from clearhead.model.modes import evaluating
 from clearhead.model.transformer import EncoderClassifier
 
 PADDED_PLACES = 16_384
@@ -50,9 +51,7 @@ class ClassifierEngine:
         """
         found = np.zeros((len(rows), self.model.output.out_features))
         device = self.model.output.weight.device
-        was_training = self.model.training
-        self.model.eval()
-        try:
+        with evaluating(self.model):
             done = 0
             for batch in batches_by_length([len(row) for row in rows], batch_size, PADDED_PLACES):
                 with full_memory_said(self._smaller, f"a batch of {len(batch)} inputs"):
@@ -61,6 +60,4 @@ class ClassifierEngine:
                 done += len(batch)
                 if progress is not None:
                     progress(done)
-        finally:
-            self.model.train(was_training)
         return found

@@ -18,6 +18,7 @@ from clearhead.engines.device import full_memory_said
 from clearhead.engines.products import LayOut, plain_product
 from clearhead.engines.unrolled import UnrolledDecoder
 from clearhead.errors import SearchError
+from clearhead.model.modes import evaluating
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tokenizer import PAD
 
@@ -101,11 +102,7 @@ class TorchEngine:
             raise SearchError(f"{len(prefixes)} prefixes were given for {len(sources)} sources")
         rows = search.n_best if search.method == "sampling" else search.beam_size
         results: list[list[Hypothesis]] = [[] for _ in sources]
-        # To set all modes takes as long as a few tokens of a small model, to read them does not.
-        training = [module for module in self.model.modules() if module.training]
-        if training:
-            self.model.eval()
-        try:
+        with evaluating(self.model):
             done = 0
             lengths = [len(source) for source in sources]
             for batch in batches_by_length(lengths, batch_size, max(1, PADDED_TOKENS // rows)):
@@ -125,7 +122,4 @@ class TorchEngine:
                 done += len(batch)
                 if progress is not None:
                     progress(done)
-        finally:
-            for module in training:
-                module.training = True
         return results

@@ -8,6 +8,7 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from clearhead.model.modes import evaluating
 from clearhead.tasks.task import Loss
 
 Batch = TypeVar("Batch")
@@ -19,12 +20,10 @@ def mean_loss(
     loss: Callable[[Model, Batch], Loss], model: Model, batches: Iterable[Batch]
 ) -> float:
     """The mean plain loss a unit over all batches, without dropout."""
-    was_training = model.training
-    model.eval()
     total, units = 0.0, 0
-    for batch in batches:
-        found = loss(model, batch)
-        total += float(found.plain)
-        units += found.units
-    model.train(was_training)
+    with evaluating(model):
+        for batch in batches:
+            found = loss(model, batch)
+            total += float(found.plain)
+            units += found.units
     return total / units
