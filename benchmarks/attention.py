@@ -22,7 +22,7 @@ from costs.calls import by_turns
 from peers.machine import machine
 from torch import Tensor
 
-from clearhead.engines.device import set_up_torch
+from clearhead.decoding.device import set_up_torch
 from clearhead.model.attention import Attend, explicit_attention, fused_attention
 from clearhead.model.dropout import Dropout
 

@@ -40,9 +40,9 @@ import numpy as np
 from command import exit_code_of, has_data, positive, whole
 
 from clearhead import api
-from clearhead.config import RunConfig, read_config
 from clearhead.data.labelled import Labelled
-from clearhead.tasks.labelled_data import read_examples
+from clearhead.data.labelled_data import read_examples
+from clearhead.settings import RunConfig, read_config
 
 
 class Trial(NamedTuple):

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from clearhead.config import RunConfig, read_config
+from clearhead.settings import RunConfig, read_config
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -26,10 +26,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from command import existing_folder, exit_code_of, positive
 
-from clearhead.config import DataConfig, TokenizerConfig
-from clearhead.data.batch_order import batch_order
+from clearhead.data.batches import batch_order
 from clearhead.data.corpus import build_corpus
 from clearhead.errors import ClearheadError
+from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import learn_tokenizer, load_tokenizer
 
 WORDS = 20_000

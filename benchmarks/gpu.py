@@ -39,7 +39,7 @@ from peers.table import Column, table
 from peers.turns import measure
 from peers.workload import Workload
 
-from clearhead.engines.batching import PADDED_TOKENS
+from clearhead.decoding.engine import PADDED_TOKENS
 
 WORKS = ("training", "decoding")
 PEERS = ("marian",)

@@ -26,9 +26,9 @@ from costs.turns import measure
 from costs.work import VOCABULARY
 from peers.machine import machine
 
-from clearhead.config import ModelConfig
-from clearhead.engines.device import set_up_torch
-from clearhead.training.precision import choose_precision
+from clearhead.decoding.device import set_up_torch
+from clearhead.settings import ModelConfig
+from clearhead.training.step import choose_precision
 
 
 def main(words: list[str] | None = None) -> int:

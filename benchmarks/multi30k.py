@@ -20,10 +20,10 @@ from pathlib import Path
 from command import exit_code_of, has_data
 
 from clearhead import api
-from clearhead.config import RunConfig, read_config
 from clearhead.data.readers import read_pairs
 from clearhead.errors import ConfigError
-from clearhead.tasks.scores import Measure, score_translations
+from clearhead.evaluation.scores import Measure, score_translations
+from clearhead.settings import RunConfig, read_config
 from clearhead.training.display import displays
 from clearhead.training.events import RunEnded
 
@@ -84,9 +84,9 @@ def show_cost(config: RunConfig, ended: RunEnded) -> None:
     """Print what the training took, and on what machine."""
     import torch
 
-    from clearhead.engines.device import set_up_torch
-    from clearhead.training.meter import memory_mb
-    from clearhead.training.precision import choose_precision
+    from clearhead.decoding.device import set_up_torch
+    from clearhead.training.progress import memory_mb
+    from clearhead.training.step import choose_precision
 
     device = set_up_torch(config.training.device, config.training.threads)
     gpu = f", {torch.cuda.get_device_name(device)}" if device.type == "cuda" else ""

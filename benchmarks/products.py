@@ -7,7 +7,7 @@ Products of some rows with the weights of a model, by turns: in float32 with wei
 outputs) and as oneDNN lays them out, in bfloat16 (inputs and outputs too: to convert them is not
 timed) with weights as they are and as oneDNN lays them out. Of each weight there are as many copies
 as do not fit a processor's second cache, since a model has many too. Prints the median microseconds
-of a product; `engines/products.py` chooses by it.
+of a product; `decoding/products.py` chooses by it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from peers.machine import machine
 from torch import Tensor
 from torch.nn import functional as F
 
-from clearhead.engines.device import set_up_torch
-from clearhead.engines.products import (
+from clearhead.decoding.device import set_up_torch
+from clearhead.decoding.products import (
     LayOut,
     Product,
     packed_product,

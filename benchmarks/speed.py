@@ -36,7 +36,7 @@ from peers.table import table
 from peers.turns import measure
 from peers.workload import Workload
 
-from clearhead.config import read_config
+from clearhead.settings import read_config
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "multi30k-en-de.toml"
 WORKS = ("training", "decoding", "cold")

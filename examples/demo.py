@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 
 from clearhead import api
-from clearhead.config import read_config
 from clearhead.data.phrasebook import phrasebook
 from clearhead.errors import ClearheadError
-from clearhead.tasks.scores import bleu_and_chrf
+from clearhead.evaluation.scores import bleu_and_chrf
+from clearhead.settings import read_config
 from clearhead.training.display import choose_display
 
 WANTED = 0.95

@@ -14,7 +14,7 @@ from jaxtyping import install_import_hook
 # Before anything imports them: the shapes in their signatures are then checked at every call.
 CHECKED = (
     *("clearhead.model", "clearhead.losses"),
-    *("clearhead.engines.unrolled", "clearhead.engines.decoding_state"),
+    *("clearhead.decoding.unrolled", "clearhead.decoding.cache"),
 )
 install_import_hook(CHECKED, "beartype.beartype")
 

@@ -15,12 +15,11 @@ from clearhead.checkpoint import (
     write_model_folder,
     write_tensors,
 )
-from clearhead.config import ModelConfig, RunConfig, SearchConfig, TokenizerConfig
-from clearhead.engines.ctranslate2.engine import CTranslate2Engine
-from clearhead.engines.ctranslate2.folder import NAME, read_export
-from clearhead.engines.torch_engine import TorchEngine
-from clearhead.engines.trained import trained_translator
+from clearhead.ctranslate2.engine import CTranslate2Engine
+from clearhead.ctranslate2.folder import NAME, read_export
+from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.model.build import build_model
+from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TokenizerConfig
 from clearhead.tokenizer import EOS, Tokenizer, WordTokenizer, learn_tokenizer
 from small_models import small_config
 
@@ -69,7 +68,7 @@ def random_folder(
 
 
 def short_data(model: ModelConfig) -> Any:
-    from clearhead.config import DataConfig, Learned
+    from clearhead.settings import DataConfig, Learned
 
     assert isinstance(model.positions, Learned)
     return DataConfig(max_length=model.positions.max_length - 1)

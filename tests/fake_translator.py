@@ -10,9 +10,9 @@ from typing import Any
 from typer.testing import CliRunner
 
 from clearhead.cli import app
-from clearhead.config import RunConfig, SearchConfig
-from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import DataError
+from clearhead.settings import RunConfig, SearchConfig
 
 RUNNER = CliRunner()
 

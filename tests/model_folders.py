@@ -17,10 +17,16 @@ from clearhead.checkpoint import (
     write_model_folder,
     write_tensors,
 )
-from clearhead.config import ClassifierConfig, DataConfig, RunConfig, SearchConfig, TokenizerConfig
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.model.build import build_classifier, build_model, build_reconstructor
+from clearhead.settings import (
+    ClassifierConfig,
+    DataConfig,
+    RunConfig,
+    SearchConfig,
+    TokenizerConfig,
+)
 from clearhead.tokenizer import WordTokenizer
 from small_models import small_config
 

@@ -9,11 +9,11 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clearhead.config import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
 from clearhead.model.attention import Attend, attention
 from clearhead.model.build import build_model
 from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
 
 SOURCE_VOCABULARY = 13
 TARGET_VOCABULARY = 11

@@ -16,11 +16,12 @@ from clearhead.model.attention import (
     MultiHeadAttention,
     attention,
     attention_weights,
+    causal_mask,
     explicit_attention,
     fused_attention,
+    padding_mask,
 )
 from clearhead.model.dropout import Dropout
-from clearhead.model.masks import causal_mask, padding_mask
 
 NO_DROPOUT = Dropout(0.0)
 FORMS = [explicit_attention, fused_attention, attention]

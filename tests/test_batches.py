@@ -12,14 +12,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.config import DataConfig, RunConfig, TokenizerConfig
-from clearhead.data.batch_order import batch_order, largest
-from clearhead.data.batches import Batch, Sampling, collate, epoch_batches
+from clearhead.data.batches import Batch, Sampling, batch_order, collate, epoch_batches, largest
 from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.data.translation_data import TranslationData
+from clearhead.settings import DataConfig, RunConfig, TokenizerConfig
 from clearhead.tasks.translation import TranslationTask
-from clearhead.tasks.translation_data import TranslationData
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer
-from clearhead.training.meter import Meter
+from clearhead.training.progress import Meter
 from test_batch_order import typical_lengths
 from test_prefetching import batch_threads
 
@@ -125,7 +124,7 @@ def test_an_epoch_gives_every_pair_in_the_order_of_the_batches(tmp_path: Path) -
 def test_an_epoch_can_be_taken_up_at_any_batch(
     sampling: float, chunk_batches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clearhead.data.batch_order.CHUNK_BATCHES", chunk_batches)
+    monkeypatch.setattr("clearhead.data.batches.CHUNK_BATCHES", chunk_batches)
     tokenizer = tokenizer_of(sampling=sampling)
     corpus = corpus_of(tmp_path, tokenizer)
     how = Sampling(tokenizer, tokenizer, max_length=256)
@@ -188,7 +187,7 @@ def test_rows_longer_than_a_whole_chunk_may_be_drawn(tmp_path: Path) -> None:
     tokenizer = tokenizer_of(sampling=0.3)
     how = Sampling(tokenizer, tokenizer, max_length=256)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clearhead.data.batch_order.CHUNK_BATCHES", 2)
+        patch.setattr("clearhead.data.batches.CHUNK_BATCHES", 2)
         drawn = list(epoch_batches(corpus_of(tmp_path, tokenizer), 1, 1, 0, sampling=how))
     assert [len(batch.source) for batch in drawn] == [1] * 60
 
@@ -229,7 +228,7 @@ def test_whole_words_are_never_sampled(tmp_path: Path) -> None:
 def test_a_sampled_epoch_that_is_left_ends_its_threads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clearhead.data.batch_order.CHUNK_BATCHES", 3)
+    monkeypatch.setattr("clearhead.data.batches.CHUNK_BATCHES", 3)
     tokenizer = tokenizer_of(sampling=0.3)
     how = Sampling(tokenizer, tokenizer, max_length=256)
     batches = epoch_batches(corpus_of(tmp_path, tokenizer), 90, 1, 0, sampling=how)

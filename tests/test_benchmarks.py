@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
-import re
-import subprocess
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -16,10 +13,10 @@ import pytest
 import torch
 
 from clearhead import api
-from clearhead.config import RunConfig, SearchConfig
-from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError
 from clearhead.model.dropout import Dropout
+from clearhead.settings import RunConfig, SearchConfig
 from scripts import ROOT, load_script
 from test_training import small_run, write_pairs
 
@@ -29,7 +26,6 @@ copying = load_script("benchmarks/copying.py")
 corpus_scale = load_script("benchmarks/corpus_scale.py")
 same_bleu = load_script("benchmarks/same_bleu.py")
 multi30k = load_script("benchmarks/multi30k.py")
-shared_code = load_script("benchmarks/shared_code.py")
 
 
 @pytest.fixture(scope="module")
@@ -295,111 +291,3 @@ def test_corpora_of_growing_size_are_built_whole(capsys: pytest.CaptureFixture) 
     assert [row[0] for row in rows] == ["200", "10,100"]
     megabytes = [float(row[5]) for row in rows]
     assert megabytes[1] > 20 * megabytes[0]
-
-
-def test_lines_of_code_are_those_that_do_something(tmp_path: Path) -> None:
-    path = tmp_path / "module.py"
-    path.write_text(
-        '''"""What it is.
-
-And more of it.
-"""
-
-# A comment.
-import os  # counted
-
-TEXT = """two
-lines"""
-"""What it is."""
-
-
-def f(
-    x: int,
-) -> int:
-    """Says nothing."""
-    # Nor does this.
-    return x
-''',
-        encoding="utf-8",
-    )
-    assert shared_code.code_lines(path) == 1 + 2 + 3 + 1
-
-
-def test_each_line_of_code_is_counted_once(capsys: pytest.CaptureFixture[str]) -> None:
-    assert shared_code.main() == 0
-    heads, *lists = capsys.readouterr().out.split("\n\n")
-    listed = [line.split() for part in lists for line in part.splitlines()[1:]]
-    files = {shared_code.module(path): path for path in shared_code.HOUSE.rglob("*.py")}
-    assert sorted(name for _, name in listed) == sorted(files)
-    assert all(int(lines) == shared_code.code_lines(files[name]) for lines, name in listed)
-    counted = [int(number.replace(",", "")) for number in re.findall(r": ([\d,]+) of ", heads)]
-    assert counted == [
-        sum(int(line.split()[0]) for line in part.splitlines()[1:]) for part in lists
-    ]
-
-
-@pytest.mark.parametrize(("closed", "code"), [(False, 141), (True, 0)])
-def test_output_that_nobody_reads_is_no_failure(closed: bool, code: int) -> None:
-    read, write = os.pipe()
-    os.close(read)
-    command = [sys.executable, "benchmarks/shared_code.py"]
-    if closed:
-        command = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
-    done = subprocess.run(command, cwd=ROOT, stdout=write, stderr=subprocess.PIPE, text=True)
-    os.close(write)
-    assert (done.returncode, done.stderr) == (code, "")
-
-
-def test_a_file_counts_for_the_task_that_alone_uses_it() -> None:
-    found = shared_code.division(list(map(shared_code.module, shared_code.HOUSE.rglob("*.py"))))
-    expected = {
-        "translation": [
-            *("decoding.beam", "engines.torch_engine", "engines.auto_engine", "engines.measured"),
-            *("engines.ctranslate2.engine", "export.equality", "cli.export", "tasks.scores"),
-            "data.phrasebook.dice",
-        ],
-        "classification": [
-            "tasks.classification",
-            "tasks.class_scores",
-            "engines.classifier_engine",
-        ],
-        "reconstruction": ["tasks.reconstruction"],
-        shared_code.BOTH: ["data.features", "data.normaliser"],
-        shared_code.SHARED: [
-            *("training.trainer", "checkpoint.folder", "config.reading", "model.attention"),
-            *("engines.device", "inspect.recording", "api.loading", "cli.evaluate"),
-        ],
-    }
-    for part, names in expected.items():
-        assert set(names) <= set(found[part]), part
-
-
-def test_what_is_shared_uses_nothing_of_one_task_alone() -> None:
-    # A root that is missing would leave its file with the shared ones.
-    files = {shared_code.module(path): path for path in shared_code.HOUSE.rglob("*.py")}
-    shared = set(shared_code.division(list(files))[shared_code.SHARED])
-    wrong = [
-        f"{name} uses {other}"
-        for name in shared
-        if name.split(".")[0] not in shared_code.COMPOSING
-        for other in shared_code.imported(files[name])
-        if other not in shared and not other.startswith(shared_code.SENTENCE_PAIRS)
-    ]
-    assert not wrong, "\n".join(sorted(wrong))
-
-
-def test_what_one_task_alone_takes_of_the_api_or_the_command_is_among_its_roots() -> None:
-    files = {shared_code.module(path): path for path in shared_code.HOUSE.rglob("*.py")}
-    found = shared_code.division(list(files))
-    part_of = {name: part for part, names in found.items() for name in names}
-    users: dict[str, set[str]] = {name: set() for name in found[shared_code.SHARED]}
-    for name, path in files.items():
-        for other in users.keys() & set(shared_code.imported(path)):
-            users[other].add(part_of[name])
-    wrong = [
-        f"{name} is used by {part} alone"
-        for name, parts in users.items()
-        for part in shared_code.ROOTS
-        if name.split(".")[0] in ("api", "cli") and parts == {part}
-    ]
-    assert not wrong, "\n".join(sorted(wrong))

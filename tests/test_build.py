@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clearhead.config import DropoutConfig, Learned, ModelConfig, Sinusoidal
 from clearhead.errors import ConfigError
 from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.build import build_model
-from clearhead.model.layers import FeedForward
-from clearhead.model.norms import StdLayerNorm
+from clearhead.model.layers import FeedForward, StdLayerNorm
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import DropoutConfig, Learned, ModelConfig, Sinusoidal
 from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, embedding_of, small_config
 
 

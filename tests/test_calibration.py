@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import ConfigError, DataError
-from clearhead.tasks.calibration import (
+from clearhead.evaluation.calibration import (
     HIGHEST_TEMPERATURE,
     LOWEST_TEMPERATURE,
     decisions,
@@ -345,7 +345,7 @@ def test_what_are_no_probabilities_are_refused(row: list[float]) -> None:
 
 
 def test_importing_it_loads_no_torch() -> None:
-    program = "import clearhead.tasks.class_scores, sys; print('torch' in sys.modules)"
+    program = "import clearhead.evaluation.class_scores, sys; print('torch' in sys.modules)"
     finished = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -171,7 +171,7 @@ import resource, sys
 from pathlib import Path
 import torch
 from clearhead.checkpoint import write_json, write_model_folder, write_tensors
-from clearhead.config import RunConfig, TokenizerConfig
+from clearhead.settings import RunConfig, TokenizerConfig
 from clearhead.errors import ModelFolderError
 from clearhead.tokenizer import learn_tokenizer
 

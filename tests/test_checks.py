@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.config import DataConfig
-from clearhead.data.checks import PairChecker, check_kept
-from clearhead.data.hashes import HashSet, HeldOut, pair_hash
+from clearhead.data.checks import HashSet, HeldOut, PairChecker, check_kept, pair_hash
 from clearhead.data.readers import Pair, place
 from clearhead.data.report import DataReport
+from clearhead.settings import DataConfig
 
 FILES = ("/data/train.en", "/data/train.de")
 CONFIG = DataConfig(max_length=4, max_length_ratio=2.0)

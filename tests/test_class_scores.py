@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import DataError
-from clearhead.tasks.calibration import (
+from clearhead.evaluation.calibration import (
     decisions,
     expected_calibration_error,
     negative_log_likelihood,
 )
-from clearhead.tasks.class_scores import (
+from clearhead.evaluation.class_scores import (
     LARGEST_MATRIX,
     LONGEST_NAME,
     ClassScores,
     score_classes,
 )
-from clearhead.tasks.mcnemar import compare, right_answers
+from clearhead.evaluation.significance import compare, right_answers
 
 KINDS = pytest.mark.parametrize("multi_label", [False, True])
 
@@ -249,7 +249,7 @@ def test_the_intervals_are_the_same_when_drawn_in_many_blocks(
 ) -> None:
     said, truth = output(300, 12, True, seed=12)
     whole = score_classes(said, truth, names(12), True)
-    monkeypatch.setattr("clearhead.tasks.class_scores.BLOCK", 2_000)
+    monkeypatch.setattr("clearhead.evaluation.class_scores.BLOCK", 2_000)
     assert score_classes(said, truth, names(12), True) == whole
 
 

@@ -23,16 +23,16 @@ from clearhead import api
 from clearhead.api.encoder import MEANINGS
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import read_tensors
-from clearhead.config import RunConfig, config_from
+from clearhead.data.inputs import FeatureInputs, TextInputs
 from clearhead.data.labelled import Labelled
+from clearhead.data.labelled_data import LabelledData
 from clearhead.data.labelled_texts import read_labelled_texts
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import ConfigError, DataError, ModelFolderError
-from clearhead.tasks.calibration import negative_log_likelihood, probabilities
+from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
+from clearhead.losses.labels import divergence, label_loss
+from clearhead.settings import RunConfig, config_from
 from clearhead.tasks.classification import LARGEST_WEIGHT, ClassificationTask, LabelledBatch
-from clearhead.tasks.inputs import FeatureInputs, TextInputs
-from clearhead.tasks.label_loss import divergence, label_loss
-from clearhead.tasks.labelled_data import LabelledData
 from clearhead.tokenizer import WordTokenizer
 from test_training import Watcher, assert_same, final_state, small_run
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clearhead.config import ClassifierConfig, ModelConfig
 from clearhead.model.build import build_classifier, build_reconstructor
 from clearhead.model.inputs import ConvolvedInput, FeatureProjection
 from clearhead.model.pooling import AttentionPooling, FirstPooling, MaximumPooling, MeanPooling
 from clearhead.model.transformer import EncoderClassifier
+from clearhead.settings import ClassifierConfig, ModelConfig
 from small_models import padded, small_config
 
 POOLINGS = ("mean", "first", "maximum", "attention")

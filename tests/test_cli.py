@@ -21,8 +21,8 @@ import torch
 from clearhead import api
 from clearhead.cli.failures import say
 from clearhead.cli.init import spread
-from clearhead.config import RunConfig, read_config
 from clearhead.errors import DataError, TrainingError
+from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import Note, RunEnded, RunStarted
 from fake_translator import run
 

@@ -21,8 +21,8 @@ from PIL import Image
 
 from clearhead import api
 from clearhead.checkpoint.folder import read_folder_config
-from clearhead.cli.counter import INTERVAL_S, PATIENCE_S, Counter
 from clearhead.cli.options import BatchSize
+from clearhead.cli.streams import INTERVAL_S, PATIENCE_S, Counter
 from clearhead.data.normaliser import Normaliser
 from fake_translator import run
 from model_folders import LABELS, LONGEST, write_classifier, write_models

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clearhead import api
-from clearhead.config import RunConfig
+from clearhead.settings import RunConfig
 from fake_translator import Backwards, run
 
 

@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.cli import app
-from clearhead.cli.blocks import Line, blocks, one_line, with_prefixes
-from clearhead.cli.counter import Counter
 from clearhead.cli.options import SearchOptions
-from clearhead.config import RunConfig, SearchConfig
+from clearhead.cli.streams import Counter, Line, blocks, one_line, with_prefixes
 from clearhead.errors import SearchError
+from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays
 from fake_translator import RUNNER, Backwards, run
 

@@ -11,7 +11,7 @@ import pytest
 
 from clearhead.checkpoint import JOINT_TOKENIZER, WEIGHTS, write_model_folder
 from clearhead.cli import app
-from clearhead.config import RunConfig
+from clearhead.settings import RunConfig
 from clearhead.tokenizer import WordTokenizer
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]

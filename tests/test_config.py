@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.config import (
+from clearhead.errors import ConfigError
+from clearhead.settings import (
     SIZES,
     ClassifierConfig,
     DataConfig,
@@ -31,9 +32,8 @@ from clearhead.config import (
     config_from,
     config_to_dict,
     read_config,
-    schema,
 )
-from clearhead.errors import ConfigError
+from clearhead.settings import reading as schema
 
 LIMIT: dict[str, Any] = {"max_steps": 10}
 

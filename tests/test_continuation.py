@@ -15,10 +15,10 @@ import pytest
 
 from clearhead import api
 from clearhead.checkpoint import read_tensors, write_tensors
-from clearhead.config import RunConfig, config_from
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
-from clearhead.training.run_files import PARTS, WEIGHED, forget_run
+from clearhead.settings import RunConfig, config_from
+from clearhead.training.run_folder import PARTS, WEIGHED, forget_run
 from fake_translator import run
 from test_classification import feature_run, text_run
 from test_training import Watcher, assert_same, final_state, small_run

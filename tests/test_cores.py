@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.engines import cores
+from clearhead.decoding import cores
 
 
 def tell(folder: Path, siblings: list[str]) -> None:

@@ -14,14 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from clearhead.config import DataConfig, TokenizerConfig
 from clearhead.data import corpus as corpus_module
-from clearhead.data import writer as writer_module
-from clearhead.data.content_hash import content_hash
+from clearhead.data import corpus as writer_module
+from clearhead.data.content_hash import content_hash, folder_hash
 from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.data.folder_hash import folder_hash
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.errors import DataError
+from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
 
 SOURCES = [f"{'a ' * (n % 5)}source {n}" for n in range(25)]

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from clearhead.config import RunConfig, config_from
-from clearhead.tasks.labelled_data import read_examples
+from clearhead.data.labelled_data import read_examples
+from clearhead.settings import RunConfig, config_from
 from scripts import ROOT, load_script
 
 sys.path.append(str(ROOT / "benchmarks"))

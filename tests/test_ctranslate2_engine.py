@@ -18,21 +18,20 @@ import pytest
 
 import clearhead
 from clearhead import api
+from clearhead.api import auto_engine
+from clearhead.api import auto_engine as measured
+from clearhead.api.auto_engine import AutoEngine, saved_by_torch
+from clearhead.api.loading import EngineChoice
 from clearhead.checkpoint import read_model_folder, read_tokenizers
-from clearhead.config import Learned, SearchConfig
-from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.decoding.length import length_penalty, longest_output
-from clearhead.engines import auto_engine, measured
-from clearhead.engines.auto_engine import AutoEngine
-from clearhead.engines.choosing import EngineChoice
-from clearhead.engines.ctranslate2 import engine as ctranslate2_engine
-from clearhead.engines.ctranslate2 import translators
-from clearhead.engines.ctranslate2.engine import CTranslate2Engine
-from clearhead.engines.ctranslate2.folder import TABLE_POSITIONS
-from clearhead.engines.measured import saved_by_torch
-from clearhead.engines.torch_engine import TorchEngine
+from clearhead.ctranslate2 import engine as ctranslate2_engine
+from clearhead.ctranslate2 import runtime as translators
+from clearhead.ctranslate2.engine import CTranslate2Engine
+from clearhead.ctranslate2.export import export_model
+from clearhead.ctranslate2.folder import TABLE_POSITIONS
+from clearhead.decoding.engine import Hypothesis, length_penalty, longest_output
+from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ClearheadError, ConfigError, ExportError, SearchError
-from clearhead.export.exporting import export_model
+from clearhead.settings import Learned, SearchConfig
 from exported_models import (
     TARGET_WORDS,
     fast_engine,
@@ -917,11 +916,11 @@ def test_with_an_export_the_command_translates_without_torch(
 
 @pytest.mark.parametrize(
     "module",
-    ["choosing", "auto_engine", "ctranslate2.engine", "ctranslate2.folder", "measured", "trained"],
+    ["api.loading", "decoding.engine", "ctranslate2.engine", "ctranslate2.folder"],
 )
 def test_importing_an_engines_seam_loads_neither_torch_nor_ctranslate2(module: str) -> None:
     program = (
-        f"import clearhead.engines.{module}, sys; "
+        f"import clearhead.{module}, sys; "
         "sys.exit('torch' in sys.modules or 'ctranslate2' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

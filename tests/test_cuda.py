@@ -18,26 +18,26 @@ from torch import Tensor, nn
 from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import parameters_of, read_tensors
-from clearhead.config import (
+from clearhead.decoding.classifier_engine import ClassifierEngine
+from clearhead.decoding.device import full_memory_said, set_up_torch
+from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.logits import best_tokens, log_normaliser
+from clearhead.decoding.products import bfloat16_product, lay_out, plain_product
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.decoding.unrolled import UnrolledDecoder
+from clearhead.errors import ClearheadError
+from clearhead.inspect.recording import record_classification, record_translation
+from clearhead.model.dropout import DroppedReLU
+from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import (
     DropoutConfig,
     OptimizerConfig,
     RunConfig,
     ScheduleConfig,
     SearchConfig,
 )
-from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.decoding.logits import best_tokens, log_normaliser
-from clearhead.engines.classifier_engine import ClassifierEngine
-from clearhead.engines.device import full_memory_said, set_up_torch
-from clearhead.engines.products import bfloat16_product, lay_out, plain_product
-from clearhead.engines.torch_engine import TorchEngine
-from clearhead.engines.unrolled import UnrolledDecoder
-from clearhead.errors import ClearheadError
-from clearhead.inspect.recording import record_classification, record_translation
-from clearhead.model.dropout import DroppedReLU
-from clearhead.model.transformer import EncoderDecoder
-from clearhead.training.keeper import Keeper
-from clearhead.training.optimizer import make_optimizer
+from clearhead.training.checkpoints import Keeper
+from clearhead.training.step import make_optimizer
 from model_folders import write_models
 from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, random_model, small_config
 from test_classification import feature_run, text_run

@@ -21,15 +21,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from clearhead.config import SearchConfig
 from clearhead.decoding.beam import beam_search
+from clearhead.decoding.engine import Hypothesis, length_penalty, longest_output
 from clearhead.decoding.greedy import greedy_search
-from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.decoding.length import length_penalty, longest_output
 from clearhead.decoding.logits import best_tokens, check_scores, likeliest_token
 from clearhead.decoding.search import search
 from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
+from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
 Tokens = tuple[int, ...]

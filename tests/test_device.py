@@ -13,22 +13,22 @@ import torch
 from torch import Tensor
 
 from clearhead import api
-from clearhead.config import SearchConfig
-from clearhead.engines import device
-from clearhead.engines.classifier_engine import ClassifierEngine
-from clearhead.engines.device import (
+from clearhead.decoding import device
+from clearhead.decoding.classifier_engine import ClassifierEngine
+from clearhead.decoding.device import (
     convolve_as_exactly_as_multiply,
     full_memory_said,
     set_up_torch,
 )
-from clearhead.engines.products import bfloat16_product, lay_out
-from clearhead.engines.torch_engine import ModelStepper, TorchEngine
-from clearhead.engines.unrolled import UnrolledDecoder
+from clearhead.decoding.products import bfloat16_product, lay_out
+from clearhead.decoding.torch_engine import ModelStepper, TorchEngine
+from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ClearheadError, ConfigError, TrainingError
 from clearhead.inspect import recording
+from clearhead.settings import SearchConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import BOS
-from clearhead.training.precision import multiplies_bf16
+from clearhead.training.step import multiplies_bf16
 from fake_translator import run
 from small_models import random_model, small_config
 from test_record import Classifier, Translator, random_classifier

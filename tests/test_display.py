@@ -17,12 +17,24 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from clearhead.errors import TrainingError
-from clearhead.tasks.task import Sample
-from clearhead.training.display import PlainLines, choose_display
-from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
-from clearhead.training.log import JsonLog
-from clearhead.training.screen import LiveScreen, Picture, sparkline
-from clearhead.training.wording import duration
+from clearhead.training.display import (
+    LiveScreen,
+    Picture,
+    PlainLines,
+    choose_display,
+    duration,
+    sparkline,
+)
+from clearhead.training.events import (
+    Event,
+    JsonLog,
+    Note,
+    Progress,
+    RunEnded,
+    RunStarted,
+    Validated,
+)
+from clearhead.training.task import Sample
 
 STARTED = RunStarted("runs/m", "cpu", "float32", 3_012_864, 0, 12_000, 112, "bleu")
 PROGRESS = Progress(
@@ -352,7 +364,7 @@ def test_a_log_that_cannot_be_written_is_a_training_error(tmp_path: Path) -> Non
 def test_tensorboard_that_is_not_installed_is_a_training_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from clearhead.training.tensorboard import TensorBoardLog
+    from clearhead.training.events import TensorBoardLog
 
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
     with pytest.raises(TrainingError, match="not installed"):
@@ -362,7 +374,7 @@ def test_tensorboard_that_is_not_installed_is_a_training_error(
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_tensorboard_shows_each_step_once_though_a_run_went_back(tmp_path: Path) -> None:
     accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    from clearhead.training.tensorboard import TensorBoardLog
+    from clearhead.training.events import TensorBoardLog
 
     for first, steps in ((0, (100, 200, 300)), (200, (300, 400))):
         log = TensorBoardLog(tmp_path)
@@ -380,7 +392,7 @@ def test_tensorboard_shows_each_step_once_though_a_run_went_back(tmp_path: Path)
 
 
 def test_watching_a_run_needs_no_torch() -> None:
-    modules = ("display", "screen", "log", "wording", "tensorboard", "events")
+    modules = ("display", "events")
     imports = "; ".join(f"import clearhead.training.{name}" for name in modules)
     code = f"{imports}; import sys; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from clearhead.cli.options import SearchOptions
-from clearhead.config import RunConfig, config_from
-from clearhead.config.meaning import MEANT_FOR
-from clearhead.config.model import SIZES, Learned
-from clearhead.config.sections import SECTIONS as PARTS
-from clearhead.config.sections import paths
-from clearhead.data.feature_arrays import LIST
-from clearhead.tasks.texts import LONGEST_SOURCE
+from clearhead.data.arrays import LIST
+from clearhead.decoding.texts import LONGEST_SOURCE
+from clearhead.settings import RunConfig, config_from
+from clearhead.settings.meaning import MEANT_FOR
+from clearhead.settings.model import SIZES, Learned
+from clearhead.settings.reading import SECTIONS as PARTS
+from clearhead.settings.reading import paths
 
 HOUSE = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "docs/reference-systems.md")

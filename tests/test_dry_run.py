@@ -12,15 +12,16 @@ import torch
 
 from clearhead import api
 from clearhead.api.preparation import prepare
-from clearhead.config import TrainingConfig
+from clearhead.data.labelled_data import LabelledData
 from clearhead.errors import DataError
-from clearhead.tasks.labelled_data import LabelledData
-from clearhead.tasks.task import Loss, Task
+from clearhead.settings import TrainingConfig
 from clearhead.tasks.translation import TranslationTask
-from clearhead.training import dry_run, meter
+from clearhead.training import dry_run
+from clearhead.training import progress as meter
 from clearhead.training.dry_run import DryRun
 from clearhead.training.events import Note
-from clearhead.training.updater import Updater
+from clearhead.training.step import Updater
+from clearhead.training.task import Loss, Task
 from test_classification import feature_run, spelled_run, text_run
 from test_reconstruction import sine_run
 from test_training import Watcher, small_run

@@ -19,18 +19,13 @@ from hypothesis import strategies as st
 import clearhead
 from clearhead import api
 from clearhead.checkpoint import read_model_folder, read_tokenizers
-from clearhead.config import (
-    Learned,
-    ModelConfig,
-    NoPositions,
-    SearchConfig,
-    Sinusoidal,
-)
-from clearhead.engines.ctranslate2 import folder as layout
-from clearhead.engines.ctranslate2.folder import LONGEST_SOURCE, TABLE_POSITIONS, read_export
+from clearhead.ctranslate2 import equality
+from clearhead.ctranslate2 import folder as layout
+from clearhead.ctranslate2 import spec as ctranslate2_spec
+from clearhead.ctranslate2.export import export_model, token_names
+from clearhead.ctranslate2.folder import LONGEST_SOURCE, TABLE_POSITIONS, read_export
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
-from clearhead.export import ctranslate2_spec, equality
-from clearhead.export.exporting import export_model, token_names
+from clearhead.settings import Learned, ModelConfig, NoPositions, SearchConfig, Sinusoidal
 from clearhead.tokenizer import Tokenizer, WordTokenizer
 from exported_models import (
     fast_engine,
@@ -284,7 +279,7 @@ def test_the_old_export_comes_back_where_the_new_one_cannot_take_its_place(
 FULL_DISK = """
 import resource, sys
 from clearhead.errors import ExportError
-from clearhead.export.exporting import export_model
+from clearhead.ctranslate2.export import export_model
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 try:

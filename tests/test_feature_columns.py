@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.api.preparation import prepare
-from clearhead.config import RunConfig
 from clearhead.data.feature_sequences import read_feature_sequences
 from clearhead.data.labelled import Labelled, LabelledSequence, in_columns
 from clearhead.errors import DataError
+from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
 from test_classification import feature_run
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from clearhead.config import ModelConfig
+from clearhead.settings import ModelConfig
 from clearhead.tokenizer import load_tokenizer
 from scripts import ROOT
 
@@ -23,8 +23,8 @@ contest = importlib.import_module("peers.contest")
 device = importlib.import_module("peers.device")
 flops = importlib.import_module("peers.flops")
 matrix_rate = importlib.import_module("peers.matrix_rate")
-batching = importlib.import_module("clearhead.engines.batching")
-torch_engine = importlib.import_module("clearhead.engines.torch_engine")
+batching = importlib.import_module("clearhead.decoding.engine")
+torch_engine = importlib.import_module("clearhead.decoding.torch_engine")
 own = importlib.import_module("peers.clearhead")
 own_training = importlib.import_module("peers.clearhead_training")
 protocol = importlib.import_module("peers.protocol")

@@ -17,11 +17,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.config import ModelConfig, TrainingConfig
+from clearhead.settings import ModelConfig, TrainingConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 from clearhead.training import dry_run
-from clearhead.training.keeper import Keeper
-from clearhead.training.trainer import Trainer
+from clearhead.training.checkpoints import Keeper
+from clearhead.training.loop import Trainer
 from scripts import ROOT
 
 sys.path.append(str(ROOT / "benchmarks"))

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from clearhead.config import ClassifierConfig
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import ConvolvedInput
+from clearhead.settings import ClassifierConfig
 from small_models import small_config
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from clearhead.data.inputs import FeatureInputs
 from clearhead.data.labelled import Labelled
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import DataError
-from clearhead.tasks.inputs import FeatureInputs
 
 NAMES = ("height", "width")
 INPUTS = FeatureInputs(Normaliser(np.zeros(2), np.ones(2), names=NAMES), "refuse", 8)

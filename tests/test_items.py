@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.api.items import items_of, texts_of
+from clearhead.api.classifier import items_of, texts_of
 from clearhead.data.labelled import Labelled
 from clearhead.errors import DataError
 from model_folders import write_models

@@ -18,9 +18,9 @@ import pytest
 import torch
 from torch import nn
 
-from clearhead.config import ModelConfig, read_config
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier
+from clearhead.settings import ModelConfig, read_config
 from scripts import ROOT
 from small_models import padded
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.config import DataConfig
 from clearhead.data.labelled import LabelledSequence, LabelledText, input_hash
 from clearhead.data.labelled_checks import check_kept_labelled, check_labelled
 from clearhead.data.labels import Labels
 from clearhead.data.validation_split import split_validation
 from clearhead.errors import DataError
+from clearhead.settings import DataConfig
 
 Row = tuple[str, tuple[str, ...]]
 CONFIG = DataConfig(max_length=3, smallest_class=1)

@@ -19,8 +19,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.commented_config import SEQUENCES, TEXTS, Form
-from clearhead.config import RunConfig, read_config
+from clearhead.data import labelled_proposal as proposing
+from clearhead.data.labelled_proposal import (
+    EXAMPLES_A_STEP,
+    FEW,
+    KEPT,
+    PIECE_RECIPES,
+    SEQUENCE_RECIPES,
+    WORD_RECIPES,
+    Kind,
+    Recipe,
+    propose_classification,
+    read_by_words,
+    recipe_for,
+)
 from clearhead.data.labelled_report import IMBALANCE
 from clearhead.data.labelled_survey import (
     SequenceSurvey,
@@ -30,18 +42,8 @@ from clearhead.data.labelled_survey import (
 )
 from clearhead.data.survey import Side
 from clearhead.errors import ConfigError, DataError
-from clearhead.labelled_proposal import propose_classification, proposing
-from clearhead.labelled_proposal.classes import FEW
-from clearhead.labelled_proposal.proposing import EXAMPLES_A_STEP, KEPT
-from clearhead.labelled_proposal.recipes import (
-    PIECE_RECIPES,
-    SEQUENCE_RECIPES,
-    WORD_RECIPES,
-    Kind,
-    Recipe,
-    read_by_words,
-    recipe_for,
-)
+from clearhead.settings import RunConfig, read_config
+from clearhead.settings.commented import SEQUENCES, TEXTS, Form
 from clearhead.tokenizer import learn_tokenizer
 from fake_translator import run
 

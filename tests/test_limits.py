@@ -10,11 +10,11 @@ import pytest
 
 from clearhead import api
 from clearhead.api.preparation import prepare
-from clearhead.config import ScheduleConfig, TrainingConfig
-from clearhead.training import trainer
-from clearhead.training.limits import Limits
-from clearhead.training.state import State
-from clearhead.training.updater import Updater
+from clearhead.settings import ScheduleConfig, TrainingConfig
+from clearhead.training import loop as trainer
+from clearhead.training.checkpoints import State
+from clearhead.training.loop import Limits
+from clearhead.training.step import Updater
 from test_training import small_run
 
 FOREVER = 1e9

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from clearhead.losses import chunks
+from clearhead.losses import cross_entropy as chunks
 from clearhead.losses.cross_entropy import projected_cross_entropy
 
 EXACT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-11}

@@ -13,8 +13,9 @@ import torch
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import write_json
 from clearhead.checkpoint.folder import FORMAT, read_folder_config
-from clearhead.commented_config import SEQUENCES, TEXTS, TRANSLATION, Form
-from clearhead.config import (
+from clearhead.data.proposal import propose
+from clearhead.errors import ConfigError
+from clearhead.settings import (
     SIZES,
     OptimizerConfig,
     RunConfig,
@@ -23,11 +24,10 @@ from clearhead.config import (
     config_to_dict,
     read_config,
 )
-from clearhead.config.meaning import ONLY_WITH, meaningless
-from clearhead.errors import ConfigError
-from clearhead.proposal import propose
+from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
+from clearhead.settings.meaning import ONLY_WITH, meaningless
 from clearhead.tokenizer import learn_tokenizer
-from clearhead.training.optimizer import make_optimizer
+from clearhead.training.step import make_optimizer
 from test_classification import feature_run, text_run
 from test_reconstruction import sine_run
 from test_training import small_run

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from clearhead.config import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
-from clearhead.engines import decoding_state
-from clearhead.engines.unrolled import UnrolledDecoder
+from clearhead.decoding import cache as decoding_state
+from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.model.attention import Attend, explicit_attention, fused_attention
 from clearhead.model.dropout import Dropout, DroppedReLU
 from clearhead.model.layers import EncoderLayer
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import DropoutConfig, Learned, ModelConfig, NoPositions, Sinusoidal
 from small_models import (
     POSITIONS,
     SOURCE_VOCABULARY,

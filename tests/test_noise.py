@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from clearhead.tasks.noise import hide_frames, hide_words
+from clearhead.data.inputs import hide_frames, hide_words
 from clearhead.tokenizer import BOS, PAD
 
 ROWS, LENGTH, WIDTH, UNK = 3, 5000, 4, 99

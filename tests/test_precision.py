@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clearhead import api
 from clearhead.checkpoint import read_tensors
-from clearhead.config import (
+from clearhead.settings import (
     DataConfig,
     DropoutConfig,
     ModelConfig,
@@ -22,8 +22,7 @@ from clearhead.config import (
     TrainingConfig,
 )
 from clearhead.training.events import Event, Note, Progress
-from clearhead.training.precision import CPU_BF16
-from clearhead.training.updater import Updater
+from clearhead.training.step import CPU_BF16, Updater
 
 STEPS = 60
 RATE = 5e-4

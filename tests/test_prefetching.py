@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from clearhead.data.prefetching import prefetch
+from clearhead.data.batches import prefetch
 
 
 def test_prefetching_gives_the_same_items() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.api.preparation import Encoding, prepare
-from clearhead.data import writer
+from clearhead.data import corpus as writer
 from clearhead.training.display import INTERVAL_S
 from clearhead.training.events import Note, RunStarted
 from test_display import Clock

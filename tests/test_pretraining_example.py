@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.config import RunConfig, read_config
+from clearhead.settings import RunConfig, read_config
 from fake_translator import run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

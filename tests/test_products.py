@@ -9,9 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.config import DropoutConfig, SearchConfig
-from clearhead.engines import products
-from clearhead.engines.products import (
+from clearhead.decoding import products
+from clearhead.decoding.products import (
     PACKED_FROM,
     LayOut,
     bfloat16_product,
@@ -24,10 +23,11 @@ from clearhead.engines.products import (
     plain_product,
     transposed_product,
 )
-from clearhead.engines.torch_engine import TorchEngine
-from clearhead.engines.unrolled import UnrolledDecoder
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ConfigError
-from clearhead.training.precision import multiplies_bf16
+from clearhead.settings import DropoutConfig, SearchConfig
+from clearhead.training.step import multiplies_bf16
 from small_models import random_model, small_config
 
 CPU = torch.device("cpu")

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead import proposal
-from clearhead.commented_config import SEQUENCES, TEXTS, TRANSLATION, Form
-from clearhead.config import SIZES, ModelConfig, RunConfig, read_config
-from clearhead.config.run import MEASURES
+from clearhead.data import proposal
 from clearhead.data import survey as surveying
+from clearhead.data.proposal import RECIPES, WARMUP, propose, recipe_for, round_figure
 from clearhead.data.survey import Side, Survey, survey
 from clearhead.errors import DataError
-from clearhead.proposal import RECIPES, WARMUP, propose, recipe_for, round_figure
+from clearhead.settings import SIZES, ModelConfig, RunConfig, read_config
+from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
+from clearhead.settings.run import MEASURES
 from clearhead.tokenizer import learn_tokenizer
 
 ENGLISH = ["A man rides a bicycle.", "Two dogs, one cat.", "She sees Mr. Smith"]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from clearhead import api
 from clearhead.api.preparation import prepare
-from clearhead.config import RunConfig, config_from
+from clearhead.settings import RunConfig, config_from
 from clearhead.tasks.reconstruction import HiddenBatch, ReconstructionTask, hidden_spans
 from test_classification import SMALL_MODEL
 

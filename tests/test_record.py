@@ -17,9 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clearhead.config import ClassifierConfig, DropoutConfig, Learned, ModelConfig, NoPositions
-from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.engines.unrolled import UnrolledDecoder
+from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Record
 from clearhead.inspect.recording import (
@@ -27,8 +26,8 @@ from clearhead.inspect.recording import (
     record,
     record_classification,
     record_translation,
+    second_view,
 )
-from clearhead.inspect.view import second_view
 from clearhead.model.attention import (
     Attend,
     MultiHeadAttention,
@@ -38,6 +37,7 @@ from clearhead.model.attention import (
 )
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.settings import ClassifierConfig, DropoutConfig, Learned, ModelConfig, NoPositions
 from clearhead.tokenizer import BOS, WordTokenizer
 from small_models import configs, random_model, small_config
 

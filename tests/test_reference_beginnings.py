@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from clearhead.model.build import build_classifier, build_model
-from clearhead.model.norms import StdLayerNorm
+from clearhead.model.layers import StdLayerNorm
 from clearhead.model.transformer import EncoderDecoder
 from small_models import embedding_of
 from test_build import assert_normal, fills

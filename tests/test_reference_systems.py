@@ -27,16 +27,16 @@ from torch.nn import functional as F
 
 import clearhead
 from clearhead import api
-from clearhead.config import ModelConfig, RunConfig, read_config
-from clearhead.engines.torch_engine import TorchEngine
-from clearhead.engines.unrolled import UnrolledDecoder
+from clearhead.data.labelled_data import read_parts
+from clearhead.data.translation_data import learn_tokenizers
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.build import build_classifier, build_model
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import FeatureProjection
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
-from clearhead.tasks.labelled_data import read_parts
-from clearhead.tasks.translation_data import learn_tokenizers
+from clearhead.settings import ModelConfig, RunConfig, read_config
 from clearhead.tokenizer import WordTokenizer
 from clearhead.training.events import RunEnded
 from scripts import ROOT, load_script

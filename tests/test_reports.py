@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from clearhead.api.preparation import prepare
-from clearhead.config import DataConfig, RunConfig, TokenizerConfig, config_from
+from clearhead.data.labelled_data import checked, learn_inputs, read_parts
 from clearhead.data.labelled_report import LabelledReport
 from clearhead.data.report import DataReport, Finding
-from clearhead.tasks.labelled_data import checked, learn_inputs, read_parts
-from clearhead.tasks.translation_data import learn_tokenizers, prepare_data, read_held_out
+from clearhead.data.translation_data import learn_tokenizers, prepare_data, read_held_out
+from clearhead.settings import DataConfig, RunConfig, TokenizerConfig, config_from
 from test_classification import SMALL_MODEL
 
 PAIRS = [(f"a{n} b", f"c{n} d") for n in range(6)]

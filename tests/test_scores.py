@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.errors import ConfigError, DataError
-from clearhead.tasks.scores import (
+from clearhead.evaluation.scores import (
     bleu_and_chrf,
     compare,
     exact_match,
@@ -260,7 +260,9 @@ def test_tokenised_text_is_scored_without_a_warning(caplog: pytest.LogCaptureFix
 
 
 def test_importing_the_measures_loads_neither_torch_nor_sacrebleu() -> None:
-    program = "import clearhead.tasks.scores, sys; print({'torch', 'sacrebleu'} & {*sys.modules})"
+    program = (
+        "import clearhead.evaluation.scores, sys; print({'torch', 'sacrebleu'} & {*sys.modules})"
+    )
     finished = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.engines.slots import Slots
+from clearhead.decoding.cache import Slots
 
 FIRST = 4
 """Rows that a search begins with, and slots."""

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data.readers import Pair
-from clearhead.engines.decoding_state import FIRST_ROOM
+from clearhead.decoding.cache import FIRST_ROOM
 from clearhead.errors import DataError
 from scripts import ROOT
 

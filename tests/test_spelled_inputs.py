@@ -18,13 +18,13 @@ from clearhead import api
 from clearhead.api.encoder import with_encoders_settings
 from clearhead.checkpoint import write_json
 from clearhead.checkpoint.folder import FORMAT, read_folder_config
-from clearhead.config import ClassifierConfig, RunConfig, config_from, config_to_dict
+from clearhead.data.inputs import NGrams, SpelledInputs
 from clearhead.data.labelled import Labelled
 from clearhead.errors import ConfigError
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import SpelledEmbedding
 from clearhead.model.transformer import EncoderClassifier
-from clearhead.tasks.spelled_inputs import NGrams, SpelledInputs
+from clearhead.settings import ClassifierConfig, RunConfig, config_from, config_to_dict
 from clearhead.tokenizer import BOS, PAD, WordTokenizer
 from small_models import small_config
 
@@ -87,8 +87,7 @@ def test_words_behind_the_longest_text_are_counted_and_not_spelt(
 
 def test_another_process_numbers_them_alike() -> None:
     program = (
-        "from clearhead.tasks.spelled_inputs import NGrams\n"
-        "print(NGrams((2, 3), 1000).numbers('wörter'))"
+        "from clearhead.data.inputs import NGrams\nprint(NGrams((2, 3), 1000).numbers('wörter'))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -142,7 +141,7 @@ def part(model: EncoderClassifier) -> SpelledEmbedding:
 
 
 def test_a_words_vector_is_its_own_and_the_mean_of_its_ngrams() -> None:
-    model = spelled_classifier(positions=clearhead.config.NoPositions(), scale_embeddings=False)
+    model = spelled_classifier(positions=clearhead.settings.NoPositions(), scale_embeddings=False)
     spelled = part(model)
     nn.init.normal_(spelled.embedding.weight)
     batch = inputs().collate(rows_of("what how"))

@@ -11,16 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clearhead.config import ModelConfig
-from clearhead.model.attention import (
-    Attend,
-    attention,
-    explicit_attention,
-    fused_attention,
-)
-from clearhead.model.layers import FeedForward
-from clearhead.model.norms import StdLayerNorm
+from clearhead.model.attention import Attend, attention, explicit_attention, fused_attention
+from clearhead.model.layers import FeedForward, StdLayerNorm
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import ModelConfig
 from small_models import padded, random_ids, random_model, small_config
 
 SOURCE = [[3, 4, 5, 6, 7], [8, 9], [10, 11, 12]]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from clearhead import api
-from clearhead.config import config_from
-from clearhead.data.frame_times import frame_times
+from clearhead.data.feature_sequences import frame_times
 from clearhead.data.tables import column_of, header_hint, read_csv
 from clearhead.errors import DataError
+from clearhead.settings import config_from
 
 
 @pytest.mark.parametrize("break_", ["", "\n"])

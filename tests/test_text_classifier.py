@@ -29,13 +29,12 @@ from sklearn.utils.validation import check_is_fitted
 
 import clearhead
 from clearhead import TextClassifier
-from clearhead.api.text_errors import told_of_texts
-from clearhead.api.text_run import run_on_texts
+from clearhead.api.text_classifier import run_on_texts, told_of_texts
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
-from clearhead.config import RunConfig, read_config
 from clearhead.errors import ClearheadError, ConfigError, DataError, TrainingError
 from clearhead.model.transformer import EncoderClassifier
+from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import RunEnded
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -18,8 +18,8 @@ import sentencepiece
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clearhead.config import TokenizerConfig, config_from
 from clearhead.errors import ConfigError, DataError, ModelFolderError
+from clearhead.settings import TokenizerConfig, config_from
 from clearhead.tokenizer import (
     BOS,
     EOS,

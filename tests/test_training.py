@@ -18,7 +18,11 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.checkpoint import read_tensors, write_tensors
-from clearhead.config import (
+from clearhead.ctranslate2.export import export_model
+from clearhead.data.report import DataReport
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.errors import DataError, ExportError, ModelFolderError, TrainingError
+from clearhead.settings import (
     DataConfig,
     DropoutConfig,
     EvaluationConfig,
@@ -30,21 +34,14 @@ from clearhead.config import (
     TokenizerConfig,
     TrainingConfig,
 )
-from clearhead.data.report import DataReport
-from clearhead.engines.torch_engine import TorchEngine
-from clearhead.errors import DataError, ExportError, ModelFolderError, TrainingError
-from clearhead.export.exporting import export_model
-from clearhead.tasks.task import Evaluation
 from clearhead.tasks.translation import TranslationTask
-from clearhead.training import continuation
+from clearhead.training import run_folder as continuation
+from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
 from clearhead.training.interruption import GRANTED
-from clearhead.training.keeper import Keeper
-from clearhead.training.optimizer import make_optimizer
-from clearhead.training.schedule import learning_rate
-from clearhead.training.state import State
-from clearhead.training.updater import Updater
+from clearhead.training.step import Updater, learning_rate, make_optimizer
+from clearhead.training.task import Evaluation
 
 
 class Watcher:

@@ -14,14 +14,14 @@ import torch
 import clearhead
 from clearhead import api
 from clearhead.api import Translator
-from clearhead.config import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig
-from clearhead.engines import torch_engine
-from clearhead.engines.batching import batches_by_length
+from clearhead.data.translation_data import learn_tokenizers, prepare_data, read_held_out
+from clearhead.decoding import texts as texts_module
+from clearhead.decoding import torch_engine
+from clearhead.decoding.engine import batches_by_length
 from clearhead.errors import ConfigError, SearchError
-from clearhead.tasks import texts as texts_module
+from clearhead.evaluation.validation import mean_loss
+from clearhead.settings import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig
 from clearhead.tasks import translation
-from clearhead.tasks.translation_data import learn_tokenizers, prepare_data, read_held_out
-from clearhead.tasks.validation import mean_loss
 from test_training import small_run
 
 TEXTS = [

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from clearhead.api.preparation import prepare
-from clearhead.config import DataConfig, ModelConfig, RunConfig, TokenizerConfig
+from clearhead.data import translation_data
+from clearhead.data.translation_data import HeldOutPairs, learn_tokenizers, read_held_out
 from clearhead.errors import ConfigError, DataError
-from clearhead.tasks import translation_data
-from clearhead.tasks.translation_data import HeldOutPairs, learn_tokenizers, read_held_out
+from clearhead.settings import DataConfig, ModelConfig, RunConfig, TokenizerConfig
 from clearhead.tokenizer import WordTokenizer
 from test_reports import write_tsv
 from test_training import Watcher, small_run

@@ -12,20 +12,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clearhead.api.preparation import prepare
-from clearhead.config import (
+from clearhead.data.batches import Batch, collate
+from clearhead.data.corpus import Corpus
+from clearhead.data.translation_data import TranslationData
+from clearhead.decoding.engine import Hypothesis
+from clearhead.model.build import build_model
+from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import (
     DropoutConfig,
     EvaluationConfig,
     RunConfig,
     TokenizerConfig,
     TrainingConfig,
 )
-from clearhead.data.batches import Batch, collate
-from clearhead.data.corpus import Corpus
-from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.model.build import build_model
-from clearhead.model.transformer import EncoderDecoder
 from clearhead.tasks.translation import TranslationTask
-from clearhead.tasks.translation_data import TranslationData
 from clearhead.tokenizer import BOS, EOS, PAD, WordTokenizer
 from small_models import small_config
 from test_training import small_run

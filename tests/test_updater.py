@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clearhead.config import OptimizerConfig, ScheduleConfig, TrainingConfig
 from clearhead.errors import TrainingError
-from clearhead.training.updater import MOST_BAD_STEPS, Updater
+from clearhead.settings import OptimizerConfig, ScheduleConfig, TrainingConfig
+from clearhead.training.step import MOST_BAD_STEPS, Updater
 
 RATE, NORM = 0.1, 2.0
 SGD = OptimizerConfig(kind="sgd", momentum=0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from clearhead.config import ModelConfig
+from clearhead.settings import ModelConfig
 from costs.curve import Curve
 from costs.work import Decoding, Training
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from clearhead.training.wording import duration
+from clearhead.training.display import duration
 from costs.curve import Curve
 
 LEAST_SECONDS = 0.2

@@ -7,19 +7,17 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from clearhead.config import ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
-from clearhead.engines.torch_engine import TorchEngine
+from clearhead.data.translation_data import TranslationData
+from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from clearhead.tasks.translation import TranslationTask
-from clearhead.tasks.translation_data import TranslationData
 from clearhead.tokenizer import EOS, WordTokenizer
-from clearhead.training.meter import Meter
-from clearhead.training.precision import choose_precision
-from clearhead.training.stepper import Stepper
-from clearhead.training.updater import Updater
+from clearhead.training.progress import Meter
+from clearhead.training.step import Stepper, Updater, choose_precision
 from costs.curve import Work
 
 VOCABULARY = 10_000

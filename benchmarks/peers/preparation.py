@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from clearhead.config import RunConfig
-from clearhead.data.batch_order import batch_order
+from clearhead.data.batches import batch_order
 from clearhead.data.readers import Pair, read_pairs
+from clearhead.settings import RunConfig
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 
 from .workload import Batch, Workload, make_batch

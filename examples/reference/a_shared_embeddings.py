@@ -16,8 +16,8 @@ from pathlib import Path
 
 import clearhead
 from clearhead import api
-from clearhead.config import read_config
 from clearhead.data.readers import read_pairs
+from clearhead.settings import read_config
 from clearhead.training.events import Event, Progress
 
 UNSEEN = ("i love cat", "this is a cat")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import clearhead
 from clearhead import api
-from clearhead.config import read_config
+from clearhead.settings import read_config
 from clearhead.training.display import choose_display
 
 TRAINED, VALIDATION, HELD_OUT = 2000, 200, 400

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import clearhead
 from clearhead import api
-from clearhead.config import read_config
 from clearhead.data.readers import read_pairs
 from clearhead.inspect.record import Array, Record
+from clearhead.settings import read_config
 from clearhead.training.events import Event, Progress
 
 

@@ -19,8 +19,8 @@ import numpy as np
 
 import clearhead
 from clearhead import api
-from clearhead.config import read_config
 from clearhead.inspect.figures import draw_all
+from clearhead.settings import read_config
 from clearhead.training.display import choose_display
 
 TRAINED, VALIDATION, HELD_OUT = 1000, 100, 200

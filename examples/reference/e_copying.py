@@ -18,8 +18,8 @@ import torch
 
 import clearhead
 from clearhead import api
-from clearhead.config import ModelConfig, RunConfig, read_config
 from clearhead.data.readers import read_pairs
+from clearhead.settings import ModelConfig, RunConfig, read_config
 from clearhead.training.display import choose_display
 
 CONFIG = Path(__file__).with_suffix(".toml")

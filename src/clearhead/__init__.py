@@ -13,22 +13,22 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clearhead.api import Classifier, Translator, export_model, load, train
     from clearhead.api.text_classifier import TextClassifier
-    from clearhead.config import ModelConfig, RunConfig, SearchConfig
-    from clearhead.decoding.hypothesis import Hypothesis
+    from clearhead.decoding.engine import Hypothesis
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
     from clearhead.model.build import build_model
+    from clearhead.settings import ModelConfig, RunConfig, SearchConfig
     from clearhead.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
 
 _WHERE = {
     "Classifier": "clearhead.api",
-    "Hypothesis": "clearhead.decoding.hypothesis",
-    "ModelConfig": "clearhead.config",
+    "Hypothesis": "clearhead.decoding.engine",
+    "ModelConfig": "clearhead.settings",
     "Record": "clearhead.inspect.record",
-    "RunConfig": "clearhead.config",
-    "SearchConfig": "clearhead.config",
+    "RunConfig": "clearhead.settings",
+    "SearchConfig": "clearhead.settings",
     "TextClassifier": "clearhead.api.text_classifier",
     "Tokenizer": "clearhead.tokenizer",
     "Translator": "clearhead.api",

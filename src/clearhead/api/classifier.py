@@ -1,25 +1,69 @@
-"""A trained classifier, from texts or features to labels."""
+"""The items of what people give: a list, a generator, a column of a table; but no table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from clearhead.api.items import items_of
 from clearhead.checkpoint import ModelFolder
-from clearhead.config import RunConfig
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
 from clearhead.errors import DataError, warn
+from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from clearhead.engines.classifier_engine import ClassifierEngine
+    from clearhead.data.inputs import Inputs
+    from clearhead.decoding.classifier_engine import ClassifierEngine
     from clearhead.model.transformer import EncoderClassifier
-    from clearhead.tasks.inputs import Inputs
+
+
+def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[Any]:
+    """The items in their order: of a column of a table not in that of its index.
+
+    Args:
+        values: to be listed.
+        what: they are called in a message ("texts").
+        arrays: whether an item may be an array, so that all may lie in one of more dimensions.
+
+    Raises:
+        DataError: it is a table or a mapping, whose items are but the names of its columns.
+        TypeError: it is a single string or example.
+    """
+    if isinstance(values, str | bytes | Labelled):
+        one = "example" if isinstance(values, Labelled) else "string"
+        raise TypeError(f"{what} is a single {one}: give a list of {what}")
+    # A column of a table, whose index may have any names, has one dimension.
+    has_columns = hasattr(values, "columns") and getattr(values, "ndim", 2) != 1
+    too_many = not arrays and getattr(values, "ndim", 1) != 1
+    if isinstance(values, Mapping) or has_columns or too_many:
+        shape = getattr(values, "shape", None)
+        raise DataError(
+            f"the {what} are not a list but {f'of shape {tuple(shape)}' if shape else 'a table'}",
+            todo=f"give one column, e.g. table['{what.removesuffix('s')}']",
+        )
+    return list(values)
+
+
+def texts_of(values: Iterable[str]) -> list[str]:
+    """As `items_of`, of texts.
+
+    Raises:
+        DataError: one is no string, or as in `items_of`.
+        TypeError: it is a single string.
+    """
+    texts = items_of(values, "texts")
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise DataError(f"text {number} is a {type(text).__name__}, not a string")
+    return texts
+
+
+# ---- api.classifier
+# A trained classifier, from texts or features to labels.
 
 
 @dataclass(frozen=True)
@@ -139,7 +183,7 @@ class Classifier:
         offset: int = 0,
     ) -> np.ndarray:
         """The calibrated probability of each label, (inputs, labels); arguments as `classify`."""
-        from clearhead.tasks.calibration import probabilities
+        from clearhead.evaluation.calibration import probabilities
 
         logits = self.logits(inputs, batch_size=batch_size, progress=progress, offset=offset)
         return probabilities(logits, self.temperature, self.config.classifier.multi_label)
@@ -153,7 +197,7 @@ class Classifier:
         offset: int = 0,
     ) -> np.ndarray:
         """What the model gives for each label, (inputs, labels); arguments as `classify`."""
-        from clearhead.tasks.batch_size import check_batch_size
+        from clearhead.decoding.engine import check_batch_size
 
         check_batch_size(batch_size, "inputs", "classify", DataError)
         rows = self._rows(
@@ -179,7 +223,7 @@ class Classifier:
         return rows
 
     def _best(self, probabilities: np.ndarray, top: int | None) -> list[Prediction]:
-        from clearhead.tasks.calibration import THRESHOLD
+        from clearhead.evaluation.calibration import THRESHOLD
 
         order = (-probabilities).argsort(kind="stable")
         if top is None and self.config.classifier.multi_label:

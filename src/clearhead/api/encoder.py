@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.checkpoint import folder_of, read_folder_config, read_model_folder, read_tensors
-from clearhead.config import RunConfig
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
     from torch import nn

@@ -17,17 +17,17 @@ from clearhead.checkpoint import (
     read_tokenizers,
     tokenizer_parts,
 )
-from clearhead.config import RunConfig
 from clearhead.errors import ModelFolderError
+from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
     from torch import nn
 
+    from clearhead.data.inputs import Inputs
     from clearhead.data.labelled import Labelled
     from clearhead.data.labels import Labels
-    from clearhead.tasks.inputs import Inputs
-    from clearhead.tasks.task import Task
     from clearhead.training.events import Observer
+    from clearhead.training.task import Task
 
 Tell = Callable[[str], None]
 
@@ -96,8 +96,8 @@ def prepare(
 
 
 def _translation(config: RunConfig, begun: Path | None, corpus: Path, tell: Tell) -> Prepared:
+    from clearhead.data.translation_data import learn_tokenizers, prepare_data, read_held_out
     from clearhead.tasks.translation import TranslationTask
-    from clearhead.tasks.translation_data import learn_tokenizers, prepare_data, read_held_out
 
     held_out = read_held_out(config)
     if begun is not None:
@@ -142,8 +142,8 @@ class Encoding:
 
 
 def _labelled(config: RunConfig, begun: Path | None, tell: Tell) -> Prepared:
+    from clearhead.data.labelled_data import checked, learn_inputs, read_parts
     from clearhead.tasks.classification import ClassificationTask
-    from clearhead.tasks.labelled_data import checked, learn_inputs, read_parts
     from clearhead.tasks.reconstruction import ReconstructionTask
 
     encoder_from = Path(config.classifier.encoder_from) if config.classifier.encoder_from else None
@@ -185,9 +185,9 @@ def read_inputs(folder: Path, config: RunConfig) -> Inputs:
     Raises:
         ModelFolderError: it is not there, damaged, or made for another kind of input.
     """
+    from clearhead.data.inputs import NORMALISER
+    from clearhead.data.labelled_data import feature_inputs, text_inputs
     from clearhead.data.normaliser import Normaliser
-    from clearhead.tasks.inputs import NORMALISER
-    from clearhead.tasks.labelled_data import feature_inputs, text_inputs
     from clearhead.tokenizer import load_tokenizer
 
     found = read_folder_config(folder)

@@ -1,9 +1,12 @@
-"""A text classifier with the manners of scikit-learn, on which it does not depend."""
+"""The labels that a text classifier is given, and their names in a model folder."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,20 +14,286 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clearhead.api.class_names import classes_of, names_of
-from clearhead.api.classifier import Classifier
-from clearhead.api.items import items_of, texts_of
+from clearhead.api.classifier import Classifier, items_of, texts_of
 from clearhead.api.loading import load_classifier
-from clearhead.api.text_errors import MODEL, told_of_texts
-from clearhead.api.text_run import run_on_texts
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
-from clearhead.config import RunConfig
-from clearhead.errors import DataError, NotTrainedError, warn
+from clearhead.data.labelled import refuse_unnamable
+from clearhead.data.labelled_proposal import FEW, WORD_NGRAMS, read_by_words
+from clearhead.data.survey import Side, SideCounter, pieces_for
+from clearhead.errors import ClearheadError, ConfigError, DataError, NotTrainedError, warn
+from clearhead.settings import RunConfig, config_from
+from clearhead.tasks.classification import SMALLER
+from clearhead.tokenizer import WordTokenizer
+from clearhead.training.loop import ADVICE
+from clearhead.training.step import SLOWER
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
     from sklearn.utils.metadata_routing import MetadataRequest
+
+
+def classes_of(labels: Iterable[Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct labels, sorted, and for each text the number of its label.
+
+    Raises:
+        DataError: a label is missing, or they are not all strings or all numbers.
+    """
+    labels = list(labels)
+    _check_labels(labels)
+    try:
+        values = np.asarray(labels)
+        if values.ndim != 1:
+            raise ValueError(f"they have the shape {values.shape}")
+        return np.unique(values, return_inverse=True)
+    except (TypeError, ValueError) as error:
+        what = "the labels are not one string or number for each text"
+        raise DataError(what, why=str(error)) from None
+
+
+def _check_labels(labels: Sequence[Any]) -> None:
+    """Refuse what numpy would silently make strings of."""
+    for number, label in enumerate(labels, start=1):
+        if label is None or (isinstance(label, float | np.floating) and math.isnan(label)):
+            raise DataError(
+                f"the label of text {number} is missing",
+                why=f"it is {label}",
+                todo="give the text a label, or leave it out",
+            )
+        if isinstance(label, str) != isinstance(labels[0], str):
+            raise DataError(
+                "some labels are strings and some are not",
+                why=f"that of text 1 is a {type(labels[0]).__name__}, "
+                f"that of text {number} a {type(label).__name__}",
+                todo="make all of them strings, or none",
+            )
+
+
+def names_of(classes: np.ndarray) -> list[str]:
+    """The labels as the model folder has them.
+
+    Raises:
+        DataError: one is empty or cannot stand in a file, or two are written alike.
+    """
+    names = [str(value).strip() for value in classes]
+    for name in names:
+        refuse_unnamable(name)
+    if len(set(names)) < len(names) or not all(names):
+        raise DataError("a label is empty, or two are written alike", why=f"they are {names}")
+    return names
+
+
+# ---- api.text_errors
+# What a run finds wrong, in the words of whoever called `TextClassifier.fit`.
+#
+# The run has settings and reads a file; the caller has arguments and a list of texts.
+
+MODEL = "model"
+"""The model folder beside the file of the texts, where none is to be kept."""
+
+ARGUMENTS = {
+    "data.max_length": "max_length",
+    "data.validation_share": "validation_share",
+    "tokenizer.max_vocabulary": "vocabulary",
+    "model.encoder_layers": "layers",
+    "model.d_model": "d_model",
+    "model.n_heads": "heads",
+    "n_heads": "heads",
+    "model.input_convolution": "convolution",
+    "model.dropout.embeddings": "dropout",
+    "model.dropout": "dropout",
+    "classifier.pooling": "pooling",
+    "classifier.dropout": "head_dropout",
+    "classifier.class_weights": "class_weights",
+    "training.max_epochs": "epochs",
+    "training.batch_tokens": "batch_tokens",
+    "training.schedule.peak": "learning_rate",
+}
+"""The argument of the constructor behind each setting that a message may speak of."""
+
+ON_CPU = "start Python with CUDA_VISIBLE_DEVICES= for the CPU"
+SENTENCES = {
+    # What a run can be told, and a classifier of texts cannot.
+    "--set folder=runs/other": "folder='runs/other'",
+    "name validation files, ": "",
+    ", or give d_k": "",
+    SLOWER: "lower learning_rate",
+    ADVICE: f"lower batch_tokens, or {ON_CPU}",
+    SMALLER: f"lower max_length, or {ON_CPU}",
+}
+"""What is said to the caller instead of words that are meant for who started a run."""
+
+# By itself: neither a part of a path or of another name, nor a value in quotes.
+_SETTING = re.compile(
+    r"(?<![\w./'\"])("
+    + "|".join(re.escape(each) for each in sorted(ARGUMENTS, key=len)[::-1])
+    + r")(?![\w'\"]|/\w|\.[^\W\d])"
+)
+
+
+@contextmanager
+def told_of_texts(data: Path) -> Iterator[None]:
+    """Errors within speak of texts by their number, from 1, and of arguments by their names.
+
+    Args:
+        data: the file whose line N has text N, in a folder that is deleted.
+
+    Raises:
+        ClearheadError: of the kind that was raised within.
+    """
+    try:
+        yield
+    except ClearheadError as error:
+        what, why, todo = (
+            part and _told(part, data) for part in (error.what, error.why, error.todo)
+        )
+        where = error.where and _placed(error.where, data)
+        raise type(error)(what or "", where=where, why=why, todo=todo) from None
+
+
+def _told(message: str, data: Path) -> str:
+    message = _placed(message, data)
+    for sentence, instead in SENTENCES.items():
+        message = message.replace(sentence, instead)
+    return _SETTING.sub(lambda setting: ARGUMENTS[setting[0]], message)
+
+
+def _placed(message: str, data: Path) -> str:
+    """The message without the files that are deleted when `fit` ends."""
+    # A finding calls the file by its name alone.
+    for name in (str(data), data.name):
+        message = re.sub(rf"(?<![\w./]){re.escape(name)}:(\d+)", r"text \1", message)
+    for path in (data, data.parent / MODEL):
+        message = message.replace(str(path), "fit")
+    return message
+
+
+# ---- api.text_run
+# The run that the arguments of a `TextClassifier` describe.
+#
+# The model is that of examples/trec.toml, where it is said what each setting is for, and nearly as
+# wide; punctuation, which stands apart there, is split off.
+
+VALIDATIONS = 20  # in a run, roughly
+VERY_FEW = 100  # validation texts, of which too many weights have the same accuracy to compare by
+PIECES = 4000  # of a vocabulary
+LOOKED_AT = 10_000  # texts, to see what all are like
+
+
+def run_on_texts(
+    given: Mapping[str, Any], data: Path, folder: Path, texts: Sequence[str]
+) -> RunConfig:
+    """The configuration that is meant.
+
+    Args:
+        given: the arguments by name.
+        data: the file with the texts and their labels.
+        folder: where the model is to be.
+        texts: those of the file.
+
+    Raises:
+        ConfigError: an argument cannot be used.
+    """
+    text = _look_at(texts)
+    words = read_by_words(text, len(texts)) if given["words"] is None else given["words"]
+    if not isinstance(words, bool):
+        what = f"words is {words!r}, not True, False or None"
+        raise ConfigError(what, where="TextClassifier")
+    if given["epochs"] == 0:  # to a run it is no limit
+        raise ConfigError("epochs must be at least 1", where="TextClassifier")
+    # Each character is a piece, and of some scripts there are thousands.
+    pieces = max(PIECES, pieces_for(text.alphabet))
+    tree: dict[str, Any] = {
+        "task": "classification",
+        "folder": str(folder),
+        "seed": given["seed"],
+        "data": {
+            "train": [str(data)],
+            "validation_share": given["validation_share"],
+            "max_length": given["max_length"],
+            # Each text counts that was given, however often, and however rare its label.
+            "drop_duplicates": False,
+            "smallest_class": 1,
+        },
+        "tokenizer": {
+            "kind": "words" if words else "bpe",
+            "split_punctuation": words,
+            "max_vocabulary": given["vocabulary"] if words else given["vocabulary"] or pieces,
+            "byte_fallback": False,
+        },
+        "model": _model(given, words),
+        "classifier": {
+            "pooling": given["pooling"],
+            "dropout": given["head_dropout"],
+            "class_weights": given["class_weights"],
+        },
+    }
+    # The types first: what is planned reckons with these numbers.
+    config_from(tree | _given_training(given), where="TextClassifier")
+    tokens = _words_in(texts) if words else text.tokens
+    tree |= _training(given, tokens, len(texts))
+    return config_from(tree, where="TextClassifier")
+
+
+def _model(given: Mapping[str, Any], words: bool) -> dict[str, Any]:
+    return {
+        "encoder_layers": given["layers"],
+        "n_heads": given["heads"],
+        "d_model": given["d_model"],
+        "d_ff": given["d_model"],
+        "dropout": given["dropout"],
+        "input_convolution": given["convolution"],
+        "character_ngrams": list(WORD_NGRAMS) if words else [],
+        "initialisation": "xavier_scaled",
+        "scale_embeddings": False,
+        "final_norm": False,
+        # The convolutions know what stands beside what.
+        "positions": {"kind": "none" if given["convolution"] else "sinusoidal"},
+    }
+
+
+def _given_training(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "training": {
+            "batch_tokens": given["batch_tokens"],
+            "max_epochs": given["epochs"],
+            "schedule": {"kind": "linear", "peak": given["learning_rate"]},
+        }
+    }
+
+
+def _training(given: Mapping[str, Any], tokens: float, texts: int) -> dict[str, Any]:
+    steps = given["epochs"] * max(1.0, tokens / given["batch_tokens"])
+    validated = given["validation_share"] * texts
+    training = _given_training(given)["training"]
+    schedule = training["schedule"] | {"warmup": round(steps / 10)}
+    planned = {
+        "validate_every": max(1, round(steps / VALIDATIONS)),
+        "keep": "average" if validated < FEW else "best",
+        "schedule": schedule,
+    }
+    return {
+        "training": training | planned,
+        "evaluation": {"measure": "loss" if validated < VERY_FEW else "accuracy"},
+    }
+
+
+def _words_in(texts: Sequence[str]) -> float:
+    """The words of all texts, roughly, marks before and behind a word among them."""
+    reader, seen = WordTokenizer((), split_punctuation=True), texts[:LOOKED_AT]
+    return len(texts) / max(1, len(seen)) * sum(len(reader.words_of(text)) for text in seen)
+
+
+def _look_at(texts: Sequence[str]) -> Side:
+    """What the texts look like together."""
+    counter = SideCounter()
+    for text in texts[:LOOKED_AT]:
+        counter.count(text)
+    return counter.side(len(texts) / max(1, counter.lines))
+
+
+# ---- api.text_classifier
+# A text classifier with the manners of scikit-learn, on which it does not depend.
 
 
 @dataclass(kw_only=True, eq=False)

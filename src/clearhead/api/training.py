@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from clearhead.api.encoder import with_encoders_settings
 from clearhead.checkpoint import write_model_folder
-from clearhead.config import DataConfig, RunConfig, TrainingConfig, read_config
+from clearhead.settings import DataConfig, RunConfig, TrainingConfig, read_config
 
 if TYPE_CHECKING:
     import torch
@@ -47,8 +47,8 @@ def train(
             on, or files that no run has written; or TensorBoard is asked for and not installed;
             or training diverged.
     """
-    from clearhead.training.continuation import only_run_in, run_folder
     from clearhead.training.display import displays
+    from clearhead.training.run_folder import only_run_in, run_folder
 
     config = config if isinstance(config, RunConfig) else read_config(config)
     config = _ready(config, restart)
@@ -77,13 +77,11 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     """Prepare data and model and let the trainer run; observers that are opened join the others."""
     from clearhead.api.preparation import prepare, teller
     from clearhead.data.corpus import remove_unused_corpora
-    from clearhead.training.continuation import note_data, refuse_other_data
-    from clearhead.training.keeper import Keeper
-    from clearhead.training.log import JsonLog
-    from clearhead.training.precision import choose_precision
-    from clearhead.training.provenance import provenance
-    from clearhead.training.run_files import forget_run
-    from clearhead.training.trainer import Trainer
+    from clearhead.training.checkpoints import Keeper
+    from clearhead.training.events import JsonLog
+    from clearhead.training.loop import Trainer
+    from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
+    from clearhead.training.step import choose_precision
 
     device = _set_up(config.training, watchers)
     hashes = _data_hashes(config.data)
@@ -103,7 +101,7 @@ def _train(config: RunConfig, folder: Path, restart: bool, watchers: list[Observ
     for findings in ready.findings:
         teller(watchers)(f"every place: {findings}")
     if config.training.tensorboard:
-        from clearhead.training.tensorboard import TensorBoardLog
+        from clearhead.training.events import TensorBoardLog
 
         watchers.append(TensorBoardLog(folder / "training" / "tensorboard"))
     # Only now: a folder with a config.json has a vocabulary that stands.
@@ -156,7 +154,7 @@ def _ready(config: RunConfig, restart: bool) -> RunConfig:
         ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
         TrainingError: TensorBoard is asked for and not installed.
     """
-    from clearhead.training.tensorboard import require_tensorboard
+    from clearhead.training.events import require_tensorboard
 
     config = with_encoders_settings(config, restart)
     if config.training.tensorboard:
@@ -167,8 +165,8 @@ def _ready(config: RunConfig, restart: bool) -> RunConfig:
 def _set_up(config: TrainingConfig, observers: Sequence[Observer]) -> torch.device:
     """The device that is trained on; that it would crawl is said before it does."""
     from clearhead.api.preparation import teller
-    from clearhead.engines.device import set_up_torch
-    from clearhead.training.precision import slow_precision
+    from clearhead.decoding.device import set_up_torch
+    from clearhead.training.step import slow_precision
 
     device = set_up_torch(config.device, config.threads)
     if (warning := slow_precision(config.precision, device)) is not None:
@@ -178,8 +176,7 @@ def _set_up(config: TrainingConfig, observers: Sequence[Observer]) -> torch.devi
 
 def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:
     from clearhead.data.builtin import Part
-    from clearhead.data.content_hash import content_hash
-    from clearhead.data.folder_hash import folder_hash
+    from clearhead.data.content_hash import content_hash, folder_hash
 
     def of(path: str, part: Part) -> str:
         folder = Path(os.path.expanduser(path))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from clearhead.api.items import texts_of
+from clearhead.api.classifier import texts_of
 from clearhead.checkpoint import ModelFolder, read_tokenizers
-from clearhead.config import RunConfig, SearchConfig
-from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.engines.engine import Engine
+from clearhead.decoding.engine import Engine, Hypothesis
+from clearhead.settings import RunConfig, SearchConfig
 
 if TYPE_CHECKING:
     from clearhead.tokenizer import Tokenizer
@@ -85,7 +84,7 @@ class Translator:
             UserWarning: a text has more tokens than the model takes, and was cut; or a prefix holds
                 what the vocabulary lacks.
         """
-        from clearhead.tasks.texts import chosen_search, translate_texts
+        from clearhead.decoding.texts import chosen_search, translate_texts
 
         return translate_texts(
             self.engine,

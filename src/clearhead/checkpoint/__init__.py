@@ -15,7 +15,6 @@ Nothing is pickled. Every file of the model, and the state, is written under ano
 moved into place, so a machine that dies while writing loses nothing.
 """
 
-from clearhead.checkpoint.files import read_json, write_json
 from clearhead.checkpoint.folder import (
     CHECKPOINTS,
     FORMAT,
@@ -37,6 +36,7 @@ from clearhead.checkpoint.tensors import (
     read_tensors,
     write_tensors,
 )
+from clearhead.files import read_json, write_json
 
 __all__ = [
     "CHECKPOINTS",

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from clearhead.checkpoint.files import read_json, unwritable, write_json
-from clearhead.config import RunConfig, config_from, config_to_dict
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.files import read_json, unwritable, write_json
+from clearhead.settings import RunConfig, config_from, config_to_dict
 from clearhead.tokenizer import Tokenizer, load_tokenizer
 
 FORMAT = 1

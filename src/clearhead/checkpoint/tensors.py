@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.checkpoint.files import written_whole
 from clearhead.errors import ModelFolderError
+from clearhead.files import written_whole
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

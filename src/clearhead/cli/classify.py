@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from clearhead.cli.blocks import BLOCK_LINES, Progress, through_blocks
-from clearhead.cli.counter import CLASSIFIED, Counter
 from clearhead.cli.failures import say, warnings_said
 from clearhead.cli.options import BatchSize, Device, Threads
 from clearhead.cli.streams import (
+    BLOCK_LINES,
+    CLASSIFIED,
     STANDARD,
+    Counter,
+    Progress,
     counted_lines,
     input_lines,
     opened_output,
     refuse_standard,
+    through_blocks,
 )
 
 if TYPE_CHECKING:

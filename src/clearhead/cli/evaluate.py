@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from clearhead.cli.blocks import Line, best_texts, translate_blocks
-from clearhead.cli.counter import Counter
 from clearhead.cli.evaluate_classes import Asked, evaluate_classes
 from clearhead.cli.options import (
     BatchSize,
@@ -23,12 +21,12 @@ from clearhead.cli.options import (
     loaded_translator,
     with_search,
 )
-from clearhead.cli.streams import STANDARD, input_lines
+from clearhead.cli.streams import STANDARD, Counter, Line, best_texts, input_lines, translate_blocks
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 
 if TYPE_CHECKING:
     from clearhead.api import Translator
-    from clearhead.config import RunConfig
+    from clearhead.settings import RunConfig
 
 Tokenize = Literal["13a", "none", "intl", "char", "zh"]
 
@@ -102,7 +100,7 @@ def evaluate(
     clearhead evaluate runs/trec --data test.tsv --figures pictures
     """  # noqa: D301
     from clearhead.checkpoint import read_model_folder
-    from clearhead.cli.report import evaluation_of
+    from clearhead.evaluation.report import evaluation_of
 
     if source == reference == STANDARD:
         raise DataError("sources and references cannot both come from the standard input")

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from clearhead.cli.counter import CLASSIFIED, Counter
 from clearhead.cli.failures import say, warnings_said
+from clearhead.cli.streams import CLASSIFIED, Counter
 from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import numpy as np
 
     from clearhead.api import Classifier
-    from clearhead.config import RunConfig
     from clearhead.data.labelled import Labelled
-    from clearhead.tasks.class_scores import ClassScores
-    from clearhead.tasks.mcnemar import Comparison
+    from clearhead.evaluation.class_scores import ClassScores
+    from clearhead.evaluation.significance import Comparison
+    from clearhead.settings import RunConfig
 
 
 NAMELESS = {"text": (".txt",), "features": (".ts", ".npz", ".npy")}
@@ -72,8 +72,8 @@ def evaluate_classes(
             examples for one model than for another; or the pictures cannot be written.
     """
     from clearhead import api
-    from clearhead.tasks.class_scores import score_classes
-    from clearhead.tasks.mcnemar import compare, right_answers
+    from clearhead.evaluation.class_scores import score_classes
+    from clearhead.evaluation.significance import compare, right_answers
 
     _refuse_both_kinds(configs)
     _refuse_columns(configs, asked)
@@ -208,8 +208,8 @@ def _titles(names: Sequence[str]) -> list[str]:
 
 
 def _read(name: str, classifier: Classifier, asked: Asked) -> Subject:
+    from clearhead.data.labelled_data import read_examples
     from clearhead.tasks.classification import truth_of
-    from clearhead.tasks.labelled_data import read_examples
 
     config = classifier.config
     named = {"text_column": asked.text_column, "label_column": asked.label_column}

@@ -107,7 +107,7 @@ def _full_memory_said() -> Iterator[None]:
         torch = sys.modules.get("torch")
         if torch is None or not isinstance(error, torch.OutOfMemoryError):
             raise
-        from clearhead.engines.device import full_memory_said
+        from clearhead.decoding.device import full_memory_said
 
         with full_memory_said("use a smaller model or batch, or the CPU: device = 'cpu'"):
             raise

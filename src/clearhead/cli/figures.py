@@ -17,7 +17,7 @@ from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from clearhead.api import Classifier, Translator
-    from clearhead.decoding.hypothesis import Hypothesis
+    from clearhead.decoding.engine import Hypothesis
 
 
 def figures(
@@ -144,8 +144,7 @@ def _classified(
     """What the classifier is to read, a text or a sequence of features, and its frames' times."""
     if classifier.config.input == "text":
         return _text(text, file, line), None
-    from clearhead.data.feature_sequences import read_feature_sequences
-    from clearhead.data.frame_times import frame_times
+    from clearhead.data.feature_sequences import frame_times, read_feature_sequences
 
     path = file or text or ""
     refuse_standard(path)

@@ -17,7 +17,7 @@ from clearhead.cli.failures import say
 from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
-    from clearhead.commented_config import CommentedConfig
+    from clearhead.settings.commented import CommentedConfig
 
 FILE_OPTIONS = ("--train", "--validation", "--test")
 SINGLE_FILES = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
@@ -173,10 +173,10 @@ def _proposed(
 ) -> CommentedConfig:
     """What suits the training, validation and test files."""
     if task == "translation":
-        from clearhead.proposal import propose
+        from clearhead.data.proposal import propose
 
         return propose(*files)
-    from clearhead.labelled_proposal import propose_classification
+    from clearhead.data.labelled_proposal import propose_classification
 
     return propose_classification(
         options["--input"] or "text",

@@ -16,7 +16,7 @@ from clearhead.errors import SearchError
 
 if TYPE_CHECKING:
     from clearhead.api import Translator
-    from clearhead.config import SearchConfig
+    from clearhead.settings import SearchConfig
 
 Device = Annotated[
     Literal["auto", "cpu", "cuda"],
@@ -96,7 +96,7 @@ class SearchOptions:
         Raises:
             SearchError: a value is wrong, or means nothing for the method.
         """
-        from clearhead.config.search import idle_for, method_for
+        from clearhead.settings.search import idle_for, method_for
 
         given = {name: value for name, value in asdict(self).items() if value is not None}
         asked_to_sample = given.pop("sample")

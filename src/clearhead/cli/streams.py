@@ -1,16 +1,90 @@
-"""Where the sentences of a command come from, and where its output goes."""
+"""How far a long command has come, on the terminal."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import zip_longest
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
 
 from clearhead.cli.failures import say
 from clearhead.errors import DataError
+
+if TYPE_CHECKING:
+    from clearhead.api import Translator
+    from clearhead.decoding.engine import Hypothesis
+    from clearhead.settings import SearchConfig
+
+
+PATIENCE_S = 2.0
+INTERVAL_S = 0.5
+CLEAR = "\r\x1b[K"
+
+CLASSIFIED = {"text": "texts", "features": "sequences"}
+"""What a classifier's inputs are called, by their kind."""
+
+
+class Counter:
+    """One line on a terminal that is written over and over, and gone at the end.
+
+    It says nothing in the first two seconds, and nothing at all where the stream is no terminal.
+
+    Args:
+        stream: where it writes; None, as Python has it, where it is closed.
+        total: how many there are, if that is known.
+        noun: what is counted: `sentences`.
+        wanted: False if it would be in the way.
+        clock: tells seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None,
+        total: int | None,
+        noun: str,
+        wanted: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._terminal = stream if wanted and stream is not None and stream.isatty() else None
+        self._total = total
+        self._noun = noun
+        self._clock = clock
+        self._began = clock()
+        self._next = self._began + PATIENCE_S
+        self._shown = False
+
+    def show(self, done: int) -> None:
+        """So many are done."""
+        now = self._clock()
+        if self._terminal is None or now < self._next:
+            return
+        self._next = now + INTERVAL_S
+        self._shown = True
+        rate = done / (now - self._began)
+        of_all = "" if self._total is None else f" of {self._total:,}"
+        line = f"{done:,}{of_all} {self._noun}, {rate:,.1f} a second"
+        if self._total is not None and rate > 0:
+            from clearhead.training.display import duration
+
+            line += f", {duration((self._total - done) / rate)} left"
+        self._terminal.write(CLEAR + line)
+        self._terminal.flush()
+
+    def clear(self) -> None:
+        """Take the line away, so that something else can be written."""
+        if self._terminal is not None and self._shown:
+            self._terminal.write(CLEAR)
+            self._terminal.flush()
+            self._shown = False
+
+
+# ---- cli.streams
+# Where the sentences of a command come from, and where its output goes.
 
 STANDARD = "-"
 
@@ -153,3 +227,129 @@ def _settle(part: Path, said: bool) -> None:
         part.unlink()
     elif said:
         say(f"what was written so far is in {part}")
+
+
+# ---- cli.blocks
+# Lines computed in blocks, as a stream: memory does not grow with the input.
+
+BLOCK_LINES = 1024  # enough to make batches of sentences of like length
+BLOCK_CHARACTERS = 4 * 2**20
+
+Item = TypeVar("Item", bound="tuple[str, Any]")
+Result = TypeVar("Result")
+Progress = Callable[[int], None]
+
+
+class Line(NamedTuple):
+    """A line to translate, and what its translation must begin with ("": with anything)."""
+
+    text: str
+    prefix: str
+
+
+def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[Line]:
+    """Each text with its prefix.
+
+    Raises:
+        DataError: there are not as many prefixes as texts.
+    """
+    if prefixes is None:
+        for text in texts:
+            yield Line(text, "")
+        return
+    for number, (text, prefix) in enumerate(zip_longest(texts, prefixes), start=1):
+        if text is None or prefix is None:
+            if text is None:
+                what, where = "the input ended, but the prefixes go on", "prefixes"
+            else:
+                what, where = "the prefixes ended, but the input goes on", "input"
+            raise DataError(what, where=f"{where}, line {number}")
+        yield Line(text, prefix)
+
+
+def blocks(lines: Iterable[Item], most: int = BLOCK_LINES) -> Iterator[list[Item]]:
+    """The lines in lists of at most so many, fewer where their texts, the first part, are long."""
+    block: list[Item] = []
+    characters = 0
+    for line in lines:
+        block.append(line)
+        characters += len(line[0])
+        if len(block) >= most or characters >= BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
+
+
+def translate_blocks(
+    translator: Translator,
+    lines: Iterable[Line],
+    search: SearchConfig,
+    batch_size: int,
+    counter: Counter,
+    most: int = BLOCK_LINES,
+) -> Iterator[tuple[str, list[Hypothesis]]]:
+    """Each text with its hypotheses, in order.
+
+    Warnings, such as that a text was cut, are said with the number of the line.
+
+    Args:
+        translator: does it.
+        lines: what to translate; read one block ahead of the output.
+        search: how to search.
+        batch_size: sentences at a time, at most.
+        counter: shown how many lines are done.
+        most: lines in a block.
+    """
+
+    def translate(block: Sequence[Line], before: int, progress: Progress) -> list[list[Hypothesis]]:
+        prefixes = [line.prefix for line in block]
+        return translator.translate(
+            [line.text for line in block],
+            search=search,
+            prefixes=prefixes if any(prefixes) else None,
+            batch_size=batch_size,
+            offset=before,
+            progress=progress,
+        )
+
+    for line, found in through_blocks(lines, translate, counter, most):
+        yield line.text, found
+
+
+def through_blocks(
+    lines: Iterable[Item],
+    compute: Callable[[Sequence[Item], int, Progress], Sequence[Result]],
+    counter: Counter,
+    most: int = BLOCK_LINES,
+) -> Iterator[tuple[Item, Result]]:
+    """Each line with its result, in order, block by block; warnings are said.
+
+    Args:
+        lines: read one block ahead of the output; the text comes first in each.
+        compute: (block, lines before it, told how many of it are done) -> its results.
+        counter: shown how many lines are done.
+        most: lines in a block.
+    """
+    done = 0
+    for block in blocks(lines, most):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            found = compute(block, done, lambda count, before=done: counter.show(before + count))
+        if caught:
+            counter.clear()
+        for warning in caught:
+            say(f"warning: {warning.message}")
+        done += len(block)
+        counter.show(done)
+        yield from zip(block, found, strict=True)
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks, which a model that knows all bytes may well write."""
+    return text.replace("\r", " ").replace("\n", " ")
+
+
+def best_texts(results: Iterable[tuple[str, Sequence[Hypothesis]]]) -> list[str]:
+    """The best hypothesis of each, as one line."""
+    return [one_line(hypotheses[0].text) for _, hypotheses in results]

@@ -14,7 +14,7 @@ import typer
 from clearhead.cli.failures import INTERRUPTED, say
 
 if TYPE_CHECKING:
-    from clearhead.config import RunConfig
+    from clearhead.settings import RunConfig
     from clearhead.training.events import Event
 
 
@@ -54,7 +54,7 @@ def train(
     clearhead train my-model.toml --dry-run
     clearhead train my-model.toml --set model.dropout=0.2 --set training.max_minutes=30
     """  # noqa: D301
-    from clearhead.config import read_config
+    from clearhead.settings import read_config
 
     run = read_config(config, settings or ())
     # What a batch system, or a shutdown, sends first: time enough to write a checkpoint, or to

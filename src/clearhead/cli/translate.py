@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from clearhead.cli.blocks import BLOCK_LINES, one_line, translate_blocks, with_prefixes
-from clearhead.cli.counter import Counter
 from clearhead.cli.failures import say
 from clearhead.cli.options import (
     BatchSize,
@@ -24,11 +22,20 @@ from clearhead.cli.options import (
     loaded_translator,
     with_search,
 )
-from clearhead.cli.streams import counted_lines, input_lines, opened_output
+from clearhead.cli.streams import (
+    BLOCK_LINES,
+    Counter,
+    counted_lines,
+    input_lines,
+    one_line,
+    opened_output,
+    translate_blocks,
+    with_prefixes,
+)
 from clearhead.errors import DataError, SearchError
 
 if TYPE_CHECKING:
-    from clearhead.decoding.hypothesis import Hypothesis
+    from clearhead.decoding.engine import Hypothesis
     from clearhead.tokenizer import Tokenizer
 
 Written = Callable[[int, str, "Sequence[Hypothesis]"], str]

@@ -1,37 +1,123 @@
-"""What is looked at in the sentence pairs before anything trains, and what is done about it.
-
-A pair is left out of the training data for the first of these reasons that holds:
-
-- `empty`: the source or the target has no token, or is nothing but white space;
-- `held_out`: the same pair is in the validation or test data, where it would inflate the score
-  (if `drop_held_out`; otherwise it is counted and kept);
-- `duplicate`: the same pair came before (if `drop_duplicates`; otherwise it is counted and kept);
-- `long`: the source or the target has more than `max_length` tokens;
-- `ratio`: one side has more than `max_length_ratio` times the tokens of the other.
-
-`held_out_source` and `held_out_target`, training pairs of which one side alone is in the validation
-or test data (beside another one), are counted and kept. Validation and test data are judged by the
-same rules and kept whole: a score over a part of them would compare with nothing. What the rules of
-held-out pairs find in the test data is also in the validation data, by which the best model is
-picked.
-
-Texts are the same when they are equal after spaces at their ends have been taken away. A place
-is in the file of the side that breaks the rule: of the empty one, the one that is too long, or the
-longer of two; of the source where both do, or the pair does.
-"""
+"""Every finding of a check, in a file: a line each, its place, a tab, and what is found there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
-from clearhead.config import DataConfig
-from clearhead.data.findings import Note
-from clearhead.data.hashes import HashSet, HeldOut, hash_array, pair_hash
 from clearhead.data.readers import Pair, place
 from clearhead.data.report import DataReport, Finding
+from clearhead.settings import DataConfig
+
+FINDINGS = "findings.tsv"
+
+Note = Callable[[str, str], object]
+"""Takes a finding: its place, and what is found there."""
+
+
+@contextmanager
+def noting(path: Path) -> Iterator[Note]:
+    """Writes findings into a new file; names of files that are no UTF-8 stay as they are on disk.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with path.open("w", encoding="utf-8", errors="surrogateescape") as file:
+        yield lambda place, found: file.write(f"{place}\t{found}\n")
+
+
+# ---- data.hashes
+# Sentence pairs as 64-bit hashes, to find those that come twice among millions.
+#
+# Two of 50 million different pairs share a hash by chance in one of 15,000 corpora; one of them
+# is then left out.
+
+
+def pair_hash(*texts: str) -> int:
+    """64 bits of a text, or of a pair, without the spaces at its ends."""
+    joined = "\0".join(text.strip() for text in texts)
+    return int.from_bytes(hashlib.blake2b(joined.encode(), digest_size=8).digest(), "little")
+
+
+def hash_array(values: Iterable[int]) -> np.ndarray:
+    """Hashes as an array, uint64 (N,)."""
+    return np.fromiter(values, dtype=np.uint64)
+
+
+class HashSet:
+    """A set of 64-bit hashes in 8 bytes each, so that 50 million pairs take 400 MB.
+
+    Sorted runs, each at least twice as long as the next: adding n hashes in blocks takes
+    O(n log n) time, and a look-up one binary search a run.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[np.ndarray] = []
+
+    def contains(self, hashes: np.ndarray) -> np.ndarray:
+        """Which of the hashes (N,) are in the set: bool (N,)."""
+        found = np.zeros(len(hashes), dtype=bool)
+        for run in self._runs:
+            at = np.minimum(np.searchsorted(run, hashes), len(run) - 1)
+            found |= run[at] == hashes
+        return found
+
+    def add(self, hashes: np.ndarray) -> None:
+        """Put hashes (N,), none of them in the set yet, into the set."""
+        if len(hashes) == 0:
+            return
+        self._runs.append(np.sort(hashes))
+        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
+            last = self._runs.pop()
+            merged = np.concatenate([self._runs.pop(), last])
+            merged.sort(kind="stable")  # on two sorted runs this is a merge
+            self._runs.append(merged)
+
+
+class HeldOut:
+    """The hashes of validation and test pairs, of their sources and of their targets."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str] | Pair] = ()) -> None:
+        both, sources, targets = [], [], []
+        for source, target, *_ in pairs:
+            both.append(pair_hash(source, target))
+            sources.append(pair_hash(source))
+            targets.append(pair_hash(target))
+        self.pairs = np.unique(hash_array(both))
+        self.sources = np.unique(hash_array(sources))
+        self.targets = np.unique(hash_array(targets))
+
+
+# ---- data.checks
+# What is looked at in the sentence pairs before anything trains, and what is done about it.
+#
+# A pair is left out of the training data for the first of these reasons that holds:
+#
+# - `empty`: the source or the target has no token, or is nothing but white space;
+# - `held_out`: the same pair is in the validation or test data, where it would inflate the score
+#   (if `drop_held_out`; otherwise it is counted and kept);
+# - `duplicate`: the same pair came before (if `drop_duplicates`; otherwise it is counted and kept);
+# - `long`: the source or the target has more than `max_length` tokens;
+# - `ratio`: one side has more than `max_length_ratio` times the tokens of the other.
+#
+# `held_out_source` and `held_out_target`, training pairs of which one side alone is in the
+# validation
+# or test data (beside another one), are counted and kept. Validation and test data are judged by
+# the
+# same rules and kept whole: a score over a part of them would compare with nothing. What the
+# rules of
+# held-out pairs find in the test data is also in the validation data, by which the best model is
+# picked.
+#
+# Texts are the same when they are equal after spaces at their ends have been taken away. A place
+# is in the file of the side that breaks the rule: of the empty one, the one that is too long, or
+# the
+# longer of two; of the source where both do, or the pair does.
 
 RULES = {
     "empty": "a side is empty",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from pathlib import Path
 
+from clearhead.data.arrays import files_of_array_folder
 from clearhead.data.readers import PHRASEBOOK, Part, open_packed, phrasebook_pairs
 from clearhead.errors import DataError
 
@@ -27,4 +30,21 @@ def content_hash(file: str, part: Part = "train") -> bytes:
                 digest.update(block)
         except OSError as error:
             raise DataError("the file cannot be read", where=file, why=str(error)) from None
+    return digest.digest()
+
+
+# ---- data.folder_hash
+# Whether a folder of feature sequences is that of before: a hash of what is read of it.
+
+
+def folder_hash(folder: Path) -> bytes:
+    """32 bytes of hash of the files that are read, their names within the folder, `labels.csv`.
+
+    Raises:
+        DataError: a file is missing or cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=32)
+    for file in files_of_array_folder(folder):
+        digest.update(os.fsencode(os.path.relpath(file, folder)))
+        digest.update(content_hash(str(file)))
     return digest.digest()

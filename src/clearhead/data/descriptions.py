@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from clearhead.errors import ModelFolderError
-from clearhead.tokenizer.files import FORMAT_VERSION
+from clearhead.files import FORMAT_VERSION
 
 
 class Kept(Protocol):

@@ -24,16 +24,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from clearhead.config import DataConfig
-from clearhead.data.checks import HELD_IN
-from clearhead.data.feature_counts import count_features
-from clearhead.data.hashes import pair_hash
+from clearhead.data.checks import HELD_IN, pair_hash
+from clearhead.data.features import count_features
 from clearhead.data.labelled import Labelled, input_hash
 from clearhead.data.labelled_report import LabelledReport, count_classes, finding_of
 from clearhead.data.labels import Labels
 from clearhead.data.report import Finding
 from clearhead.data.tables import header_hint
 from clearhead.errors import DataError
+from clearhead.settings import DataConfig
 
 RULES = {
     "empty": "the text is empty",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.data.checks import SHOWN_PLACES
-from clearhead.data.feature_counts import FeatureCounts
+from clearhead.data.features import FeatureCounts
 from clearhead.data.labelled import Labelled
 from clearhead.data.report import Finding
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from clearhead.data.feature_counts import features_named
 from clearhead.data.feature_sequences import read_feature_sequences
+from clearhead.data.features import features_named
 from clearhead.data.labelled import Labelled, LabelledText
 from clearhead.data.labelled_report import SHOWN_CLASSES, Classes, count_classes
 from clearhead.data.labelled_texts import SEPARATOR, read_labelled_texts

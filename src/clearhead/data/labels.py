@@ -9,11 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from clearhead.config.nearest import nearest
 from clearhead.data.descriptions import read_kept
 from clearhead.data.tables import header_hint
 from clearhead.errors import DataError
-from clearhead.tokenizer.files import content_hash, write_description
+from clearhead.files import content_hash, write_description
+from clearhead.settings.nearest import nearest
 
 SHOWN_NAMES = 10
 

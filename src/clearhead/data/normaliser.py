@@ -13,7 +13,7 @@ import numpy as np
 from clearhead.data.descriptions import read_kept
 from clearhead.data.features import first_of, refuse_fill_values
 from clearhead.errors import DataError
-from clearhead.tokenizer.files import content_hash, write_description
+from clearhead.files import content_hash, write_description
 
 FARTHEST = 1e6
 """Deviations from the mean that a value may have. Of n values none is more than √n from their own

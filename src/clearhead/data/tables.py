@@ -7,9 +7,9 @@ import json
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
-from clearhead.config.nearest import nearest
 from clearhead.data.readers import MAX_LINE_BYTES, read_lines
 from clearhead.errors import DataError
+from clearhead.settings.nearest import nearest
 
 FIXED = {
     "sequence": "says which rows, one after the other, belong together",

@@ -7,17 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from clearhead.config import SearchConfig
 from clearhead.decoding.constraints import Constraints
-from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.decoding.logits import (
-    best_tokens,
-    check_scores,
-    log_normaliser,
-    log_probabilities,
-)
-from clearhead.decoding.rows import Ids, Rows, Scores
-from clearhead.decoding.stepper import Stepper
+from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.logits import best_tokens, check_scores, log_normaliser, log_probabilities
+from clearhead.decoding.stepper import Ids, Rows, Scores, Stepper
+from clearhead.settings import SearchConfig
 from clearhead.tokenizer import EOS
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.config import SearchConfig
-from clearhead.decoding.rows import Ids, Rows
+from clearhead.decoding.stepper import Ids, Rows
 from clearhead.errors import SearchError
+from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
 FREE = -1

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from clearhead.config import SearchConfig
-from clearhead.decoding.hypothesis import Hypothesis, hypothesis_of, without_scores
+from clearhead.decoding.engine import Hypothesis, hypothesis_of, without_scores
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.stepper import Stepper
+from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS
 
 

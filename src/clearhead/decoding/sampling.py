@@ -8,12 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clearhead.config import SearchConfig
 from clearhead.decoding.constraints import Constraints
-from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.logits import check_scores, log_normaliser, log_probabilities
-from clearhead.decoding.rows import Ids, Rows, Scores
-from clearhead.decoding.stepper import Stepper
+from clearhead.decoding.stepper import Ids, Rows, Scores, Stepper
+from clearhead.settings import SearchConfig
 from clearhead.tokenizer import EOS
 
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import torch
 
-from clearhead.config import SearchConfig
 from clearhead.decoding.beam import beam_search
+from clearhead.decoding.engine import Hypothesis, longest_output
 from clearhead.decoding.greedy import greedy_search
-from clearhead.decoding.hypothesis import Hypothesis
-from clearhead.decoding.length import longest_output
 from clearhead.decoding.sampling import sample
 from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
+from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
 

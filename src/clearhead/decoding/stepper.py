@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from clearhead.decoding.engine import Hypothesis, hypothesis_of
+from clearhead.tokenizer import BOS
 
 
 class Stepper(Protocol):
@@ -31,3 +37,75 @@ class Stepper(Protocol):
     def reorder(self, rows: Tensor) -> None:
         """Let new row i continue old row `rows[i]`; there may be fewer or more rows than before."""
         ...
+
+
+# ---- decoding.rows
+# The live hypotheses of a search: one row each, in step with the rows of a stepper.
+
+Ids = NDArray[np.int64]
+Scores = NDArray[np.float64]
+
+
+class Rows:
+    """What is known of each live hypothesis; all of them have the same number of tokens.
+
+    It lies in the CPU's memory, and only logits do not: so a step waits for the device once, when
+    it fetches what was found. Forced tokens, forbidden n-grams and draws are waited for besides.
+
+    Attributes:
+        sentence: (rows,) the sentence that each row belongs to, ascending.
+        tokens: (rows, steps) the tokens so far.
+        token_scores: (rows, steps) the log-probability of each.
+        score: (rows,) their sum.
+    """
+
+    def __init__(self, sentence: Ids, stepper: Stepper, stepper_rows: Ids) -> None:
+        """One empty row for each number in `sentence`, which continues row `stepper_rows[i]`."""
+        self.sentence = sentence
+        self.tokens = np.empty((len(sentence), 0), dtype=np.int64)
+        self.token_scores = np.empty((len(sentence), 0))
+        self.score = np.zeros(len(sentence))
+        self._stepper = stepper
+        self._stepper_rows = stepper_rows
+        self._stepper_count = int(stepper_rows.max(initial=-1)) + 1
+
+    def __len__(self) -> int:
+        return len(self.sentence)
+
+    @property
+    def steps(self) -> int:
+        """The number of tokens in each row."""
+        return self.tokens.shape[1]
+
+    def logits(self) -> Tensor:
+        """(rows, vocabulary) the logits of what follows each row: one step of the stepper."""
+        # Only now are the moves of `select` made, all at once.
+        kept = np.arange(len(self))
+        if len(kept) != self._stepper_count or (self._stepper_rows != kept).any():
+            self._stepper.reorder(torch.from_numpy(self._stepper_rows))
+        self._stepper_rows, self._stepper_count = kept, len(kept)
+        newest = self.tokens[:, -1] if self.steps else np.full(len(self), BOS, dtype=np.int64)
+        return self._stepper.step(torch.from_numpy(np.ascontiguousarray(newest)))
+
+    def select(self, rows: Ids) -> None:
+        """Let row i continue the former row `rows[i]`."""
+        self.sentence = self.sentence[rows]
+        self.tokens = self.tokens[rows]
+        self.token_scores = self.token_scores[rows]
+        self.score = self.score[rows]
+        self._stepper_rows = self._stepper_rows[rows]
+
+    def append(self, tokens: Ids, token_scores: Scores) -> None:
+        """Add a token and its log-probability to each row."""
+        self.tokens = np.column_stack((self.tokens, tokens))
+        self.token_scores = np.column_stack((self.token_scores, token_scores))
+        self.score = self.score + token_scores
+
+    def unfinished(self, row: int, alpha: float) -> Hypothesis:
+        """The hypothesis of a row that stops without an end symbol."""
+        return hypothesis_of(self.tokens[row].tolist(), self.token_scores[row].tolist(), alpha)
+
+    def finished(self, row: int, end_score: float, alpha: float) -> Hypothesis:
+        """The hypothesis of a row that takes the end symbol with log-probability `end_score`."""
+        scores = [*self.token_scores[row].tolist(), end_score]
+        return hypothesis_of(self.tokens[row].tolist(), scores, alpha)

@@ -11,9 +11,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from clearhead.errors import ConfigError, DataError
+from clearhead.files import Write, write_together
 from clearhead.inspect.heatmaps import Panel, Scale, Side, heatmap_figure, save
 from clearhead.inspect.record import Array, Record
-from clearhead.inspect.writing import Write, write_together
 
 Attention = Literal["encoder", "decoder", "cross"]
 """Which of the three attentions: the encoder's, the decoder's, and that from target to source."""

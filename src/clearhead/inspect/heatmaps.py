@@ -1,8 +1,4 @@
-"""Heat maps side by side: one picture of several matrices on one scale of colours.
-
-A picture is as large as its content asks for, and everything in it is placed in inches, so that a
-cell has room for its value where values are written, and a row for its name.
-"""
+"""How large the cells of a picture are, and whether their values are written in them."""
 
 from __future__ import annotations
 
@@ -20,10 +16,145 @@ from matplotlib.axis import Axis, XAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from clearhead.inspect.cells import VALUE_SIZE, Cells, fitting_cells
-from clearhead.inspect.grid import POINTS, SIDE_SIZE, Grid
 from clearhead.inspect.labels import families_for, shown, text_width
 from clearhead.inspect.record import Array
+
+VALUE_SIZE = 6.5  # points
+SMALLEST_CELL = 0.3  # inches across, in which a value is written
+LARGEST_PICTURE = 36.0  # inches, in which values are written
+HIGHEST_PANEL = 14.0  # inches, in which values are written
+PANEL = 7.0  # inches of a panel without values, at most
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Width and height of a cell in inches, and the format of its value (None: not written)."""
+
+    width: float
+    height: float
+    form: str | None
+
+
+def fitting_cells(matrices: Sequence[Array], grid: tuple[int, int], square: bool) -> Cells:
+    """The cells of matrices of one shape, in which values are written if they stay legible.
+
+    Args:
+        matrices: the numbers to write.
+        grid: panels down and across.
+        square: whether cells are as high as they are wide.
+    """
+    rows, columns = matrices[0].shape
+    form = value_format(matrices)
+    longest = max(len(format(x, form)) for matrix in matrices for x in (matrix.min(), matrix.max()))
+    width = max(text_width("0" * longest) * VALUE_SIZE / POINTS + 0.08, SMALLEST_CELL)
+    height = width if square else 0.2
+    legible = (
+        rows * height <= HIGHEST_PANEL
+        and rows * height * grid[0] <= LARGEST_PICTURE
+        and columns * width * grid[1] <= LARGEST_PICTURE
+    )
+    if legible:
+        return Cells(width, height, form)
+    width = min(0.3, PANEL / columns, LARGEST_PICTURE / (grid[1] * columns))
+    height = min(0.2, PANEL / rows, LARGEST_PICTURE / (grid[0] * rows))
+    if square:
+        width = height = min(width, height)
+    return Cells(width, height, None)
+
+
+def value_format(matrices: Sequence[Array]) -> str:
+    """Two decimals, fewer where the numbers are large; none for whole numbers."""
+    if all(np.issubdtype(matrix.dtype, np.integer) for matrix in matrices):
+        return "d"
+    largest = max(float(np.abs(matrix).max()) for matrix in matrices)
+    # The z writes what is rounded to zero without a minus.
+    return "z.2f" if largest < 9.995 else "z.1f" if largest < 99.95 else "z.0f"
+
+
+# ---- inspect.grid
+# Where the panels of a picture stand, in inches from its upper left corner.
+
+POINTS = 72.0  # in an inch
+SIDE_SIZE = 9.0  # points of what stands beside a panel: its title, the names of its sides
+GAP, HEADING, BAR_WIDTH, HIGHEST_BAR = 0.25, 0.3, 0.16, 5.0  # inches
+
+
+def side_length(text: str) -> float:
+    """About how long a text beside a panel is, in inches."""
+    return text_width(text) * SIDE_SIZE / POINTS
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Panels of one size, and to their right the bar of colours.
+
+    Attributes:
+        count: of the panels.
+        columns: panels in a row.
+        panel: width and height of one.
+        titles: stand above the panels.
+        across: the name of what runs across, below the panels.
+        down: the name of what runs down, beside them.
+        bar: the name of what the colours are.
+    """
+
+    count: int
+    columns: int
+    panel: tuple[float, float]
+    titles: Sequence[str]
+    across: str
+    down: str
+    bar: str
+
+    @property
+    def rows(self) -> int:
+        """Rows of panels."""
+        return -(-self.count // self.columns)
+
+    @property
+    def heading(self) -> float:
+        """The room above a panel for its title."""
+        return HEADING if any(self.titles) else 0.0
+
+    @property
+    def widest(self) -> float:
+        """The width of a panel, or of what is written above or below it."""
+        return max(self.panel[0], *map(side_length, (*self.titles, self.across)))
+
+    @property
+    def beyond(self) -> float:
+        """How far what is written above or below a panel reaches beyond it on either side."""
+        return (self.widest - self.panel[0]) / 2
+
+    @property
+    def pitch(self) -> tuple[float, float]:
+        """From one panel to the next, so that nothing written lies over anything else."""
+        height = max(self.panel[1] + self.heading, side_length(self.down) + GAP / 2)
+        return self.widest + GAP, height
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Of the whole; names and titles at its edges reach beyond it."""
+        left, _, width, _ = self.bar_box()
+        return left + width, (self.rows - 1) * self.pitch[1] + self.heading + self.panel[1]
+
+    def panel_box(self, number: int) -> tuple[float, float, float, float]:
+        """Left, top, width and height of a panel."""
+        row, column = divmod(number, self.columns)
+        return (column * self.pitch[0], row * self.pitch[1] + self.heading, *self.panel)
+
+    def bar_box(self) -> tuple[float, float, float, float]:
+        """Left, top, width and height of the bar of colours."""
+        left = (self.columns - 1) * self.pitch[0] + self.panel[0] + self.beyond + GAP
+        panels = (self.rows - 1) * self.pitch[1] + self.panel[1]
+        return left, self.heading, BAR_WIDTH, max(min(panels, HIGHEST_BAR), side_length(self.bar))
+
+
+# ---- inspect.heatmaps
+# Heat maps side by side: one picture of several matrices on one scale of colours.
+#
+# A picture is as large as its content asks for, and everything in it is placed in inches, so that a
+# cell has room for its value where values are written, and a row for its name.
 
 NAME_SIZE, SMALLEST_NAME, TITLE_SIZE = 8.0, 5.0, 11.0  # points
 EDGE = 0.15  # inches that are left blank around a picture

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 
 from clearhead.errors import DataError
-from clearhead.inspect.writing import write_together
+from clearhead.files import write_together
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

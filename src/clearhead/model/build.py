@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-from clearhead.config import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 from clearhead.errors import ConfigError
 from clearhead.model.attention import Attend, MultiHeadAttention, attention
 from clearhead.model.dropout import Dropout, DroppedReLU
@@ -23,8 +22,8 @@ from clearhead.model.layers import (
     PostNorm,
     PreNorm,
     Residual,
+    StdLayerNorm,
 )
-from clearhead.model.norms import StdLayerNorm
 from clearhead.model.pooling import (
     AttentionPooling,
     FirstPooling,
@@ -32,12 +31,7 @@ from clearhead.model.pooling import (
     MeanPooling,
     Pooling,
 )
-from clearhead.model.positions import (
-    LearnedPositions,
-    NoPositions,
-    Positions,
-    SinusoidalPositions,
-)
+from clearhead.model.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
 from clearhead.model.transformer import (
     Decoder,
     Encoder,
@@ -45,6 +39,7 @@ from clearhead.model.transformer import (
     EncoderDecoder,
     EncoderReconstructor,
 )
+from clearhead.settings import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 PAD_ID = 0

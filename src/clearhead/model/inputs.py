@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clearhead.model.attention import padding_mask
 from clearhead.model.dropout import Dropout
-from clearhead.model.masks import padding_mask
 from clearhead.model.positions import Positions
 
 

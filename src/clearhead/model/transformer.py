@@ -1,19 +1,37 @@
-"""The stacks, and the models made of them (Vaswani et al. 2017, figure 1)."""
+"""Training or evaluation: whether dropout acts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from clearhead.model.attention import KeysValues, Mask
+from clearhead.model.attention import KeysValues, Mask, causal_mask
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import Input, TokenEmbedding
 from clearhead.model.layers import DecoderLayer, EncoderLayer, SourceMask, Vectors
-from clearhead.model.masks import causal_mask
 from clearhead.model.pooling import Pooling
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """The model in the mode for evaluation; each part then has its own mode again."""
+    # To set all modes takes as long as a few tokens of a small model, to read them does not.
+    training = [module for module in model.modules() if module.training]
+    if training:
+        model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
+
+
+# ---- model.transformer
+# The stacks, and the models made of them (Vaswani et al. 2017, figure 1).
 
 Memory = Float[Tensor, "batch source d_model"]
 

@@ -11,24 +11,23 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clearhead.config import RunConfig
-from clearhead.data.batch_order import batch_order, largest
+from clearhead.data.batches import PREPARED_BATCHES, batch_order, largest, prefetch
 from clearhead.data.labelled import Labelled
+from clearhead.data.labelled_data import LabelledData
 from clearhead.data.labels import Labels
-from clearhead.data.prefetching import PREPARED_BATCHES, prefetch
-from clearhead.engines.classifier_engine import ClassifierEngine
-from clearhead.model.build import build_classifier
-from clearhead.model.transformer import EncoderClassifier
-from clearhead.tasks.calibration import (
+from clearhead.decoding.classifier_engine import ClassifierEngine
+from clearhead.evaluation.calibration import (
     expected_calibration_error,
     fit_temperature,
     negative_log_likelihood,
     probabilities,
 )
-from clearhead.tasks.class_scores import score_classes
-from clearhead.tasks.label_loss import divergence, label_loss
-from clearhead.tasks.labelled_data import LabelledData
-from clearhead.tasks.task import Evaluation, Loss, Sample, diverged
+from clearhead.evaluation.class_scores import score_classes
+from clearhead.losses.labels import divergence, label_loss
+from clearhead.model.build import build_classifier
+from clearhead.model.transformer import EncoderClassifier
+from clearhead.settings import RunConfig
+from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
 SAMPLES = 3
 """Validation examples shown again at each validation."""

@@ -15,14 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from clearhead.config import RunConfig
-from clearhead.data.batch_order import batch_order, largest
-from clearhead.data.prefetching import PREPARED_BATCHES, prefetch
+from clearhead.data.batches import PREPARED_BATCHES, batch_order, largest, prefetch
+from clearhead.data.labelled_data import LabelledData
+from clearhead.evaluation.validation import mean_loss
 from clearhead.model.build import build_reconstructor
 from clearhead.model.transformer import EncoderReconstructor
-from clearhead.tasks.labelled_data import LabelledData
-from clearhead.tasks.task import Evaluation, Loss
-from clearhead.tasks.validation import mean_loss
+from clearhead.settings import RunConfig
+from clearhead.training.task import Evaluation, Loss
 
 VALIDATION_SEQUENCES = 64
 """Sequences of a batch where the loss on the validation data is computed."""

@@ -11,20 +11,26 @@ from typing import cast
 import torch
 from torch import nn
 
-from clearhead.config import RunConfig
-from clearhead.data.batch_order import batch_order
-from clearhead.data.batches import Batch, Sampling, collate, epoch_batches, largest_batch
-from clearhead.engines.torch_engine import TorchEngine
+from clearhead.data.batches import (
+    Batch,
+    Sampling,
+    batch_order,
+    collate,
+    epoch_batches,
+    largest_batch,
+)
+from clearhead.data.inputs import hide_words
+from clearhead.data.translation_data import TranslationData
+from clearhead.decoding.texts import translate_texts
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.evaluation.scores import bleu_and_chrf, exact_match
+from clearhead.evaluation.validation import mean_loss
 from clearhead.losses.cross_entropy import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.tasks.noise import hide_words
-from clearhead.tasks.scores import bleu_and_chrf, exact_match
-from clearhead.tasks.task import Evaluation, Loss, Sample, diverged
-from clearhead.tasks.texts import translate_texts
-from clearhead.tasks.translation_data import TranslationData
-from clearhead.tasks.validation import mean_loss
+from clearhead.settings import RunConfig
 from clearhead.tokenizer import EOS, PAD
+from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
 SAMPLES = 3
 """Validation sentences shown again at each validation."""

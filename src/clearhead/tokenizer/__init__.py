@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from clearhead.config import TokenizerConfig
 from clearhead.errors import ModelFolderError
-from clearhead.tokenizer.files import FORMAT_VERSION
+from clearhead.files import FORMAT_VERSION
+from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Tokenizer
 from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
 from clearhead.tokenizer.words import WordTokenizer

@@ -12,9 +12,9 @@ from typing import Literal
 
 import sentencepiece
 
-from clearhead.config import TokenizerConfig
 from clearhead.errors import ConfigError, DataError
-from clearhead.tokenizer.files import content_hash, replace_file, write_description
+from clearhead.files import content_hash, replace_file, write_description
+from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.protocol import BOS, EOS, PAD
 from clearhead.tokenizer.sampling import META_SPACE, SegmentSampler
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from clearhead.errors import DataError
-from clearhead.tokenizer.files import content_hash, write_description
+from clearhead.files import content_hash, write_description
 
 SPECIALS = ("<pad>", "<sos>", "<eos>")
 UNKNOWN = "<unk>"

@@ -9,14 +9,12 @@ from itertools import islice
 import torch
 from torch import nn
 
-from clearhead.config import TrainingConfig
-from clearhead.tasks.task import Task
-from clearhead.training.limits import Limits
-from clearhead.training.meter import Meter, forget_peak, memory_mb
-from clearhead.training.precision import choose_precision
-from clearhead.training.stepper import Stepper
-from clearhead.training.updater import Updater
-from clearhead.training.wording import duration, megabytes
+from clearhead.settings import TrainingConfig
+from clearhead.training.display import duration, megabytes
+from clearhead.training.loop import Limits
+from clearhead.training.progress import Meter, forget_peak, memory_mb
+from clearhead.training.step import Stepper, Updater, choose_precision
+from clearhead.training.task import Task
 
 STEPS = 5
 

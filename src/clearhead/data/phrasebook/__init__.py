@@ -12,7 +12,7 @@ from pathlib import Path
 
 from clearhead.data.phrasebook.book import Phrasebook, compile_book
 from clearhead.data.phrasebook.pair import AlignedPair
-from clearhead.tokenizer.files import replace_file
+from clearhead.files import replace_file
 
 __all__ = ["LANGUAGE_PAIRS", "AlignedPair", "Phrasebook", "phrasebook", "write_phrasebook"]
 

@@ -29,14 +29,7 @@ from clearhead.data.phrasebook.de_en.phrases import (
 )
 from clearhead.data.phrasebook.de_en.words import Adjective, Verb
 from clearhead.data.phrasebook.dice import Dice
-from clearhead.data.phrasebook.english import (
-    Finite,
-    auxiliary,
-    be,
-    followed,
-    past,
-    present,
-)
+from clearhead.data.phrasebook.english import Finite, auxiliary, be, followed, past, present
 from clearhead.data.phrasebook.fragment import Fragment, tie, weave
 
 SEIN = ("bin", "bist", "ist", "sind", "sind")

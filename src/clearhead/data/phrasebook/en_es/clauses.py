@@ -16,15 +16,7 @@ from clearhead.data.phrasebook.en_es.phrases import (
     some,
 )
 from clearhead.data.phrasebook.en_es.words import Adjective, Verb, agree, conjugate
-from clearhead.data.phrasebook.english import (
-    ME,
-    Finite,
-    Mood,
-    auxiliary,
-    be,
-    followed,
-    present,
-)
+from clearhead.data.phrasebook.english import ME, Finite, Mood, auxiliary, be, followed, present
 from clearhead.data.phrasebook.fragment import Fragment, weave
 
 SER = ("soy", "eres", "es", "somos", "son")

@@ -6,14 +6,7 @@ In templates S is the subject, O the object, P a place, T a time; the ties are t
 from __future__ import annotations
 
 from clearhead.data.phrasebook.dice import Dice
-from clearhead.data.phrasebook.en_es.clauses import (
-    IR,
-    MOODS,
-    SER,
-    clause,
-    conjugated,
-    pick_mood,
-)
+from clearhead.data.phrasebook.en_es.clauses import IR, MOODS, SER, clause, conjugated, pick_mood
 from clearhead.data.phrasebook.en_es.lexicon import (
     BARE,
     BUY,

@@ -1,0 +1,209 @@
+"""A decoder unrolled for decoding: the formulas of `model`, in the fewest operations a step.
+
+For one token of a small model, most of the time goes into calling operations, not into their
+work. So what training needs is left out here (dropout, whole sequences), the scale 1/√d_k lies in
+the weights that make the queries, and weights are laid out for their products once.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from clearhead.decoding.cache import DecodingState
+from clearhead.decoding.products import LayOut, Product, plain_product
+from clearhead.model.attention import MultiHeadAttention
+from clearhead.model.dropout import DroppedReLU
+from clearhead.model.inputs import TokenEmbedding
+from clearhead.model.layers import DecoderLayer, FeedForward, PostNorm, Residual
+from clearhead.model.transformer import Encoder, EncoderDecoder
+
+Rows = Float[Tensor, "rows d_model"]
+Step = Callable[[Tensor, DecodingState], Tensor]
+"""One sub-layer for the newest position of each row."""
+
+
+class UnrolledDecoder:
+    """The decoder of a model; when the model's weights change, it takes a new one.
+
+    Args:
+        model: in the mode for evaluation while this is used.
+        lay_out: how products with weights are made.
+    """
+
+    def __init__(self, model: EncoderDecoder, lay_out: LayOut = plain_product) -> None:
+        self.model = model
+        layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
+        self._embed = _embedding(model.target_input)
+        self._sublayers = [
+            sublayer
+            for number, layer in enumerate(layers)
+            for sublayer in _sublayers(layer, number, lay_out)
+        ]
+        self._norm = _norm(model.decoder.norm)
+        self._output = lay_out(model.output.weight, model.output.bias)
+        self._encoder = _with_products(model.encoder, lay_out)
+
+    @torch.inference_mode()
+    def start(self, source: Int[Tensor, "sentences source"]) -> DecodingState:
+        """Encode the sources; one row for each."""
+        mask = self.model.source_input.mask(source)
+        memory = self._encoder(self.model.source_input(source), mask)
+        return DecodingState(self.model.decoder.project_memory(memory), mask)
+
+    @torch.inference_mode()
+    def step(
+        self, tokens: Int[Tensor, " rows"], state: DecodingState
+    ) -> Float[Tensor, "rows vocabulary"]:
+        """Append one token to each row; the logits of the next one."""
+        tokens = state.into_slots(tokens)
+        x = self._embed(tokens, state.length)
+        state.advance()
+        for sublayer in self._sublayers:
+            x = sublayer(x, state)
+        return self._output(self._norm(state.out_of_slots(x)))
+
+
+def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
+    """The vectors of the rows' newest tokens, scaled where the model scales, plus PE(position).
+
+    Sections 3.4 and 3.5.
+    """
+    weight, positions = target_input.embedding.weight.detach(), target_input.positions
+    # As a tensor, since PyTorch would make one of a number at each step.
+    scale = weight.new_tensor(target_input.scale)
+
+    def embed(tokens: Tensor, position: int) -> Rows:
+        rows = weight.index_select(0, tokens).mul_(scale)
+        vectors = positions.vectors(position, position + 1)
+        return rows if vectors is None else rows.add_(vectors)
+
+    return embed
+
+
+def _sublayers(layer: DecoderLayer, number: int, lay_out: LayOut) -> list[Step]:
+    """The three sub-layers, each within its residual."""
+    steps = (
+        _self_attention(layer.self_attention, number, lay_out),
+        _cross_attention(layer.cross_attention, number, lay_out),
+        _feed_forward(layer.feed_forward, lay_out),
+    )
+    residuals = cast("list[Residual]", list(layer.residuals))
+    return [_within(residual, step) for residual, step in zip(residuals, steps, strict=True)]
+
+
+def _self_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) -> Step:
+    """softmax(QKᵀ/√d_k)V over the row's own target (section 3.2)."""
+    project = lay_out(*_values_beside_keys(attention, *_scaled_projection(attention)))
+    output = lay_out(attention.output.weight, attention.output.bias)
+    heads, (of_queries, *others) = attention.n_heads, attention.widths
+    widths = (of_queries, sum(others))
+
+    def step(x: Rows, state: DecodingState) -> Rows:
+        queries, keys_values = project(x).split_with_sizes(widths, -1)
+        past = state.extend(layer, keys_values)
+        queries = queries.reshape(len(x) * heads, 1, -1)
+        weights = torch.bmm(queries, past.keys).softmax(dim=-1)
+        return output(torch.bmm(weights, past.values).view(len(x), -1))
+
+    return step
+
+
+def _cross_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) -> Step:
+    """softmax(QKᵀ/√d_k)V over the memory of the row's sentence."""
+    weight, bias = _scaled_projection(attention)
+    first = attention.widths[0]
+    project = lay_out(weight[:first], None if bias is None else bias[:first])
+    output = lay_out(attention.output.weight, attention.output.bias)
+
+    def step(x: Rows, state: DecodingState) -> Rows:
+        queries, memory = state.by_sentence(project(x)), state.memory(layer)
+        scores = torch.baddbmm(state.hidden, queries, memory.keys)
+        return output(state.by_row(torch.bmm(scores.softmax(dim=-1), memory.values)))
+
+    return step
+
+
+def _feed_forward(feed_forward: FeedForward, lay_out: LayOut) -> Step:
+    """max(0, xW₁ + b₁)W₂ + b₂, equation 2."""
+    hidden = lay_out(feed_forward.hidden.weight, feed_forward.hidden.bias)
+    output = lay_out(feed_forward.output.weight, feed_forward.output.bias)
+    relu = isinstance(feed_forward.activation, DroppedReLU)
+    activation = torch.relu_ if relu else feed_forward.activation
+
+    def step(x: Rows, _: DecodingState) -> Rows:
+        return output(activation(hidden(x)))
+
+    return step
+
+
+def _within(residual: Residual, sublayer: Step) -> Step:
+    """x + Sublayer(LayerNorm(x)), or LayerNorm(x + Sublayer(x))."""
+    norm = _norm(residual.norm)
+    # What a sub-layer gives is its own, so that x may be added in place.
+    if isinstance(residual, PostNorm):
+        return lambda x, state: norm(sublayer(x, state).add_(x))
+    return lambda x, state: sublayer(norm(x), state).add_(x)
+
+
+def _with_products(encoder: Encoder, lay_out: LayOut) -> Encoder:
+    """The encoder, or one of the same weights whose products are those of `lay_out`."""
+    if lay_out is plain_product:
+        return encoder
+    shared = {id(parameter): parameter for parameter in encoder.parameters()}
+    encoder = copy.deepcopy(encoder, shared).eval()
+    for module in list(encoder.modules()):
+        for name, child in module.named_children():
+            if isinstance(child, nn.Linear):
+                setattr(module, name, _Product(lay_out(child.weight, child.bias)))
+    return encoder
+
+
+class _Product(nn.Module):
+    """Stands for a linear layer."""
+
+    def __init__(self, product: Product) -> None:
+        super().__init__()
+        self.product = product
+
+    def forward(self, x: Float[Tensor, "*shape inputs"]) -> Float[Tensor, "*shape outputs"]:
+        return self.product(x.flatten(0, -2)).unflatten(0, x.shape[:-1])
+
+
+def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
+    if not isinstance(norm, nn.LayerNorm):
+        return norm
+    # Held here, since to look up what belongs to a module takes as long as a small operation.
+    shape, weight, bias, epsilon = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
+    return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
+
+
+def _values_beside_keys(
+    attention: MultiHeadAttention, weight: Tensor, bias: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """The packed weights and biases, of each head those of the values right after the keys'.
+
+    The state keeps keys and values in this order, so that a step writes them in one piece.
+    """
+    queries, *others = torch.arange(len(weight), device=weight.device).split(attention.widths)
+    head_by_head = torch.cat([part.view(attention.n_heads, -1) for part in others], dim=1)
+    order = torch.cat((queries, head_by_head.flatten()))
+    return weight[order], None if bias is None else bias[order]
+
+
+def _scaled_projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | None]:
+    """The packed weights and biases, those of the queries divided by √d_k."""
+    width = attention.widths[0]
+    scale = 1 / math.sqrt(width // attention.n_heads)
+    weight, bias = attention.packed.weight.detach().clone(), attention.packed.bias
+    weight[:width] *= scale
+    if bias is not None:
+        bias = bias.detach().clone()
+        bias[:width] *= scale
+    return weight, bias

@@ -1,0 +1,1 @@
+"""Scores of translations and classifications, their intervals, and tests of significance."""
