@@ -177,9 +177,9 @@ def _set_up(config: TrainingConfig, observers: Sequence[Observer]) -> torch.devi
 
 
 def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:
-    from clearhead.data.builtin import Part
     from clearhead.data.content_hash import content_hash
     from clearhead.data.folder_hash import folder_hash
+    from clearhead.data.phrasebook import Part
 
     def of(path: str, part: Part) -> str:
         folder = Path(os.path.expanduser(path))

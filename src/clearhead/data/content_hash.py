@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 
-from clearhead.data.readers import PHRASEBOOK, Part, open_packed, phrasebook_pairs
+from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
+from clearhead.data.readers import open_packed
 from clearhead.errors import DataError
 
 
