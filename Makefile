@@ -6,6 +6,7 @@
 # make test-keras an environment with Keras in .venv-keras, then what is compared with it
 # make bench     environment, then the speed beside other toolkits, on the data in CLEARHEAD_DATA
 # make check     environment, then lint, format and types
+# make phrasebook environment, then the data files of the built-in phrasebook from its grammar
 # make install   the environment alone, in .venv
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread a worker: several would only fight for the cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test reference no-such-system coverage test-keras bench check
+.PHONY: install demo test reference no-such-system coverage test-keras bench check phrasebook
 
 install: $(INSTALLED)
 
@@ -73,3 +74,6 @@ check: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
+
+phrasebook: install
+	$(BIN)/python -m phrasebook.make

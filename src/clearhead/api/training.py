@@ -175,8 +175,8 @@ def _set_up(config: TrainingConfig, observers: Sequence[Observer]) -> torch.devi
 
 
 def _data_hashes(data: DataConfig) -> dict[str, dict[str, str]]:
-    from clearhead.data.builtin import Part
     from clearhead.data.content_hash import content_hash, folder_hash
+    from clearhead.data.phrasebook import Part
 
     def of(path: str, part: Part) -> str:
         folder = Path(os.path.expanduser(path))

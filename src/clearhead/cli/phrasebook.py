@@ -1,4 +1,4 @@
-"""`clearhead phrasebook`: the built-in sentence pairs as files."""
+"""`clearhead phrasebook`: writes the built-in sentence pairs as files."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ def phrasebook(
         str, typer.Argument(metavar="PAIR", help="en-es or de-en: source and target language.")
     ],
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where the files go; made if need be.")
+        Path, typer.Argument(metavar="FOLDER", help="Output folder; created if missing.")
     ],
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite what is there, or was begun.")
+        bool, typer.Option("--force", help="Write into a folder that is not empty.")
     ] = False,
 ) -> None:
-    """Write the built-in phrasebook as files, and their paths to the standard output.
+    """Write the built-in sentence pairs to text files and print the paths.
 
-    There are training, validation and test pairs, a file for each language and one for which word
-    comes from which. Training can also use them by name: train = ["phrasebook:en-es"].
+    Each part (train, validation, test) gets a file per language and one for the word alignments.
+    To train on the pairs no files are needed: set train = ["phrasebook:en-es"].
 
     \b
     clearhead phrasebook en-es phrasebook/
@@ -36,7 +36,7 @@ def phrasebook(
         raise DataError(f"there is no phrasebook of {pair!r}", todo=f"there are {known}")
     if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(
-            "there is something already", where=folder, todo="name a new folder, or say --force"
+            "the output exists already", where=folder, todo="name a new folder, or use --force"
         )
     try:
         paths = write_phrasebook(folder, pair)

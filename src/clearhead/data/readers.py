@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import BinaryIO, NamedTuple, cast
 
-from clearhead.data.builtin import PHRASEBOOK, Part, phrasebook_pairs
+from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.errors import DataError
 
 BYTE_ORDER_MARK = "\ufeff"

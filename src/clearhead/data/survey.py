@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from clearhead.data.builtin import PHRASEBOOK, Part
+from clearhead.data.phrasebook import PHRASEBOOK, Part
 from clearhead.data.readers import open_packed, read_pairs
 from clearhead.errors import DataError
 

@@ -1,8 +1,8 @@
-"""English verb phrases and articles, which both grammars need.
+"""English verb phrases and articles, which both grammars use.
 
-A person is a number: 0 i, 1 you, 2 he, she, it and single nouns, 3 we, 4 they and plural nouns.
-What the functions return is template text (see `fragment`), with these ties: `v` the verb,
-`m` the modal verb, `n` the negation, `q` the question marks.
+A person is a number: 0 i, 1 you, 2 he, she, it and singular nouns, 3 we, 4 they and plural nouns.
+The functions return template text (see `grammar`) with these ties: `v` the verb, `m` the modal
+verb, `n` the negation, `q` the question marks.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from clearhead.data.phrasebook.fragment import tie
+from phrasebook.grammar import tie
 
 Mood = Literal["plain", "negative", "question"]
 
@@ -21,21 +21,21 @@ NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten
 
 
 def a_or_an(next_word: str) -> str:
-    """The indefinite article before a word (by its letter: no word here is spelt otherwise)."""
+    """The indefinite article before a word, by its first letter, which suffices for these words."""
     return "an" if next_word[0] in "aeiou" else "a"
 
 
 @dataclass(frozen=True)
 class Finite:
-    """A verb phrase in the shapes that a statement, its negation and a question give it."""
+    """The forms of a verb phrase in a statement, a negation and a question."""
 
     plain: str
     negative: str
-    opening: str  # what a question puts before its subject
-    rest: str  # what a question leaves behind it
+    opening: str  # before the subject of a question
+    rest: str  # after the subject of a question
 
     def clause(self, mood: Mood, subject: str, rest: str) -> str:
-        """The template of a clause with this verb phrase; a question ends in its mark."""
+        """The template of a clause with this verb phrase; a question ends with its mark."""
         if mood == "plain":
             return f"{subject} {self.plain} {rest}"
         if mood == "negative":
@@ -64,12 +64,12 @@ def be(person: int, letter: str = "v") -> Finite:
 
 
 def auxiliary(word: str, negated: str) -> Finite:
-    """A modal verb that needs no do: can, cannot, can she."""
+    """A modal verb, which takes no do: can, cannot, can she."""
     return Finite(f"{word}/m", negated, f"{word}/m", "")
 
 
 def followed(finite: Finite, by: str) -> Finite:
-    """The verb phrase with more words at its end: wants, then to buy."""
+    """The verb phrase followed by more words: wants + to buy."""
     return Finite(
         f"{finite.plain} {by}", f"{finite.negative} {by}", finite.opening, f"{finite.rest} {by}"
     )

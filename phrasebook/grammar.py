@@ -1,26 +1,58 @@
-"""Fragments of a sentence pair, and the one operation that builds them: weaving.
+"""What the rules of both grammars use: random choices, and fragments woven from templates.
 
-A rule of a synchronous grammar has two sides that grow together. Here a rule is two templates:
+A rule of a synchronous grammar builds the source and the target together. Here a rule is a pair of
+templates:
 
     weave("A/a B car/n", "A/a car/n B", ...)
 
-A word in capitals is a slot, filled on both sides by the same fragment. Any other word stands for
-itself, and the letters behind its slash are its ties: words of the two sides that share a tie
-are linked. A tie on a slot ties the first word of what fills it. So the alignment is never
-guessed: it grows with the sentence.
+A word in capitals is a slot; the same fragment fills it on both sides. Any other word stands for
+itself. The letters after a slash are the ties of a word: source and target words that share a tie
+are aligned. A tie on a slot ties the first word of its filling. So every alignment is known by
+construction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from clearhead.data.phrasebook.pair import AlignedPair
+from clearhead.data.phrasebook import AlignedPair
+
+T = TypeVar("T")
+
+
+class Dice:
+    """Random choices that depend on the seed alone.
+
+    They use only `random()` of Python's generator, the one method that is documented to return
+    the same numbers in every version.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def pick(self, options: Sequence[T]) -> T:
+        """One of the options, all equally likely."""
+        return options[int(self._random.random() * len(options))]
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return self._random.random() < probability
+
+    def shuffled(self, items: Sequence[T]) -> list[T]:
+        """The items in random order."""
+        order = list(items)
+        for last in range(len(order) - 1, 0, -1):
+            other = int(self._random.random() * (last + 1))
+            order[last], order[other] = order[other], order[last]
+        return order
 
 
 @dataclass(frozen=True)
 class Fragment:
-    """Some words of the source, what they become in the target, and the links between them."""
+    """Some words of the source, their translation, and the links between them."""
 
     source: tuple[str, ...]
     target: tuple[str, ...]
@@ -33,7 +65,7 @@ class Fragment:
 
 @dataclass
 class _Side:
-    """One side of a rule, laid out: its words, where each tie is, where each slot begins."""
+    """One side of a rule: its words, the positions of each tie, the start of each slot."""
 
     words: list[str]
     ties: dict[str, list[int]]
@@ -46,10 +78,11 @@ def tie(words: str, ties: str) -> str:
 
 
 def weave(source: str, target: str, **slots: Fragment) -> Fragment:
-    """The fragment of two templates (see above) and of the fragments that fill their slots.
+    """Fill the slots of two templates (see above) and link the words that share a tie.
 
     Raises:
-        ValueError: a slot is named nowhere or twice, or has words on a side that does not name it.
+        ValueError: a slot is unknown or occurs twice, or a filling has words on a side whose
+            template lacks the slot.
     """
     left = _lay_out(source, {name: slot.source for name, slot in slots.items()})
     right = _lay_out(target, {name: slot.target for name, slot in slots.items()})
@@ -83,22 +116,22 @@ def _lay_out(template: str, slots: Mapping[str, tuple[str, ...]]) -> _Side:
 
 
 def contract_source(fragment: Fragment, contractions: Mapping[tuple[str, str], str]) -> Fragment:
-    """The fragment with pairs of source words drawn together, as German `in dem` to `im`."""
+    """The fragment with pairs of source words contracted, such as German `in dem` to `im`."""
     flipped = contract_target(_flip(fragment), contractions)
     return _flip(flipped)
 
 
 def contract_target(fragment: Fragment, contractions: Mapping[tuple[str, str], str]) -> Fragment:
-    """The fragment with pairs of target words drawn together, as Spanish `a el` to `al`."""
+    """The fragment with pairs of target words contracted, such as Spanish `a el` to `al`."""
     words: list[str] = []
-    place: list[int] = []  # where each old word is in the new sentence
+    positions: list[int] = []  # of each old word in the new sentence
     for word in fragment.target:
         if words and (short := contractions.get((words[-1], word))):
             words[-1] = short
         else:
             words.append(word)
-        place.append(len(words) - 1)
-    links = {(i, place[j]) for i, j in fragment.links}
+        positions.append(len(words) - 1)
+    links = {(i, positions[j]) for i, j in fragment.links}
     return Fragment(fragment.source, tuple(words), tuple(sorted(links)))
 
 

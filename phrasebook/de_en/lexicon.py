@@ -1,18 +1,145 @@
-"""The words of the German-English grammar.
+"""The words of the German-English grammar and their forms.
 
-Groß is big of a house and tall of a man: two entries, which differ in the kinds that they suit.
+Kinds say what goes with what: an adjective lists the kinds of noun that it can describe, a verb
+the kinds that it takes as an object. Words are compared by identity: each is defined once.
+
+Groß is big of a house and tall of a man: two entries with different kinds.
 """
 
 from __future__ import annotations
 
-from clearhead.data.phrasebook.de_en.words import (
-    Determiner,
-    make_adjective,
-    make_noun,
-    make_place,
-    make_verb,
-)
-from clearhead.data.phrasebook.english import NUMBERS
+from dataclasses import dataclass
+from typing import Literal
+
+from phrasebook.english import NUMBERS
+
+Gender = Literal["m", "f", "n"]
+Case = Literal["nominative", "accusative", "dative"]
+
+
+@dataclass(frozen=True, eq=False)
+class Noun:
+    """A noun. `plurals` (German, English) is None for mass nouns, relatives, names and places.
+
+    `weak`: it ends in -n except in the nominative (der junge, den jungen). `at`, `to`: the
+    prepositions of a place for being there and for going there, in German and in English.
+    """
+
+    german: str
+    english: str
+    gender: Gender
+    kinds: frozenset[str]
+    plurals: tuple[str, str] | None
+    weak: bool = False
+    at: tuple[str, str] = ("in", "in")
+    to: tuple[str, str] = ("zu", "to")
+
+    def decline(self, case: Case, plural: bool) -> str:
+        """The German form."""
+        if plural and self.plurals:
+            form = self.plurals[0]
+            return form + "n" if case == "dative" and form[-1] not in "ns" else form
+        return self.german + "n" if self.weak and case != "nominative" else self.german
+
+
+@dataclass(frozen=True, eq=False)
+class Adjective:
+    """An adjective: its form without ending, and the stem that takes endings (teuer, teur-)."""
+
+    german: str
+    stem: str
+    english: str
+    suits: frozenset[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Determiner:
+    """A word before a noun, in English singular and plural; None where it cannot be used.
+
+    `endings`: like der (`strong`), like ein (`mixed`), or none (`bare`).
+    """
+
+    german: str
+    english: str | None
+    plural: str | None
+    endings: Literal["strong", "mixed", "bare"]
+
+
+@dataclass(frozen=True, eq=False)
+class Verb:
+    """A verb: German infinitive, present tense (ich, du, er), participle; English forms.
+
+    `prefix` is separable (ich rufe an), `be`: the perfect takes sein, `case` is that of the
+    object. `usage` lists `bare` (also takes objects without an article: eat apples), `known` (takes
+    only definite objects: open the door) and `general` (takes definite objects or all of a kind:
+    like the dog, like dogs).
+    """
+
+    infinitive: str
+    singular: tuple[str, ...]
+    participle: str
+    english: str
+    third: str
+    past: str
+    objects: frozenset[str]
+    usage: frozenset[str]
+    prefix: str
+    be: bool
+    case: Case
+
+    def present(self, person: int) -> str:
+        """The finite form without prefix; wir and sie take the infinitive."""
+        return (*self.singular, self.infinitive, self.infinitive)[person]
+
+
+def make_noun(german: str, english: str, gender: Gender, kinds: str, weak: bool = False) -> Noun:
+    """A noun from `singular plural` in both languages, or from the singulars alone."""
+    one, *many = german.split()
+    single, *several = english.split()
+    plurals = (many[0], several[0]) if many else None
+    return Noun(one, single, gender, _set(kinds), plurals, weak)
+
+
+def make_place(
+    german: str, english: str, gender: Gender, kinds: str, *, at: str = "in in", to: str = "zu to"
+) -> Noun:
+    """A place, with its prepositions, each as `german english`."""
+    here, there = at.split(), to.split()
+    prepositions = ((here[0], here[1]), (there[0], there[1]))
+    return Noun(german, english, gender, _set(kinds), None, False, *prepositions)
+
+
+def make_adjective(german: str, english: str, suits: str, stem: str = "") -> Adjective:
+    """An adjective; `stem` is only needed if it is not the word without a final -e."""
+    return Adjective(german, stem or german.removesuffix("e"), english, _set(suits))
+
+
+def make_verb(
+    german: str,
+    english: str,
+    objects: str = "",
+    usage: str = "",
+    *,
+    prefix: str = "",
+    be: bool = False,
+    case: Case = "accusative",
+) -> Verb:
+    """A verb from `infinitive ich du er participle` and `base, third person, past`."""
+    infinitive, first, second, third, participle = german.split()
+    base, s_form, past = english.split(", ")
+    present, kinds = (first, second, third), _set(objects)
+    return Verb(
+        *(infinitive, present, participle, base, s_form, past, kinds, _set(usage)),
+        *(prefix, be, case),
+    )
+
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+# ---- The words
+
 
 NOUNS = (
     make_noun("mann männer", "man men", "m", "person adult"),
@@ -114,7 +241,7 @@ ADJECTIVES = (
 THE = Determiner("d", "the", "the", "strong")
 THIS = Determiner("dies", "this", "these", "strong")
 A = Determiner("ein", "a", None, "mixed")
-# The not of kein is with the verb in English: i do not have a dog, i do not drink milk.
+# English negates the verb instead: i do not have a dog, i do not drink milk.
 NO = Determiner("kein", "a", None, "mixed")
 NOT_ANY = Determiner("kein", "", "", "mixed")
 OWNERS = (

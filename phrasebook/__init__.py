@@ -1,0 +1,1 @@
+"""The grammar that generates the built-in phrasebook: see README.md."""
