@@ -19,7 +19,7 @@ from clearhead.checkpoint import (
 )
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
-from clearhead.model.build import build_classifier, build_model, build_reconstructor
+from clearhead.model.build import build_classifier, build_model
 from clearhead.settings import (
     ClassifierConfig,
     DataConfig,
@@ -38,7 +38,7 @@ LONGEST = 8  # tokens or frames that a classifier reads
 
 
 def write_models(folder: Path) -> None:
-    """`translator`, the classifiers `texts`, `rival`, `several`, `features`, and `pretrained`."""
+    """`translator`, the classifiers `texts`, `rival`, `several`, and `features`."""
     torch.manual_seed(2)
     words = TokenizerConfig(kind="words", joint=True)
     config = RunConfig(model=MODEL, tokenizer=words, search=SEARCH)
@@ -49,9 +49,6 @@ def write_models(folder: Path) -> None:
     write_classifier(folder / "rival", config)
     write_classifier(folder / "several", replace(config, classifier=SEVERAL))
     write_classifier(folder / "features", replace(config, input="features"))
-    config = replace(config, task="reconstruction", input="features")
-    write_model_folder(folder / "pretrained", config, {"normaliser": normaliser()})
-    write_weights(folder / "pretrained", build_reconstructor(MODEL, 3))
 
 
 SEVERAL = ClassifierConfig(multi_label=True)

@@ -465,18 +465,6 @@ def test_weights_out_of_all_bounds_are_worth_no_number(tmp_path: Path, kind: Any
     assert math.isnan(scores[prepared.task.measure])
 
 
-def test_an_encoder_learns_to_fill_in_and_a_classifier_begins_with_it(tmp_path: Path) -> None:
-    before = feature_run(tmp_path, "before")
-    before = dataclasses.replace(before, task="reconstruction")
-    ended = api.train(before)
-    assert ended.scores["loss"] > 0
-    with pytest.raises(ModelFolderError, match="neither translates nor classifies"):
-        api.load(before.folder)
-    config = feature_run(tmp_path, "after", classifier={"encoder_from": before.folder})
-    assert begins_with(config, before.folder, "input.")
-    assert api.train(config).finished
-
-
 def test_a_classifier_begins_with_the_encoder_and_vocabulary_of_a_translator(
     tmp_path: Path,
 ) -> None:
@@ -497,11 +485,8 @@ def test_a_classifier_begins_with_the_encoder_and_vocabulary_of_a_translator(
 
 @pytest.mark.parametrize("input", ["text", "features"])
 def test_a_classifier_begins_with_the_encoder_of_a_checkpoint(tmp_path: Path, input: str) -> None:
-    features = input == "features"
-    kind = feature_run if features else text_run
+    kind = feature_run if input == "features" else text_run
     before = kind(tmp_path, "before")
-    if features:
-        before = dataclasses.replace(before, task="reconstruction")
     api.train(before)
     kept = json.loads(Path(before.folder, "scores.json").read_text())["step"]
     steps = sorted(Path(before.folder, "training", "checkpoints").glob("step-*.safetensors"))
@@ -603,9 +588,9 @@ def few_texts(folder: Path) -> RunConfig:
 
 
 def few_sequences(folder: Path) -> RunConfig:
-    np.savez(folder / "four.npz", x=np.random.default_rng(1).normal(size=(4, 5, 3)))
-    config = feature_run(folder, data={"train": [str(folder / "four.npz")]})
-    return dataclasses.replace(config, task="reconstruction")
+    x = np.random.default_rng(1).normal(size=(4, 5, 3))
+    np.savez(folder / "four.npz", x=x, y=np.array(["a", "a", "b", "b"]))
+    return feature_run(folder, data={"train": [str(folder / "four.npz")]})
 
 
 @pytest.mark.parametrize("few", [few_texts, few_sequences])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clearhead.model.build import build_classifier, build_reconstructor
+from clearhead.model.build import build_classifier
 from clearhead.model.inputs import ConvolvedInput, FeatureProjection
 from clearhead.model.pooling import AttentionPooling, FirstPooling, MaximumPooling, MeanPooling
 from clearhead.model.transformer import EncoderClassifier
@@ -153,16 +153,6 @@ def test_a_frame_is_projected_and_given_its_position() -> None:
     without = row.double() @ projection.weight.T + projection.bias
     zeros = model.input(torch.zeros(1, 4, WIDTH))[0] - projection.bias
     torch.testing.assert_close(model.input(row[None])[0], without + zeros)
-
-
-def test_a_reconstructor_gives_a_frame_for_each_frame_and_ignores_padding() -> None:
-    torch.manual_seed(1)
-    model = build_reconstructor(small_config(), WIDTH).double().eval()
-    rows = sequences(3, 6)
-    together = model(with_padding(rows, 9))
-    assert together.shape == (3, 9, WIDTH)
-    for found, row in zip(together, rows, strict=True):
-        torch.testing.assert_close(found[: len(row)], model(row[None])[0], atol=1e-10, rtol=0)
 
 
 def test_several_poolings_stand_side_by_side() -> None:

@@ -187,18 +187,6 @@ def test_an_option_of_files_takes_one_or_two(given_: str, expected: str) -> None
     assert spread(given_.split()) == expected.split()
 
 
-def test_init_names_a_pretraining_to_begin_with(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CLEARHEAD_DATA", "data")
-    code, out, _ = run("init", "--help")
-    assert code == 0
-    (named,) = re.findall(r"\S+-pretraining\.toml", out)
-    assert read_config(Path(__file__).parent.parent / named).task == "reconstruction"
-    # What it refuses leads there.
-    code, _, err = run("init", "m", "--task", "reconstruction")
-    assert code == 2
-    assert "init -h" in err
-
-
 @pytest.fixture
 def text_files(tmp_path: Path) -> tuple[str, str]:
     (tmp_path / "a.en").write_text("A man.\nTwo dogs.\n")

@@ -458,7 +458,6 @@ def test_a_header_that_was_read_as_an_example_is_thought_of(models: Path) -> Non
         ("features", ["--data", "x.ts.gz", "--label-column", "q"], 2, "no columns with names"),
         ("translator", ["--source", "s", "--figures", "p"], 2, "--figures means nothing for a t"),
         ("translator", ["--reference", "r"], 3, "--source names no file"),
-        ("pretrained", ["--data", "test.tsv"], 4, "pretrained: this model fills in features"),
         ("several", ["--data", "test.tsv", "--figures", "p"], 2, "there is no confusion matrix"),
     ],
 )

@@ -41,7 +41,6 @@ from clearhead.training.step import make_optimizer
 from model_folders import write_models
 from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, random_model, small_config
 from test_classification import feature_run, text_run
-from test_reconstruction import sine_run
 from test_record import SOURCE, TARGET, random_classifier
 from test_training import Watcher, assert_same, final_state, small_run
 
@@ -54,7 +53,6 @@ RUNS = {
     "translation": small_run,
     "texts": text_run,
     "features": feature_run,
-    "reconstruction": sine_run,
 }
 
 

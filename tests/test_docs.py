@@ -66,7 +66,6 @@ def test_the_settings_of_classification_are_in_the_readme() -> None:
         *("data.text_column", "data.label_column", "data.missing"),
         *("classifier.multi_label", "classifier.encoder_from"),
         *('classifier.class_weights = "balanced"', "classifier.pooling", '"first"'),
-        *("reconstruction.share", "reconstruction.mean_span"),
     ):
         assert setting in words
 
@@ -179,7 +178,6 @@ def test_which_runs_a_setting_is_for_is_told() -> None:
         ("translation", "text"): "translation",
         ("classification", "text"): "texts",
         ("classification", "features"): "sequences",
-        ("reconstruction", "features"): "reconstruction",
     }
     text = (HOUSE / "docs" / "settings.md").read_text(encoding="utf-8")
     headings = dict(re.findall(r"^## `\[(\w+)\]`(.*)$", text, flags=re.MULTILINE))

@@ -23,7 +23,6 @@ from clearhead.training.events import Note
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss, Task
 from test_classification import feature_run, spelled_run, text_run
-from test_reconstruction import sine_run
 from test_training import Watcher, small_run
 
 
@@ -209,7 +208,6 @@ def test_memory_that_cannot_begin_anew_is_said_to_be_that_of_the_process(
         lambda folder: text_run(folder, classifier={"pooling": ["first"]}),
         spelled_run,
         feature_run,
-        sine_run,
     ],
 )
 def test_the_largest_batch_has_the_most_places_of_all(tmp_path: Path, run: Any) -> None:

@@ -126,7 +126,7 @@ def test_validation_and_test_files_may_have_another_order(tmp_path: Path) -> Non
 def test_a_classifier_that_begins_with_an_encoder_has_the_order_of_its_columns(
     tmp_path: Path,
 ) -> None:
-    before = dataclasses.replace(table_run(tmp_path, normalise=False), task="reconstruction")
+    before = table_run(tmp_path, normalise=False)
     before = dataclasses.replace(before, folder=str(tmp_path / "before"))
     api.train(before)
     train = write_table(tmp_path / "train.csv", ("z", "x", "y"), 90, 1)

@@ -29,7 +29,6 @@ from clearhead.settings.meaning import ONLY_WITH, meaningless
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.training.step import make_optimizer
 from test_classification import feature_run, text_run
-from test_reconstruction import sine_run
 from test_training import small_run
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -37,7 +36,6 @@ KINDS = [
     ("translation", "text"),
     ("classification", "text"),
     ("classification", "features"),
-    ("reconstruction", "features"),
 ]
 BY_ITSELF = "classifier.encoder_from"
 """What every configuration but a classifier's refuses by itself, wherever it comes from."""
@@ -67,11 +65,6 @@ OTHER: dict[str, Any] = {
     "classifier.dropout": 0.4,
     "classifier.multi_label": True,
     "classifier.class_weights": "balanced",
-    "reconstruction.share": 0.4,
-    "reconstruction.mean_span": 2.0,
-    "training.label_smoothing": 0.3,
-    "training.r_drop": 2.0,
-    "training.word_dropout": 0.2,
     "search.method": "sampling",
     "search.beam_size": 3,
     "search.n_best": 2,
@@ -141,12 +134,11 @@ def test_what_means_nothing_is_refused_by_name_and_the_rest_is_taken(
 
 
 def test_a_single_one_is_met_with_the_runs_that_it_is_for(tmp_path: Path) -> None:
-    path = run_file(tmp_path, "reconstruction", "features")
-    error = refusal(path, ["training.r_drop=1.0"])
-    assert error.what == "training.r_drop = 1.0 means nothing for a reconstruction of features"
+    path = run_file(tmp_path, "translation", "text")
+    error = refusal(path, ["data.smallest_class=1"])
+    assert error.what == "data.smallest_class = 1 means nothing for a translation of text"
     assert error.why == (
-        "training.r_drop is for a translation of text or a classification of text or a "
-        "classification of features"
+        "data.smallest_class is for a classification of text or a classification of features"
     )
     assert error.todo == "leave it out"
 
@@ -280,8 +272,6 @@ def small(folder: Path, task: str, kind: str) -> RunConfig:
     folder.mkdir()
     if task == "translation":
         return small_run(folder)
-    if task == "reconstruction":
-        return sine_run(folder)
     return text_run(folder) if kind == "text" else feature_run(folder)
 
 

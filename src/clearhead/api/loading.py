@@ -173,8 +173,7 @@ def load(
             second pass, and greedy search by one over all logits; they may then be NaN.
 
     Raises:
-        ModelFolderError: the folder is missing, damaged, or of another version, or holds an
-            encoder that was only pre-trained.
+        ModelFolderError: the folder is missing, damaged, or of another version.
         ConfigError: the device or the engine is not there, or a classifier is to run with
             CTranslate2 or in a compute type, which are for translators.
         ExportError: there is no export for CTranslate2, or it is of other weights.
@@ -185,16 +184,9 @@ def load(
     """
     found = read_model_folder(folder)
     choice = EngineChoice(engine, device, threads, compute_type, scores)
-    match found.config.task:
-        case "translation":
-            return Translator(found, engine_for(found, choice))
-        case "classification":
-            return _classifier(found, choice)
-    raise ModelFolderError(
-        "this model fills in features: it neither translates nor classifies",
-        where=folder,
-        todo="train a classifier that begins with its encoder: classifier.encoder_from",
-    )
+    if found.config.task == "classification":
+        return _classifier(found, choice)
+    return Translator(found, engine_for(found, choice))
 
 
 def load_translator(

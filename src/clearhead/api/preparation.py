@@ -144,7 +144,6 @@ class Encoding:
 def _labelled(config: RunConfig, begun: Path | None, tell: Tell) -> Prepared:
     from clearhead.data.labelled_data import checked, learn_inputs, read_parts
     from clearhead.tasks.classification import ClassificationTask
-    from clearhead.tasks.reconstruction import ReconstructionTask
 
     encoder_from = Path(config.classifier.encoder_from) if config.classifier.encoder_from else None
     made = "scale" if config.input == "features" else "vocabulary"
@@ -159,9 +158,6 @@ def _labelled(config: RunConfig, begun: Path | None, tell: Tell) -> Prepared:
         return learn_inputs(config, train)
 
     data = checked(config, read_parts(config), make_inputs)
-    if config.task == "reconstruction":
-        task = ReconstructionTask(config, data)
-        return Prepared(task, task.build_model, data.inputs.parts, data.reports)
     task = ClassificationTask(config, data)
 
     def build_model() -> nn.Module:

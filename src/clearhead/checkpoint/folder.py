@@ -148,9 +148,12 @@ def read_folder_config(path: Path) -> RunConfig:
             todo="use the clearhead that wrote it, or train it anew",
         )
     try:
-        if not isinstance(tree.get("config"), dict):
+        settings = tree.get("config")
+        if not isinstance(settings, dict):
             raise ConfigError("it holds no settings")
-        return config_from(tree["config"], where=str(path / "config.json"))
+        # Earlier versions wrote this section into every folder, for a task that no longer exists.
+        settings.pop("reconstruction", None)
+        return config_from(settings, where=str(path / "config.json"))
     except ConfigError as error:
         raise ModelFolderError(
             "the configuration is damaged, or of another version of clearhead",

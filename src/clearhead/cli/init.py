@@ -124,8 +124,6 @@ def init(
     clearhead init vowels --task classification --input features --train train.ts
 
     \b
-    The pre-training of an encoder (task = "reconstruction") is not proposed. Begin with
-    examples/japanese-vowels-pretraining.toml, and name your own files there.
     """  # noqa: D301
     options = {"--input": kind, "--text-column": text_column, "--label-column": label_column}
     _refuse_idle(task, {option: said for option, said in options.items() if said is not None})

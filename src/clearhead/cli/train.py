@@ -81,7 +81,6 @@ USES = {
     ("translation", "text"): "clearhead translate {} < in.txt > out.txt",
     ("classification", "text"): "clearhead classify {} < in.txt",
     ("classification", "features"): "clearhead classify {} --input in.ts",
-    ("reconstruction", "features"): "begin a classifier with it: classifier.encoder_from = '{}'",
 }
 """What the model of each task and input is good for."""
 

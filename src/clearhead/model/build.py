@@ -37,7 +37,6 @@ from clearhead.model.transformer import (
     Encoder,
     EncoderClassifier,
     EncoderDecoder,
-    EncoderReconstructor,
 )
 from clearhead.settings import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 
@@ -111,20 +110,6 @@ def build_classifier(
         pooling=Pooling(poolings),
         dropout=Dropout(classifier.dropout),
         output=nn.Linear(len(poolings) * config.d_model, labels),
-    )
-    initialise(model, config.initialisation)
-    return model
-
-
-def build_reconstructor(
-    config: ModelConfig, features: int, attend: Attend = attention
-) -> EncoderReconstructor:
-    """A freshly initialised encoder that learns to fill in `features` numbers a frame."""
-    parts = _Parts(config, attend)
-    model = EncoderReconstructor(
-        input=parts.encoder_input(parts.input(features, features=True)),
-        encoder=parts.encoder(),
-        output=nn.Linear(config.d_model, features),
     )
     initialise(model, config.initialisation)
     return model

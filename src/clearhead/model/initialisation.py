@@ -13,7 +13,6 @@ from clearhead.model.transformer import (
     Encoder,
     EncoderClassifier,
     EncoderDecoder,
-    EncoderReconstructor,
 )
 
 
@@ -44,7 +43,7 @@ def _draw_xavier(model: nn.Module) -> None:
         elif isinstance(module, FeedForward):
             nn.init.xavier_uniform_(module.hidden.weight)
             nn.init.xavier_uniform_(module.output.weight)
-        elif isinstance(module, EncoderDecoder | EncoderClassifier | EncoderReconstructor):
+        elif isinstance(module, EncoderDecoder | EncoderClassifier):
             nn.init.xavier_uniform_(module.output.weight)
         elif isinstance(module, FeatureProjection):
             nn.init.xavier_uniform_(module.projection.weight)

@@ -146,21 +146,3 @@ class EncoderClassifier(nn.Module):
         """The encoder's output for an input and the mask that hides its padding."""
         mask = self.input.mask(x)
         return self.encoder(self.input(x), mask), mask
-
-
-class EncoderReconstructor(nn.Module):
-    """Fills in features: each frame's vector from the encoder, back to the width of a frame.
-
-    Zerveas et al. 2021, section 3.2; what is hidden is zero to the input.
-    """
-
-    def __init__(self, input: Input, encoder: Encoder, output: nn.Linear) -> None:
-        super().__init__()
-        self.input = input
-        self.encoder = encoder
-        self.output = output
-
-    def forward(
-        self, x: Float[Tensor, "batch length width"]
-    ) -> Float[Tensor, "batch length width"]:
-        return self.output(self.encoder(self.input(x), self.input.mask(x)))

@@ -5,7 +5,7 @@ in which every choice is made. Shorthands (`model.size`, `model.dropout = 0.1`) 
 reading, so nothing later has to know them.
 """
 
-from clearhead.settings.classifier import ClassifierConfig, ReconstructionConfig
+from clearhead.settings.classifier import ClassifierConfig
 from clearhead.settings.data import DataConfig, TokenizerConfig
 from clearhead.settings.model import (
     SIZES,
@@ -32,7 +32,6 @@ __all__ = [
     "NoPositions",
     "OptimizerConfig",
     "Positions",
-    "ReconstructionConfig",
     "RunConfig",
     "ScheduleConfig",
     "SearchConfig",

@@ -17,8 +17,8 @@ class ClassifierConfig:
     `multi_label` allows several labels, or none, for a text. With `class_weights = "balanced"`
     every class counts the same in the loss, however many examples it has; where a text may have
     several, having a label counts the same as not having it, but for very rare ones.
-    `encoder_from` is the model folder of a translator, a classifier or a pre-trained encoder of
-    the same shape: the encoder begins with its weights, and the vocabulary, or the scale of the
+    `encoder_from` is the model folder of a translator or a classifier of the same
+    shape: the encoder begins with its weights, and the vocabulary, or the scale of the
     features, is that model's. One of the folder's checkpoints may be named in its place.
     """
 
@@ -34,22 +34,3 @@ class ClassifierConfig:
         require(bool(self.pooling), "pooling names nothing")
         require(len(set(self.pooling)) == len(self.pooling), "pooling names the same twice")
         require(0.0 <= self.dropout < 1.0, "dropout lies in [0, 1)")
-
-
-@dataclass(frozen=True)
-class ReconstructionConfig:
-    """What is hidden from an encoder that learns to fill in features (Zerveas et al. 2021, 3.2).
-
-    `share` of the values of each feature is hidden, in spans of `mean_span` frames on average.
-    """
-
-    share: float = 0.15
-    mean_span: float = 3.0
-
-    def __post_init__(self) -> None:
-        require(0.0 < self.share < 1.0, "share lies in (0, 1)")
-        require(self.mean_span >= 1.0, "mean_span must be at least 1")
-        require(
-            self.mean_span * (1 - self.share) >= self.share,
-            "mean_span is too short for this share: what lies between spans would vanish",
-        )

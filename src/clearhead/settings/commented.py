@@ -112,7 +112,7 @@ _OF_WORDS = (
 """What few texts that are read word by word need otherwise than others."""
 
 _CLASSIFICATION = {
-    "task": "translation, classification, or reconstruction of features",
+    "task": "translation or classification",
     "input": "text or features",
     "seed": "all that is random follows from it",
     "data.train": "needed: examples with their labels",

@@ -17,16 +17,15 @@ Kind = tuple[str, str]
 TRANSLATION: Kind = ("translation", "text")
 TEXTS: Kind = ("classification", "text")
 SEQUENCES: Kind = ("classification", "features")
-RECONSTRUCTION: Kind = ("reconstruction", "features")
 
 MEANT_FOR: dict[str, tuple[Kind, ...]] = {
     "data.max_length_ratio": (TRANSLATION,),
     "data.text_column": (TEXTS,),
-    "data.label_column": (TEXTS, SEQUENCES, RECONSTRUCTION),
-    "data.validation_share": (TEXTS, SEQUENCES, RECONSTRUCTION),
+    "data.label_column": (TEXTS, SEQUENCES),
+    "data.validation_share": (TEXTS, SEQUENCES),
     "data.smallest_class": (TEXTS, SEQUENCES),
-    "data.missing": (SEQUENCES, RECONSTRUCTION),
-    "data.normalise": (SEQUENCES, RECONSTRUCTION),
+    "data.missing": (SEQUENCES,),
+    "data.normalise": (SEQUENCES,),
     "tokenizer": (TRANSLATION, TEXTS),
     "tokenizer.joint": (TRANSLATION,),
     "tokenizer.split_punctuation": (TEXTS,),
@@ -37,10 +36,6 @@ MEANT_FOR: dict[str, tuple[Kind, ...]] = {
     "model.character_ngrams": (TEXTS,),
     "model.ngram_vectors": (TEXTS,),
     "classifier": (TEXTS, SEQUENCES),
-    "reconstruction": (RECONSTRUCTION,),
-    "training.label_smoothing": (TRANSLATION, TEXTS, SEQUENCES),
-    "training.r_drop": (TRANSLATION, TEXTS, SEQUENCES),
-    "training.word_dropout": (TRANSLATION, TEXTS, SEQUENCES),
     "search": (TRANSLATION,),
     "evaluation.tokenize": (TRANSLATION,),
     "evaluation.lowercase": (TRANSLATION,),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ConfigError
-from clearhead.settings.classifier import ClassifierConfig, ReconstructionConfig
+from clearhead.settings.classifier import ClassifierConfig
 from clearhead.settings.data import DataConfig, TokenizerConfig
 from clearhead.settings.meaning import refuse_meaningless
 from clearhead.settings.model import (
@@ -115,7 +115,7 @@ SECTIONS: dict[str, type] = {
     part.__name__: part
     for part in (
         *(DataConfig, TokenizerConfig, ModelConfig, TrainingConfig, SearchConfig),
-        *(ClassifierConfig, ReconstructionConfig),
+        ClassifierConfig,
         *(EvaluationConfig, OptimizerConfig, ScheduleConfig, DropoutConfig),
     )
 } | {"Positions": Learned}

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Literal
 
-from clearhead.settings.classifier import ClassifierConfig, ReconstructionConfig
+from clearhead.settings.classifier import ClassifierConfig
 from clearhead.settings.data import DataConfig, TokenizerConfig
 from clearhead.settings.model import Learned, ModelConfig
 from clearhead.settings.require import require
@@ -16,7 +16,6 @@ from clearhead.settings.training import TrainingConfig
 MEASURES = {
     "translation": ("auto", "bleu", "chrf", "loss"),
     "classification": ("auto", "accuracy", "macro_f1", "micro_f1", "loss"),
-    "reconstruction": ("auto", "loss"),
 }
 """The scores that may pick the best model of each task."""
 
@@ -26,11 +25,11 @@ class RunConfig:
     """A whole run: what `clearhead train` needs to know, and nothing else.
 
     `task` is what is learned: `translation` from sentence pairs, `classification` from labelled
-    texts or feature sequences (`input`), `reconstruction` from feature sequences without labels.
+    texts or feature sequences (`input`).
     `folder` is the model folder that the run writes (empty: `runs/` and the file's name).
     """
 
-    task: Literal["translation", "classification", "reconstruction"] = "translation"
+    task: Literal["translation", "classification"] = "translation"
     input: Literal["text", "features"] = "text"
     folder: str = ""
     seed: int = 1
@@ -38,7 +37,6 @@ class RunConfig:
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
-    reconstruction: ReconstructionConfig = field(default_factory=ReconstructionConfig)
     training: TrainingConfig = field(default_factory=lambda: TrainingConfig(max_steps=100_000))
     search: SearchConfig = field(default_factory=SearchConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
@@ -59,10 +57,9 @@ class RunConfig:
             )
 
     def _check_task(self) -> None:
-        needed = {"translation": "text", "reconstruction": "features"}.get(self.task, self.input)
         require(
-            self.input == needed,
-            f"task = {self.task!r} needs input = {needed!r}, and input = {self.input!r}",
+            self.task == "classification" or self.input == "text",
+            f"task = {self.task!r} needs input = 'text', and input = {self.input!r}",
         )
         require(
             self.task == "classification" or not self.classifier.encoder_from,
@@ -109,4 +106,4 @@ class RunConfig:
             return self.evaluation.measure
         if self.task == "classification":
             return "loss" if self.classifier.multi_label else "accuracy"
-        return "bleu" if self.task == "translation" else "loss"
+        return "bleu"

@@ -97,7 +97,7 @@ class EvaluationConfig:
     """How output is scored: sacreBLEU's tokenizer and the measure that picks the best model.
 
     `measure = "auto"` is BLEU for translation, accuracy for classification (the loss, where an
-    example may have several labels) and the loss for reconstruction. `lowercase` says whether
+    example may have several labels). `lowercase` says whether
     translations and references are lower-cased before they are compared; "auto" does so for a
     model that lower-cases (`tokenizer.lower`), which cannot hit a capital.
     """
