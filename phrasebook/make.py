@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from clearhead.data.phrasebook import LANGUAGE_PAIRS, AlignedPair, Phrasebook, data_file
-from clearhead.files import replace_file
+from clearhead.files import write_bytes
 from phrasebook.de_en import rules as de_en
 from phrasebook.en_es import rules as en_es
 from phrasebook.grammar import Dice
@@ -49,7 +49,7 @@ def main() -> None:
         grammar = GRAMMARS[pair]
         book = compile_book(grammar.sentence, grammar.REFERENCE, grammar.UNSEEN, SEED)
         path = folder / data_file(pair).name
-        replace_file(path, bz2.compress(table(book).encode()))
+        write_bytes(path, bz2.compress(table(book).encode()))
         print(path)
 
 

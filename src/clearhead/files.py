@@ -1,4 +1,4 @@
-"""How a tokenizer lies on disk: `name.json`, which describes it, and what belongs to it."""
+"""Files that are written completely or not at all, and JSON files that are checked when read."""
 
 from __future__ import annotations
 
@@ -8,54 +8,92 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from clearhead.errors import DataError, ModelFolderError
+from clearhead.errors import ClearheadError, DataError, ModelFolderError
 
-FORMAT_VERSION = 1
-
-
-def write_description(folder: Path, name: str, tree: dict[str, Any], fingerprint: str) -> None:
-    """Write `name.json` with the format's version and the fingerprint."""
-    tree = {"version": FORMAT_VERSION, "fingerprint": fingerprint, **tree}
-    replace_file(folder / f"{name}.json", (json.dumps(tree, indent=1) + "\n").encode())
+DESCRIPTION_VERSION = 1
+"""The format of the files that `write_description` writes."""
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that it is never seen half-written, not even after a power cut."""
-    temporary = path.with_name(f".{path.name}.partial")
+@contextmanager
+def atomic_file(path: Path, kind: type[ClearheadError] = ModelFolderError) -> Iterator[Path]:
+    """Replace a file only when its new content is complete and on the disk.
+
+    Gives a temporary path in the same folder, made if need be. When the block ends without an
+    error, the content is synced, renamed to `path`, and the folder is synced. A reader, and a
+    machine that loses power, see the old file or the new one, never a part. The new file has the
+    permissions that the umask gives, whatever library wrote it.
+
+    Raises:
+        ClearheadError: of this `kind`; the file cannot be written, e.g. because the disk is full.
+    """
+    unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.unlink(missing_ok=True)
+        unfinished.touch()
+        mode = unfinished.stat().st_mode
+        yield unfinished
+        # safetensors puts a file of its own there, which only its owner may read.
+        os.chmod(unfinished, mode)
+        sync(unfinished)
+        os.replace(unfinished, path)
+        sync(path.parent)
+    except OSError as error:
+        raise unwritable(path, error, kind) from None
+    except Exception as error:
+        # safetensors has an exception of its own for a full disk.
+        if type(error).__name__ != "SafetensorError":
+            raise
+        raise unwritable(path, error, kind) from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
 
 
-def content_hash(content: bytes) -> str:
-    """32 hex digits that change with the content."""
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
-# ---- checkpoint.files
-# Files that are written wholly or not at all, and read with care.
+def unwritable(
+    path: Path, error: Exception, kind: type[ClearheadError] = ModelFolderError
+) -> ClearheadError:
+    """The error of a file or folder that cannot be written."""
+    return kind(
+        "it cannot be written",
+        where=path,
+        why=str(error),
+        todo="free some space if the disk is full, or choose another folder; then run it again",
+    )
+
+
+def write_bytes(path: Path, content: bytes, kind: type[ClearheadError] = ModelFolderError) -> None:
+    """Write a file completely or not at all.
+
+    Raises:
+        ClearheadError: of this `kind`; it cannot be written.
+    """
+    with atomic_file(path, kind) as unfinished:
+        unfinished.write_bytes(content)
 
 
 def write_json(path: Path, tree: Mapping[str, Any]) -> None:
-    """Write a JSON file, wholly or not at all.
+    """Write a JSON file completely or not at all.
 
     Raises:
         ModelFolderError: it cannot be written, e.g. because the disk is full.
     """
-    text = json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
-    with written_whole(path) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
+    write_bytes(path, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON file of a model folder.
+    """Read a JSON file of a model folder.
 
     Raises:
         ModelFolderError: it is missing or not a JSON object.
@@ -70,48 +108,16 @@ def read_json(path: Path) -> dict[str, Any]:
     return tree
 
 
-@contextmanager
-def written_whole(path: Path) -> Iterator[Path]:
-    """Another name to write a file under; it gets its own once all of it is on the disk."""
-    from safetensors import SafetensorError
-
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield unfinished
-        with unfinished.open("rb") as file:
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except (OSError, SafetensorError) as error:
-        raise unwritable(path, error) from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-
-
-def unwritable(path: Path, error: Exception) -> ModelFolderError:
-    """The error of a file or folder that cannot be written."""
-    return ModelFolderError(
-        "it cannot be written",
-        where=path,
-        why=str(error),
-        todo="free some space if the disk is full, then say the command again",
-    )
-
-
-# ---- inspect.writing
-# Files that appear together, each of them whole, or not at all.
-
 Write = Callable[[Path], Any]
-"""Writes one file under the path that it is given."""
+"""Writes one file under the path that it receives."""
 
 
 def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Path]:
-    """Write files under other names, and give them their own when the last one is on the disk.
+    """Write several files, and rename them only when the last one is complete.
 
     Args:
-        folder: where they go; made if need be, and not left behind empty.
-        files: the name of each and what writes it; asked for one after the other.
+        folder: of the files; made if need be, and removed again if nothing was written.
+        files: the name of each file and what writes it, taken one after the other.
 
     Raises:
         DataError: they cannot be written, e.g. because the disk is full.
@@ -124,20 +130,79 @@ def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Pat
             part = folder / f".{name}.unfinished"
             unfinished[folder / name] = part
             write(part)
-        for whole, part in unfinished.items():
-            os.replace(part, whole)
+            sync(part)
+        for path, part in unfinished.items():
+            os.replace(part, path)
+        sync(folder)
     except OSError as error:
-        raise DataError(
-            "it cannot be written",
-            where=folder,
-            why=str(error),
-            todo="name a folder that can be written to, and free some space if the disk is full",
-        ) from None
+        raise unwritable(folder, error, DataError) from None
     finally:
         for part in unfinished.values():
             with suppress(OSError):
                 part.unlink(missing_ok=True)
         if made:
             with suppress(OSError):
-                folder.rmdir()  # which fails, as it should, where anything is in it
+                folder.rmdir()  # fails, as it should, unless the folder is empty
     return list(unfinished)
+
+
+class Fingerprinted(Protocol):
+    """An object with a fingerprint: a tokenizer, a label set, a normaliser."""
+
+    def fingerprint(self) -> str:
+        """A hash that changes with the content."""
+        ...
+
+
+T = TypeVar("T", bound=Fingerprinted)
+
+
+def write_description(folder: Path, name: str, tree: dict[str, Any], fingerprint: str) -> None:
+    """Write `name.json`: the tree, the format's version and the fingerprint of the object.
+
+    Raises:
+        ModelFolderError: it cannot be written.
+    """
+    tree = {"version": DESCRIPTION_VERSION, "fingerprint": fingerprint, **tree}
+    write_bytes(folder / f"{name}.json", (json.dumps(tree, indent=1) + "\n").encode())
+
+
+def read_description(folder: Path, name: str, what: str, build: Callable[[dict[str, Any]], T]) -> T:
+    """Build an object from what `write_description` wrote, and compare its fingerprint.
+
+    Args:
+        folder: the model folder.
+        name: of the file, without `.json`.
+        what: the object's name in errors: "the label set".
+        build: makes the object from the tree. Its ValueError, KeyError, TypeError,
+            AttributeError or RuntimeError means that the tree is damaged.
+
+    Raises:
+        ModelFolderError: a file is missing, damaged, or of another version.
+    """
+    path = folder / f"{name}.json"
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        if tree["version"] != DESCRIPTION_VERSION:
+            raise ModelFolderError(
+                f"{what} has format {tree['version']}; this clearhead reads {DESCRIPTION_VERSION}",
+                where=path,
+            )
+        built = build(tree)
+        why = None if built.fingerprint() == tree.get("fingerprint") else "its hash is another one"
+    except FileNotFoundError as error:
+        raise ModelFolderError(f"the file of {what} is missing", where=error.filename) from None
+    except OSError as error:
+        raise ModelFolderError(f"{what} cannot be read", where=path, why=str(error)) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        why = repr(error)
+    if why is not None:
+        model = path.with_suffix(".model")
+        where = f"{path} or {model.name}" if model.exists() else path
+        raise ModelFolderError(f"{what} is damaged", where=where, why=why)
+    return built
+
+
+def content_hash(content: bytes) -> str:
+    """32 hexadecimal digits that change with the content."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.files import read_json, unwritable, write_json
+from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig, config_from, config_to_dict
 from clearhead.tokenizer import Tokenizer, load_tokenizer
 
@@ -56,12 +56,8 @@ def write_model_folder(path: Path, config: RunConfig, parts: Mapping[str, Folder
     Raises:
         ModelFolderError: it cannot be written, e.g. because the disk is full.
     """
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        for name, part in parts.items():
-            part.save(path, name)
-    except OSError as error:
-        raise unwritable(path, error) from None
+    for name, part in parts.items():
+        part.save(path, name)
     write_json(path / "config.json", {"format": FORMAT, "config": config_to_dict(config)})
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError
-from clearhead.files import written_whole
+from clearhead.files import atomic_file
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -36,7 +36,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
     kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     digest = _digest(kept)
     metadata = {"facts": json.dumps(facts), "digest": digest}
-    with written_whole(path) as unfinished:
+    with atomic_file(path) as unfinished:
         save_file(kept, unfinished, metadata=metadata)
     return digest
 

@@ -9,10 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from clearhead.data.descriptions import read_kept
 from clearhead.data.tables import header_hint
 from clearhead.errors import DataError
-from clearhead.files import content_hash, write_description
+from clearhead.files import content_hash, read_description, write_description
 from clearhead.settings.nearest import nearest
 
 SHOWN_NAMES = 10
@@ -94,7 +93,7 @@ class Labels:
         Raises:
             ModelFolderError: the file is missing, damaged, or of another version.
         """
-        return read_kept(folder, name, "the label set", cls._from_tree)
+        return read_description(folder, name, "the label set", cls._from_tree)
 
     @classmethod
     def _from_tree(cls, tree: dict[str, Any]) -> Labels:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from clearhead.errors import DataError
-from clearhead.files import replace_file
+from clearhead.files import write_bytes
 
 LANGUAGE_PAIRS = ("en-es", "de-en")
 PHRASEBOOK = "phrasebook:"
@@ -130,11 +130,10 @@ def write_phrasebook(folder: Path, pair: str) -> dict[str, Path]:
 
     Raises:
         ValueError: there is no phrasebook of this language pair.
-        OSError: a file cannot be written.
+        DataError: a file cannot be written.
     """
     book = phrasebook(pair)
     source, target = pair.split("-")
-    folder.mkdir(parents=True, exist_ok=True)
     paths: dict[str, Path] = {}
     for part in get_args(Part):
         entries: tuple[AlignedPair, ...] = getattr(book, part)
@@ -145,6 +144,6 @@ def write_phrasebook(folder: Path, pair: str) -> dict[str, Path]:
         }
         for suffix, lines in columns.items():
             path = folder / f"{part}.{suffix}"
-            replace_file(path, "".join(f"{line}\n" for line in lines).encode())
+            write_bytes(path, "".join(f"{line}\n" for line in lines).encode(), DataError)
             paths[path.name] = path
     return paths

@@ -13,7 +13,7 @@ from typing import Literal
 import sentencepiece
 
 from clearhead.errors import ConfigError, DataError
-from clearhead.files import content_hash, replace_file, write_description
+from clearhead.files import content_hash, write_bytes, write_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.protocol import BOS, EOS, PAD
 from clearhead.tokenizer.sampling import META_SPACE, SegmentSampler
@@ -144,7 +144,7 @@ class SentencePieceTokenizer:
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name.model`, which other programs read too, and `name.json`."""
-        replace_file(folder / f"{name}.model", self.model)
+        write_bytes(folder / f"{name}.model", self.model)
         tree = {"kind": self.kind, "lower": self.lower, "sampling": self.sampling}
         write_description(folder, name, tree, self.fingerprint())
 
