@@ -1,6 +1,6 @@
-"""Every error a user can meet: what happened, where, why, and what to do next; and warnings.
+"""The errors of clearhead: what happened, where, why, and what to do about it; and warnings.
 
-The command prints `str(error)` and exits with `error.exit_code`; a traceback is for bugs only.
+The command prints `str(error)` and exits with `error.exit_code`. Only a bug gives a traceback.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from pathlib import Path
 
 
 class ClearheadError(Exception):
-    """A mistake that a user can mend.
+    """An error that a user can correct.
 
     Args:
         what: what is wrong, in one sentence.
         where: the file, the file and line (`train.en:17`) or the dotted path of a setting.
-        why: the reason, when it is not plain from `what`.
+        why: the reason, if `what` does not make it clear.
         todo: what the user can do about it.
     """
 
@@ -76,9 +76,9 @@ class TrainingError(ClearheadError):
 
 
 class NotTrainedError(TrainingError, ValueError, AttributeError):
-    """A classifier is asked before it has learned.
+    """A classifier is used before `fit`.
 
-    It is a ValueError and an AttributeError, as scikit-learn's `NotFittedError` is, but not one.
+    Like scikit-learn's `NotFittedError` it is a ValueError and an AttributeError.
     """
 
 
@@ -89,9 +89,9 @@ class ExportError(ClearheadError):
 
 
 def warn(message: str) -> None:
-    """A `UserWarning` that points at the user's own line, however deep in clearhead it is given."""
+    """Issue a `UserWarning` for the line of the user's code that called clearhead."""
     level, frame = 1, sys._getframe()
-    # What `exec` runs may have no name.
+    # Code that `exec` runs may have no `__name__`.
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("clearhead."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, stacklevel=level)

@@ -1,1 +1,1 @@
-"""Losses that are made together with the products before them."""
+"""The losses of translation and classification."""

@@ -1,4 +1,8 @@
-"""How many rows of logits are made at a time, by one product and by one softmax."""
+"""Cross-entropy with label smoothing, together with the projection to the vocabulary before it.
+
+The logits of all tokens are never in memory at once: `Sizes` gives the rows of one product (a
+chunk) and of one softmax (a block).
+"""
 
 from __future__ import annotations
 
@@ -8,72 +12,6 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-
-CHUNK_ELEMENTS = {"cpu": 8_000_000, "cuda": 2**26}
-"""Logits that a product makes at a time: in bf16 16 MB, on a GPU 128 MB, for there each chunk costs
-some thirty launches, however small it is; in float32 twice that."""
-
-BLOCK_ELEMENTS = {"cpu": 320_000, "cuda": 2**26}
-"""Logits of a chunk whose softmax is made at a time: in float32 1.3 MB, which the second cache of a
-processor holds while they are read and written some six times over. Beside them bf16 takes as much
-again, a divergence several times as much."""
-
-WHOLE_ROWS = 160
-"""A product in bf16 on a CPU has a multiple of about so many rows, the last ones zeros. Such a
-processor compiles each number of rows anew and keeps what it compiled, some 4 MB for 10,000 logits
-a row, and the last chunk of each batch would have a number of its own (docs/decisions/0011)."""
-
-WHOLE_PARTS = 5
-"""Or, where a chunk has few rows, of at most this share of it, that little is added."""
-
-
-class Sizes(NamedTuple):
-    """Rows of a chunk, and of a block, which a chunk holds some of; even, so that pairs fit.
-
-    The rows of a product are a multiple of `whole`.
-    """
-
-    chunk: int
-    block: int
-    whole: int
-
-    @classmethod
-    def of(cls, hidden: Tensor, vocabulary: int, dtype: torch.dtype) -> Sizes:
-        """As the device of the states, and products in this type, should have them."""
-        device = hidden.device.type
-        chunk, block = (
-            max(1, elements.get(device, elements["cpu"]) // vocabulary // 2) * 2
-            for elements in (CHUNK_ELEMENTS, BLOCK_ELEMENTS)
-        )
-        block = min(block, chunk)
-        if device != "cpu" or dtype != torch.bfloat16:
-            return cls(chunk - chunk % block, block, 1)
-        if block > WHOLE_ROWS:
-            block -= block % WHOLE_ROWS
-            return cls(chunk - chunk % block, block, WHOLE_ROWS)
-        whole = block * max(1, min(WHOLE_ROWS // block, chunk // block // WHOLE_PARTS))
-        return cls(chunk - chunk % whole, block, whole)
-
-
-def chunks(hidden: Tensor, sizes: Sizes, paired: bool) -> Iterator[Any]:
-    """Row indices of each chunk; of pairs of passes each block has the one half, then the other."""
-    tokens = len(hidden)
-    if not paired:
-        yield from (slice(at, at + sizes.chunk) for at in range(0, tokens, sizes.chunk))
-        return
-    first = torch.arange(tokens // 2, device=hidden.device)
-    order = [rows for part in first.split(sizes.block // 2) for rows in (part, part + len(first))]
-    yield from torch.cat(order).split(sizes.chunk)
-
-
-def whole(rows: Float[Tensor, "rows width"], multiple: int) -> Float[Tensor, "whole_rows width"]:
-    """Rows of zeros added at the end, until their number is a multiple."""
-    missing = -len(rows) % multiple
-    return nn.functional.pad(rows, (0, 0, 0, missing)) if missing else rows
-
-
-# ---- losses.cross_entropy
-# Cross-entropy with label smoothing, in chunks, together with the projection before it.
 
 
 def projected_cross_entropy(
@@ -87,8 +25,8 @@ def projected_cross_entropy(
     """The summed loss of the targets under softmax(hidden · weightᵀ + bias).
 
     The target distribution keeps 1 − smoothing on the target and spreads `smoothing` evenly over
-    the vocabulary (Szegedy et al. 2016, section 7). The logits are never held whole: each chunk
-    of tokens makes its loss and its gradient at once, in the forward pass.
+    the vocabulary (Szegedy et al. 2016, section 7). Each chunk of tokens makes its loss and
+    its gradient in the forward pass, so that the logits are never in memory at once.
 
     With `divergence` > 0 the second half of the tokens is another pass over the first half, and
     divergence · (KL(p₁‖p₂) + KL(p₂‖p₁)) / 2 is added for each pair (Liang et al. 2021, R-Drop).
@@ -102,7 +40,7 @@ def projected_cross_entropy(
     """
     if divergence > 0 and len(targets) % 2:
         raise ValueError(f"{len(targets)} tokens are no pairs of two passes")
-    # Asked here, since within the function the gradient mode is always off.
+    # Read here, because inside the function the gradient mode is always off.
     learns = torch.is_grad_enabled()
     return _ProjectedCrossEntropy.apply(
         hidden, weight, bias, targets, smoothing, divergence, learns
@@ -167,9 +105,9 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
 
 class _Products:
-    """The logits of a chunk, made in autocast's precision; the softmax over them never is.
+    """The logits of a chunk, in autocast's precision, and their softmax, in the weights' precision.
 
-    All chunks share their memory, which is claimed once.
+    All chunks use the same memory.
     """
 
     def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, sizes: Sizes) -> None:
@@ -177,16 +115,16 @@ class _Products:
         self.states, self.matrix, self.bias = hidden.to(dtype), weight.to(dtype), bias
         self.sizes = sizes
         rows, vocabulary = len(hidden), len(weight)
-        room = min(rows + -rows % sizes.whole, sizes.chunk)
-        self.room = hidden.new_empty(room, vocabulary, dtype=dtype)
-        # Where products are as precise as the softmax, it is made where they lie.
+        height = min(rows + -rows % sizes.whole, sizes.chunk)
+        self.buffer = hidden.new_empty(height, vocabulary, dtype=dtype)
+        # If the products have the precision of the softmax, it is computed in place.
         apart = dtype != weight.dtype
         self.wide = weight.new_empty(min(rows, sizes.block), vocabulary) if apart else None
 
     def logits(self, rows: Any) -> Tensor:
-        """Of these rows, padded, but for the bias; overwritten by the next call."""
+        """The padded logits of these rows, without the bias; the next call overwrites them."""
         states = whole(self.states[rows], self.sizes.whole)
-        return torch.mm(states, self.matrix.T, out=self.room[: len(states)])
+        return torch.mm(states, self.matrix.T, out=self.buffer[: len(states)])
 
     def at(self, logits: Tensor, target: Tensor) -> Tensor:
         """The logits of the targets (rows, 1), as (rows)."""
@@ -196,10 +134,10 @@ class _Products:
     def softmax(
         self, logits: Tensor, target: Tensor, smoothing: float, divergence: float, learns: bool
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Logarithms of the sums of exponentials, what to divide by, and the divergence.
+        """The logarithms of the normalisers, the sums of exponentials, and the divergence.
 
-        With one exponential an element and no division. Where the model `learns`, the logits become
-        the gradient by the logits, but for what smoothing adds, each row times its sum.
+        One exponential an element, no division. If the model `learns`, the logits are overwritten
+        with their gradient, without the part of smoothing, each row times its sum.
         """
         dtype = logits.dtype if self.wide is None else self.wide.dtype
         highest, sums = logits.new_empty(2, len(logits), 1, dtype=dtype).unbind()
@@ -223,13 +161,13 @@ class _Products:
         return (highest + sums.log())[:, 0], sums, apart
 
     def _widened(self, logits: Tensor) -> Tensor:
-        """In the weight's precision and with the bias; may be where the logits lie."""
+        """The logits in the weights' precision, with the bias; in place if possible."""
         wide = logits if self.wide is None else self.wide[: len(logits)].copy_(logits)
         return wide if self.bias is None else wide.add_(self.bias)
 
 
 class _Gradients:
-    """The gradients of the loss by its inputs, summed chunk by chunk."""
+    """The gradients by hidden states, weight and bias, summed chunk by chunk."""
 
     def __init__(self, hidden: Tensor, weight: Tensor, bias: Tensor | None, sizes: Sizes) -> None:
         self.states, self.sizes = hidden, sizes
@@ -238,7 +176,8 @@ class _Gradients:
         self.bias = None if bias is None else torch.zeros_like(bias)
 
     def add(self, rows: Any, by_logits: Tensor, sums: Tensor, matrix: Tensor) -> None:
-        """`by_logits`, padded, has each row times its sum: dividing narrow factors is cheaper."""
+        """Add a chunk. Each row of `by_logits` (padded) is the gradient times the row's sum."""
+        # Dividing the narrow factors of the products is cheaper than dividing the gradient.
         by_states = (by_logits @ matrix)[: len(sums)]
         self.hidden[rows] = (by_states / sums).to(self.hidden.dtype)
         states = whole((self.states[rows] / sums).to(by_logits.dtype), self.sizes.whole)
@@ -251,9 +190,12 @@ class _Gradients:
             self.bias += (inverse.T @ by_logits)[0]
 
     def add_uniform(self, smoothing: float, states: Tensor, mean_weight: Tensor) -> None:
-        """What label smoothing adds: the same for each entry of the vocabulary.
+        """Add the part of label smoothing, which is the same for each entry of the vocabulary.
 
-        `states` is the sum of all rows, as `mean_weight` of size d_model.
+        Args:
+            smoothing: from 0 to 1.
+            states: the sum of all hidden states (d_model).
+            mean_weight: the mean row of the weight (d_model).
         """
         self.hidden -= (smoothing * mean_weight).to(self.hidden.dtype)
         self.weight -= (smoothing / len(self.weight)) * states
@@ -279,3 +221,65 @@ def _product_dtype(hidden: Tensor) -> torch.dtype:
     if torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return hidden.dtype
+
+
+CHUNK_ELEMENTS = {"cpu": 8_000_000, "cuda": 2**26}
+"""Logits of a chunk: 16 MB in bf16, 32 MB in float32; on a GPU 128 MB or 256 MB, since each chunk
+takes some thirty kernel launches, however small it is."""
+
+BLOCK_ELEMENTS = {"cpu": 320_000, "cuda": 2**26}
+"""Logits of a block: 1.3 MB in float32, which stay in a processor's second cache while they are
+read and written about six times."""
+
+WHOLE_ROWS = 160
+"""The rows of a bf16 product on a CPU are padded with zeros to a multiple of about this number.
+oneDNN compiles and keeps a kernel for each number of rows (4 MB for 10,000 logits a row), and the
+last chunk of each batch would have a number of its own (docs/decisions/0011)."""
+
+WHOLE_PARTS = 5
+"""If a chunk has few rows, the multiple is at most a fifth of it, so that padding stays small."""
+
+
+class Sizes(NamedTuple):
+    """Rows of a chunk and of a block, both even; a chunk is several blocks.
+
+    The rows of a product are a multiple of `whole`.
+    """
+
+    chunk: int
+    block: int
+    whole: int
+
+    @classmethod
+    def of(cls, hidden: Tensor, vocabulary: int, dtype: torch.dtype) -> Sizes:
+        """The sizes for the device of the hidden states and for products of this type."""
+        device = hidden.device.type
+        chunk, block = (
+            max(1, elements.get(device, elements["cpu"]) // vocabulary // 2) * 2
+            for elements in (CHUNK_ELEMENTS, BLOCK_ELEMENTS)
+        )
+        block = min(block, chunk)
+        if device != "cpu" or dtype != torch.bfloat16:
+            return cls(chunk - chunk % block, block, 1)
+        if block > WHOLE_ROWS:
+            block -= block % WHOLE_ROWS
+            return cls(chunk - chunk % block, block, WHOLE_ROWS)
+        whole = block * max(1, min(WHOLE_ROWS // block, chunk // block // WHOLE_PARTS))
+        return cls(chunk - chunk % whole, block, whole)
+
+
+def chunks(hidden: Tensor, sizes: Sizes, paired: bool) -> Iterator[Any]:
+    """Row indices of each chunk; with pairs of passes a block holds both halves of its pairs."""
+    tokens = len(hidden)
+    if not paired:
+        yield from (slice(at, at + sizes.chunk) for at in range(0, tokens, sizes.chunk))
+        return
+    first = torch.arange(tokens // 2, device=hidden.device)
+    order = [rows for part in first.split(sizes.block // 2) for rows in (part, part + len(first))]
+    yield from torch.cat(order).split(sizes.chunk)
+
+
+def whole(rows: Float[Tensor, "rows width"], multiple: int) -> Float[Tensor, "whole_rows width"]:
+    """Pad with rows of zeros to a multiple of rows."""
+    missing = -len(rows) % multiple
+    return nn.functional.pad(rows, (0, 0, 0, missing)) if missing else rows

@@ -1,4 +1,4 @@
-"""What a classifier loses by an answer, and by two answers that differ."""
+"""The loss of a classifier, and the divergence of two passes (R-Drop)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ def label_loss(
 ) -> Tensor:
     """The summed loss of a batch.
 
-    Of one label each: cross-entropy, `smoothing` of the truth spread evenly (Szegedy et al. 2016,
-    section 7), an example weighted as its class. Of several: the binary cross-entropy of each
-    label, weighted where the example has it, `smoothing` drawing the truth towards one half.
+    With one label an example: cross-entropy, `smoothing` of the truth spread evenly over the labels
+    (Szegedy et al. 2016, section 7), an example weighted by its class. With several: the binary
+    cross-entropy of each label, weighted if the example has it; `smoothing` moves the truth towards
+    one half.
 
     Args:
         logits: (B, labels).
@@ -35,8 +36,8 @@ def label_loss(
 def divergence(logits: Tensor, multi_label: bool) -> Tensor:
     """Half of KL(p₁‖p₂) + KL(p₂‖p₁), summed; both halves of the batch are the same examples.
 
-    Liang et al. 2021, R-Drop, equation 3. Of one label each, p is the softmax; of several, each
-    label has a p of its own, yes or no.
+    Liang et al. 2021, R-Drop, equation 3. With one label an example p is the softmax; with several,
+    each label has a Bernoulli distribution of its own.
 
     Args:
         logits: (2 · B, labels).
@@ -44,7 +45,7 @@ def divergence(logits: Tensor, multi_label: bool) -> Tensor:
     """
     if multi_label:
         first, second = logits.chunk(2)
-        # Of yes and no together ln(p / q) leaves the difference of the logits.
+        # Summed over both outcomes, ln(p / q) leaves the difference of the logits.
         apart = (first.sigmoid() - second.sigmoid()) * (first - second)
     else:
         first, second = logits.log_softmax(dim=-1).chunk(2)

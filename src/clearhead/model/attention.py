@@ -1,6 +1,7 @@
-"""Masks: boolean, and True means "may attend", everywhere.
+"""Attention (Vaswani et al. 2017, section 3.2): masks, the formula, and the heads.
 
-Each has the shape (batch, heads, queries, keys), with 1 where it is the same for all.
+Masks are boolean, and True means "may attend". Their shape is (batch, heads, queries, keys), with 1
+for a dimension along which they do not vary.
 """
 
 from __future__ import annotations
@@ -16,6 +17,22 @@ from torch.nn import functional as F
 
 from clearhead.model.dropout import Dropout
 
+Mask = Bool[Tensor, "#batch #heads #queries #keys"]
+Queries = Float[Tensor, "batch heads queries d_k"]
+Keys = Float[Tensor, "batch heads keys d_k"]
+Values = Float[Tensor, "batch heads keys d_v"]
+Context = Float[Tensor, "batch heads queries d_v"]
+
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None, Dropout], Tensor]
+"""The signature of an attention function: (queries, keys, values, mask, dropout) -> context."""
+
+
+class KeysValues(NamedTuple):
+    """The keys (batch, heads, length, d_k) and values (batch, heads, length, d_v) of an input."""
+
+    keys: Tensor
+    values: Tensor
+
 
 def padding_mask(ids: Int[Tensor, "batch length"], pad_id: int) -> Bool[Tensor, "batch 1 1 length"]:
     """Every query may attend to every key that is not padding."""
@@ -25,26 +42,6 @@ def padding_mask(ids: Int[Tensor, "batch length"], pad_id: int) -> Bool[Tensor, 
 def causal_mask(length: int, device: torch.device) -> Bool[Tensor, "1 1 length length"]:
     """Position i may attend to positions up to i (section 3.2.3)."""
     return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
-
-
-# ---- model.attention
-# Attention (Vaswani et al. 2017, section 3.2): the formula, its fused twin, and the heads.
-
-Mask = Bool[Tensor, "#batch #heads #queries #keys"]
-Queries = Float[Tensor, "batch heads queries d_k"]
-Keys = Float[Tensor, "batch heads keys d_k"]
-Values = Float[Tensor, "batch heads keys d_v"]
-Context = Float[Tensor, "batch heads queries d_v"]
-
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor | None, Dropout], Tensor]
-"""What all attention functions look like: (queries, keys, values, mask, dropout) -> context."""
-
-
-class KeysValues(NamedTuple):
-    """The keys (batch, heads, length, d_k) and values (batch, heads, length, d_v) of an input."""
-
-    keys: Tensor
-    values: Tensor
 
 
 def attention_weights(
@@ -70,10 +67,10 @@ def explicit_attention(
 def fused_attention(
     queries: Queries, keys: Keys, values: Values, mask: Mask | None, dropout: Dropout
 ) -> Context:
-    """The same formula by PyTorch's fused kernels, which never hold the weights.
+    """The same formula by PyTorch's fused kernels, which do not keep the weights in memory.
 
-    A CPU has no kernel that drops weights: there PyTorch itself writes the formula out, and holds
-    them.
+    PyTorch has no fused CPU kernel with dropout: there it computes the formula step by step and
+    keeps the weights.
     """
     rate = dropout.rate if dropout.drops else 0.0
     context = F.scaled_dot_product_attention(queries, keys, values, mask, dropout_p=rate)
@@ -85,38 +82,37 @@ def fused_attention(
 def attention(
     queries: Queries, keys: Keys, values: Values, mask: Mask | None, dropout: Dropout
 ) -> Context:
-    """The one of the two that suits the device and the length (docs/decisions/0013).
+    """Explicit or fused attention, whichever is faster on the device (docs/decisions/0013).
 
-    A GPU has a fused kernel for everything. A CPU has none that drops weights, and with the one it
-    has, forward and backward pass together are mostly slower where inputs are short.
+    On a GPU the fused kernel always is. On a CPU there is none with dropout, and without dropout
+    the forward and backward pass together are slower for short inputs.
     """
     short = queries.size(-2) * keys.size(-2) <= SHORT
     if queries.is_cuda or not (short or dropout.drops):
         return fused_attention(queries, keys, values, mask, dropout)
     if queries.dtype != torch.bfloat16:
         return explicit_attention(queries, keys, values, mask, dropout)
-    # In float32: small products gain nothing by bf16, in which a CPU compiles one for each shape
-    # (docs/decisions/0011), and scores of many digits lose some.
+    # In float32: small products are no faster in bf16, for which a CPU compiles a kernel per shape
+    # (docs/decisions/0011), and large scores would lose digits.
     with torch.autocast(queries.device.type, enabled=False):
         wide = _widened(queries), _widened(keys), _widened(values)
         return explicit_attention(*wide, mask, dropout).to(queries.dtype)
 
 
 def _widened(x: Tensor) -> Tensor:
-    """In float32, head after head, as products would lay it out in one more pass."""
+    """Float32, contiguous: the layout that the product would otherwise make in another pass."""
     return x.to(torch.float32, memory_format=torch.contiguous_format)
 
 
 SHORT = 256 * 256
-"""Up to so many weights a head a CPU has them written out even where none is dropped; beyond, the
-fused kernel takes over, which holds none."""
+"""Weights per head up to which explicit attention without dropout is faster on a CPU."""
 
 
 class MultiHeadAttention(nn.Module):
     """Concat(head_1 … head_h)W^O, head_i = Attention(QW_i^Q, KW_i^K, VW_i^V) (section 3.2.2).
 
-    W^Q, W^K and W^V of all heads lie packed in one matrix, in this order, so that what is
-    projected from one input comes from one product.
+    W^Q, W^K and W^V of all heads are packed in one matrix, in this order, so that one product
+    makes all projections of an input.
     """
 
     def __init__(
@@ -152,11 +148,11 @@ class MultiHeadAttention(nn.Module):
         return self._heads(queries), KeysValues(self._heads(keys), self._heads(values))
 
     def project_queries(self, x: Float[Tensor, "batch length d_model"]) -> Tensor:
-        """The queries alone: cross-attention, from the decoder's side."""
+        """The queries alone: the decoder's side of cross-attention."""
         return self._heads(self._product(x, 0, self.widths[0]))
 
     def project_memory(self, memory: Float[Tensor, "batch length d_model"]) -> KeysValues:
-        """The keys and values alone: cross-attention, from the encoder's side."""
+        """The keys and values alone: the encoder's side of cross-attention."""
         keys_values = self._product(memory, self.widths[0], sum(self.widths))
         keys, values = keys_values.split(self.widths[1:], dim=-1)
         return KeysValues(self._heads(keys), self._heads(values))

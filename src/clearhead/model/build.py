@@ -1,4 +1,4 @@
-"""ModelConfig -> model: the one place where a choice becomes an object."""
+"""ModelConfig -> model: the only place where a setting becomes a module."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def build_model(
         attend: the attention function of every layer.
 
     Raises:
-        ConfigError: the embeddings are to be shared, but the vocabularies differ.
+        ConfigError: the embeddings are shared, but the vocabularies differ.
     """
     if config.share_embeddings == "all" and source_vocabulary != target_vocabulary:
         raise ConfigError(
@@ -95,7 +95,7 @@ def build_classifier(
     """A freshly initialised classifier, whose stack is the encoder that `config` describes.
 
     Args:
-        config: every choice of the encoder; what concerns a decoder is not read.
+        config: every choice of the encoder; settings of a decoder are ignored.
         classifier: every choice of the head.
         inputs: number of tokens of the vocabulary, or of features of a frame.
         labels: number of labels.
@@ -116,7 +116,7 @@ def build_classifier(
 
 
 class _Parts:
-    """Makes each part of a model as a config has it."""
+    """Makes each part of a model as the configuration asks."""
 
     def __init__(self, config: ModelConfig, attend: Attend) -> None:
         self.config = config
@@ -193,7 +193,7 @@ class _Parts:
         c = self.config
         return SpelledEmbedding(
             nn.Embedding(words, c.d_model, padding_idx=words - 1),
-            # One more than there are vectors: 0 stands for no n-gram.
+            # One more than there are vectors: index 0 means no n-gram.
             nn.EmbeddingBag(1 + c.ngram_vectors, c.d_model, mode="mean", padding_idx=0),
             self.positions(),
             Dropout(c.dropout.embeddings),

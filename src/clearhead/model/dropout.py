@@ -1,4 +1,4 @@
-"""Dropout (Srivastava et al. 2014), drawn eight numbers to a random word where that is faster."""
+"""Dropout (Srivastava et al. 2014); on a CPU each number is decided by one random byte."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Dropout(nn.Module):
 
 
 class DroppedReLU(Dropout):
-    """Dropout of max(0, x), in less memory than the one after the other.
+    """Dropout of max(0, x), with less memory than the two modules in sequence.
 
-    The gradient passes where the result is not 0. So the result is all that is remembered, and
-    that the product which follows remembers too.
+    The gradient passes where the result is not 0, so the backward pass needs the result alone,
+    which the next product keeps anyway.
     """
 
     def forward(self, x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
@@ -52,17 +52,16 @@ class DroppedReLU(Dropout):
 
 
 def _kept(shape: torch.Size, rate: float) -> tuple[UInt8[Tensor, "..."], float]:
-    """On a CPU, 1 where a number is kept and 0 elsewhere, and by what the kept are multiplied."""
+    """On a CPU: 1 for a number that is kept and 0 for others, and the factor of those kept."""
     dropped = min(max(1, round(rate * 256)), 255)
-    # In place the answer is a byte too, 0 or 1: PyTorch's loops over booleans are many times
-    # slower, for they are not vectorised.
+    # In place, so that the result is bytes: PyTorch's loops over booleans are not vectorised.
     return random_bytes(shape).ge_(dropped), 256 / (256 - dropped)
 
 
 def random_bytes(shape: torch.Size) -> Tensor:
-    """Independent uniform bytes of a shape (uint8) on the CPU, which follow from torch's generator.
+    """Independent uniform bytes (uint8) of this shape on the CPU.
 
-    That one gives a seed alone: numpy's SFC64 draws the rest in a third of the time.
+    torch's generator gives the seed; numpy's SFC64 draws from it in a third of torch's time.
     """
     count = shape.numel()
     seed = int(torch.empty((), dtype=torch.int64).random_(0, None))
@@ -94,8 +93,7 @@ class _DroppedReLU(torch.autograd.Function):
             y, ctx.scale = F.dropout(F.relu(x), rate), 1 / (1 - rate)
         else:
             kept, ctx.scale = _kept(x.shape, rate)
-            # Not in place: x is a view of what a product gave, through which each gradient of what
-            # is overwritten would be copied.
+            # Not in place: x is a view of a product, and overwriting a view makes autograd copy.
             y = F.relu(x).mul_(kept).mul_(ctx.scale)
         ctx.save_for_backward(y)
         return y

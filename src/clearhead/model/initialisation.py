@@ -20,7 +20,7 @@ def initialise(model: nn.Module, how: str) -> None:
     """Draw the weights of a model anew, in the way that `ModelConfig.initialisation` names.
 
     Args:
-        model: as PyTorch's own modules have begun it.
+        model: its modules as PyTorch initialised them.
         how: `pytorch`, `xavier`, `xavier_unit` or `xavier_scaled`.
     """
     if how == "pytorch":
@@ -61,7 +61,7 @@ def _draw_unit_embeddings(model: nn.Module) -> None:
 
 
 def _keep_padding_zero(module: nn.Embedding | nn.EmbeddingBag) -> None:
-    """As PyTorch has it: the vector at `padding_idx` is zero, and never learns."""
+    """As in PyTorch, the vector at `padding_idx` is zero and is never trained."""
     if module.padding_idx is not None:
         nn.init.zeros_(module.weight[module.padding_idx])
 

@@ -1,4 +1,4 @@
-"""Layer normalisation (Ba et al. 2016) in the form that divides by (std + ε)."""
+"""The layers of both stacks (section 3.1): sub-layers, their norms and their residuals."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ from torch import Tensor, nn
 from clearhead.model.attention import KeysValues, Mask, MultiHeadAttention
 from clearhead.model.dropout import Dropout
 
+Vectors = Float[Tensor, "batch length d_model"]
+SourceMask = Bool[Tensor, "batch 1 1 source"]
+
 
 class StdLayerNorm(nn.Module):
     """gain · (x − mean) / (std + ε) + bias, with the unbiased standard deviation.
 
-    PyTorch's `LayerNorm` divides by √(variance + ε), with the biased variance.
+    A variant of layer normalisation (Ba et al. 2016). PyTorch's `LayerNorm` divides by
+    √(variance + ε), with the biased variance.
     """
 
     def __init__(self, d_model: int, epsilon: float) -> None:
@@ -27,13 +31,6 @@ class StdLayerNorm(nn.Module):
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
         centred = x - x.mean(dim=-1, keepdim=True)
         return self.weight * centred / (x.std(dim=-1, keepdim=True) + self.epsilon) + self.bias
-
-
-# ---- model.layers
-# The layers of both stacks (section 3.1): sub-layers, and the residual round each of them.
-
-Vectors = Float[Tensor, "batch length d_model"]
-SourceMask = Bool[Tensor, "batch 1 1 source"]
 
 
 class PostNorm(nn.Module):
@@ -66,7 +63,7 @@ Residual = PostNorm | PreNorm
 class FeedForward(nn.Module):
     """max(0, xW₁ + b₁)W₂ + b₂, equation 2.
 
-    Dropout of the hidden units, if any, is a part of `activation`.
+    `activation` includes the dropout of the hidden units.
     """
 
     def __init__(self, d_model: int, d_ff: int, bias: bool, activation: nn.Module) -> None:

@@ -1,4 +1,4 @@
-"""Training or evaluation: whether dropout acts."""
+"""The stacks, and the models made of them (Vaswani et al. 2017, figure 1)."""
 
 from __future__ import annotations
 
@@ -15,29 +15,11 @@ from clearhead.model.inputs import Input, TokenEmbedding
 from clearhead.model.layers import DecoderLayer, EncoderLayer, SourceMask, Vectors
 from clearhead.model.pooling import Pooling
 
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """The model in the mode for evaluation; each part then has its own mode again."""
-    # To set all modes takes as long as a few tokens of a small model, to read them does not.
-    training = [module for module in model.modules() if module.training]
-    if training:
-        model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
-
-
-# ---- model.transformer
-# The stacks, and the models made of them (Vaswani et al. 2017, figure 1).
-
 Memory = Float[Tensor, "batch source d_model"]
 
 
 class Encoder(nn.Module):
-    """N identical layers, and a last norm where the layers are pre-norm."""
+    """N identical layers, and a final norm if they are pre-norm."""
 
     def __init__(self, layers: Sequence[EncoderLayer], norm: nn.Module) -> None:
         super().__init__()
@@ -51,7 +33,7 @@ class Encoder(nn.Module):
 
 
 class Decoder(nn.Module):
-    """N identical layers over the target and the memory, and a last norm as in the encoder."""
+    """N identical layers over the target and the memory, and a final norm as in the encoder."""
 
     def __init__(self, layers: Sequence[DecoderLayer], norm: nn.Module) -> None:
         super().__init__()
@@ -78,8 +60,8 @@ class Decoder(nn.Module):
 class EncoderDecoder(nn.Module):
     """A translator: source tokens in, hidden states of the next target tokens out.
 
-    The projection to the vocabulary is `output`, apart from `forward`, so that the loss can work
-    in chunks and decoding projects the last position alone.
+    `forward` leaves out the projection to the vocabulary, `output`: the loss applies it in chunks,
+    and decoding to the last position alone.
     """
 
     def __init__(
@@ -113,7 +95,7 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "batch target d_model"]:
         """Hidden states for a whole target at once.
 
-        Padding stands at the end of a target, so the causal mask alone hides it from all tokens.
+        A target's padding is at its end, where the causal mask already hides it from all tokens.
         """
         mask = causal_mask(target.size(1), target.device)
         memories = self.decoder.project_memory(memory)
@@ -146,3 +128,17 @@ class EncoderClassifier(nn.Module):
         """The encoder's output for an input and the mask that hides its padding."""
         mask = self.input.mask(x)
         return self.encoder(self.input(x), mask), mask
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put the model into evaluation mode; afterwards each module has its own mode again."""
+    # Setting every mode takes as long as decoding a few tokens of a small model; reading is fast.
+    training = [module for module in model.modules() if module.training]
+    if training:
+        model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True
