@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -342,18 +339,6 @@ def test_what_are_no_probabilities_are_refused(row: list[float]) -> None:
             judge(np.array([row]), truth)
         with pytest.raises(DataError, match="add up"):
             judge(np.array([[0.5, 0.4]]), truth)
-
-
-def test_importing_it_loads_no_torch() -> None:
-    program = "import clearhead.evaluation.class_scores, sys; print('torch' in sys.modules)"
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert finished.stdout.strip() == "False"
 
 
 def test_a_prior_keeps_few_examples_from_claiming_certainty() -> None:

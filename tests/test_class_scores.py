@@ -22,9 +22,10 @@ from clearhead.evaluation.class_scores import (
     LARGEST_MATRIX,
     LONGEST_NAME,
     ClassScores,
+    mcnemar,
+    right_answers,
     score_classes,
 )
-from clearhead.evaluation.significance import compare, right_answers
 
 KINDS = pytest.mark.parametrize("multi_label", [False, True])
 
@@ -282,7 +283,7 @@ def exact_p_value(first_only: int, second_only: int) -> float:
     *(st.integers(0, n) for n in (60, 60, 5)),
 )
 def test_the_p_value_is_that_of_the_exact_binomial(a: int, b: int, agreed: int) -> None:
-    found = compare(*two_systems(a, b, agreed + 1, agreed))
+    found = mcnemar(*two_systems(a, b, agreed + 1, agreed))
     assert (found.first_only, found.second_only) == (a, b)
     assert found.p_value == pytest.approx(exact_p_value(a, b), rel=1e-9)
 
@@ -291,12 +292,12 @@ def test_the_p_value_is_that_of_the_exact_binomial(a: int, b: int, agreed: int) 
 def test_the_p_value_is_the_share_of_coin_tosses_that_differ_as_much(a: int, b: int) -> None:
     tosses = list(itertools.product((-1, 1), repeat=a + b))
     as_far = sum(abs(sum(signs)) >= abs(a - b) for signs in tosses)
-    found = compare(*two_systems(a, b, 3, 2))
+    found = mcnemar(*two_systems(a, b, 3, 2))
     assert found.p_value == pytest.approx(as_far / len(tosses))
 
 
 def test_many_differing_examples_are_no_trouble() -> None:
-    found = compare(*two_systems(30_000, 30_700, 0, 0))
+    found = mcnemar(*two_systems(30_000, 30_700, 0, 0))
     # The normal distribution, with the correction for continuity.
     z = (700 - 1) / math.sqrt(60_700)
     assert found.p_value == pytest.approx(math.erfc(z / math.sqrt(2)), rel=0.01)
@@ -307,10 +308,10 @@ def test_only_a_system_that_differs_is_told_apart() -> None:
         said, truth = output(300, 4, multi_label, seed=13, quality=1)
         better = 0.3 * said + 0.7 * truth
         first, second = (right_answers(p, truth, multi_label) for p in (said, better))
-        assert compare(first, first.copy()).p_value == 1
-        found = compare(first, second)
+        assert mcnemar(first, first.copy()).p_value == 1
+        found = mcnemar(first, second)
         assert found.p_value < 0.001
-        turned = compare(second, first)
+        turned = mcnemar(second, first)
         assert turned.p_value == found.p_value
         assert turned[:2] == found[1::-1]
         scores = [score_classes(p, truth, names(4), multi_label) for p in (said, better)]
