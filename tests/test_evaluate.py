@@ -16,7 +16,7 @@ from clearhead.settings import RunConfig, config_from
 class Hits(NamedTuple):
     """The score of a model that adds: correct sums, and how many fewer than the first model."""
 
-    count: int
+    correct: int
     fewer: int | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -24,7 +24,7 @@ class Hits(NamedTuple):
 
     def lines(self, baseline: str) -> list[str]:
         behind = "" if self.fewer is None else f", {self.fewer} fewer than {baseline}"
-        return [f"{self.count} hits{behind}"]
+        return [f"{self.correct} hits{behind}"]
 
 
 class Sums:
@@ -67,8 +67,8 @@ def test_a_new_kind_of_model_needs_only_an_evaluation_set() -> None:
     assert json.loads(json.dumps(report.to_dict())) == {
         "sums": 3,
         "systems": {
-            "adds": {"count": 3, "fewer": None},
-            "multiplies": {"count": 0, "fewer": 3},
+            "adds": {"correct": 3, "fewer": None},
+            "multiplies": {"correct": 0, "fewer": 3},
         },
     }
 

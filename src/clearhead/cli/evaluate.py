@@ -144,10 +144,14 @@ def evaluate(
     idle |= {"--lowercase": lowercase, "--no-lowercase": lowercase is False}
     idle |= {"--engine ctranslate2": engine == "ctranslate2", "--compute-type": compute_type}
     _refuse_idle(idle | search.by_option(), "classifiers", "--data test.tsv")
-    if figures is not None:
-        _refuse_figures(configs)
     labels = {name: read_labels(model.path) for name, model in models.items()}
     labelled = ClassificationSet(configs, labels, _named(data, "--data"), text_column, label_column)
+    if figures is not None and labelled.multi_label:
+        raise ConfigError(
+            "there is no confusion matrix if examples may have several labels",
+            where="--figures",
+            todo="leave it out",
+        )
     classify = partial(_probabilities, batch_size=batch_size, device=device, threads=threads)
     report = evaluate_models(labelled, names, classify)
     _print(report, as_json)
@@ -173,17 +177,6 @@ def _refuse_idle(options: Mapping[str, object], kind: str, needed: str) -> None:
         if value is not None and value is not False:
             raise ConfigError(
                 f"{option} has no effect on {kind}", todo=f"leave it out; use {needed}"
-            )
-
-
-def _refuse_figures(configs: Mapping[str, RunConfig]) -> None:
-    """Refuse to draw confusion matrices for models that have none."""
-    for name, config in configs.items():
-        if config.classifier.multi_label:
-            raise ConfigError(
-                "there is no confusion matrix, because examples may have several labels",
-                where=name,
-                todo="leave --figures out",
             )
 
 

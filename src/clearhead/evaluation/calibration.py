@@ -153,11 +153,7 @@ def negative_log_likelihood(
 
 
 def decisions(probabilities: np.ndarray, multi_label: bool = False) -> np.ndarray:
-    """The predicted labels, bool (N, labels).
-
-    The likeliest (the first of equals), or with `multi_label` all with a probability of at least
-    0.5.
-    """
+    """The predicted labels, bool (N, labels): the (first) likeliest, or all from 0.5 on."""
     if multi_label:
         return probabilities >= THRESHOLD
     chosen = probabilities.argmax(axis=1)

@@ -8,7 +8,7 @@ would be 0 / 0 are 0, for example the precision of a label that is never predict
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -145,38 +145,6 @@ class ClassifierScores:
                 f"{self.comparison.first_only} wrong that it has right, "
                 f"p = {self.comparison.p_value:.4f} (McNemar's exact test)"
             )
-
-
-def score_classifiers(
-    outputs: Mapping[str, np.ndarray],
-    truths: Mapping[str, np.ndarray],
-    labels: Mapping[str, Sequence[str]],
-    multi_label: bool = False,
-) -> dict[str, ClassifierScores]:
-    """All scores of one or more classifiers; each but the first is compared with the first.
-
-    Args:
-        outputs: the probabilities (N, labels) of each classifier, by its name.
-        truths: the correct labels of the same examples, bool (N, labels), for each classifier:
-            each may know other labels.
-        labels: the names of each classifier's labels.
-        multi_label: an example may have several labels, or none.
-
-    Raises:
-        DataError: the arrays and names do not fit, are empty, or are not probabilities.
-        TypeError: a truth is not of bools.
-    """
-    right = {
-        name: right_answers(found, truths[name], multi_label) for name, found in outputs.items()
-    }
-    baseline = next(iter(outputs))
-    return {
-        name: ClassifierScores(
-            score_classes(found, truths[name], labels[name], multi_label),
-            None if name == baseline else mcnemar(right[baseline], right[name]),
-        )
-        for name, found in outputs.items()
-    }
 
 
 def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:

@@ -12,8 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from clearhead.errors import ConfigError, DataError
-from clearhead.evaluation.class_scores import ClassifierScores, score_classifiers, truth_of
-from clearhead.evaluation.scores import TranslatorScores, score_translators
+from clearhead.evaluation.class_scores import (
+    ClassifierScores,
+    mcnemar,
+    right_answers,
+    score_classes,
+    truth_of,
+)
+from clearhead.evaluation.scores import TranslatorScores, compare, exact_match, scores_by_length
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -71,25 +77,23 @@ class EvaluationSet(Protocol[Input, Output, System]):
 
 @dataclass(frozen=True)
 class Report(Generic[System]):
-    """The scores of each model by its name; the first is what the others are compared with."""
+    """The scores of each model by its name; the others are compared with the first."""
 
-    title: str
-    settings: Mapping[str, Any]
+    examples: EvaluationSet[Any, Any, System]
     systems: Mapping[str, System]
-    notes: Sequence[str]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         systems = {name: system.to_dict() for name, system in self.systems.items()}
-        return {**self.settings, "systems": systems}
+        return {**self.examples.settings, "systems": systems}
 
     def to_text(self) -> str:
         """The report as text: short tables for each model."""
         baseline = next(iter(self.systems))
-        lines = [self.title]
+        lines = [self.examples.title]
         for name, system in self.systems.items():
             lines += ["", name, *system.lines(baseline)]
-        return "\n".join([*lines, *self.notes])
+        return "\n".join([*lines, *self.examples.notes(self.systems)])
 
 
 def evaluate_models(
@@ -106,8 +110,7 @@ def evaluate_models(
             Models are run one after the other, so that only one needs to be in memory.
     """
     outputs = {model: run(model, examples.inputs(model)) for model in models}
-    systems = examples.score(outputs)
-    return Report(examples.title, examples.settings, systems, examples.notes(systems))
+    return Report(examples, examples.score(outputs))
 
 
 class TranslationSet:
@@ -144,10 +147,11 @@ class TranslationSet:
             )
         if tokenize is None:
             found = {name: config.evaluation.tokenize for name, config in configs.items()}
-            tokenize = _common(found, "evaluation.tokenize", "--tokenize 13a")
+            tokenize = _common(found, "evaluation.tokenize", "name one with --tokenize")
         if lowercase is None:
             cased = {name: config.lowercase for name, config in configs.items()}
-            lowercase = _common(cased, "evaluation.lowercase", "--lowercase or --no-lowercase")
+            todo = "choose one with --lowercase or --no-lowercase"
+            lowercase = _common(cased, "evaluation.lowercase", todo)
         self.sources, self.references = sources, references
         self.tokenize, self.lowercase = tokenize, lowercase
         self.title = f"{len(sources):,} sentences of {source}, scored against {reference}"
@@ -169,9 +173,18 @@ class TranslationSet:
         Raises:
             DataError: there is nothing to score.
         """
-        return score_translators(
-            self.sources, outputs, self.references, self.tokenize, lowercase=self.lowercase
-        )
+        references, tokenize, lowercase = self.references, self.tokenize, self.lowercase
+        scores = compare(outputs, references, tokenize, lowercase=lowercase)
+        return {
+            name: TranslatorScores(
+                scores[name],
+                exact_match(texts, references, lowercase=lowercase),
+                tuple(
+                    scores_by_length(self.sources, texts, references, tokenize, lowercase=lowercase)
+                ),
+            )
+            for name, texts in outputs.items()
+        }
 
     def notes(self, systems: Mapping[str, TranslatorScores]) -> list[str]:
         """What the tables mean, and the signatures of the scores."""
@@ -191,13 +204,13 @@ class TranslationSet:
         return [*lines, "Signatures:", *(f"  {m.name:<6}{m.signature}" for m in measures)]
 
 
-def _common(found: Mapping[str, Setting], setting: str, option: str) -> Setting:
+def _common(found: Mapping[str, Setting], setting: str, todo: str) -> Setting:
     """The value that a setting has in the configurations of all models."""
     if len(set(found.values())) > 1:
         raise ConfigError(
             f"the models' configurations differ in {setting}",
             why=", ".join(f"{name} has {str(value).lower()}" for name, value in found.items()),
-            todo=f"choose for all of them: {option}",
+            todo=todo,
         )
     return next(iter(found.values()))
 
@@ -235,7 +248,10 @@ class ClassificationSet:
         self.title = data
         self.settings = {"data": data}
         self.labels = labels
-        self.multi_label = _common_multi_label(configs)
+        several = {name: config.classifier.multi_label for name, config in configs.items()}
+        self.multi_label = _common(
+            several, "classifier.multi_label", "evaluate each model by itself"
+        )
         self.examples: dict[str, list[Labelled]] = {}
         self.truths: dict[str, np.ndarray] = {}
         named = {"text_column": text_column, "label_column": label_column}
@@ -254,8 +270,16 @@ class ClassificationSet:
 
     def score(self, outputs: Mapping[str, np.ndarray]) -> dict[str, ClassifierScores]:
         """Accuracy, F1 and calibration of each classifier; the test is McNemar's."""
-        names = {name: labels.names for name, labels in self.labels.items()}
-        return score_classifiers(outputs, self.truths, names, self.multi_label)
+        right, systems = {}, {}
+        for name, found in outputs.items():
+            truth, labels = self.truths[name], self.labels[name].names
+            right[name] = right_answers(found, truth, self.multi_label)
+            first = next(iter(right))
+            systems[name] = ClassifierScores(
+                score_classes(found, truth, labels, self.multi_label),
+                None if name == first else mcnemar(right[first], right[name]),
+            )
+        return systems
 
     def notes(self, systems: Mapping[str, ClassifierScores]) -> list[str]:
         """None: each line says what it means."""
@@ -280,21 +304,6 @@ class ClassificationSet:
                     why=f"{name} reads other examples or other labels than {first}",
                     todo="name the column with --label-column, or evaluate each model by itself",
                 )
-
-
-def _common_multi_label(configs: Mapping[str, RunConfig]) -> bool:
-    """Whether an example may have several labels: the same for all models, or an error."""
-    (first, baseline), *others = configs.items()
-    for name, config in others:
-        if config.classifier.multi_label != baseline.classifier.multi_label:
-            one, several = (first, name) if config.classifier.multi_label else (name, first)
-            raise ConfigError(
-                "the models cannot be compared",
-                where=name,
-                why=f"for {several} an example may have several labels, for {one} it has one",
-                todo="evaluate each model by itself",
-            )
-    return baseline.classifier.multi_label
 
 
 def _check_columns(name: str, config: RunConfig, data: str, columns: Mapping[str, str]) -> None:

@@ -84,7 +84,7 @@ class TranslatorScores:
         return asdict(self)
 
     def lines(self, baseline: str) -> Iterator[str]:
-        """The scores as lines of text; the baseline's name is not needed here."""
+        """The scores as lines of text."""
         for measure in self.scores.measures:
             line = f"  {measure.name:<6}{measure.score:6.2f}"
             if measure.low is not None and measure.high is not None:
@@ -97,38 +97,6 @@ class TranslatorScores:
         yield "  words in the source  sentences    BLEU   chrF2"
         for row in self.by_length:
             yield f"  {row.words:>19}  {row.sentences:>9,}  {row.bleu:6.2f}  {row.chrf:6.2f}"
-
-
-def score_translators(
-    sources: Sequence[str],
-    outputs: Mapping[str, Sequence[str]],
-    references: Sequence[str],
-    tokenize: str = "13a",
-    *,
-    lowercase: bool = False,
-) -> dict[str, TranslatorScores]:
-    """All scores of one or more translators; each but the first is compared with the first.
-
-    Args:
-        sources: (N,) sentences that were translated.
-        outputs: (N,) translations by each translator, by its name.
-        references: (N,) correct translations.
-        tokenize: sacreBLEU's tokenizer for BLEU.
-        lowercase: ignore case.
-
-    Raises:
-        DataError: the counts differ, or there is nothing to score.
-        ConfigError: the tokenizer is not one of those offered.
-    """
-    scores = compare(outputs, references, tokenize, lowercase=lowercase)
-    return {
-        name: TranslatorScores(
-            scores[name],
-            exact_match(texts, references, lowercase=lowercase),
-            tuple(scores_by_length(sources, texts, references, tokenize, lowercase=lowercase)),
-        )
-        for name, texts in outputs.items()
-    }
 
 
 def score_translations(
@@ -261,17 +229,15 @@ def scores_by_length(
         ConfigError: the tokenizer is not one of those offered.
     """
     _check_counts(len(hypotheses), len(references), len(sources))
-    members: list[list[int]] = [[] for _ in (*word_counts, None)]
-    for number, source in enumerate(sources):
-        members[bisect_left(word_counts, len(source.split()))].append(number)
-    lowest = [0, *(limit + 1 for limit in word_counts)]
-    labels = [f"{low}-{high}" for low, high in zip(lowest, word_counts, strict=False)]
+    classes = [bisect_left(word_counts, len(source.split())) for source in sources]
     table = []
-    for label, numbers in zip([*labels, f"{lowest[-1]}+"], members, strict=True):
-        if numbers:
-            theirs, ours = ([lines[n] for n in numbers] for lines in (references, hypotheses))
+    for k, low in enumerate([0, *(highest + 1 for highest in word_counts)]):
+        label = f"{low}-{word_counts[k]}" if k < len(word_counts) else f"{low}+"
+        members = [number for number, found in enumerate(classes) if found == k]
+        if members:
+            theirs, ours = ([lines[n] for n in members] for lines in (references, hypotheses))
             bleu, chrf = bleu_and_chrf(ours, theirs, tokenize, lowercase=lowercase)
-            table.append(LengthScores(label, len(numbers), bleu.score, chrf.score))
+            table.append(LengthScores(label, len(members), bleu.score, chrf.score))
     return table
 
 
