@@ -141,7 +141,7 @@ def test_models_that_differ_in_ignoring_case_are_not_compared(
     assert (code, json.loads(out)["lowercase"]) == (0, True)
 
 
-def test_evaluate_refuses_what_cannot_be_compared(
+def test_translators_that_cannot_be_compared_are_refused(
     translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
 ) -> None:
     assert run("evaluate", "good", "good", *test_set)[0] == 3

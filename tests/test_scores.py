@@ -119,7 +119,7 @@ def test_a_perfect_translation_scores_100_and_needs_no_edit() -> None:
         assert (measure.score, measure.low, measure.high) == pytest.approx([perfect] * 3)
 
 
-def test_without_regard_to_case_what_differs_in_case_alone_is_perfect() -> None:
+def test_ignoring_case_texts_that_differ_only_in_case_are_perfect() -> None:
     cased = [line.title() for line in REFERENCES]
     for lowercase, perfect in ((True, True), (False, False)):
         scores = score_translations(REFERENCES, cased, bootstrap=20, lowercase=lowercase)
@@ -131,7 +131,7 @@ def test_without_regard_to_case_what_differs_in_case_alone_is_perfect() -> None:
             assert (score > 99.999) == perfect
         for measure in (scores.bleu, scores.chrf, *quick):
             assert ("case:lc" in measure.signature) == lowercase
-        # By sacreBLEU's default it never minds case.
+        # By sacreBLEU's default it ignores case.
         assert scores.ter.score == 0
         assert "case:lc" in scores.ter.signature
     compared = compare({"a": REFERENCES, "b": cased}, cased, bootstrap=20, lowercase=True)
@@ -164,7 +164,7 @@ def test_scores_can_be_written_as_json() -> None:
     assert tree["chrf"]["low"] == scores.chrf.low
 
 
-def test_only_a_system_that_differs_is_told_apart_from_the_baseline() -> None:
+def test_only_a_system_that_differs_from_the_baseline_is_significant() -> None:
     better = damaged(REFERENCES, share=0.1, seed=3)
     nearly = [REFERENCES[0], *HYPOTHESES[1:]]
     assert nearly != HYPOTHESES

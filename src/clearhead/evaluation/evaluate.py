@@ -201,7 +201,7 @@ class TranslationSet:
                 "(paired bootstrap)."
             )
         measures = systems[baseline].scores.measures
-        return [*lines, "Signatures:", *(f"  {m.name:<6}{m.signature}" for m in measures)]
+        return [*lines, "Signatures:", *(f"  {m.name:<5} {m.signature}" for m in measures)]
 
 
 def _common(found: Mapping[str, Setting], setting: str, todo: str) -> Setting:

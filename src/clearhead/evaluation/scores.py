@@ -86,7 +86,7 @@ class TranslatorScores:
     def lines(self, baseline: str) -> Iterator[str]:
         """The scores as lines of text."""
         for measure in self.scores.measures:
-            line = f"  {measure.name:<6}{measure.score:6.2f}"
+            line = f"  {measure.name:<5} {measure.score:6.2f}"
             if measure.low is not None and measure.high is not None:
                 line += f"  [{measure.low:.2f}, {measure.high:.2f}]"
             if measure.p_value is not None:
