@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -33,7 +30,7 @@ def one_hot(labels: np.ndarray, count: int) -> np.ndarray:
 def sampled(
     examples: int, labels: int, multi_label: bool, seed: int, scale: float = 1.5
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logits, and a truth drawn with the probabilities that they stand for."""
+    """Logits, and a truth drawn with the probabilities that they imply."""
     chance = np.random.default_rng(seed)
     logits = scale * chance.standard_normal((examples, labels))
     if multi_label:
@@ -95,7 +92,7 @@ def test_probabilities_are_the_formula(
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-def test_a_softmax_does_not_see_what_is_added_to_all_logits_of_a_row() -> None:
+def test_a_softmax_ignores_a_constant_added_to_all_logits_of_a_row() -> None:
     logits, _ = sampled(20, 4, False, seed=1)
     shift = np.linspace(-1e6, 1e6, 20)[:, None]
     np.testing.assert_allclose(probabilities(logits + shift), probabilities(logits), atol=1e-9)
@@ -116,7 +113,7 @@ def test_a_small_sigmoid_keeps_its_digits() -> None:
 
 
 @KINDS
-def test_a_higher_temperature_is_less_certain_and_decides_alike(multi_label: bool) -> None:
+def test_a_higher_temperature_is_less_certain_and_decides_the_same(multi_label: bool) -> None:
     logits, _ = sampled(50, 4, multi_label, seed=2)
     cool, warm = (probabilities(logits, t, multi_label) for t in (0.5, 2.0))
     if multi_label:
@@ -126,7 +123,7 @@ def test_a_higher_temperature_is_less_certain_and_decides_alike(multi_label: boo
     np.testing.assert_array_equal(decisions(warm, multi_label), decisions(cool, multi_label))
 
 
-def test_logits_in_float32_and_no_examples_at_all_are_taken() -> None:
+def test_logits_in_float32_and_without_examples_are_accepted() -> None:
     logits, _ = sampled(5, 3, False, seed=3)
     found = probabilities(logits.astype(np.float32))
     assert found.dtype == np.float64
@@ -198,7 +195,7 @@ def test_the_temperature_never_worsens_the_likelihood(
     assert after <= before + 1e-9
 
 
-def test_the_temperature_does_not_see_what_is_added_to_all_logits_of_a_row() -> None:
+def test_the_temperature_ignores_a_constant_added_to_all_logits_of_a_row() -> None:
     logits, truth = sampled(200, 4, False, seed=6)
     shift = np.linspace(-1000, 1000, 200)[:, None]
     expected = fit_temperature(logits, truth)
@@ -206,7 +203,7 @@ def test_the_temperature_does_not_see_what_is_added_to_all_logits_of_a_row() -> 
 
 
 @KINDS
-def test_without_a_finite_best_the_nearest_end_is_given(multi_label: bool) -> None:
+def test_without_a_finite_optimum_the_nearer_end_is_returned(multi_label: bool) -> None:
     truth = one_hot(np.arange(6) % 3, 3)
     right = np.where(truth, 2.0, -2.0)
     assert fit_temperature(right, truth, multi_label) == LOWEST_TEMPERATURE
@@ -215,13 +212,13 @@ def test_without_a_finite_best_the_nearest_end_is_given(multi_label: bool) -> No
 
 
 @KINDS
-def test_where_all_temperatures_are_alike_it_is_one(multi_label: bool) -> None:
+def test_if_all_temperatures_are_equally_good_it_is_one(multi_label: bool) -> None:
     truth = one_hot(np.arange(6) % 3, 3)
     assert fit_temperature(np.zeros((6, 3)), truth, multi_label) == 1.0
     assert fit_temperature(np.full((6, 3), 0.1), truth) == 1.0
 
 
-def test_scaling_mends_the_calibration_of_overconfident_logits() -> None:
+def test_scaling_improves_the_calibration_of_overconfident_logits() -> None:
     logits, truth = sampled(5_000, 5, False, seed=7)
     logits = 4 * logits
     temperature = fit_temperature(logits[:2_500], truth[:2_500])
@@ -242,41 +239,41 @@ def test_the_calibration_error_is_that_of_a_loop_over_bins(
     multi_label: bool, bins: int, seed: int, examples: int, labels: int
 ) -> None:
     logits, truth = sampled(examples, labels, multi_label, seed)
-    said = probabilities(2 * logits, multi_label=multi_label)
+    predicted = probabilities(2 * logits, multi_label=multi_label)
     if multi_label:
         decided = [
             (max(p, 1 - p), (p >= 0.5) == y)
-            for p, y in zip(said.ravel().tolist(), truth.ravel().tolist(), strict=True)
+            for p, y in zip(predicted.ravel().tolist(), truth.ravel().tolist(), strict=True)
         ]
     else:
         decided = [
             (max(row), bool(right[row.index(max(row))]))
-            for row, right in zip(said.tolist(), truth.tolist(), strict=True)
+            for row, right in zip(predicted.tolist(), truth.tolist(), strict=True)
         ]
-    found = expected_calibration_error(said, truth, multi_label, bins)
+    found = expected_calibration_error(predicted, truth, multi_label, bins)
     assert found == pytest.approx(plain_calibration_error(decided, bins), abs=1e-9)
 
 
 def test_a_confidence_on_an_edge_belongs_to_the_bin_below() -> None:
     # 2/3 = 10/15 with 1 of 1 right; just above it, 0 of 1 right: in one bin they would make up.
-    said = np.array([[2 / 3, 1 / 3], [0.67, 0.33]])
+    predicted = np.array([[2 / 3, 1 / 3], [0.67, 0.33]])
     truth = np.array([[True, False], [False, True]])
     expected = 100 * (1 / 3 + 0.67) / 2
-    assert expected_calibration_error(said, truth) == pytest.approx(expected)
+    assert expected_calibration_error(predicted, truth) == pytest.approx(expected)
 
 
-def test_who_is_right_as_often_as_said_has_no_calibration_error() -> None:
-    said, truth = [], []
+def test_accuracy_equal_to_confidence_has_no_calibration_error() -> None:
+    predicted, truth = [], []
     for tenths in (5, 6, 7, 8, 9, 10):
         for n in range(10):
-            said.append([tenths / 10, 1 - tenths / 10])
+            predicted.append([tenths / 10, 1 - tenths / 10])
             truth.append([n < tenths, n >= tenths])
     for multi_label in (False, True):
-        error = expected_calibration_error(np.array(said), np.array(truth), multi_label)
+        error = expected_calibration_error(np.array(predicted), np.array(truth), multi_label)
         assert error == pytest.approx(0, abs=1e-9)
 
 
-def test_who_is_certain_and_always_wrong_has_the_whole_calibration_error() -> None:
+def test_certain_and_always_wrong_has_a_calibration_error_of_100() -> None:
     truth = np.array([[True, False], [False, True]])
     for multi_label in (False, True):
         assert expected_calibration_error((~truth).astype(float), truth, multi_label) == 100
@@ -294,7 +291,7 @@ def test_the_likelihood_is_the_formula(multi_label: bool) -> None:
 
 
 @KINDS
-def test_a_right_label_said_to_be_impossible_costs_much_but_not_infinitely(
+def test_a_correct_label_of_probability_0_has_a_finite_cost(
     multi_label: bool,
 ) -> None:
     truth = np.array([[True, False]])
@@ -303,26 +300,26 @@ def test_a_right_label_said_to_be_impossible_costs_much_but_not_infinitely(
 
 
 def test_the_first_of_equals_is_chosen_and_a_half_is_enough_for_several() -> None:
-    said = np.array([[0.4, 0.4, 0.2], [0.5, 0.5, 0.0]])
-    np.testing.assert_array_equal(decisions(said), [[True, False, False]] * 2)
-    several = decisions(said, multi_label=True)
+    predicted = np.array([[0.4, 0.4, 0.2], [0.5, 0.5, 0.0]])
+    np.testing.assert_array_equal(decisions(predicted), [[True, False, False]] * 2)
+    several = decisions(predicted, multi_label=True)
     np.testing.assert_array_equal(several, [[False] * 3, [True, True, False]])
 
 
 # Refusals
 
 
-def test_a_truth_of_another_shape_or_kind_is_refused() -> None:
-    said = np.full((3, 2), 0.5)
+def test_a_truth_of_another_shape_or_type_is_refused() -> None:
+    predicted = np.full((3, 2), 0.5)
     for judge in (expected_calibration_error, negative_log_likelihood, fit_temperature):
         with pytest.raises(DataError, match=r"\(3, 2\).*\(4, 2\)"):
-            judge(said, np.ones((4, 2), dtype=bool), True)
+            judge(predicted, np.ones((4, 2), dtype=bool), True)
         with pytest.raises(DataError, match="examples, labels"):
-            judge(said[0], np.array([True, False]), True)
+            judge(predicted[0], np.array([True, False]), True)
         with pytest.raises(TypeError, match="bools"):
-            judge(said, np.array([[0, 1]] * 3), False)
+            judge(predicted, np.array([[0, 1]] * 3), False)
         with pytest.raises(DataError, match="nothing to score"):
-            judge(said[:0], np.ones((0, 2), dtype=bool), False)
+            judge(predicted[:0], np.ones((0, 2), dtype=bool), False)
 
 
 @pytest.mark.parametrize("row", [[False, False], [True, True]])
@@ -335,7 +332,7 @@ def test_an_example_without_exactly_one_label_is_refused_with_its_number(row: li
 
 
 @pytest.mark.parametrize("row", [[1.5, -0.5], [math.nan, 0.5]])
-def test_what_are_no_probabilities_are_refused(row: list[float]) -> None:
+def test_values_that_are_not_probabilities_are_refused(row: list[float]) -> None:
     truth = np.array([[True, False]])
     for judge in (expected_calibration_error, negative_log_likelihood):
         with pytest.raises(DataError, match="between 0 and 1"):
@@ -344,19 +341,7 @@ def test_what_are_no_probabilities_are_refused(row: list[float]) -> None:
             judge(np.array([[0.5, 0.4]]), truth)
 
 
-def test_importing_it_loads_no_torch() -> None:
-    program = "import clearhead.evaluation.class_scores, sys; print('torch' in sys.modules)"
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
-    assert finished.stdout.strip() == "False"
-
-
-def test_a_prior_keeps_few_examples_from_claiming_certainty() -> None:
+def test_with_a_prior_few_examples_do_not_give_certainty() -> None:
     chance = np.random.default_rng(1)
     truth = np.eye(3, dtype=bool)[chance.integers(0, 3, 3000)]
     logits = 3.0 * truth + chance.normal(size=truth.shape) / 10

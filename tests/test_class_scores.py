@@ -22,9 +22,10 @@ from clearhead.evaluation.class_scores import (
     LARGEST_MATRIX,
     LONGEST_NAME,
     ClassScores,
+    mcnemar,
+    right_answers,
     score_classes,
 )
-from clearhead.evaluation.significance import compare, right_answers
 
 KINDS = pytest.mark.parametrize("multi_label", [False, True])
 
@@ -45,9 +46,9 @@ def output(
 
 
 def certain(given: list[int], truth: list[int], labels: int) -> tuple[np.ndarray, np.ndarray]:
-    """One label an example, said with certainty."""
-    said, right = (np.array(n)[:, None] == np.arange(labels) for n in (given, truth))
-    return said.astype(float), right
+    """One label an example, predicted with probability 1."""
+    predicted, right = (np.array(n)[:, None] == np.arange(labels) for n in (given, truth))
+    return predicted.astype(float), right
 
 
 def names(labels: int) -> list[str]:
@@ -69,9 +70,10 @@ def plain_f1(right: list[set[int]], given: list[set[int]], label: int) -> float 
 def plain_rates(truth: np.ndarray, given: np.ndarray) -> tuple[float, float, float]:
     """Accuracy, macro and micro F1 in percent, example by example."""
     labels = truth.shape[1]
-    right, said = ([set(np.flatnonzero(row).tolist()) for row in rows] for rows in (truth, given))
-    accuracy = sum(r == g for r, g in zip(right, said, strict=True)) / len(right)
-    each = [f1 for label in range(labels) if (f1 := plain_f1(right, said, label)) is not None]
+    sets = ([set(np.flatnonzero(row).tolist()) for row in rows] for rows in (truth, given))
+    right, predicted = sets
+    accuracy = sum(r == g for r, g in zip(right, predicted, strict=True)) / len(right)
+    each = [f1 for label in range(labels) if (f1 := plain_f1(right, predicted, label)) is not None]
     # All decisions as if they were of one label.
     flat = [[{0} if mark else set() for mark in rows.ravel()] for rows in (truth, given)]
     micro = plain_f1(flat[0], flat[1], 0)
@@ -99,18 +101,18 @@ def intervals(scores: ClassScores) -> list[tuple[float, float]]:
 def test_scores_are_those_counted_example_by_example(
     multi_label: bool, seed: int, examples: int, labels: int, quality: float
 ) -> None:
-    said, truth = output(examples, labels, multi_label, seed, quality)
-    scores = score_classes(said, truth, names(labels), multi_label)
-    expected = plain_rates(truth, decisions(said, multi_label))
+    predicted, truth = output(examples, labels, multi_label, seed, quality)
+    scores = score_classes(predicted, truth, names(labels), multi_label)
+    expected = plain_rates(truth, decisions(predicted, multi_label))
     assert rates(scores) == pytest.approx(expected, abs=1e-9)
     assert scores.examples == examples
 
 
 @KINDS
 def test_each_row_of_the_table_is_that_of_its_label(multi_label: bool) -> None:
-    said, truth = output(80, 5, multi_label, seed=1)
-    given = decisions(said, multi_label)
-    scores = score_classes(said, truth, names(5), multi_label)
+    predicted, truth = output(80, 5, multi_label, seed=1)
+    given = decisions(predicted, multi_label)
+    scores = score_classes(predicted, truth, names(5), multi_label)
     assert [row.name for row in scores.per_class] == names(5)
     for label, row in enumerate(scores.per_class):
         true = sum(bool(t and g) for t, g in zip(truth[:, label], given[:, label], strict=True))
@@ -125,21 +127,21 @@ def test_each_row_of_the_table_is_that_of_its_label(multi_label: bool) -> None:
 def test_likelihood_and_calibration_error_are_those_of_the_probabilities(
     multi_label: bool,
 ) -> None:
-    said, truth = output(60, 4, multi_label, seed=2)
-    scores = score_classes(said, truth, names(4), multi_label)
-    assert scores.negative_log_likelihood == negative_log_likelihood(said, truth, multi_label)
-    assert scores.calibration_error == expected_calibration_error(said, truth, multi_label)
+    predicted, truth = output(60, 4, multi_label, seed=2)
+    scores = score_classes(predicted, truth, names(4), multi_label)
+    assert scores.negative_log_likelihood == negative_log_likelihood(predicted, truth, multi_label)
+    assert scores.calibration_error == expected_calibration_error(predicted, truth, multi_label)
 
 
 def test_the_confusion_matrix_has_the_truth_in_its_rows() -> None:
-    said, truth = certain(given=[0, 1, 1, 2, 2, 2], truth=[0, 0, 1, 0, 0, 2], labels=3)
-    scores = score_classes(said, truth, names(3))
+    predicted, truth = certain(given=[0, 1, 1, 2, 2, 2], truth=[0, 0, 1, 0, 0, 2], labels=3)
+    scores = score_classes(predicted, truth, names(3))
     assert scores.confusion == ((1, 1, 2), (0, 1, 0), (0, 0, 1))
 
 
 def test_the_confusion_matrix_adds_up_to_what_the_table_says() -> None:
-    said, truth = output(200, 6, False, seed=3)
-    scores = score_classes(said, truth, names(6))
+    predicted, truth = output(200, 6, False, seed=3)
+    scores = score_classes(predicted, truth, names(6))
     confusion = np.array(scores.confusion)
     assert confusion.sum(axis=1).tolist() == [row.support for row in scores.per_class]
     assert 100 * np.trace(confusion) / 200 == pytest.approx(scores.accuracy)
@@ -148,16 +150,16 @@ def test_the_confusion_matrix_adds_up_to_what_the_table_says() -> None:
 
 
 def test_with_one_label_an_example_micro_f1_is_accuracy() -> None:
-    said, truth = output(100, 5, False, seed=4)
-    scores = score_classes(said, truth, names(5))
+    predicted, truth = output(100, 5, False, seed=4)
+    scores = score_classes(predicted, truth, names(5))
     assert scores.micro_f1 == pytest.approx(scores.accuracy)
     assert scores.micro_f1_interval == pytest.approx(scores.accuracy_interval)
 
 
 def test_a_label_predicted_only_counts_for_macro_f1_and_one_that_never_occurs_does_not() -> None:
     # Label 2 is never right, 3 is neither right nor given; 1 is right and never given.
-    said, truth = certain(given=[0, 0, 2], truth=[0, 0, 1], labels=4)
-    scores = score_classes(said, truth, names(4))
+    predicted, truth = certain(given=[0, 0, 2], truth=[0, 0, 1], labels=4)
+    scores = score_classes(predicted, truth, names(4))
     assert [row.f1 for row in scores.per_class] == [100, 0, 0, 0]
     assert scores.per_class[1].precision == 0
     assert scores.per_class[2].recall == 0
@@ -166,15 +168,15 @@ def test_a_label_predicted_only_counts_for_macro_f1_and_one_that_never_occurs_do
 
 def test_several_labels_must_all_be_right_for_subset_accuracy() -> None:
     truth = np.array([[True, True, False], [True, False, False], [False, False, False]])
-    said = np.where(truth, 0.9, 0.1)
-    said[0, 1] = 0.4
-    scores = score_classes(said, truth, names(3), multi_label=True)
+    predicted = np.where(truth, 0.9, 0.1)
+    predicted[0, 1] = 0.4
+    scores = score_classes(predicted, truth, names(3), multi_label=True)
     assert scores.accuracy == pytest.approx(200 / 3)
     assert scores.micro_f1 == pytest.approx(100 * 4 / 5)
     assert scores.confusion is None
 
 
-def test_where_no_label_is_right_and_none_is_given_f1_is_zero() -> None:
+def test_without_true_and_predicted_labels_f1_is_zero() -> None:
     truth = np.zeros((3, 2), dtype=bool)
     scores = score_classes(np.full((3, 2), 0.1), truth, names(2), multi_label=True)
     assert rates(scores) == (100, 0, 0)
@@ -182,15 +184,15 @@ def test_where_no_label_is_right_and_none_is_given_f1_is_zero() -> None:
 
 def test_scores_do_not_depend_on_the_order_of_examples_or_labels() -> None:
     for multi_label in (False, True):
-        said, truth = output(100, 5, multi_label, seed=5)
+        predicted, truth = output(100, 5, multi_label, seed=5)
         chance = np.random.default_rng(6)
         examples, labels = chance.permutation(100), chance.permutation(5)
-        scores = score_classes(said, truth, names(5), multi_label)
-        moved = score_classes(said[examples], truth[examples], names(5), multi_label)
+        scores = score_classes(predicted, truth, names(5), multi_label)
+        moved = score_classes(predicted[examples], truth[examples], names(5), multi_label)
         assert rates(moved) == rates(scores)
         assert intervals(moved) == intervals(scores)
         renamed = [names(5)[n] for n in labels]
-        turned = score_classes(said[:, labels], truth[:, labels], renamed, multi_label)
+        turned = score_classes(predicted[:, labels], truth[:, labels], renamed, multi_label)
         assert rates(turned) == pytest.approx(rates(scores))
         assert {row.name: row.support for row in turned.per_class} == {
             row.name: row.support for row in scores.per_class
@@ -202,9 +204,9 @@ def test_scores_do_not_depend_on_the_order_of_examples_or_labels() -> None:
 
 @KINDS
 def test_the_intervals_are_those_of_drawing_examples_one_by_one(multi_label: bool) -> None:
-    said, truth = output(60, 3, multi_label, seed=7)
-    given = decisions(said, multi_label)
-    scores = score_classes(said, truth, names(3), multi_label)
+    predicted, truth = output(60, 3, multi_label, seed=7)
+    given = decisions(predicted, multi_label)
+    scores = score_classes(predicted, truth, names(3), multi_label)
     chance = np.random.default_rng(8)
     drawn = []
     for _ in range(400):
@@ -217,8 +219,8 @@ def test_the_intervals_are_those_of_drawing_examples_one_by_one(multi_label: boo
 
 
 def test_the_interval_of_the_accuracy_is_that_of_a_binomial() -> None:
-    said, truth = output(2_000, 4, False, seed=9, quality=2)
-    scores = score_classes(said, truth, names(4))
+    predicted, truth = output(2_000, 4, False, seed=9, quality=2)
+    scores = score_classes(predicted, truth, names(4))
     share = scores.accuracy / 100
     half = 1.96 * 100 * math.sqrt(share * (1 - share) / 2_000)
     low, high = scores.accuracy_interval
@@ -228,9 +230,9 @@ def test_the_interval_of_the_accuracy_is_that_of_a_binomial() -> None:
 
 @KINDS
 def test_each_interval_holds_its_score_and_narrows_with_more_examples(multi_label: bool) -> None:
-    said, truth = output(2_000, 4, multi_label, seed=10)
-    many = score_classes(said, truth, names(4), multi_label)
-    few = score_classes(said[:200], truth[:200], names(4), multi_label)
+    predicted, truth = output(2_000, 4, multi_label, seed=10)
+    many = score_classes(predicted, truth, names(4), multi_label)
+    few = score_classes(predicted[:200], truth[:200], names(4), multi_label)
     for scores in (many, few):
         for score, (low, high) in zip(rates(scores), intervals(scores), strict=True):
             assert low < score < high
@@ -239,23 +241,23 @@ def test_each_interval_holds_its_score_and_narrows_with_more_examples(multi_labe
 
 
 def test_the_intervals_are_the_same_at_every_call() -> None:
-    said, truth = output(90, 4, False, seed=11)
-    once, again = (score_classes(said, truth, names(4)) for _ in range(2))
+    predicted, truth = output(90, 4, False, seed=11)
+    once, again = (score_classes(predicted, truth, names(4)) for _ in range(2))
     assert once == again
 
 
 def test_the_intervals_are_the_same_when_drawn_in_many_blocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    said, truth = output(300, 12, True, seed=12)
-    whole = score_classes(said, truth, names(12), True)
+    predicted, truth = output(300, 12, True, seed=12)
+    whole = score_classes(predicted, truth, names(12), True)
     monkeypatch.setattr("clearhead.evaluation.class_scores.BLOCK", 2_000)
-    assert score_classes(said, truth, names(12), True) == whole
+    assert score_classes(predicted, truth, names(12), True) == whole
 
 
-def test_who_is_always_right_has_no_interval_to_speak_of() -> None:
-    said, truth = certain([0, 1, 2, 2, 1], [0, 1, 2, 2, 1], 3)
-    scores = score_classes(said, truth, names(3))
+def test_the_interval_of_a_perfect_classifier_has_no_width() -> None:
+    predicted, truth = certain([0, 1, 2, 2, 1], [0, 1, 2, 2, 1], 3)
+    scores = score_classes(predicted, truth, names(3))
     assert rates(scores) == pytest.approx((100, 100, 100))
     assert intervals(scores) == [pytest.approx((100, 100))] * 3
 
@@ -282,7 +284,7 @@ def exact_p_value(first_only: int, second_only: int) -> float:
     *(st.integers(0, n) for n in (60, 60, 5)),
 )
 def test_the_p_value_is_that_of_the_exact_binomial(a: int, b: int, agreed: int) -> None:
-    found = compare(*two_systems(a, b, agreed + 1, agreed))
+    found = mcnemar(*two_systems(a, b, agreed + 1, agreed))
     assert (found.first_only, found.second_only) == (a, b)
     assert found.p_value == pytest.approx(exact_p_value(a, b), rel=1e-9)
 
@@ -291,29 +293,29 @@ def test_the_p_value_is_that_of_the_exact_binomial(a: int, b: int, agreed: int) 
 def test_the_p_value_is_the_share_of_coin_tosses_that_differ_as_much(a: int, b: int) -> None:
     tosses = list(itertools.product((-1, 1), repeat=a + b))
     as_far = sum(abs(sum(signs)) >= abs(a - b) for signs in tosses)
-    found = compare(*two_systems(a, b, 3, 2))
+    found = mcnemar(*two_systems(a, b, 3, 2))
     assert found.p_value == pytest.approx(as_far / len(tosses))
 
 
-def test_many_differing_examples_are_no_trouble() -> None:
-    found = compare(*two_systems(30_000, 30_700, 0, 0))
+def test_the_p_value_of_many_differing_examples_does_not_overflow() -> None:
+    found = mcnemar(*two_systems(30_000, 30_700, 0, 0))
     # The normal distribution, with the correction for continuity.
     z = (700 - 1) / math.sqrt(60_700)
     assert found.p_value == pytest.approx(math.erfc(z / math.sqrt(2)), rel=0.01)
 
 
-def test_only_a_system_that_differs_is_told_apart() -> None:
+def test_only_a_system_that_differs_is_significant() -> None:
     for multi_label in (False, True):
-        said, truth = output(300, 4, multi_label, seed=13, quality=1)
-        better = 0.3 * said + 0.7 * truth
-        first, second = (right_answers(p, truth, multi_label) for p in (said, better))
-        assert compare(first, first.copy()).p_value == 1
-        found = compare(first, second)
+        predicted, truth = output(300, 4, multi_label, seed=13, quality=1)
+        better = 0.3 * predicted + 0.7 * truth
+        first, second = (right_answers(p, truth, multi_label) for p in (predicted, better))
+        assert mcnemar(first, first.copy()).p_value == 1
+        found = mcnemar(first, second)
         assert found.p_value < 0.001
-        turned = compare(second, first)
+        turned = mcnemar(second, first)
         assert turned.p_value == found.p_value
         assert turned[:2] == found[1::-1]
-        scores = [score_classes(p, truth, names(4), multi_label) for p in (said, better)]
+        scores = [score_classes(p, truth, names(4), multi_label) for p in (predicted, better)]
         gained = 100 * (found.second_only - found.first_only) / 300
         assert gained == pytest.approx(scores[1].accuracy - scores[0].accuracy)
 
@@ -323,8 +325,8 @@ def test_only_a_system_that_differs_is_told_apart() -> None:
 
 def test_scores_can_be_written_as_json() -> None:
     for multi_label in (False, True):
-        said, truth = output(50, 3, multi_label, seed=14)
-        scores = score_classes(said, truth, names(3), multi_label)
+        predicted, truth = output(50, 3, multi_label, seed=14)
+        scores = score_classes(predicted, truth, names(3), multi_label)
         tree = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
         assert tree["macro_f1"] == scores.macro_f1
         assert tuple(tree["accuracy_interval"]) == scores.accuracy_interval
@@ -333,9 +335,9 @@ def test_scores_can_be_written_as_json() -> None:
         assert tree["confusion"] == (None if confusion is None else [*map(list, confusion)])
 
 
-def test_the_lines_say_every_score_and_every_count() -> None:
-    said, truth = output(150, 3, False, seed=15)
-    scores = score_classes(said, truth, ["ABBR", "DESC", "ENTY"])
+def test_the_lines_contain_every_score_and_every_count() -> None:
+    predicted, truth = output(150, 3, False, seed=15)
+    scores = score_classes(predicted, truth, ["ABBR", "DESC", "ENTY"])
     summary, table, matrix = "\n".join(scores.lines()).split("\n\n")
     assert "150 examples, 3 labels" in summary
     for score in (*rates(scores), *itertools.chain(*intervals(scores)), scores.calibration_error):
@@ -353,8 +355,8 @@ def test_the_lines_say_every_score_and_every_count() -> None:
 
 
 def test_with_several_labels_the_accuracy_is_named_and_there_is_no_matrix() -> None:
-    said, truth = output(50, 3, True, seed=16)
-    text = "\n".join(score_classes(said, truth, names(3), True).lines())
+    predicted, truth = output(50, 3, True, seed=16)
+    text = "\n".join(score_classes(predicted, truth, names(3), True).lines())
     assert "subset accuracy" in text
     assert "confusion" not in text
 
@@ -372,8 +374,8 @@ def test_tables_stay_aligned_with_long_wide_and_strange_names() -> None:
         "a\tb\x1b[31m\n",
         "",
     ]
-    said, truth = output(2_000, 5, False, seed=17)
-    lines = score_classes(said, truth, labels).lines()
+    predicted, truth = output(2_000, 5, False, seed=17)
+    lines = score_classes(predicted, truth, labels).lines()
     table, matrix = (list(group) for group in blocks(lines)[1:])
     for group in (table, matrix[1:]):
         assert len(group) == 6
@@ -383,10 +385,10 @@ def test_tables_stay_aligned_with_long_wide_and_strange_names() -> None:
     assert text.replace("\n", "").isprintable()
 
 
-def test_a_name_is_cut_only_where_it_has_to_be_and_fills_its_place() -> None:
+def test_only_a_name_that_is_too_long_is_shortened_and_it_fills_its_column() -> None:
     fitting, longer = "f" * LONGEST_NAME, "l" * (LONGEST_NAME + 1)
-    said, truth = output(20, 2, False, seed=20)
-    _, table, _ = blocks(score_classes(said, truth, [fitting, longer]).lines())
+    predicted, truth = output(20, 2, False, seed=20)
+    _, table, _ = blocks(score_classes(predicted, truth, [fitting, longer]).lines())
     assert table[1].split()[0] == fitting
     assert table[2].split()[0] == longer[: LONGEST_NAME - 1] + "…"
 
@@ -396,10 +398,10 @@ def blocks(lines: list[str]) -> list[list[str]]:
     return [list(group) for full, group in itertools.groupby(lines, bool) if full]
 
 
-def test_a_matrix_too_wide_for_the_screen_is_named_instead() -> None:
+def test_a_matrix_too_wide_for_the_screen_is_not_printed() -> None:
     for labels, shown in ((LARGEST_MATRIX, LARGEST_MATRIX + 2), (LARGEST_MATRIX + 1, 1)):
-        said, truth = output(50, labels, False, seed=18)
-        lines = score_classes(said, truth, names(labels)).lines()
+        predicted, truth = output(50, labels, False, seed=18)
+        lines = score_classes(predicted, truth, names(labels)).lines()
         assert len(blocks(lines)[2]) == shown
 
 
@@ -407,18 +409,18 @@ def test_a_matrix_too_wide_for_the_screen_is_named_instead() -> None:
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    said, truth = output(4, 3, False, seed=19)
+    predicted, truth = output(4, 3, False, seed=19)
     with pytest.raises(DataError, match="3 labels and 2 names"):
-        score_classes(said, truth, names(2))
+        score_classes(predicted, truth, names(2))
     with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
-        score_classes(said[:3], truth, names(3))
+        score_classes(predicted[:3], truth, names(3))
     with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
-        right_answers(said[:3], truth)
+        right_answers(predicted[:3], truth)
     with pytest.raises(DataError, match="nothing to score"):
-        score_classes(said[:0], truth[:0], names(3))
+        score_classes(predicted[:0], truth[:0], names(3))
     with pytest.raises(DataError, match="between 0 and 1"):
-        score_classes(np.log(said), truth, names(3))
+        score_classes(np.log(predicted), truth, names(3))
     with pytest.raises(TypeError, match="bools"):
-        score_classes(said, truth.astype(int), names(3))
+        score_classes(predicted, truth.astype(int), names(3))
     with pytest.raises(DataError, match="example 1 has 3"):
-        right_answers(said, np.ones((4, 3), dtype=bool))
+        right_answers(predicted, np.ones((4, 3), dtype=bool))

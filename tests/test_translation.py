@@ -19,7 +19,6 @@ from clearhead.decoding import texts as texts_module
 from clearhead.decoding import torch_engine
 from clearhead.decoding.engine import batches_by_length
 from clearhead.errors import ConfigError, SearchError
-from clearhead.evaluation.validation import mean_loss
 from clearhead.settings import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig
 from clearhead.tasks import translation
 from test_training import small_run
@@ -256,9 +255,9 @@ def test_the_validation_loss_is_the_mean_over_tokens_and_encodes_once(
         total -= float(log_p.gather(1, torch.tensor([[*target, 2]]).T).sum())
         units += len(target) + 1
     expected = pytest.approx(total / units, rel=1e-5)
-    assert mean_loss(task.loss, model, task._validation_batches) == expected
+    assert task._validation_loss(model) == expected
     monkeypatch.setattr(type(tokenizers[0]), "encode_batch", None)
-    assert mean_loss(task.loss, model, task._validation_batches) == expected
+    assert task._validation_loss(model) == expected
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

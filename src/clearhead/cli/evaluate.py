@@ -1,16 +1,19 @@
-"""`clearhead evaluate`: how good models are on sentences whose translation is known."""
+"""`clearhead evaluate`: score models on examples with known answers."""
 
 from __future__ import annotations
 
+import itertools
 import json
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from clearhead.cli.evaluate_classes import Asked, evaluate_classes
+from clearhead.cli.failures import say, warnings_said
 from clearhead.cli.options import (
     BatchSize,
     ComputeType,
@@ -21,11 +24,24 @@ from clearhead.cli.options import (
     loaded_translator,
     with_search,
 )
-from clearhead.cli.streams import STANDARD, Counter, Line, best_texts, input_lines, translate_blocks
-from clearhead.errors import ConfigError, DataError, ModelFolderError
+from clearhead.cli.streams import (
+    CLASSIFIED,
+    STANDARD,
+    Counter,
+    Line,
+    best_texts,
+    input_lines,
+    translate_blocks,
+)
+from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from clearhead.api import Translator
+    from clearhead.data.labelled import Labelled
+    from clearhead.evaluation.class_scores import ClassifierScores
+    from clearhead.evaluation.evaluate import Report
     from clearhead.settings import RunConfig
 
 Tokenize = Literal["13a", "none", "intl", "char", "zh"]
@@ -39,42 +55,42 @@ def evaluate(
     ],
     search: SearchOptions,
     source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="For translators: sentences to translate.")
+        str | None, typer.Option(metavar="FILE", help="Translators: sentences to translate.")
     ] = None,
     reference: Annotated[
-        str | None, typer.Option(metavar="FILE", help="For translators: what they should become.")
+        str | None, typer.Option(metavar="FILE", help="Translators: their correct translations.")
     ] = None,
     data: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="For classifiers: examples with their labels."),
+        str | None, typer.Option(metavar="FILE", help="Classifiers: examples with their labels.")
     ] = None,
     text_column: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="For classifiers: the column of the texts, if another than they were trained on.",
+            metavar="NAME", help="Classifiers: column of the texts (default: as in training)."
         ),
     ] = None,
     label_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Likewise the column of the labels.")
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Classifiers: column of the labels (default: as in training)."
+        ),
     ] = None,
     tokenize: Annotated[
         Tokenize | None,
         typer.Option(
-            help="How sacreBLEU parts text into words; none for text that is tokenised already. "
-            "By default as the model's configuration says.",
+            help="Translators: sacreBLEU's tokenizer for BLEU; none for text that is already "
+            "tokenised (default: evaluation.tokenize of the models)."
         ),
     ] = None,
     lowercase: Annotated[
         bool | None,
         typer.Option(
-            help="Score without regard to case, or with. By default as the model's configuration "
-            "says, which is without where the model lower-cases its text.",
+            help="Translators: ignore case in scores (default: evaluation.lowercase of the models)."
         ),
     ] = None,
     figures: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="For classifiers: draw the confusion matrices there."),
+        typer.Option(metavar="FOLDER", help="Classifiers: draw the confusion matrices there."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
     batch_size: BatchSize = 64,
@@ -83,15 +99,17 @@ def evaluate(
     engine: Engine = "auto",
     compute_type: ComputeType = None,
 ) -> None:
-    """Translate a test set and score the result with sacreBLEU, or classify one and score that.
+    """Score translators or classifiers on a test set.
 
-    A translator gives BLEU, chrF and TER, each with its 95 % confidence interval (bootstrap) and
-    its signature, the share of sentences that match exactly, and a table by sentence length. Of
-    two or more models each is compared with the first by a paired test.
+    For a translator it reports BLEU, chrF and TER from sacreBLEU, each with its signature and its
+    95 % confidence interval (bootstrap); the share of sentences that match exactly; and the scores
+    by sentence length.
 
-    A classifier gives accuracy, macro and micro F1, each with its 95 % confidence interval
-    (bootstrap), the expected calibration error, precision, recall and F1 of each label, and the
-    confusion matrix.
+    For a classifier it reports accuracy, macro and micro F1, each with its 95 % confidence
+    interval (bootstrap); the expected calibration error; precision, recall and F1 of each label;
+    and the confusion matrix.
+
+    Each model but the first is compared with the first by a paired test.
 
     \b
     clearhead evaluate runs/my-model --source test.en --reference test.de
@@ -99,56 +117,54 @@ def evaluate(
     clearhead evaluate runs/new runs/new/training/checkpoints/average.safetensors --source …
     clearhead evaluate runs/trec --data test.tsv --figures pictures
     """  # noqa: D301
+    from clearhead.api.preparation import read_labels
     from clearhead.checkpoint import read_model_folder
-    from clearhead.evaluation.report import evaluation_of
+    from clearhead.evaluation.evaluate import ClassificationSet, TranslationSet, evaluate_models
 
     if source == reference == STANDARD:
         raise DataError("sources and references cannot both come from the standard input")
     names = [str(folder) for folder in folders]
     if len(set(names)) < len(names):
         raise DataError("the same model folder is named twice")
-    configs = {name: read_model_folder(name).config for name in names}
-    for_translators = {
-        **{"--source": source, "--reference": reference, "--tokenize": tokenize},
-        **{"--lowercase": lowercase, "--no-lowercase": lowercase is False},
-        **{"--engine ctranslate2": engine == "ctranslate2", "--compute-type": compute_type},
-        **search.by_option(),
-    }
-    if _common_task(configs) == "classification":
-        _refuse_idle(for_translators, "a classifier", "--data test.tsv")
-        asked = Asked(_named(data, "--data"), as_json, figures, text_column, label_column)
-        evaluate_classes(configs, asked, batch_size, device, threads)
+    models = {name: read_model_folder(name) for name in names}
+    configs = {name: model.config for name, model in models.items()}
+    if _common_task(configs) == "translation":
+        idle = {"--data": data, "--figures": figures}
+        idle |= {"--text-column": text_column, "--label-column": label_column}
+        _refuse_idle(idle, "translators", "--source test.en --reference test.de")
+        files = _named(source, "--source"), _named(reference, "--reference")
+        sources, references = (list(input_lines(file)) for file in files)
+        pairs = TranslationSet(configs, files, sources, references, tokenize, lowercase)
+        run = {"device": device, "threads": threads, "engine": engine}
+        load = partial(loaded_translator, **run, compute_type=compute_type, scores=False)
+        translate = partial(_translations, load=load, search=search, batch_size=batch_size)
+        _print(evaluate_models(pairs, names, translate), as_json)
         return
-    files = "--source test.en --reference test.de"
-    columns = {"--text-column": text_column, "--label-column": label_column}
-    _refuse_idle({"--data": data, "--figures": figures, **columns}, "a translator", files)
-    source, reference = _named(source, "--source"), _named(reference, "--reference")
-    sources, references = _pairs(source, reference)
-    tokenize = tokenize or _common_tokenize(configs)
-    lowercase = _common_lowercase(configs) if lowercase is None else lowercase
-    run = {"device": device, "threads": threads, "engine": engine, "compute_type": compute_type}
-    outputs = {}
-    for name in names:
-        translator = loaded_translator(name, **run, scores=False)
-        outputs[name] = _translated(translator, sources, search, batch_size)
-    named = source, reference
-    evaluation = evaluation_of(named, sources, references, outputs, tokenize, lowercase)
-    typer.echo(json.dumps(evaluation.to_dict(), indent=2) if as_json else evaluation.to_text())
+    idle = {"--source": source, "--reference": reference, "--tokenize": tokenize}
+    idle |= {"--lowercase": lowercase, "--no-lowercase": lowercase is False}
+    idle |= {"--engine ctranslate2": engine == "ctranslate2", "--compute-type": compute_type}
+    _refuse_idle(idle | search.by_option(), "classifiers", "--data test.tsv")
+    labels = {name: read_labels(model.path) for name, model in models.items()}
+    labelled = ClassificationSet(configs, labels, _named(data, "--data"), text_column, label_column)
+    if figures is not None and labelled.multi_label:
+        raise ConfigError(
+            "there is no confusion matrix if examples may have several labels",
+            where="--figures",
+            todo="leave it out",
+        )
+    classify = partial(_probabilities, batch_size=batch_size, device=device, threads=threads)
+    report = evaluate_models(labelled, names, classify)
+    _print(report, as_json)
+    if figures is not None:
+        _draw(report.systems, figures)
 
 
 def _common_task(configs: Mapping[str, RunConfig]) -> str:
     """What all the models were trained for."""
     tasks = {name: config.task for name, config in configs.items()}
-    for name, task in tasks.items():
-        if task == "reconstruction":
-            raise ModelFolderError(
-                "this model fills in features: it neither translates nor classifies",
-                where=name,
-                todo="train a classifier that begins with its encoder: classifier.encoder_from",
-            )
     if len(set(tasks.values())) > 1:
         raise ConfigError(
-            "translators and classifiers are not scored together",
+            "translators and classifiers cannot be evaluated together",
             why=", ".join(f"{name} is for {task}" for name, task in tasks.items()),
             todo="evaluate them one after the other",
         )
@@ -156,68 +172,86 @@ def _common_task(configs: Mapping[str, RunConfig]) -> str:
 
 
 def _refuse_idle(options: Mapping[str, object], kind: str, needed: str) -> None:
-    """Refuse options that were given and mean nothing for this kind of model."""
+    """Refuse options that were given and have no effect on this kind of model."""
     for option, value in options.items():
         if value is not None and value is not False:
             raise ConfigError(
-                f"{option} means nothing for {kind}", todo=f"leave it out; say {needed}"
+                f"{option} has no effect on {kind}", todo=f"leave it out; use {needed}"
             )
 
 
-def _pairs(source: str, reference: str) -> tuple[list[str], list[str]]:
-    """The lines of both files, which belong together."""
-    sources, references = list(input_lines(source)), list(input_lines(reference))
-    if len(sources) != len(references):
-        raise DataError(
-            "the files differ in length, so their lines do not belong together",
-            where=f"{source}, {reference}",
-            why=f"{len(sources):,} lines and {len(references):,} lines",
-        )
-    return sources, references
+def _named(file: str | None, option: str) -> str:
+    """The file of a required option."""
+    if file is None:
+        raise DataError(f"{option} is missing", todo=f"name a file: {option} FILE")
+    return file
 
 
-def _translated(
-    translator: Translator, sources: list[str], search: SearchOptions, batch_size: int
+def _translations(
+    name: str,
+    texts: Sequence[str],
+    load: Callable[[str], Translator],
+    search: SearchOptions,
+    batch_size: int,
 ) -> list[str]:
-    """The best translation of each source."""
-    counter = Counter(sys.stderr, len(sources), "sentences")
-    lines = (Line(text, "") for text in sources)
+    """The best translation of each text."""
+    translator = load(name)
+    counter = Counter(sys.stderr, len(texts), "sentences")
+    lines = (Line(text, "") for text in texts)
+    chosen = search.over(translator.search, n_best=1)
     try:
-        asked = search.over(translator.search, n_best=1)
-        return best_texts(translate_blocks(translator, lines, asked, batch_size, counter))
+        return best_texts(translate_blocks(translator, lines, chosen, batch_size, counter))
     finally:
         counter.clear()
 
 
-def _named(file: str | None, option: str) -> str:
-    """The file of an option that the kind of model needs."""
-    if file is None:
-        raise DataError(f"{option} names no file", todo=f"give it: {option} FILE")
-    return file
+def _probabilities(
+    name: str, examples: Sequence[Labelled], batch_size: int, device: str, threads: int
+) -> np.ndarray:
+    """The probability of each label, (examples, labels)."""
+    from clearhead import api
+    from clearhead.api.classifier import is_empty
+
+    with warnings_said():
+        classifier = api.load_classifier(name, device=device, threads=threads)
+    # `classify` gives them no label, but each example must count in the scores.
+    empty = [example.place for example in examples if is_empty(example)]
+    if empty:
+        more = f" (and {len(empty) - 1:,} more like it)" if len(empty) > 1 else ""
+        say(f"warning: {empty[0]} has no text, but its prediction is scored{more}")
+    counter = Counter(sys.stderr, len(examples), CLASSIFIED[classifier.config.input])
+    with warnings_said():
+        try:
+            return classifier.probabilities(examples, batch_size=batch_size, progress=counter.show)
+        finally:
+            counter.clear()
 
 
-def _common_tokenize(configs: Mapping[str, RunConfig]) -> Tokenize:
-    """How the models' configurations have text tokenised, if they agree."""
-    found: dict[str, Tokenize] = {
-        name: config.evaluation.tokenize for name, config in configs.items()
-    }
-    _refuse_differences(found, "evaluation.tokenize", "--tokenize 13a")
-    return next(iter(found.values()))
+def _print(report: Report[Any], as_json: bool) -> None:
+    typer.echo(json.dumps(report.to_dict(), indent=2) if as_json else report.to_text())
 
 
-def _common_lowercase(configs: Mapping[str, RunConfig]) -> bool:
-    """Whether the models' configurations have text lower-cased before it is scored, if all do."""
-    found = {name: config.lowercase for name, config in configs.items()}
-    said = {name: str(value).lower() for name, value in found.items()}
-    _refuse_differences(said, "evaluation.lowercase", "--lowercase or --no-lowercase")
-    return next(iter(found.values()))
+def _draw(systems: Mapping[str, ClassifierScores], folder: Path) -> None:
+    """Draw the confusion matrix of each model into a file named after it."""
+    import numpy as np
+
+    from clearhead.inspect.figures import confusion_figure, write_figures
+
+    pictures = []
+    for title, system in zip(_titles(list(systems)), systems.values(), strict=True):
+        labels = [row.name for row in system.scores.per_class]
+        counts = np.array(system.scores.confusion)
+        pictures.append((title, partial(confusion_figure, counts, labels)))
+    for path in write_figures(pictures, folder):
+        say(str(path))
 
 
-def _refuse_differences(found: Mapping[str, str], setting: str, option: str) -> None:
-    """Refuse models of which each would be scored in another way."""
-    if len(set(found.values())) > 1:
-        raise ConfigError(
-            f"the models' configurations differ in {setting}",
-            why=", ".join(f"{name} has {value}" for name, value in found.items()),
-            todo=f"choose for all of them: {option}",
-        )
+def _titles(names: Sequence[str]) -> list[str]:
+    """The name of each model's picture; a number tells apart folders of the same name."""
+    titles: list[str] = []
+    for name in names:
+        # A folder given as `.` has its own name.
+        plain = f"confusion-{os.path.basename(os.path.abspath(name))}"
+        numbered = (f"{plain}-{number}" for number in itertools.count(2))
+        titles.append(next(t for t in itertools.chain([plain], numbered) if t not in titles))
+    return titles

@@ -1,8 +1,8 @@
-"""From logits to probabilities that can be believed: temperature scaling (Guo et al. 2017).
+"""Calibrated probabilities from logits: temperature scaling (Guo et al. 2017), and its measures.
 
-A calibrated classifier is right in 80 % of the cases where it says 0.8. All arrays here are
-(examples, labels). Where an example has one label, the labels share one softmax; where it may
-have several (`multi_label`), each label has a sigmoid of its own.
+A calibrated classifier is right in 80 % of the cases to which it gives the probability 0.8. All
+arrays are (examples, labels). If an example has one label, the labels share a softmax; if it may
+have several (`multi_label`), each label has its own sigmoid.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from clearhead.errors import ConfigError, DataError
 
 LOWEST_TEMPERATURE, HIGHEST_TEMPERATURE = 0.05, 20.0
-"""Where the temperature is sought."""
+"""The interval that `fit_temperature` searches."""
 
 BINS = 15
-"""Bins of the expected calibration error, as many as in Guo et al. 2017."""
+"""Bins of the expected calibration error, as in Guo et al. 2017."""
 
 THRESHOLD = 0.5
-"""From this probability on a label is given, where an example may have several."""
+"""If an example may have several labels, those with at least this probability are predicted."""
 
 
 def probabilities(
@@ -29,7 +29,7 @@ def probabilities(
     """softmax(logits / temperature), or the sigmoid of each: float64 (N, labels).
 
     Args:
-        logits: what the model gives (N, labels).
+        logits: the output of the model (N, labels).
         temperature: above 1 makes the probabilities more even, below 1 more extreme.
         multi_label: an example may have several labels.
 
@@ -38,7 +38,7 @@ def probabilities(
         DataError: a logit is NaN or infinite.
     """
     if not 0 < temperature < math.inf:
-        raise ConfigError(f"the temperature is {temperature}, which is not a positive number")
+        raise ConfigError(f"the temperature is {temperature}, but must be a positive number")
     logits = _finite(logits)
     if multi_label:
         return np.exp(-np.logaddexp(0.0, -logits / temperature))
@@ -51,19 +51,19 @@ def fit_temperature(
 ) -> float:
     """The temperature with the lowest negative log-likelihood (Guo et al. 2017, section 4.2).
 
-    The likelihood is log-concave in 1 / temperature, so that the sign of its slope tells on which
-    side the best one lies, and halving the interval finds it. Fit it on examples that were not
-    trained on. Where they are all classified rightly, or no better than by chance, the best
-    temperature is without limit and the nearest end of [0.05, 20] is given; where all temperatures
-    are alike, because all logits are, 1.
+    The likelihood is log-concave in 1 / temperature, so bisection on the sign of its slope finds
+    the optimum. Use examples that were not in the training data. If all of them are classified
+    correctly, or no better than by chance, there is no finite optimum, and the result is the
+    nearer end of [0.05, 20]. If all logits are equal, every temperature is as good, and the result
+    is 1.
 
     Args:
-        logits: what the model gives (N, labels).
-        truth: the right labels, bool (N, labels).
+        logits: the output of the model (N, labels).
+        truth: the correct labels, bool (N, labels).
         multi_label: an example may have several labels, or none.
-        prior: adds prior · (1 / temperature − 1)² / 2 to the summed negative log-likelihood, as a
-            normal distribution around 1 would: a few examples, all classified rightly, then do
-            not make the classifier sure of everything.
+        prior: adds prior · (1 / temperature − 1)² / 2 to the summed negative log-likelihood, like
+            a normal distribution around 1. It keeps a few examples that are all classified
+            correctly from making the classifier certain of everything.
 
     Raises:
         DataError: the shapes differ, there is no example, a logit is NaN or infinite, or an
@@ -73,13 +73,13 @@ def fit_temperature(
     logits, truth = _finite(logits), np.asarray(truth)
     check_truth(logits, truth, multi_label)
     if not multi_label:
-        # The softmax is the same, and the sum below loses no digits to what labels share.
+        # The softmax stays the same, and the sum below keeps more digits.
         logits = logits - logits.max(axis=1, keepdims=True)
     if not logits.any():
         return 1.0
 
     def slope(temperature: float) -> float:
-        """The derivative of the negative log-likelihood by 1 / temperature, the prior's with it."""
+        """The derivative of the loss, prior included, with respect to 1 / temperature."""
         errors = probabilities(logits, temperature, multi_label) - truth
         return float((errors * logits).sum()) + prior * (1 / temperature - 1)
 
@@ -97,21 +97,21 @@ def fit_temperature(
 def expected_calibration_error(
     probabilities: np.ndarray, truth: np.ndarray, multi_label: bool = False, bins: int = BINS
 ) -> float:
-    """How far confidence is from accuracy, in percent (Guo et al. 2017, equation 3).
+    """The mean distance of confidence from accuracy, in percent (Guo et al. 2017, equation 3).
 
     Σ_m |B_m| / n · |accuracy(B_m) - confidence(B_m)| over bins ((m - 1) / M, m / M] of equal
-    width. An example's confidence is its highest probability. Where it may have several labels,
-    each label of each example is one decision, yes or no, with the probability of what was
-    decided as its confidence.
+    width. An example's confidence is its highest probability. If it may have several labels, each
+    label of each example is one decision, yes or no, whose confidence is the probability of the
+    decision.
 
     Args:
-        probabilities: what the classifier says (N, labels).
-        truth: the right labels, bool (N, labels).
+        probabilities: the output of the classifier (N, labels).
+        truth: the correct labels, bool (N, labels).
         multi_label: an example may have several labels, or none.
-        bins: their number M.
+        bins: the number of bins M.
 
     Raises:
-        DataError: the arrays do not fit each other, or these are no probabilities.
+        DataError: the arrays do not fit each other, or they are not probabilities.
         TypeError: `truth` is not of bools.
     """
     probabilities, truth = checked(probabilities, truth, multi_label)
@@ -129,18 +129,18 @@ def expected_calibration_error(
 def negative_log_likelihood(
     probabilities: np.ndarray, truth: np.ndarray, multi_label: bool = False
 ) -> float:
-    """-ln of the probability given to what is right, in nats, the mean over the examples.
+    """The mean over the examples of -ln of the probability of the correct label, in nats.
 
-    Where an example may have several labels, the sum over its labels. A probability of 0 is taken
-    as the smallest positive number of normal precision, so that the result is finite.
+    If an example may have several labels, it is the sum over its labels. A probability of 0
+    counts as the smallest normal number, so that the result is finite.
 
     Args:
-        probabilities: what the classifier says (N, labels).
-        truth: the right labels, bool (N, labels).
+        probabilities: the output of the classifier (N, labels).
+        truth: the correct labels, bool (N, labels).
         multi_label: an example may have several labels, or none.
 
     Raises:
-        DataError: the arrays do not fit each other, or these are no probabilities.
+        DataError: the arrays do not fit each other, or they are not probabilities.
         TypeError: `truth` is not of bools.
     """
     probabilities, truth = checked(probabilities, truth, multi_label)
@@ -153,7 +153,7 @@ def negative_log_likelihood(
 
 
 def decisions(probabilities: np.ndarray, multi_label: bool = False) -> np.ndarray:
-    """The labels given, bool (N, labels): the likeliest (the first of equals), or all from 0.5."""
+    """The predicted labels, bool (N, labels): the (first) likeliest, or all from 0.5 on."""
     if multi_label:
         return probabilities >= THRESHOLD
     chosen = probabilities.argmax(axis=1)
@@ -163,15 +163,15 @@ def decisions(probabilities: np.ndarray, multi_label: bool = False) -> np.ndarra
 def checked(
     probabilities: np.ndarray, truth: np.ndarray, multi_label: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both as arrays, float64 and bool (N, labels), found to be what they should.
+    """Probabilities and truth as checked arrays (N, labels), float64 and bool.
 
     Raises:
-        DataError: the arrays do not fit each other, or these are no probabilities.
+        DataError: the arrays do not fit each other, or they are not probabilities.
         TypeError: `truth` is not of bools.
     """
     probabilities, truth = np.asarray(probabilities, dtype=np.float64), np.asarray(truth)
     check_truth(probabilities, truth, multi_label)
-    # Written so that NaN is refused; the tolerances leave room for rounding in float32.
+    # Written so that NaN is refused; the tolerances allow for rounding in float32.
     if not ((probabilities >= -1e-6) & (probabilities <= 1 + 1e-6)).all():
         raise DataError("a probability is NaN or not between 0 and 1")
     if not multi_label and (abs(probabilities.sum(axis=1) - 1) > 1e-3).any():
@@ -180,7 +180,7 @@ def checked(
 
 
 def check_truth(values: np.ndarray, truth: np.ndarray, multi_label: bool) -> None:
-    """Refuse right labels (N, labels) that do not fit the values (N, labels) given to them.
+    """Check that the correct labels (N, labels) fit the values (N, labels) of a classifier.
 
     Raises:
         DataError: the shapes differ, there is no example, or one that should have one label has
@@ -188,11 +188,11 @@ def check_truth(values: np.ndarray, truth: np.ndarray, multi_label: bool) -> Non
         TypeError: `truth` is not of bools.
     """
     if truth.dtype != np.bool_:
-        raise TypeError(f"truth is of {truth.dtype}: give bools, True where a label is right")
+        raise TypeError(f"truth is of {truth.dtype}: use bools, True for each correct label")
     if values.ndim != 2 or values.shape != truth.shape:
         raise DataError(
-            f"what was given is {values.shape}, and what is right is {truth.shape}",
-            why="both should be (examples, labels)",
+            f"the values have shape {values.shape}, and the truth has {truth.shape}",
+            why="both must be (examples, labels)",
         )
     if not values.size:
         raise DataError("there is nothing to score")
@@ -200,8 +200,8 @@ def check_truth(values: np.ndarray, truth: np.ndarray, multi_label: bool) -> Non
     if not multi_label and (counts != 1).any():
         number = int((counts != 1).argmax())
         raise DataError(
-            f"example {number + 1} has {counts[number]} right labels, and should have one",
-            todo="set classifier.multi_label where an example may have several labels, or none",
+            f"example {number + 1} has {counts[number]} correct labels, but must have one",
+            todo="set classifier.multi_label if an example may have several labels, or none",
         )
 
 
@@ -209,6 +209,6 @@ def _finite(logits: np.ndarray) -> np.ndarray:
     logits = np.asarray(logits, dtype=np.float64)
     if not np.isfinite(logits).all():
         raise DataError(
-            "a logit is NaN or infinite", why="the model's weights or its input are not finite"
+            "a logit is NaN or infinite", why="the weights of the model or its input are not finite"
         )
     return logits

@@ -1,36 +1,40 @@
-"""How good a classifier is: accuracy, F1, likelihood, calibration, and what it confuses.
+"""Scores of classifiers: accuracy, F1, likelihood, calibration, confusion, and a paired test.
 
-Where an example has one label, its likeliest is the one given; where it may have several
-(`multi_label`), every label with a probability of 0.5 or more is. Precision, recall and F1 of a
-class that make 0 / 0 are 0: so is the precision of a class never predicted.
+If an example has one label, the likeliest label is predicted; if it may have several
+(`multi_label`), every label with a probability of at least 0.5 is. Precision, recall and F1 that
+would be 0 / 0 are 0, for example the precision of a label that is never predicted.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import add
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from rich.cells import cell_len
 
 from clearhead.errors import DataError
 from clearhead.evaluation import calibration
 
+if TYPE_CHECKING:
+    from clearhead.data.labelled import Labelled
+    from clearhead.data.labels import Labels
+
 RESAMPLES, SEED, BLOCK = 1000, 12345, 2**22
-"""Samples drawn for the intervals, their seed (sacreBLEU's default too), counts held at a time."""
+"""Bootstrap samples, their seed (sacreBLEU's default too), and counts in memory at a time."""
 
 LARGEST_MATRIX, LONGEST_NAME, LONGEST_HEADING = 20, 24, 8
-"""Labels of a matrix that is shown as text; places for the name of a row and of a column."""
+"""Most labels of a confusion matrix printed as text; most columns of a row's name and heading."""
 
 Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class PerClass:
-    """Precision, recall and F1 of one label in percent, and how many examples have it."""
+    """Precision, recall and F1 of one label in percent; `support` counts the examples with it."""
 
     name: str
     precision: float
@@ -41,22 +45,22 @@ class PerClass:
 
 @dataclass(frozen=True)
 class ClassScores:
-    """How good a classifier is on N examples; percent unless said otherwise.
+    """The scores of a classifier on N examples, in percent unless stated otherwise.
 
     Attributes:
         examples: their number N.
-        accuracy: the share of examples that are classified rightly; where they may have several
-            labels, those whose labels are all right and complete (subset accuracy).
-        macro_f1: the mean F1 of the labels that occur in the truth or in the prediction, as in
-            scikit-learn: one that is predicted only counts as 0, one that does neither not at all.
+        accuracy: the share of examples that are classified correctly. If an example may have
+            several labels, all of them must be predicted and no other (subset accuracy).
+        macro_f1: the mean F1 of the labels that occur in the truth or in the predictions, as in
+            scikit-learn: a label that is only predicted counts as 0.
         micro_f1: the F1 of all decisions together. With one label an example, the accuracy.
-        accuracy_interval, macro_f1_interval, micro_f1_interval: 95 % confidence, by percentiles
-            of 1,000 bootstrap samples (Efron and Tibshirani 1993, chapter 13).
+        accuracy_interval, macro_f1_interval, micro_f1_interval: 95 % confidence intervals by
+            percentiles of 1,000 bootstrap samples (Efron and Tibshirani 1993, chapter 13).
         negative_log_likelihood: in nats an example.
         calibration_error: the expected calibration error (Guo et al. 2017).
         per_class: a row for each label.
         confusion: how many examples of each label (rows) were given each label (columns); None
-            where an example may have several.
+            if an example may have several.
     """
 
     examples: int
@@ -76,7 +80,7 @@ class ClassScores:
         return dataclasses.asdict(self)
 
     def lines(self) -> list[str]:
-        """The scores for people: a summary, a table of the labels and the confusion matrix."""
+        """The scores as lines of text: a summary, a table of the labels, the confusion matrix."""
         matrix = [] if self.confusion is None else ["", *self._matrix(self.confusion)]
         return [*self._summary(), "", *self._class_table(), *matrix]
 
@@ -110,19 +114,64 @@ class ClassScores:
         return [title, *_aligned(rows)]
 
 
+class Comparison(NamedTuple):
+    """How many examples only one of two classifiers gets right, and McNemar's p-value."""
+
+    first_only: int
+    second_only: int
+    p_value: float
+
+
+@dataclass(frozen=True)
+class ClassifierScores:
+    """All scores of one classifier, and its comparison with the first classifier, if any."""
+
+    scores: ClassScores
+    comparison: Comparison | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        found: dict[str, Any] = {"scores": self.scores.to_dict()}
+        if self.comparison is not None:
+            found["comparison"] = self.comparison._asdict()
+        return found
+
+    def lines(self, baseline: str) -> Iterator[str]:
+        """The scores as lines of text; `baseline` is the name of the first classifier."""
+        yield from self.scores.lines()
+        if self.comparison is not None:
+            yield (
+                f"against {baseline}: {self.comparison.second_only} right that it has wrong, "
+                f"{self.comparison.first_only} wrong that it has right, "
+                f"p = {self.comparison.p_value:.4f} (McNemar's exact test)"
+            )
+
+
+def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
+    """Which labels each example has, bool (examples, labels).
+
+    Raises:
+        DataError: a label is unknown; `where` is the place of the example.
+    """
+    truth = np.zeros((len(examples), len(labels)), dtype=bool)
+    for row, example in zip(truth, examples, strict=True):
+        row[list(labels.encode(example.labels, example.place))] = True
+    return truth
+
+
 def score_classes(
     probabilities: np.ndarray, truth: np.ndarray, names: Sequence[str], multi_label: bool = False
 ) -> ClassScores:
     """All scores of a classifier's output.
 
     Args:
-        probabilities: what it says, (N, labels).
-        truth: the right labels, bool (N, labels); one True a row unless `multi_label`.
-        names: of the labels, in this order.
+        probabilities: its output (N, labels).
+        truth: the correct labels, bool (N, labels); one True a row unless `multi_label`.
+        names: the names of the labels, in this order.
         multi_label: an example may have several labels, or none; accuracy is subset accuracy then.
 
     Raises:
-        DataError: the arrays and names do not fit, are empty, or are no probabilities.
+        DataError: the arrays and names do not fit, are empty, or are not probabilities.
         TypeError: `truth` is not of bools.
     """
     probabilities, truth = calibration.checked(probabilities, truth, multi_label)
@@ -145,7 +194,7 @@ def score_classes(
 
 
 def _kinds(truth: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One row of each kind of example, by right and given labels, and the number of each kind."""
+    """The distinct pairs of correct and predicted labels: a row of each, and their numbers."""
     packed = np.packbits(np.concatenate([truth, given], axis=1), axis=1)
     _, rows, counts = np.unique(packed, axis=0, return_index=True, return_counts=True)
     return rows, counts
@@ -153,7 +202,7 @@ def _kinds(truth: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 def _rates(truth: np.ndarray, given: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Accuracy, macro and micro F1 in percent (samples, 3), of counts (samples, kinds)."""
-    # Integers in float64, which are exact and multiplied fast.
+    # Integers are exact in float64, and products of float64 matrices are fast.
     weights = counts.astype(np.float64)
     accuracy = weights @ (truth == given).all(axis=1) / weights.sum(axis=1)
     hits = weights @ (truth & given).astype(np.float64)
@@ -166,7 +215,7 @@ def _rates(truth: np.ndarray, given: np.ndarray, counts: np.ndarray) -> np.ndarr
 
 def _intervals(truth: np.ndarray, given: np.ndarray, counts: np.ndarray) -> Sequence[Interval]:
     """The 95 % intervals of the three rates."""
-    # To draw N examples with replacement and count their kinds is one multinomial draw.
+    # Drawing N examples with replacement and counting their kinds is one multinomial draw.
     chance, number = np.random.default_rng(SEED), counts.sum()
     block = max(1, BLOCK // len(counts))
     sizes = [min(block, RESAMPLES - done) for done in range(0, RESAMPLES, block)]
@@ -187,24 +236,56 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
 
 
+def right_answers(
+    probabilities: np.ndarray, truth: np.ndarray, multi_label: bool = False
+) -> np.ndarray:
+    """Which examples are classified correctly, bool (N,).
+
+    Args:
+        probabilities: (N, labels).
+        truth: the correct labels, bool (N, labels).
+        multi_label: an example may have several labels, or none; all must be right.
+
+    Raises:
+        DataError: the arrays do not fit, are empty, or are not probabilities.
+        TypeError: `truth` is not of bools.
+    """
+    probabilities, truth = calibration.checked(probabilities, truth, multi_label)
+    return (calibration.decisions(probabilities, multi_label) == truth).all(axis=1)
+
+
+def mcnemar(first: np.ndarray, second: np.ndarray) -> Comparison:
+    """McNemar's exact test of whether two classifiers differ in accuracy.
+
+    Two equally good classifiers would each win half of the examples that only one of them gets
+    right: the p-value is that of the two-sided binomial test (McNemar 1947, in its exact form;
+    Dietterich 1998 recommends the test for classifiers). The classifiers may know different labels.
+
+    Args:
+        first, second: which of the same examples each classifies correctly, bool (N,).
+    """
+    first_only, second_only = int((first & ~second).sum()), int((second & ~first).sum())
+    number = first_only + second_only
+    k = np.arange(1, min(first_only, second_only) + 1)
+    # Logarithms of "number choose k" for k = 0, 1, ...: the coefficients themselves overflow.
+    ways = np.concatenate([[0.0], np.cumsum(np.log((number - k + 1) / k))])
+    p_value = 2 * float(np.exp(ways - number * np.log(2)).sum())
+    return Comparison(first_only, second_only, min(1.0, p_value))
+
+
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Each row as a line: the first column to the left, the others to the right."""
-    widths = [max(map(_width, column)) for column in zip(*rows, strict=True)]
+    """Each row as a line: the first column flush left, the others flush right."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
-        spaces = [" " * (w - _width(cell)) for w, cell in zip(widths, row, strict=True)]
+        spaces = [" " * (w - cell_len(cell)) for w, cell in zip(widths, row, strict=True)]
         lines.append("  ".join([row[0] + spaces[0], *map(add, spaces[1:], row[1:])]))
     return lines
 
 
 def _shortened(text: str, width: int) -> str:
+    """A text in at most `width` columns of a terminal."""
     text = "".join(mark if mark.isprintable() else "?" for mark in text)
-    if _width(text) > width:
-        text = next(t for n in range(len(text), -1, -1) if _width(t := text[:n]) < width) + "…"
+    if cell_len(text) > width:
+        text = next(t for n in range(len(text), -1, -1) if cell_len(t := text[:n]) < width) + "…"
     return text
-
-
-def _width(text: str) -> int:
-    """The columns that it takes on a screen: two for wide letters, none for joined marks."""
-    wide = sum(unicodedata.east_asian_width(mark) in "WF" for mark in text)
-    return len(text) + wide - sum(unicodedata.category(mark) in ("Mn", "Me") for mark in text)

@@ -1,10 +1,15 @@
-"""The measures of sacreBLEU as they are used here."""
+"""Scores of translations: BLEU, chrF and TER by sacreBLEU (Post 2018), and exact matches.
+
+BLEU: Papineni et al. 2002. chrF: Popović 2015. TER (lower is better): Snover et al. 2006. Each
+score comes with sacreBLEU's signature, which is all that is needed to reproduce it. The signature
+contains the seed of the bootstrap: 12345, or the environment variable SACREBLEU_SEED.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from clearhead.errors import ConfigError, DataError
@@ -13,46 +18,8 @@ from clearhead.settings import EvaluationConfig
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
-
-def metrics_of(tokenize: str, lowercase: bool) -> dict[str, Metric]:
-    """BLEU, chrF2 and TER by the names "bleu", "chrf" and "ter".
-
-    Args:
-        tokenize: sacreBLEU's tokenizer for BLEU.
-        lowercase: BLEU and chrF without regard to case. TER never minds it, as sacreBLEU has it
-            and its signature says.
-
-    Raises:
-        ConfigError: the tokenizer is not one of those offered.
-    """
-    # Imported here: loading it takes long, and few runs of the command do.
-    from sacrebleu.metrics.bleu import BLEU
-    from sacrebleu.metrics.chrf import CHRF
-    from sacrebleu.metrics.ter import TER
-
-    offered = get_args(get_type_hints(EvaluationConfig)["tokenize"])
-    if tokenize not in offered:
-        raise ConfigError(
-            f"evaluation.tokenize: {tokenize!r} is not a tokenizer of sacreBLEU that is offered",
-            todo=f"choose one of {', '.join(offered)}",
-        )
-    return {
-        # Forced: tokenised text is scored as it is, without a warning, since it was asked for.
-        "bleu": BLEU(tokenize=tokenize, lowercase=lowercase, force=True),
-        "chrf": CHRF(lowercase=lowercase),
-        "ter": TER(case_sensitive=False),
-    }
-
-
-# ---- tasks.scores
-# How good translations are: BLEU, chrF and TER by sacreBLEU (Post 2018).
-#
-# BLEU: Papineni et al. 2002. chrF: Popović 2015. TER (lower is better): Snover et al. 2006. Each
-# score has sacreBLEU's signature, which is all that another person needs to get the same number.
-# It names the seed of the random draws: 12345, or the environment variable SACREBLEU_SEED.
-
 WORD_COUNTS = (5, 10, 15, 20, 30, 40)
-"""Where the classes of `scores_by_length` end."""
+"""The upper ends of the length classes of `scores_by_length`, in words."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +29,10 @@ class Measure:
     Attributes:
         name: "BLEU", "chrF2" or "TER".
         score: the score of the whole text.
-        signature: how it was computed, as sacreBLEU writes it.
-        low, high: the 95 % confidence interval by bootstrap (Koehn 2004), None if not asked for.
-        p_value: how likely a difference from the baseline as large as this one is by chance; None
-            where nothing was compared.
+        signature: how it was computed, in sacreBLEU's notation.
+        low, high: the 95 % confidence interval by bootstrap (Koehn 2004); None if not computed.
+        p_value: the probability that a difference from the baseline at least this large arises by
+            chance; None if nothing was compared.
     """
 
     name: str
@@ -78,25 +45,58 @@ class Measure:
 
 @dataclass(frozen=True)
 class Scores:
-    """The three measures of one system."""
+    """BLEU, chrF and TER of one system."""
 
     bleu: Measure
     chrf: Measure
     ter: Measure
 
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """All scores, in the order of the fields."""
+        return tuple(vars(self).values())
+
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Plain values, for JSON."""
-        return dataclasses.asdict(self)
+        return asdict(self)
 
 
 @dataclass(frozen=True)
 class LengthScores:
-    """The scores, in percent, of the sentences whose sources have "6-10" words, or "41+"."""
+    """The scores in percent of the sentences whose sources have "6-10" words, or "41+"."""
 
     words: str
     sentences: int
     bleu: float
     chrf: float
+
+
+@dataclass(frozen=True)
+class TranslatorScores:
+    """All scores of one translator; `exact` is the percentage of outputs equal to references."""
+
+    scores: Scores
+    exact: float
+    by_length: tuple[LengthScores, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    def lines(self, baseline: str) -> Iterator[str]:
+        """The scores as lines of text."""
+        for measure in self.scores.measures:
+            line = f"  {measure.name:<5} {measure.score:6.2f}"
+            if measure.low is not None and measure.high is not None:
+                line += f"  [{measure.low:.2f}, {measure.high:.2f}]"
+            if measure.p_value is not None:
+                line += f"  p = {measure.p_value:.4f}"
+            yield line
+        yield f"  exact {self.exact:6.2f} % of the sentences"
+        yield ""
+        yield "  words in the source  sentences    BLEU   chrF2"
+        for row in self.by_length:
+            yield f"  {row.words:>19}  {row.sentences:>9,}  {row.bleu:6.2f}  {row.chrf:6.2f}"
 
 
 def score_translations(
@@ -107,21 +107,8 @@ def score_translations(
     *,
     lowercase: bool = False,
 ) -> Scores:
-    """BLEU, chrF and TER of a system's output, one reference a sentence.
-
-    Args:
-        hypotheses: the output, a sentence each.
-        references: what it should be.
-        tokenize: sacreBLEU's tokenizer for BLEU; "none" for text that is tokenised already.
-        bootstrap: the number of resamples for the confidence interval, at least 2.
-        lowercase: BLEU and chrF without regard to case; TER, as sacreBLEU has it, never minds it.
-
-    Raises:
-        DataError: the counts differ, or there is nothing to score.
-        ConfigError: the tokenizer is not one of those offered.
-    """
-    metrics = metrics_of(tokenize, lowercase)
-    return _tested({"": hypotheses}, references, metrics, bootstrap)[""]
+    """BLEU, chrF and TER of one system; arguments and errors as for `compare`."""
+    return compare({"": hypotheses}, references, tokenize, bootstrap, lowercase=lowercase)[""]
 
 
 def compare(
@@ -132,29 +119,54 @@ def compare(
     *,
     lowercase: bool = False,
 ) -> dict[str, Scores]:
-    """The scores of two or more systems; each but the first has p-values against the first.
+    """BLEU, chrF and TER of systems; each but the first has p-values against the first.
 
     The test is paired bootstrap resampling (Koehn 2004). sacreBLEU's other test, approximate
     randomisation, is not offered: it counts only shuffles that differ by more than the systems
-    do, not those that differ as much, and so finds one changed sentence significant.
+    do, not those that differ as much, and so finds a single changed sentence significant.
 
     Args:
-        systems: the output of each by name; the first is the baseline.
-        references: what they should be.
-        tokenize: sacreBLEU's tokenizer for BLEU.
+        systems: the outputs of each system (N,) by its name; the first is the baseline.
+        references: (N,) correct translations, one for each sentence.
+        tokenize: sacreBLEU's tokenizer for BLEU; "none" for text that is already tokenised.
         bootstrap: the number of resamples for intervals and p-values, at least 2.
-        lowercase: BLEU and chrF without regard to case.
+        lowercase: BLEU and chrF ignore case. TER always does, which is sacreBLEU's default.
 
     Raises:
-        DataError: the counts differ, nothing is to be scored, or there are fewer than two systems.
-        ConfigError: the tokenizer is not one of those offered.
+        DataError: the counts differ, or there is nothing to score.
+        ConfigError: the tokenizer is not one of those offered, or there are too few resamples.
     """
-    if len(systems) < 2:
-        raise DataError(
-            f"a comparison needs two systems, and there is {len(systems)}",
-            todo="name the baseline first, then the others",
+    from sacrebleu.significance import PairedTest
+
+    metrics = _metrics(tokenize, lowercase)
+    if not systems:
+        raise DataError("there is nothing to score")
+    for hypotheses in systems.values():
+        _check_counts(len(hypotheses), len(references))
+    if bootstrap < 2:
+        raise ConfigError(f"{bootstrap} resamples give no interval", todo="use 1000")
+    named = list(systems.items())
+    signatures, results = PairedTest(
+        named, metrics, [references], test_type="bs", n_samples=bootstrap
+    )()
+    names = [name for name in results if name != "System"]
+    return {
+        system: Scores(
+            *(_measure(name, results[name], i, signatures[name].format()) for name in names)
         )
-    return _tested(systems, references, metrics_of(tokenize, lowercase), bootstrap)
+        for i, system in enumerate(systems)
+    }
+
+
+def _measure(name: str, results: Sequence[Any], system: int, signature: str) -> Measure:
+    """A system's result of sacreBLEU's test, whose `ci` is half of the interval's width."""
+    result = results[system]
+    p_value = None if result.p_value is None else float(result.p_value)
+    if p_value is not None and result.score == results[0].score:
+        # Every difference is at least as large as none, but sacreBLEU gives its smallest p-value.
+        p_value = 1.0
+    low, high = float(result.mean - result.ci), float(result.mean + result.ci)
+    return Measure(name, float(result.score), signature, low, high, p_value)
 
 
 def bleu_and_chrf(
@@ -164,20 +176,25 @@ def bleu_and_chrf(
     *,
     lowercase: bool = False,
 ) -> tuple[Measure, Measure]:
-    """BLEU and chrF without intervals: quick, for validation while training.
+    """BLEU and chrF without intervals: fast enough for validation during training.
 
     Raises:
         DataError: the counts differ, or there is nothing to score.
         ConfigError: the tokenizer is not one of those offered.
     """
     _check_counts(len(hypotheses), len(references))
-    metrics = metrics_of(tokenize, lowercase)
+    metrics = _metrics(tokenize, lowercase)
     bleu, chrf = (_corpus(metrics[name], hypotheses, references) for name in ("bleu", "chrf"))
     return bleu, chrf
 
 
+def _corpus(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Measure:
+    score = metric.corpus_score(hypotheses, [references])
+    return Measure(score.name, float(score.score), metric.get_signature().format())
+
+
 def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool) -> float:
-    """The percentage of outputs that are their references, letter by letter.
+    """The percentage of outputs that equal their references, character by character.
 
     Raises:
         DataError: the counts differ, or there is nothing to score.
@@ -196,76 +213,54 @@ def scores_by_length(
     *,
     lowercase: bool = False,
 ) -> list[LengthScores]:
-    """BLEU and chrF by the number of words (parts between white space) of the source.
+    """BLEU and chrF by the number of words (separated by white space) of the source.
 
     Args:
-        sources: what was translated.
-        hypotheses: the output.
-        references: what it should be.
+        sources: (N,) sentences that were translated.
+        hypotheses: (N,) outputs.
+        references: (N,) correct translations.
         tokenize: sacreBLEU's tokenizer for BLEU.
         word_counts: the highest number of words of each class but the last, ascending. Classes
             without a sentence are left out.
-        lowercase: without regard to case.
+        lowercase: ignore case.
 
     Raises:
         DataError: the counts differ, or there is nothing to score.
         ConfigError: the tokenizer is not one of those offered.
     """
     _check_counts(len(hypotheses), len(references), len(sources))
-    members: list[list[int]] = [[] for _ in (*word_counts, None)]
-    for number, source in enumerate(sources):
-        words = len(source.split())
-        members[sum(words > limit for limit in word_counts)].append(number)
-    lowest = [0, *(limit + 1 for limit in word_counts)]
-    labels = [f"{low}-{high}" for low, high in zip(lowest, word_counts, strict=False)]
+    classes = [bisect_left(word_counts, len(source.split())) for source in sources]
     table = []
-    for label, numbers in zip([*labels, f"{lowest[-1]}+"], members, strict=True):
-        if numbers:
-            theirs, ours = ([lines[n] for n in numbers] for lines in (references, hypotheses))
+    for k, low in enumerate([0, *(highest + 1 for highest in word_counts)]):
+        label = f"{low}-{word_counts[k]}" if k < len(word_counts) else f"{low}+"
+        members = [number for number, found in enumerate(classes) if found == k]
+        if members:
+            theirs, ours = ([lines[n] for n in members] for lines in (references, hypotheses))
             bleu, chrf = bleu_and_chrf(ours, theirs, tokenize, lowercase=lowercase)
-            table.append(LengthScores(label, len(numbers), bleu.score, chrf.score))
+            table.append(LengthScores(label, len(members), bleu.score, chrf.score))
     return table
 
 
-def _tested(
-    systems: Mapping[str, Sequence[str]],
-    references: Sequence[str],
-    metrics: dict[str, Metric],
-    bootstrap: int,
-) -> dict[str, Scores]:
-    """The scores of each system with intervals, and p-values for each but the first."""
-    from sacrebleu.significance import PairedTest
+def _metrics(tokenize: str, lowercase: bool) -> dict[str, Metric]:
+    """sacreBLEU's metrics, in the order of the fields of `Scores`."""
+    # Imported here because loading sacreBLEU is slow and most commands do not need it.
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
+    from sacrebleu.metrics.ter import TER
 
-    for hypotheses in systems.values():
-        _check_counts(len(hypotheses), len(references))
-    if bootstrap < 2:
-        raise ConfigError(f"{bootstrap} resamples give no interval", todo="take 1000")
-    named = list(systems.items())
-    test = PairedTest(named, metrics, [references], test_type="bs", n_samples=bootstrap)
-    signatures, results = test()
-    names = [name for name in results if name != "System"]
-    return {
-        system: Scores(
-            *(_measure(name, results[name], i, signatures[name].format()) for name in names)
+    offered = get_args(get_type_hints(EvaluationConfig)["tokenize"])
+    if tokenize not in offered:
+        raise ConfigError(
+            f"{tokenize!r} is not one of the sacreBLEU tokenizers offered",
+            where="evaluation.tokenize",
+            todo=f"choose one of {', '.join(offered)}",
         )
-        for i, system in enumerate(systems)
+    return {
+        # `force` suppresses the warning about tokenised text, which the user chose to score.
+        "bleu": BLEU(tokenize=tokenize, lowercase=lowercase, force=True),
+        "chrf": CHRF(lowercase=lowercase),
+        "ter": TER(case_sensitive=False),
     }
-
-
-def _measure(name: str, results: Sequence[Any], system: int, signature: str) -> Measure:
-    """A system's result of sacreBLEU's test; `ci` there is half of the interval's width."""
-    result = results[system]
-    p_value = None if result.p_value is None else float(result.p_value)
-    if p_value is not None and result.score == results[0].score:
-        # Any difference is as large as none; sacreBLEU gives its smallest p-value here.
-        p_value = 1.0
-    low, high = float(result.mean - result.ci), float(result.mean + result.ci)
-    return Measure(name, float(result.score), signature, low, high, p_value)
-
-
-def _corpus(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Measure:
-    score = metric.corpus_score(hypotheses, [references])
-    return Measure(score.name, float(score.score), metric.get_signature().format())
 
 
 def _check_counts(hypotheses: int, references: int, sources: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -22,7 +22,7 @@ from clearhead.evaluation.calibration import (
     negative_log_likelihood,
     probabilities,
 )
-from clearhead.evaluation.class_scores import score_classes
+from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.losses.labels import divergence, label_loss
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier
@@ -185,18 +185,6 @@ class ClassificationTask:
             balanced = (examples - counts) / np.maximum(counts, 1)
             return torch.tensor(balanced.clip(1 / LARGEST_WEIGHT, LARGEST_WEIGHT)).float()
         return torch.tensor(examples / (len(counts) * np.maximum(counts, 1))).float()
-
-
-def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
-    """Which labels each example has, bool (examples, labels).
-
-    Raises:
-        DataError: a label is not among them; the message has its place.
-    """
-    truth = np.zeros((len(examples), len(labels)), dtype=bool)
-    for row, example in zip(truth, examples, strict=True):
-        row[list(labels.encode(example.labels, example.place))] = True
-    return truth
 
 
 def said(probability: np.ndarray, labels: Labels) -> str:

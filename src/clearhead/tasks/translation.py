@@ -24,10 +24,9 @@ from clearhead.data.translation_data import TranslationData
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.evaluation.scores import bleu_and_chrf, exact_match
-from clearhead.evaluation.validation import mean_loss
 from clearhead.losses.cross_entropy import projected_cross_entropy
 from clearhead.model.build import build_model
-from clearhead.model.transformer import EncoderDecoder
+from clearhead.model.transformer import EncoderDecoder, evaluating
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import EOS, PAD
 from clearhead.training.task import Evaluation, Loss, Sample, diverged
@@ -118,7 +117,7 @@ class TranslationTask:
     def evaluate(self, model: nn.Module) -> Evaluation:
         """Loss, BLEU and chrF on the validation pairs, by the run's own search."""
         model = cast(EncoderDecoder, model)
-        loss = mean_loss(self.loss, model, self._validation_batches)
+        loss = self._validation_loss(model)
         if not math.isfinite(loss):
             return diverged(self.measure)
         tokenizers = (self.data.source_tokenizer, self.data.target_tokenizer)
@@ -143,6 +142,17 @@ class TranslationTask:
             signatures={"bleu": bleu.signature, "chrf": chrf.signature},
             samples=tuple(Sample(*sample) for sample in samples),
         )
+
+    @torch.inference_mode()
+    def _validation_loss(self, model: EncoderDecoder) -> float:
+        """The mean loss per target token of the validation pairs, without dropout."""
+        total, tokens = 0.0, 0
+        with evaluating(model):
+            for batch in self._validation_batches:
+                found = self.loss(model, batch)
+                total += float(found.plain)
+                tokens += found.units
+        return total / tokens
 
     @cached_property
     def _validation_batches(self) -> list[Batch]:
