@@ -128,7 +128,7 @@ def test_plain_lines_hold_the_figures_and_nothing_that_steers_a_terminal() -> No
 def test_a_run_that_goes_on_begins_with_the_best_score_that_it_has() -> None:
     going_on = replace(STARTED, step=4_000, best_score=38.4, best_step=3_500)
     [line] = plain_lines(going_on)
-    assert "goes on from step 4,000" in line
+    assert "resumes at step 4,000" in line
     assert line.endswith("best bleu 38.40 at step 3,500")
     picture = Picture(going_on, Clock())
     picture.take(PROGRESS)

@@ -39,7 +39,7 @@ from clearhead.training import run_folder as continuation
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
-from clearhead.training.interruption import GRANTED
+from clearhead.training.interruption import STOPPING
 from clearhead.training.step import Updater, learning_rate, make_optimizer
 from clearhead.training.task import Evaluation
 
@@ -140,7 +140,7 @@ def test_a_run_is_shown_unless_silence_or_other_observers_are_asked_for(
     api.train(config, restart=True)
     out, err = capsys.readouterr()
     assert out == ""
-    for part in (f"{config.folder} begins", "validation at step 4", "finished at step 4"):
+    for part in (f"{config.folder} starts", "validation at step 4", "finished at step 4"):
         assert part in err
     assert "to go on" not in err
 
@@ -166,7 +166,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     assert any(line.startswith("stopped at step 4") for line in said)
     assert said[-1] == "to go on: the same call" + " without restart=True" * restart
     assert api.train(config).finished
-    assert "goes on from step 4" in capsys.readouterr().err
+    assert "resumes at step 4" in capsys.readouterr().err
 
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
@@ -351,13 +351,16 @@ def test_the_average_is_kept_whatever_it_scores_where_that_is_asked_for(tmp_path
     assert kept == {"best": False, "average": True}
 
 
-@pytest.mark.parametrize(("keep", "told"), [("average", True), ("best", False)])
-def test_that_one_checkpoint_has_no_average_is_told(tmp_path: Path, keep: str, told: bool) -> None:
+@pytest.mark.parametrize(("keep", "noted"), [("average", True), ("best", False)])
+def test_a_note_explains_that_one_checkpoint_has_no_average(
+    tmp_path: Path, keep: str, noted: bool
+) -> None:
     watcher = Watcher()
     config = small_run(tmp_path, max_steps=2, validate_every=2, keep=keep)
     api.train(config, observers=[watcher])
-    said = [e.text for e in watcher.events if isinstance(e, Note) and "no average" in e.text]
-    assert len(said) == told
+    notes = [e.text for e in watcher.events if isinstance(e, Note) and "average" in e.text]
+    assert len(notes) == noted
+    assert all("validate_every" in note for note in notes)
     assert json.loads((Path(config.folder) / "scores.json").read_text())["weights"] == "current"
 
 
@@ -488,7 +491,7 @@ def test_an_interruption_is_answered_before_the_validation_under_way_ends(
     class Listener(Watcher):
         def observe(self, event: Event) -> None:
             super().observe(event)
-            if isinstance(event, Note) and event.text == GRANTED:
+            if isinstance(event, Note) and event.text == STOPPING:
                 heard.set()
 
     def interrupted(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
@@ -539,8 +542,9 @@ def test_data_may_move_but_not_change_under_a_run(tmp_path: Path) -> None:
     config = dataclasses.replace(config, data=data, training=longer)
     assert api.train(config).step == 6
     moved.write_text(moved.read_text() + "one more\tpair\n")
-    with pytest.raises(TrainingError, match="train data are not those"):
+    with pytest.raises(TrainingError, match="train data") as caught:
         api.train(config)
+    assert caught.value.where == config.folder
 
 
 def test_a_folder_takes_one_run_at_a_time(tmp_path: Path) -> None:
@@ -594,7 +598,7 @@ def test_a_state_written_before_signatures_were_kept_can_be_gone_on_with(tmp_pat
 def test_a_finished_run_says_so(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=4)
     api.train(config)
-    assert "finished before" in api.train(config).reason
+    assert api.train(config).reason.startswith("already finished")
 
 
 @given(st.lists(st.floats()), st.booleans())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from clearhead.errors import TrainingError
 from clearhead.settings import OptimizerConfig, ScheduleConfig, TrainingConfig
 from clearhead.training.step import MOST_BAD_STEPS, Updater
+from clearhead.training.task import Task
 
 RATE, NORM = 0.1, 2.0
 SGD = OptimizerConfig(kind="sgd", momentum=0.0)
@@ -38,7 +39,8 @@ def updater(model: nn.Module, optimizer: OptimizerConfig, clip_norm: float = 0.0
     config = TrainingConfig(
         max_steps=1, clip_norm=clip_norm, optimizer=optimizer, schedule=constant
     )
-    return Updater(model, config, d_model=1, total_steps=1)
+    no_task = cast(Task, None)  # the gradients are given
+    return Updater(no_task, model, config, seed=1, d_model=1, total_steps=1)
 
 
 def weights(model: nn.Module) -> list[Tensor]:
@@ -63,8 +65,8 @@ def test_sums_become_mean_gradients_and_those_are_clipped_as_pytorch_clips_them(
     norm, rate = updater(ours, SGD, clip_norm).update(1, units)
     assert (norm, rate) == (pytest.approx(NORM), RATE)
     if clips:
-        told = nn.utils.clip_grad_norm_(theirs.parameters(), clip_norm)
-        assert norm == pytest.approx(float(told))
+        expected = nn.utils.clip_grad_norm_(theirs.parameters(), clip_norm)
+        assert norm == pytest.approx(float(expected))
     torch.optim.SGD(theirs.parameters(), lr=RATE).step()
     # PyTorch adds 1e-6 to the norm that it divides by.
     assert_alike(ours, theirs, rtol=0, atol=1e-6 * RATE * NORM)
