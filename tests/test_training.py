@@ -40,7 +40,7 @@ from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
 from clearhead.training.interruption import STOPPING
-from clearhead.training.step import Updater, learning_rate, make_optimizer
+from clearhead.training.step import Updater, make_optimizer
 from clearhead.training.task import Evaluation
 
 
@@ -420,7 +420,7 @@ def test_a_schedule_rises_over_the_warm_up_and_then_keeps_its_law() -> None:
     peak, warmup, total = 2e-3, 10, 100
     for kind in ("inverse_sqrt", "cosine", "linear", "constant"):
         schedule = ScheduleConfig(kind=kind, peak=peak, warmup=warmup)
-        rates = [learning_rate(step, schedule, 512, total) for step in range(1, total + 1)]
+        rates = [schedule.learning_rate(step, 512, total) for step in range(1, total + 1)]
         assert rates[: warmup - 1] == pytest.approx([peak * n / warmup for n in range(1, warmup)])
         assert rates[warmup - 1] == pytest.approx(peak)
         falls = all(a >= b for a, b in zip(rates[warmup:], rates[warmup + 1 :], strict=False))
@@ -433,7 +433,7 @@ def test_a_schedule_rises_over_the_warm_up_and_then_keeps_its_law() -> None:
 
 def test_the_papers_schedule_peaks_where_the_paper_says() -> None:
     schedule = ScheduleConfig(kind="paper", warmup=4000)
-    rates = {step: learning_rate(step, schedule, 512, 0) for step in (1, 2000, 4000, 16000)}
+    rates = {step: schedule.learning_rate(step, 512, 0) for step in (1, 2000, 4000, 16000)}
     assert rates[4000] == pytest.approx((512 * 4000) ** -0.5)
     assert rates[2000] == pytest.approx(rates[4000] / 2)
     assert rates[16000] == pytest.approx(rates[4000] / 2)

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from clearhead.errors import TrainingError
-from clearhead.settings.training import OptimizerConfig, ScheduleConfig, TrainingConfig
+from clearhead.settings.training import OptimizerConfig, TrainingConfig
 from clearhead.training.progress import Meter
 from clearhead.training.task import Task
 
@@ -115,7 +115,7 @@ class Updater:
         # One kernel on a GPU. The only public functions that can do this are those that clip.
         torch._foreach_mul_(gradients, scale)  # pyright: ignore[reportPrivateImportUsage]
 
-        rate = learning_rate(number, self.config.schedule, self.d_model, self.total_steps)
+        rate = self.config.schedule.learning_rate(number, self.d_model, self.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         self._bad_steps = 0 if math.isfinite(norm) else self._bad_steps + 1
@@ -129,33 +129,6 @@ class Updater:
             )
         self.optimizer.zero_grad(set_to_none=True)
         return norm, rate
-
-
-def learning_rate(step: int, schedule: ScheduleConfig, d_model: int, total_steps: int) -> float:
-    """The learning rate: a linear rise to the peak over the warm-up, then the schedule.
-
-    Args:
-        step: counted from 1.
-        schedule: kind, peak and warm-up.
-        d_model: width of the model, for `paper`.
-        total_steps: the step at which `cosine` and `linear` reach zero.
-    """
-    warmup = max(1, schedule.warmup)
-    if schedule.kind == "paper":
-        # Vaswani et al. 2017, equation 3.
-        return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
-    if step < warmup:
-        return schedule.peak * step / warmup
-    remaining = max(0.0, (total_steps - step) / max(1, total_steps - warmup))
-    match schedule.kind:
-        case "inverse_sqrt":
-            return schedule.peak * math.sqrt(warmup / step)
-        case "cosine":
-            return schedule.peak * (1 - math.cos(math.pi * remaining)) / 2
-        case "linear":
-            return schedule.peak * remaining
-        case "constant":
-            return schedule.peak
 
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
