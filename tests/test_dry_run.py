@@ -1,4 +1,4 @@
-"""The dry run: the steps it makes are real ones, and its last line says how long the run is."""
+"""The dry run: its steps are real, and its last line is the length of the run."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def test_patience_alone_gives_the_least_that_a_run_takes() -> None:
 def test_it_tells_what_it_does_and_leaves_what_it_found_to_its_lines(tmp_path: Path) -> None:
     watcher, data = Closed(), set[str]()
     data.update(api.dry_run(small_run(tmp_path), observers=[watcher]).data)
-    told = [event.text for event in watcher.events if isinstance(event, Note)]
-    assert told == ["learning the vocabulary (bpe)", "encoded 120 pairs", "trying a few steps"]
+    notes = [event.text for event in watcher.events if isinstance(event, Note)]
+    assert notes == ["learning the vocabulary (bpe)", "encoded 120 pairs", "trying a few steps"]
     assert data
-    assert not data & set(told)
+    assert not data & set(notes)
     assert watcher.closed == 1
 
 
@@ -197,7 +197,7 @@ def test_where_the_peak_cannot_be_reset_the_memory_is_that_of_the_whole_process(
     found = tried(tmp_path)
     assert 50 < found.memory_mb < 1e6  # PyTorch alone takes more than the one, nobody the other
     if status is not None and "VmHWM" in status:
-        assert found.memory_mb == pytest.approx(307.2)  # as it says, in kilobytes of 1024
+        assert found.memory_mb == pytest.approx(307.2)  # 300,000 kilobytes of 1024 bytes
     memory = next(line for line in found.lines() if line.startswith("memory"))
     assert "before these steps" in memory
 

@@ -1,4 +1,4 @@
-"""What a run finds in its folder, or begins with, stays unless the run has written it itself."""
+"""The folder of a run: what resumes, what a restart removes, and what a run never touches."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def test_files_in_training_that_no_run_has_written_are_refused_and_left(
     folder = tmp_path / "project"
     own = folder / "training" / name
     own.parent.mkdir(parents=True)
-    own.write_text("dear data")
+    own.write_text("user data")
     config = text_run(tmp_path, "project", training=SHORT)
     with pytest.raises(TrainingError) as caught:
         api.train(config, restart=restart)
     assert caught.value.where == str(folder)
     assert f"training/{name}" in str(caught.value.why)
-    assert files_of(folder) == {f"training/{name}": b"dear data"}
+    assert files_of(folder) == {f"training/{name}": b"user data"}
 
 
 @pytest.mark.parametrize("restart", [False, True])
@@ -72,13 +72,13 @@ def test_a_file_beside_that_no_run_has_written_is_refused_and_left(
 ) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
-    (folder / name).write_text("dear data")
+    (folder / name).write_text("user data")
     config = text_run(tmp_path, "project", training=SHORT)
     with pytest.raises(TrainingError) as caught:
         api.train(config, restart=restart)
     assert caught.value.where == str(folder)
     assert name in caught.value.what
-    assert files_of(folder) == {name: b"dear data"}
+    assert files_of(folder) == {name: b"user data"}
 
 
 def test_a_restart_leaves_the_config_of_another_program(tmp_path: Path) -> None:
@@ -283,12 +283,12 @@ def test_tensorboard_that_is_missing_is_said_before_anything_is_removed_or_writt
     assert not new.exists()
 
 
-# A run that begins with an encoder.
+# A run that starts from the weights of an encoder.
 
 
 @pytest.fixture(scope="module")
 def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
-    """Models to begin with: a translator, and an encoder of features that are not normalised."""
+    """Models to start from: a translator, and an encoder of features that are not normalised."""
     folder = tmp_path_factory.mktemp("encoders")
     translator = small_run(folder, "translator", max_steps=4)
     features = feature_run(folder, "features", training=SHORT, data={"normalise": False})
@@ -301,7 +301,7 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
 def begun_with(
     encoder: RunConfig, folder: Path, name: str = "begun", **sections: dict[str, Any]
 ) -> RunConfig:
-    """A classifier that begins with an encoder and asks for no vocabulary and no scale."""
+    """A classifier that starts from an encoder and sets no vocabulary and no scale."""
     kind = feature_run if encoder.input == "features" else text_run
     model = dataclasses.asdict(encoder.model)
     run = kind(folder, name, classifier={"encoder_from": encoder.folder}, model=model)
