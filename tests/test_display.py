@@ -1,22 +1,19 @@
-"""The observers of a run: plain lines, the live screen, the log, TensorBoard."""
+"""What a run shows to people: plain lines and the live screen."""
 
 from __future__ import annotations
 
 import io
-import json
 import math
 import re
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from clearhead.errors import TrainingError
 from clearhead.training.display import (
     LiveScreen,
     Picture,
@@ -27,7 +24,6 @@ from clearhead.training.display import (
 )
 from clearhead.training.events import (
     Event,
-    JsonLog,
     Note,
     Progress,
     RunEnded,
@@ -128,7 +124,7 @@ def test_plain_lines_hold_the_figures_and_nothing_that_steers_a_terminal() -> No
 def test_a_run_that_goes_on_begins_with_the_best_score_that_it_has() -> None:
     going_on = replace(STARTED, step=4_000, best_score=38.4, best_step=3_500)
     [line] = plain_lines(going_on)
-    assert "goes on from step 4,000" in line
+    assert "resumes at step 4,000" in line
     assert line.endswith("best bleu 38.40 at step 3,500")
     picture = Picture(going_on, Clock())
     picture.take(PROGRESS)
@@ -170,40 +166,40 @@ def test_an_interrupted_run_is_not_called_finished() -> None:
 class BrokenPipe(Terminal):
     """Takes so many writes, and no more."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, writes: int) -> None:
         super().__init__()
-        self.room = room
+        self.writes = writes
 
     def write(self, text: str) -> int:
-        if not self.room:
+        if not self.writes:
             raise BrokenPipeError
-        self.room -= 1
+        self.writes -= 1
         return super().write(text)
 
 
-@pytest.mark.parametrize("room", range(4))
-def test_training_goes_on_when_nobody_reads_its_lines_any_more(room: int) -> None:
-    stream = BrokenPipe(room)
+@pytest.mark.parametrize("writes", range(4))
+def test_training_goes_on_when_nobody_reads_its_lines_any_more(writes: int) -> None:
+    stream = BrokenPipe(writes)
     display = PlainLines(stream)
     for event in EVENTS:
         display.observe(event)
-    stream.room = 100
+    stream.writes = 100
     display.observe(Note("silent for good"))
     display.close()
-    assert len(stream.getvalue().splitlines()) == room
+    assert len(stream.getvalue().splitlines()) == writes
 
 
-@pytest.mark.parametrize("room", range(4))
+@pytest.mark.parametrize("writes", range(4))
 def test_training_goes_on_when_the_terminal_is_gone(
-    monkeypatch: pytest.MonkeyPatch, room: int
+    monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
-    stream = BrokenPipe(room)
+    stream = BrokenPipe(writes)
     screen = LiveScreen(stream)
     for event in EVENTS:
         screen.observe(event)
     screen.close()
-    assert stream.room == 0
+    assert stream.writes == 0
 
 
 def test_the_picture_shows_the_figures_the_best_score_and_the_sentences() -> None:
@@ -287,108 +283,13 @@ def test_a_duration_is_the_time_but_for_what_its_units_leave_out(seconds: float)
     units = {"s": 1, "min": 60, "h": 3600, "d": 86400}
     parts = re.findall(r"(\d+) (s|min|h|d)\b", duration(seconds))
     assert 1 <= len(parts) <= 2
-    told = sum(int(number) * units[unit] for number, unit in parts)
-    assert -0.5 <= seconds - told < units[parts[-1][1]] + 0.5
+    shown = sum(int(number) * units[unit] for number, unit in parts)
+    assert -0.5 <= seconds - shown < units[parts[-1][1]] + 0.5
 
 
 def test_a_duration_that_is_not_known_is_said_to_be_so() -> None:
     assert duration(math.inf) == "unknown"
     assert duration(-3.0) == "0 s"
-
-
-def read_log(path: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def test_the_log_holds_every_event_with_its_time_as_soon_as_it_happened(tmp_path: Path) -> None:
-    path = tmp_path / "training" / "log.jsonl"
-    clock = Clock()
-    log = JsonLog(path, clock)
-    for number, event in enumerate(EVENTS, start=1):
-        clock.now = float(number)
-        log.observe(event)
-        assert len(read_log(path)) == number  # before it is closed
-    log.close()
-    records = read_log(path)
-    assert [record["event"] for record in records] == [type(event).__name__ for event in EVENTS]
-    assert [record["time"] for record in records] == [1.0, 2.0, 3.0, 4.0, 5.0]
-    assert records[2]["rates"] == dict(PROGRESS.rates)
-    assert records[3]["samples"][0]["output"] == SAMPLES[0].output  # pyright: ignore
-
-
-def test_a_number_that_json_lacks_is_null_in_the_log(tmp_path: Path) -> None:
-    log = JsonLog(tmp_path / "log.jsonl")
-    log.observe(replace(PROGRESS, loss=math.nan, rates={"tokens": math.inf}))
-    log.close()
-    [record] = read_log(tmp_path / "log.jsonl")
-    assert record["loss"] is None
-    assert record["rates"] == {"tokens": None}
-    assert record["step"] == PROGRESS.step
-
-
-@pytest.fixture(scope="module")
-def whole_log(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("log") / "log.jsonl"
-    log = JsonLog(path, Clock())
-    for event in (*EVENTS, Note("é" * 70_000), Note("last, with 東京")):
-        log.observe(event)
-    log.close()
-    return path.read_bytes()
-
-
-@given(data=st.data())
-def test_a_log_cut_anywhere_goes_on_with_all_its_whole_lines(
-    whole_log: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
-    cut = data.draw(st.integers(0, len(whole_log)))
-    path = tmp_path_factory.mktemp("cut") / "log.jsonl"
-    path.write_bytes(whole_log[:cut])
-    log = JsonLog(path, Clock())
-    log.observe(Note("went on"))
-    log.close()
-    records = read_log(path)
-    assert records[-1]["text"] == "went on"
-    lines = [json.loads(line) for line in whole_log.decode().splitlines()]
-    kept = len(records) - 1
-    assert records[:-1] == lines[:kept]
-    # A line that lacks its break only is whole.
-    assert kept == whole_log[: cut + 1].count(b"\n")
-
-
-def test_a_log_that_cannot_be_written_is_a_training_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(TrainingError, match="log cannot be written"):
-        JsonLog(tmp_path / "file" / "log.jsonl")
-
-
-def test_tensorboard_that_is_not_installed_is_a_training_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from clearhead.training.events import TensorBoardLog
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
-    with pytest.raises(TrainingError, match="not installed"):
-        TensorBoardLog(tmp_path)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_tensorboard_shows_each_step_once_though_a_run_went_back(tmp_path: Path) -> None:
-    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    from clearhead.training.events import TensorBoardLog
-
-    for first, steps in ((0, (100, 200, 300)), (200, (300, 400))):
-        log = TensorBoardLog(tmp_path)
-        log.observe(replace(STARTED, step=first))
-        for step in steps:
-            log.observe(replace(PROGRESS, step=step, loss=1000.0 / step))
-            log.observe(replace(VALIDATED, step=step))
-        log.close()
-    events = accumulators.EventAccumulator(str(tmp_path))
-    events.Reload()
-    losses = {event.step: event.value for event in events.Scalars("training/loss")}
-    assert losses == pytest.approx({step: 1000.0 / step for step in (100, 200, 300, 400)})
-    assert len(events.Scalars("training/loss")) == 4
-    assert events.Scalars("validation/bleu")[0].value == pytest.approx(38.21)
 
 
 def test_watching_a_run_needs_no_torch() -> None:

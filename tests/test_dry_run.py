@@ -1,4 +1,4 @@
-"""The dry run: the steps it makes are real ones, and its last line says how long the run is."""
+"""The dry run: its steps are real, and its last line is the length of the run."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def test_patience_alone_gives_the_least_that_a_run_takes() -> None:
 def test_it_tells_what_it_does_and_leaves_what_it_found_to_its_lines(tmp_path: Path) -> None:
     watcher, data = Closed(), set[str]()
     data.update(api.dry_run(small_run(tmp_path), observers=[watcher]).data)
-    told = [event.text for event in watcher.events if isinstance(event, Note)]
-    assert told == ["learning the vocabulary (bpe)", "encoded 120 pairs", "trying a few steps"]
+    notes = [event.text for event in watcher.events if isinstance(event, Note)]
+    assert notes == ["learning the vocabulary (bpe)", "encoded 120 pairs", "trying a few steps"]
     assert data
-    assert not data & set(told)
+    assert not data & set(notes)
     assert watcher.closed == 1
 
 
@@ -102,15 +102,15 @@ def test_it_makes_whole_steps_with_updates_and_writes_nothing(
     made, rates = list[int](), list[float]()
 
     class Watched(Updater):
-        def update(self, step: int, units: int) -> tuple[float, float]:
+        def update(self, number: int, units: int) -> tuple[float, float]:
             before = [parameter.detach().clone() for parameter in self.model.parameters()]
-            told = super().update(step, units)
+            norm, rate = super().update(number, units)
             after = list(self.model.parameters())
             changed = any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
-            assert changed == (told[1] > 0)  # past its last step the rate of a run may be zero
-            made.append(step)
-            rates.append(told[1])
-            return told
+            assert changed == (rate > 0)  # after the last step of a run the rate may be zero
+            made.append(number)
+            rates.append(rate)
+            return norm, rate
 
     monkeypatch.setattr(dry_run, "Updater", Watched)
     config = small_run(tmp_path, accumulate=accumulate, max_epochs=1)
@@ -130,7 +130,7 @@ MUCH = 400
 """Megabytes beside which the steps of a small run take nothing."""
 
 resets = pytest.mark.skipif(
-    not meter.forget_peak(CPU), reason="this system does not let a process begin its peak anew"
+    not meter.forget_peak(CPU), reason="this system cannot reset the peak of a process"
 )
 
 
@@ -165,7 +165,7 @@ def test_the_memory_is_that_of_the_steps_and_not_of_what_came_before(tmp_path: P
     take(MUCH)
     found = tried(tmp_path)
     assert 0.95 * resident_mb() < found.memory_mb < before + MUCH / 2
-    assert "in a few steps" in found.memory_of
+    assert "before" not in found.memory_of
 
 
 @resets
@@ -185,10 +185,10 @@ def test_the_memory_is_the_most_that_the_largest_batch_takes(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("status", [None, "Name:\té\nVmRSS:\t7 kB\n", "VmHWM:\t300000 kB\n"])
-def test_memory_that_cannot_begin_anew_is_said_to_be_that_of_the_process(
+def test_where_the_peak_cannot_be_reset_the_memory_is_that_of_the_whole_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
-    """The system tells nothing, or not the peak, or does not let it be set."""
+    """The system reports nothing, or no peak, or the peak cannot be reset."""
     monkeypatch.setattr(meter, "PROCESS", tmp_path / "process")
     if status is not None:
         (tmp_path / "process" / "clear_refs").mkdir(parents=True)
@@ -196,9 +196,9 @@ def test_memory_that_cannot_begin_anew_is_said_to_be_that_of_the_process(
     found = tried(tmp_path)
     assert 50 < found.memory_mb < 1e6  # PyTorch alone takes more than the one, nobody the other
     if status is not None and "VmHWM" in status:
-        assert found.memory_mb == pytest.approx(307.2)  # as it says, in kilobytes of 1024
-    said = next(line for line in found.lines() if line.startswith("memory"))
-    assert "all that came before" in said
+        assert found.memory_mb == pytest.approx(307.2)  # 300,000 kilobytes of 1024 bytes
+    memory = next(line for line in found.lines() if line.startswith("memory"))
+    assert "before these steps" in memory
 
 
 @pytest.mark.parametrize(

@@ -154,7 +154,7 @@ def test_ctrl_c_prints_the_command_that_resumes_and_a_kill_loses_nothing(folder:
 
 def beginning(step: int) -> str:
     """How the long run says where it begins."""
-    return f"runs/long goes on from step {step:,}: " if step else "runs/long begins: "
+    return f"runs/long resumes at step {step:,}: " if step else "runs/long starts: "
 
 
 def saved_step(folder: Path) -> int:

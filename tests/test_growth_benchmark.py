@@ -173,13 +173,13 @@ def test_a_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = costs_work.random_batch(3, 7)
     for _ in range(3):
         training.step(batch)
-        trainer._step([batch])
+        trainer.step([batch])
     after = list(training.model.parameters())
     assert not any(map(torch.equal, before, after))
     assert all(map(torch.equal, after, same.model.parameters()))
     # What the trainer counts in a step is timed too.
     told, expected = (
-        meter.report(3, 0, 1.0, None) for meter in (training.stepper.meter, trainer.meter)
+        meter.report(3, 0, 1.0, None) for meter in (training.updater.meter, trainer.meter)
     )
     assert list(told.rates) == list(expected.rates)
     for name in ("loss", "gradient_norm", "learning_rate", "shares"):
@@ -199,8 +199,8 @@ def test_the_steps_of_a_dry_run_are_the_trainers_own(
     monkeypatch.setattr(tried.task, "largest_batch", lambda: batches[-1])
     dry_run.try_steps(tried.task, tried.model, trainer.config, MODEL.d_model, ())
     for first in range(0, len(batches), accumulate):
-        trainer._step(batches[first : first + accumulate])
-    trainer._step(batches[-1:])
+        trainer.step(batches[first : first + accumulate])
+    trainer.step(batches[-1:])
     assert all(map(torch.equal, tried.model.parameters(), same.model.parameters()))
 
 

@@ -27,7 +27,7 @@ from clearhead.training.step import CPU_BF16, Updater
 STEPS = 60
 RATE = 5e-4
 """Adam moves a weight by about as much a step: half of the last digit that bf16 has for numbers
-between 1/8 and 1/4, so that many larger weights would stand still if they were kept in bf16."""
+between 1/8 and 1/4, so that many larger weights would not change if they were kept in bf16."""
 
 
 class Losses:
@@ -45,14 +45,14 @@ class Losses:
 
 
 class Notes:
-    """Remembers what was told in words."""
+    """Remembers the texts of the notes."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.texts: list[str] = []
 
     def observe(self, event: Event) -> None:
         if isinstance(event, Note):
-            self.told.append(event.text)
+            self.texts.append(event.text)
 
     def close(self) -> None:
         pass
@@ -107,7 +107,7 @@ def losses_of(config: RunConfig) -> list[float]:
 
 
 def state_of(config: RunConfig) -> dict[str, Tensor]:
-    """Weights and moments, as the run would go on with them."""
+    """Weights and moments in the saved state."""
     return read_tensors(Path(config.folder) / "training" / "state.safetensors")[0]
 
 
@@ -132,7 +132,7 @@ def test_the_loss_in_bf16_stays_beside_that_in_float32(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("has", [False, True])
 @pytest.mark.parametrize("precision", ["float32", "bf16", "auto"])
-def test_a_processor_that_would_crawl_says_so_before_it_does(
+def test_a_warning_comes_first_if_the_device_is_slow_in_the_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool, precision: str
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {CPU_BF16[0]: has})
@@ -140,9 +140,9 @@ def test_a_processor_that_would_crawl_says_so_before_it_does(
     for run in (api.dry_run, api.train):
         watcher = Notes()
         run(config, observers=[watcher])
-        crawls = precision == "bf16" and not has
-        warned = [note for note in watcher.told if note.startswith("warning: ")]
-        assert warned == (watcher.told[:1] if crawls else [])
+        slow = precision == "bf16" and not has
+        warned = [note for note in watcher.texts if note.startswith("warning: ")]
+        assert warned == (watcher.texts[:1] if slow else [])
         assert all("training.precision to auto" in note for note in warned)
 
 

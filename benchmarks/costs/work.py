@@ -16,8 +16,7 @@ from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import EOS, WordTokenizer
-from clearhead.training.progress import Meter
-from clearhead.training.step import Stepper, Updater, choose_precision
+from clearhead.training.step import Updater
 from costs.curve import Work
 
 VOCABULARY = 10_000
@@ -36,15 +35,14 @@ class Training:
         self.device = device
         self.task = TranslationTask(RunConfig(model=model, training=training), data)
         self.model = random_model(model).to(device).train()
-        updater = Updater(self.model, training, model.d_model, training.max_steps)
-        chosen = choose_precision(precision, device)
-        self.stepper = Stepper(self.task, updater, Meter(device), chosen, seed=1)
+        steps = training.max_steps
+        self.updater = Updater(self.task, self.model, training, 1, model.d_model, steps)
         self.made = 0
 
     def step(self, batch: Batch) -> None:
         """One update; returns when the device has made it."""
         self.made += 1
-        self.stepper.step(self.made, [batch])
+        self.updater.step(self.made, [batch])
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 

@@ -121,7 +121,7 @@ class Trainer:
     def step(self, ready: OwnBatch) -> torch.Tensor:
         self.trainer.meter.restart()
         # The step as `run` takes it, with nothing left out.
-        self.trainer._step([ready])
+        self.trainer.step([ready])
         # Not yet as a number, for which each step would wait for a GPU.
         return self.task.smoothed
 

@@ -16,10 +16,8 @@ moved into place, so a machine that dies while writing loses nothing.
 """
 
 from clearhead.checkpoint.folder import (
-    CHECKPOINTS,
     FORMAT,
     JOINT_TOKENIZER,
-    WEIGHTS,
     FolderPart,
     ModelFolder,
     folder_of,
@@ -30,6 +28,8 @@ from clearhead.checkpoint.folder import (
     write_model_folder,
 )
 from clearhead.checkpoint.tensors import (
+    CHECKPOINTS,
+    WEIGHTS,
     load_parameters,
     parameters_of,
     read_digest,

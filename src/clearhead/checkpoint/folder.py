@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from clearhead.checkpoint.tensors import CHECKPOINTS, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig, config_from, config_to_dict
 from clearhead.tokenizer import Tokenizer, load_tokenizer
 
 FORMAT = 1
-WEIGHTS = "weights.safetensors"
 SOURCE_TOKENIZER, TARGET_TOKENIZER, JOINT_TOKENIZER = "source", "target", "tokenizer"
-
-
-CHECKPOINTS = ("training", "checkpoints")
-"""Where in a model folder the checkpoints lie."""
 
 
 class FolderPart(Protocol):

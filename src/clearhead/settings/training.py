@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -42,6 +43,31 @@ class ScheduleConfig:
     def __post_init__(self) -> None:
         require(self.peak > 0, "peak must be greater than 0")
         require(self.warmup >= 0, "warmup must not be negative")
+
+    def learning_rate(self, step: int, d_model: int, total_steps: int) -> float:
+        """The learning rate of a step.
+
+        Args:
+            step: counted from 1.
+            d_model: width of the model, for `paper`.
+            total_steps: the step at which `cosine` and `linear` reach zero.
+        """
+        warmup = max(1, self.warmup)
+        if self.kind == "paper":
+            # Vaswani et al. 2017, equation 3.
+            return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
+        if step < warmup:
+            return self.peak * step / warmup
+        remaining = max(0.0, (total_steps - step) / max(1, total_steps - warmup))
+        match self.kind:
+            case "inverse_sqrt":
+                return self.peak * math.sqrt(warmup / step)
+            case "cosine":
+                return self.peak * (1 - math.cos(math.pi * remaining)) / 2
+            case "linear":
+                return self.peak * remaining
+            case "constant":
+                return self.peak
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""One trainer for every task; it never mentions a token."""
+"""Trains any task: the loop, one step, the files of a run, and what a run shows and logs."""

@@ -1,4 +1,4 @@
-"""Where a run is."""
+"""The state that a run resumes from, and the checkpoints that it keeps."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clearhead.checkpoint import (
+from clearhead.checkpoint.tensors import (
     CHECKPOINTS,
     WEIGHTS,
     load_parameters,
     parameters_of,
     read_tensors,
-    write_json,
     write_tensors,
 )
-from clearhead.errors import ModelFolderError, TrainingError
-from clearhead.training.step import SLOWER
+from clearhead.errors import ModelFolderError
+from clearhead.files import write_json
 from clearhead.training.task import Evaluation
 
 
 @dataclass
 class State:
-    """Where a run is: with the weights and the optimizer, all that resuming needs."""
+    """The progress of a run. With the weights and the optimizer, it is all that resuming needs."""
 
     step: int = 0
     epoch: int = 0
@@ -42,45 +41,30 @@ class State:
     validated_step: int = 0
     finished: bool = False
 
-    def note_best(self, score: float, evaluation: Evaluation) -> None:
-        """The weights of now are the best so far, by this score."""
-        self.best_score, self.best_step = score, self.step
-        self.best_scores = dict(evaluation.scores)
-        self.best_signatures = dict(evaluation.signatures)
-
     def is_best(self, score: float, higher_is_better: bool) -> bool:
-        """Whether a score is better than the best so far; one that is not finite never is."""
+        """Whether a score is better than the best so far. A score that is not finite never is."""
         if not math.isfinite(score):
             return False
         if self.best_score is None or not math.isfinite(self.best_score):
             return True
         return score > self.best_score if higher_is_better else score < self.best_score
 
-    def refuse_unscored(self, measure: str, folder: Path) -> None:
-        """Refuse to end a run in which no weights were ever kept.
-
-        Raises:
-            TrainingError: no validation had a finite score, so there is no model.
-        """
-        if self.best_score is None:
-            raise TrainingError(
-                f"no validation had a finite {measure}: there is no model to keep",
-                where=folder,
-                todo=SLOWER,
-            )
-
-
-# ---- training.keeper
-# The files of a run: its best weights, the last few, and the state to go on from.
+    def note_best(self, score: float, evaluation: Evaluation) -> None:
+        """Record that the current weights are the best so far."""
+        self.best_score, self.best_step = score, self.step
+        self.best_scores = dict(evaluation.scores)
+        self.best_signatures = dict(evaluation.signatures)
 
 
 class Keeper:
-    """Writes and reads what a run keeps in its folder.
+    """Writes and reads the weights and the state in the folder of a run.
+
+    Each file is written under another name and then renamed, so it is never half-written.
 
     Args:
-        folder: the model folder; the state lies apart in its `training/`.
-        average_last: how many recent checkpoints are kept.
-        provenance: facts on where the weights come from, written beside them.
+        folder: the model folder. The state and the checkpoints are in its `training/`.
+        average_last: number of recent checkpoints to keep.
+        provenance: facts about the run, written beside the weights.
     """
 
     def __init__(self, folder: Path, average_last: int, provenance: dict[str, Any]) -> None:
@@ -90,11 +74,15 @@ class Keeper:
 
     @property
     def state_path(self) -> Path:
-        """The file of the state to go on from."""
+        """The file with the state."""
         return self.folder / "training" / "state.safetensors"
 
     def write_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
-        """Write weights, optimizer and progress as one file, wholly or not at all."""
+        """Write weights, optimizer and progress as one file.
+
+        Raises:
+            ModelFolderError: it cannot be written, e.g. because the disk is full.
+        """
         tensors = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
         for index, slots in optimizer.state_dict()["state"].items():
             for slot, value in slots.items():
@@ -103,31 +91,31 @@ class Keeper:
         write_tensors(self.state_path, tensors, dataclasses.asdict(state))
 
     def read_state(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> State | None:
-        """Put model and optimizer where they were; the state, or None if the run is new.
+        """Restore model and optimizer, and return the progress; None if the run is new.
 
         Raises:
-            ModelFolderError: the state is damaged, of another model or of another version of
-                clearhead, or missing beside a model, or the model is missing beside it.
+            ModelFolderError: the state is damaged, or belongs to another model or another version
+                of clearhead; or only one of state and weights is there.
         """
-        has_model = (self.folder / "weights.safetensors").exists()
+        has_weights = (self.folder / WEIGHTS).exists()
         if not self.state_path.exists():
-            if has_model:
-                # A new run would take the place of these weights with its first score.
+            if has_weights:
+                # A new run would replace these weights at its first validation.
                 raise ModelFolderError(
-                    "the state to go on from is missing",
+                    "the state to resume from is missing",
                     where=self.state_path,
                     why="the folder has a model already",
-                    todo="bring the file back, choose another folder, or begin anew: --restart",
+                    todo="restore the file, choose another folder, or start over: --restart",
                 )
             return None
         tensors, fields = read_tensors(self.state_path)
-        state = self._state(fields)
-        if state.best_score is not None and not has_model:
-            # Only what scores better would take its place, and perhaps nothing will.
+        state = self._state_of(fields)
+        if state.best_score is not None and not has_weights:
+            # Only a better score would replace them, and there may never be one.
             raise ModelFolderError(
                 "the weights that this run kept as its model are missing",
-                where=self.folder / "weights.safetensors",
-                todo="bring the file back, choose another folder, or begin anew: --restart",
+                where=self.folder / WEIGHTS,
+                todo="restore the file, choose another folder, or start over: --restart",
             )
         load_parameters(model, _part(tensors, "model."), self.state_path)
         slots: dict[int, dict[str, Tensor]] = {}
@@ -138,22 +126,23 @@ class Keeper:
         optimizer.load_state_dict({"state": slots, "param_groups": groups})
         return state
 
-    def _state(self, fields: dict[str, Any]) -> State:
+    def _state_of(self, fields: dict[str, Any]) -> State:
         try:
             return State(**fields)
         except TypeError as error:
             raise ModelFolderError(
-                "the state to go on from is of another version of clearhead",
+                "the state was written by another version of clearhead",
                 where=self.state_path,
                 why=str(error),
-                todo="go on with the version that provenance.json names, or begin anew: --restart",
+                todo="resume with the version in provenance.json, or start over: --restart",
             ) from None
 
     def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
-        """Make these the weights of the model folder, with their scores.
+        """Write the weights of the model folder with their scores and provenance.
 
-        If they are not an average, they stay beside the checkpoints too, where that may follow.
-        A run may be killed between two files: by the checksum it is seen that scores are of others.
+        If a run is killed between these files, the checksum in `scores.json` shows that the scores
+        belong to other weights. Weights that are no average are also kept as the checkpoint
+        `best`, because an average may replace them in the model folder.
         """
         if weights == "current":
             self._keep("best", model, step)
@@ -174,19 +163,23 @@ class Keeper:
         write_json(self.folder / "provenance.json", facts)
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
-        """Keep a checkpoint, and only the last few of them."""
+        """Write a checkpoint, and remove all but the last few."""
         self._keep(f"step-{step:08d}", model, step)
         for old in self._recent()[: -self.average_last]:
             old.unlink()
 
     def average_recent(self, model: nn.Module, step: int) -> int:
-        """Put the mean of the recent checkpoints into the model, and keep it; of how many it is."""
+        """Load the mean of the recent checkpoints into the model, and keep it as `average`.
+
+        Returns:
+            The number of checkpoints in the mean.
+        """
         recent = self._recent()[-self.average_last :]
         mean: dict[str, Tensor] = {}
         for path in recent:
             tensors, _ = read_tensors(path)
             for name, tensor in tensors.items():
-                # In float64: a sum of many nearly equal numbers.
+                # In float64, because this sums many nearly equal numbers.
                 mean[name] = mean.get(name, 0) + tensor.double() / len(recent)
         if recent:
             load_parameters(model, mean, self.folder)
@@ -195,7 +188,7 @@ class Keeper:
         return len(recent)
 
     def restore_current(self, model: nn.Module) -> None:
-        """Put the weights of the last written state back into the model."""
+        """Load the weights of the last saved state into the model."""
         tensors, _ = read_tensors(self.state_path)
         load_parameters(model, _part(tensors, "model."), self.state_path)
 

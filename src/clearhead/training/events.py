@@ -1,4 +1,4 @@
-"""What a training run tells whoever watches it: the log file, the screen, TensorBoard."""
+"""The events of a run, and the observers that write them to files: JSON lines and TensorBoard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunStarted:
-    """A run begins, or goes on from `step` with the best score so far; None: there is none yet."""
+    """A run starts, or resumes at `step`. `best_score` is the best so far, or None."""
 
     folder: str
     device: str
@@ -36,13 +36,13 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class Progress:
-    """The steps since the last report; rates are per second, memory in megabytes.
+    """The steps since the last report. Rates are per second, memory is in megabytes.
 
-    `loss` is a mean over units: the negative log-likelihood of a target token, or of the labels of
-    an example, in nats, or the squared error of a hidden value. Neither smoothing nor the weights
-    of classes are in it, so that it compares with the loss on the validation data.
-    `rates` and `shares` are the task's own counts: "source tokens", "target tokens"; "padding".
-    `remaining_s` is the time left to the first limit that is known ahead, else None.
+    `loss` is the mean over units, in nats: the negative log-likelihood of a target token or of the
+    labels of an example (or the squared error of a hidden value). It leaves out label smoothing
+    and class weights, so it compares with the validation loss.
+    `rates` and `shares` follow the counts of the task, e.g. "source tokens" and "padding".
+    `remaining_s` is the time to the first limit in steps or minutes, or None without one.
     """
 
     step: int
@@ -59,9 +59,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Validated:
-    """Scores on the validation data; `scores["loss"]` is always among them.
+    """Scores on the validation data, always with `loss`.
 
-    `is_best` says that these weights were kept as the model; the best score is that of those kept.
+    `is_best` means that these weights are now the model. `weights` is "current" or "average".
     """
 
     step: int
@@ -79,10 +79,7 @@ class Validated:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The run is over, or was interrupted; `reason` says why.
-
-    The scores and their signatures are those of the best model.
-    """
+    """The run ended or was interrupted. Scores and signatures are those of the best model."""
 
     step: int
     reason: str
@@ -95,7 +92,7 @@ class RunEnded:
 
 @dataclass(frozen=True)
 class Note:
-    """A line to show: what is being prepared, what was found in the data."""
+    """A line of text for people, e.g. what was found in the data."""
 
     text: str
 
@@ -104,31 +101,33 @@ Event = RunStarted | Progress | Validated | RunEnded | Note
 
 
 class Observer(Protocol):
-    """Watches a run; `close` is called whatever happened."""
+    """Receives the events of a run."""
 
     def observe(self, event: Event) -> None:
-        """Something happened."""
+        """Handle an event."""
         ...
 
     def close(self) -> None:
-        """The run is over, or has failed."""
+        """Release what is open. Called however the run ends."""
         ...
 
 
-# ---- training.log
-# The log of a run: one JSON object a line, for programs to read.
+def notify(observers: Iterable[Observer], event: Event) -> None:
+    """Pass an event to every observer."""
+    for observer in observers:
+        observer.observe(event)
 
 
 class JsonLog:
     """Appends each event as a line: `{"event": "Progress", "time": 1763640000.0, "step": …}`.
 
-    `time` is in seconds since 1970; a number that JSON cannot write (infinite, or none at all) is
-    null. Each line is written at once and whole. If a run was killed while it wrote, its torn last
-    line is taken away when the next one opens the log, so every line can always be read.
+    `time` is in seconds since 1970. Numbers that JSON cannot write (infinity, NaN) become null.
+    Each line is written at once, in one call. If a run is killed while it writes, the next run
+    removes the incomplete last line, so every line stays readable.
 
     Args:
-        path: the file, which is made with its folder if need be.
-        clock: tells the time.
+        path: the file. It is created with its folder if needed.
+        clock: returns the time.
 
     Raises:
         TrainingError: the file cannot be written.
@@ -139,7 +138,7 @@ class JsonLog:
         self._clock = clock
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Unbuffered: a line is one write, and nothing is left to lose when the run is killed.
+            # Unbuffered: each line is one write, and a killed run loses nothing.
             self._file = path.open("a+b", buffering=0)
             _mend_end(self._file)
         except OSError as error:
@@ -167,7 +166,7 @@ class JsonLog:
 
 
 def _mend_end(file: BinaryIO) -> None:
-    """End the file with a whole line: add the line break that is missing, or cut a torn line."""
+    """End the file with a complete line: add a missing line break, or cut an incomplete line."""
     size = file.seek(0, os.SEEK_END)
     end = size
     tail = b""
@@ -197,24 +196,11 @@ def _finite(value: Any) -> Any:
     return value
 
 
-# ---- training.tensorboard
-# The figures of a run as TensorBoard shows them.
-
-
-def require_tensorboard() -> None:
-    """Find that TensorBoard is installed, before a run removes or writes anything.
-
-    Raises:
-        TrainingError: it is not.
-    """
-    _summary_writer()
-
-
 class TensorBoardLog:
     """Writes progress, scores and samples as TensorBoard's event files.
 
     Args:
-        folder: where the files go, e.g. `runs/my-model/training/tensorboard`.
+        folder: of the files, e.g. `runs/my-model/training/tensorboard`.
 
     Raises:
         TrainingError: TensorBoard is not installed, or the folder cannot be written.
@@ -225,29 +211,39 @@ class TensorBoardLog:
         self._open(purge_step=None)
 
     def observe(self, event: Event) -> None:
-        """Write the figures of the event; a run that goes on hides the steps it does again."""
+        """Write the figures of the event."""
         match event:
             case RunStarted() if event.step:
+                # Hide the steps after the saved state, which the resumed run makes again.
                 self._writer.close()
                 self._open(purge_step=event.step + 1)
             case Progress():
-                self._write_progress(event)
+                figures = {
+                    "training/loss": event.loss,
+                    "training/learning rate": event.learning_rate,
+                    "training/gradient norm": event.gradient_norm,
+                    "training/epoch": event.epoch,
+                    "speed/memory MB": event.memory_mb,
+                    **{f"speed/{name} per second": value for name, value in event.rates.items()},
+                    **{f"speed/{name}": value for name, value in event.shares.items()},
+                }
+                for name, value in figures.items():
+                    self._writer.add_scalar(name, value, event.step)
             case Validated():
                 for name, value in event.scores.items():
                     self._writer.add_scalar(f"validation/{name}", value, event.step)
                 for number, sample in enumerate(event.samples, start=1):
-                    text = "\n".join(
-                        f"    {line}" for line in (sample.source, sample.reference, sample.output)
-                    )
+                    lines = (sample.source, sample.reference, sample.output)
+                    text = "\n".join(f"    {line}" for line in lines)
                     self._writer.add_text(f"sample {number}", text, event.step)
                 self._writer.flush()
 
     def close(self) -> None:
-        """Write what is left and close the files."""
+        """Write what is buffered and close the files."""
         self._writer.close()
 
     def _open(self, purge_step: int | None) -> None:
-        make_writer = _summary_writer()
+        make_writer = require_tensorboard()
         try:
             self._writer = make_writer(str(self._folder), purge_step=purge_step)
         except OSError as error:
@@ -255,21 +251,13 @@ class TensorBoardLog:
                 "TensorBoard's files cannot be written", where=self._folder, why=str(error)
             ) from None
 
-    def _write_progress(self, event: Progress) -> None:
-        figures = {
-            "training/loss": event.loss,
-            "training/learning rate": event.learning_rate,
-            "training/gradient norm": event.gradient_norm,
-            "training/epoch": event.epoch,
-            "speed/memory MB": event.memory_mb,
-            **{f"speed/{name} per second": value for name, value in event.rates.items()},
-            **{f"speed/{name}": value for name, value in event.shares.items()},
-        }
-        for name, value in figures.items():
-            self._writer.add_scalar(name, value, event.step)
 
+def require_tensorboard() -> type[SummaryWriter]:
+    """The class that writes TensorBoard's files.
 
-def _summary_writer() -> type[SummaryWriter]:
+    Raises:
+        TrainingError: TensorBoard is not installed.
+    """
     try:
         from torch.utils.tensorboard.writer import SummaryWriter
     except ImportError:

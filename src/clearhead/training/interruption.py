@@ -1,42 +1,49 @@
-"""Ctrl-C and the end of a batch job: a wish that is granted between two steps."""
+"""Ctrl-C and SIGTERM: finish the step, then stop.
+
+The handler only sets `wanted`. The loop (`Trainer._train`) reads it after each step, leaves, and
+`Trainer.run` writes the state with `Keeper.write_state`.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Sequence
 from types import FrameType, TracebackType
 from typing import Any
 
-from clearhead.training.events import Event, Note
+from clearhead.training.events import Note, Observer, notify
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GRANTED = "interrupted: it ends after this step or validation; again, to end at the last checkpoint"
+STOPPING = (
+    "interrupted: stops after this step or validation; interrupt again to stop at once, "
+    "at the last checkpoint"
+)
 
 
 class Interruption:
-    """While entered, the first Ctrl-C or SIGTERM only sets `wanted`; a second one acts at once.
+    """Context in which the first Ctrl-C or SIGTERM only sets `wanted`. A second one acts at once.
 
-    So a checkpoint is never written in the middle of a step or of a validation, and what is
-    resumed from it is what would have come without the interruption.
+    A checkpoint is therefore never written in the middle of a step or a validation, and a resumed
+    run computes what the uninterrupted one would have.
 
     Args:
-        tell: told at once that the wish was heard, for a validation may take minutes.
+        observers: get a note at once, because a validation may take minutes.
     """
 
-    def __init__(self, tell: Callable[[Event], None]) -> None:
+    def __init__(self, observers: Sequence[Observer]) -> None:
         self.wanted = False
-        self._tell = tell
-        self._telling: threading.Thread | None = None
-        self._before: dict[signal.Signals, Any] = {}
+        self._observers = observers
+        self._notifying: threading.Thread | None = None
+        self._handlers_before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interruption:
-        # Python lets only the main thread have signals; another one's run cannot be interrupted.
+        # Python allows signal handlers in the main thread only.
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                # A command begun with nohup or & ignores Ctrl-C, and shall go on doing so.
+                # A command started with nohup or & ignores Ctrl-C and must continue to do so.
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._ask)
+                    self._handlers_before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
@@ -45,17 +52,18 @@ class Interruption:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._restore()
-        if self._telling is not None:
-            self._telling.join()
+        self._restore_handlers()
+        if self._notifying is not None:
+            self._notifying.join()
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         self.wanted = True
-        self._restore()
-        # Here the main thread may stand in the middle of a write, which it cannot begin again.
-        self._telling = threading.Thread(target=self._tell, args=(Note(GRANTED),))
-        self._telling.start()
+        self._restore_handlers()
+        # In a thread: the main thread may be in the middle of a write, which is not reentrant.
+        arguments = (self._observers, Note(STOPPING))
+        self._notifying = threading.Thread(target=notify, args=arguments)
+        self._notifying.start()
 
-    def _restore(self) -> None:
-        while self._before:
-            signal.signal(*self._before.popitem())
+    def _restore_handlers(self) -> None:
+        while self._handlers_before:
+            signal.signal(*self._handlers_before.popitem())

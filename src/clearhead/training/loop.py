@@ -1,10 +1,14 @@
-"""When a run ends, and how long it will be until then."""
+"""The training loop, and the limits that end a run.
+
+What happens after Ctrl-C: `Interruption` sets `wanted`; `Trainer._train` sees it after the current
+step or validation and returns; `Trainer.run` saves; `Keeper.write_state` writes the file.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,32 +16,43 @@ import torch
 from torch import nn
 
 from clearhead.errors import TrainingError
-from clearhead.settings import TrainingConfig
+from clearhead.settings.training import TrainingConfig
 from clearhead.training.checkpoints import Keeper, State
-from clearhead.training.events import Event, Note, Observer, RunEnded, RunStarted, Validated
+from clearhead.training.events import Note, Observer, RunEnded, RunStarted, Validated, notify
 from clearhead.training.interruption import Interruption
-from clearhead.training.progress import Meter
-from clearhead.training.step import Stepper, Updater, choose_precision
-from clearhead.training.task import Task
+from clearhead.training.step import SLOWER, Updater
+from clearhead.training.task import Evaluation, Task
+
+REPORT_SECONDS = 2.0
+"""Seconds between two reports of progress, if `report_every` is 0."""
+
+ADVICE = "in [training]: lower batch_tokens and raise accumulate (--restart), or use device = 'cpu'"
+"""What to do if a step does not fit into the memory of the GPU."""
+
+NO_AVERAGE = (
+    "there is only one checkpoint, so the model is no average; for more checkpoints, lower "
+    "validate_every (--restart)"
+)
 
 
 class Limits:
-    """The limits of a run; the first one reached ends it.
+    """The limits of a run. The first one reached ends it.
 
     Args:
-        config: names the limits.
-        steps_per_epoch: of the first epoch; those of others differ by very few.
-        measure: the name of the score that patience waits for.
+        config: sets the limits.
+        batches_per_epoch: of the first epoch; other epochs differ by very few.
+        measure: name of the score that patience watches.
     """
 
-    def __init__(self, config: TrainingConfig, steps_per_epoch: int, measure: str) -> None:
+    def __init__(self, config: TrainingConfig, batches_per_epoch: int, measure: str) -> None:
         self.config = config
         self.measure = measure
-        by_epochs = config.max_epochs * steps_per_epoch
-        self.total_steps = min((n for n in (config.max_steps, by_epochs) if n > 0), default=0)
+        self.steps_per_epoch = math.ceil(batches_per_epoch / config.accumulate)
+        steps = (config.max_steps, config.max_epochs * self.steps_per_epoch)
+        self.total_steps = min((n for n in steps if n > 0), default=0)
 
     def reached(self, state: State, elapsed_s: float) -> str | None:
-        """Why the run ends here, or None."""
+        """Why the run ends now, or None if it goes on."""
         config = self.config
         if 0 < config.max_steps <= state.step:
             return f"{config.max_steps} steps are done"
@@ -50,7 +65,7 @@ class Limits:
         return None
 
     def remaining_s(self, step: int, elapsed_s: float, seconds_per_step: float) -> float | None:
-        """Seconds to the first limit that is known ahead."""
+        """Seconds to the first limit in steps or minutes, or None without such a limit."""
         times = []
         if self.total_steps:
             times.append((self.total_steps - step) * seconds_per_step)
@@ -59,26 +74,17 @@ class Limits:
         return max(0.0, min(times)) if times else None
 
 
-# ---- training.trainer
-# The one trainer: steps, validations, checkpoints, and going on where it stopped.
-
-REPORT_SECONDS = 2.0  # between two reports of progress, unless `report_every` says otherwise
-ADVICE = "in [training]: lower batch_tokens and raise accumulate (--restart), or use device = 'cpu'"
-"""What to do where the memory of the GPU does not hold a step."""
-NO_AVERAGE = "one checkpoint is the model, no average; for more lower validate_every (--restart)"
-
-
 class Trainer:
-    """Trains a model on a task, until a limit is reached or somebody interrupts.
+    """Trains a model on a task until a limit is reached or the run is interrupted.
 
     Args:
         task: batches, loss and evaluation.
-        model: on the device it is to be trained on.
+        model: on the device that it is trained on.
         config: how to train.
-        seed: all that is random follows from it, the epoch and the step.
-        d_model: the width of the model, for the paper's schedule.
-        keeper: what writes and reads the run's files.
-        observers: told of every event.
+        seed: all random numbers depend only on it, the epoch and the step.
+        d_model: width of the model, for the schedule of the paper.
+        keeper: writes and reads the checkpoints and the state.
+        observers: get every event.
     """
 
     def __init__(
@@ -96,106 +102,122 @@ class Trainer:
         self.config = config
         self.keeper = keeper
         self.observers = observers
-        self.device = next(model.parameters()).device
-        self.precision = choose_precision(config.precision, self.device)
         self.state = State()
-        self.steps_per_epoch = -(-task.batch_count(0) // config.accumulate)
-        self.limits = Limits(config, self.steps_per_epoch, task.measure)
-        self.updater = Updater(model, config, d_model, self.limits.total_steps)
-        self.meter = Meter(self.device)
-        self.stepper = Stepper(task, self.updater, self.meter, self.precision, seed)
-        self.interruption = Interruption(self._tell)
+        self.limits = Limits(config, task.batch_count(0), task.measure)
+        self.updater = Updater(task, model, config, seed, d_model, self.limits.total_steps)
+        self.meter = self.updater.meter
+        self.interruption = Interruption(observers)
         self._resumed_at = self._saved_at = time.monotonic()
         self._elapsed_before = 0.0
         self._saved_step = 0
 
     def run(self) -> RunEnded:
-        """Train from the state of the last checkpoint, or from the beginning.
+        """Train from the last saved state, or from the beginning.
 
         Raises:
-            TrainingError: the loss diverged, or the memory of the GPU is full.
+            TrainingError: training diverged, or the memory of the GPU is full.
+            ModelFolderError: a file of the run cannot be read or written.
         """
         self._resume()
-        self._tell(self._started())
-        if self.state.finished and (reason := self.limits.reached(self.state, self._elapsed())):
-            return self._end(f"it was finished before: {reason}", finished=True)
+        reason = self.limits.reached(self.state, self._elapsed())
+        if reason and self.state.finished:
+            return self._end(f"already finished: {reason}", finished=True)
         self.state.finished = False
         try:
             with self.interruption:
                 reason = self._train()
                 if reason is None:
                     self._save()
-                    return self._end("interrupted", finished=False)
-                self._finish()
+                else:
+                    self._finish()
         except KeyboardInterrupt:
-            # A second Ctrl-C: what happened since the last checkpoint is given up.
+            # The second Ctrl-C: the steps since the last saved state are given up.
             return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
         except torch.OutOfMemoryError as error:
             what, where = "the memory of the GPU is full", f"step {self.state.step}"
             raise TrainingError(what, where=where, why=str(error), todo=ADVICE) from None
-        return self._end(reason, finished=True)
+        return self._end(reason or "interrupted", finished=reason is not None)
 
     def _resume(self) -> None:
-        if saved := self.keeper.read_state(self.model, self.updater.optimizer):
+        """Load the saved state if there is one, and announce the run."""
+        saved = self.keeper.read_state(self.model, self.updater.optimizer)
+        if saved is not None:
             self.state = saved
         self._elapsed_before, self._saved_step = self.state.elapsed_s, self.state.step
         self._resumed_at = self._saved_at = time.monotonic()
-        if not saved:
-            self._save()  # so that weights without a state are of a run whose state is lost
+        if saved is None:
+            self._save()  # from now on, weights without a state mean that the state was lost
+        started = RunStarted(
+            folder=str(self.keeper.folder),
+            device=str(self.updater.device),
+            precision=self.updater.precision,
+            parameters=sum(p.numel() for p in self.model.parameters()),
+            step=self.state.step,
+            max_steps=self.limits.total_steps or None,
+            batches_per_epoch=self.limits.steps_per_epoch * self.config.accumulate,
+            measure=self.task.measure,
+            best_score=self.state.best_score,
+            best_step=self.state.best_step,
+        )
+        notify(self.observers, started)
 
     def _train(self) -> str | None:
-        """Step until a limit is reached; which one, or None if somebody interrupted."""
+        """Train until a limit is reached, and return which; None if the run is interrupted."""
+        config, state = self.config, self.state
         self.model.train()
-        while not (reason := self.limits.reached(self.state, self._elapsed())):
-            for batches in self._groups():
-                self._step(batches)
-                self._after_step()
+        while not (reason := self.limits.reached(state, self._elapsed())):
+            batches = self.task.batches(state.epoch, state.batch)
+            while group := list(islice(batches, config.accumulate)):
+                self.step(group)
+                if self._report_is_due():
+                    self._report()
+                if state.step % config.validate_every == 0:
+                    self._validate()
+                minutes = (time.monotonic() - self._saved_at) / 60
+                if 0 < config.checkpoint_minutes <= minutes:
+                    self._save()
                 if self.interruption.wanted:
                     return None
-                if reason := self.limits.reached(self.state, self._elapsed()):
+                if reason := self.limits.reached(state, self._elapsed()):
                     return reason
-            self.state.epoch += 1
-            self.state.batch = 0
+            state.epoch += 1
+            state.batch = 0
         return reason
 
-    def _groups(self) -> Iterator[list[Any]]:
-        """The batches of each step left in the epoch: `accumulate` of them, fewer in the last."""
-        batches = self.task.batches(self.state.epoch, self.state.batch)
-        while group := list(islice(batches, self.config.accumulate)):
-            yield group
-
-    def _step(self, batches: list[Any]) -> None:
-        """One update; that none was made is told."""
-        state = self.state
-        state.step += 1
-        state.batch += len(batches)
-        norm = self.stepper.step(state.step, batches)
+    def step(self, batches: Sequence[Any]) -> None:
+        """Make one step, from the gradients of all batches together."""
+        self.state.step += 1
+        self.state.batch += len(batches)
+        norm = self.updater.step(self.state.step, batches)
         if not math.isfinite(norm):
-            self._tell(Note(f"step {state.step}: gradient norm {norm}, no update made"))
+            note = f"step {self.state.step}: gradient norm {norm}, no update made"
+            notify(self.observers, Note(note))
 
-    def _after_step(self) -> None:
-        every = self.config.report_every
-        if self.state.step % every == 0 if every else self.meter.seconds >= REPORT_SECONDS:
-            self._report()
-        if self.state.step % self.config.validate_every == 0:
-            self._validate()
-        minutes = (time.monotonic() - self._saved_at) / 60
-        if 0 < self.config.checkpoint_minutes <= minutes:
-            self._save()
+    def _report_is_due(self) -> bool:
+        if self.config.report_every:
+            return self.state.step % self.config.report_every == 0
+        return self.meter.seconds >= REPORT_SECONDS
+
+    def _report(self) -> None:
+        elapsed = self._elapsed()
+        per_step = (elapsed - self._elapsed_before) / max(1, self.meter.steps_in_all)
+        remaining = self.limits.remaining_s(self.state.step, elapsed, per_step)
+        progress = self.meter.report(self.state.step, self.state.epoch, elapsed, remaining)
+        notify(self.observers, progress)
 
     def _validate(self) -> None:
-        """Score the model; keep it among the last, and as the best if it is."""
-        state = self.state
+        """Evaluate the model, keep it as a checkpoint, and as the best model if it is."""
         if self.meter.steps:
             self._report()
         evaluation = self.task.evaluate(self.model)
-        state.validated_step = state.step
-        self.keeper.keep_recent(self.model, state.step)
+        self.state.validated_step = self.state.step
+        self.keeper.keep_recent(self.model, self.state.step)
         self._judge(evaluation, "current")
         self._save()
         self.meter.restart()
 
-    def _judge(self, evaluation: Any, weights: str) -> None:
+    def _judge(self, evaluation: Evaluation, weights: str) -> None:
+        """Keep the weights as the model if they are the best, or are to be kept in any case."""
         state = self.state
         score = evaluation.scores[self.task.measure]
         is_best = state.is_best(score, self.task.higher_is_better)
@@ -205,47 +227,43 @@ class Trainer:
             self.keeper.keep_best(self.model, evaluation, state.step, weights)
         if weights == "current":
             state.validations_since_best = 0 if is_best else state.validations_since_best + 1
-        self._tell(
-            Validated(
-                step=state.step,
-                epoch=state.epoch,
-                scores=evaluation.scores,
-                signatures=evaluation.signatures,
-                measure=self.task.measure,
-                is_best=is_best,
-                best_score=score if state.best_score is None else state.best_score,
-                best_step=state.best_step,
-                samples=evaluation.samples,
-                weights=weights,
-                elapsed_s=self._elapsed(),
-            )
+        validated = Validated(
+            step=state.step,
+            epoch=state.epoch,
+            scores=evaluation.scores,
+            signatures=evaluation.signatures,
+            measure=self.task.measure,
+            is_best=is_best,
+            best_score=score if state.best_score is None else state.best_score,
+            best_step=state.best_step,
+            samples=evaluation.samples,
+            weights=weights,
+            elapsed_s=self._elapsed(),
         )
+        notify(self.observers, validated)
 
     def _finish(self) -> None:
-        """A last validation, then the average of the last checkpoints, kept if it is better.
+        """Validate once more, and try the average of the last checkpoints.
 
         Raises:
             TrainingError: no validation had a finite score, so there is no model to keep.
         """
-        if self.state.validated_step != self.state.step:
+        state = self.state
+        if state.validated_step != state.step:
             self._validate()
-        if self.keeper.average_recent(self.model, self.state.step) > 1:
+        if self.keeper.average_recent(self.model, state.step) > 1:
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
-        elif self.config.keep == "average" and self.state.best_score is not None:
-            self._tell(Note(NO_AVERAGE))
-        self.state.refuse_unscored(self.task.measure, self.keeper.folder)
-        self.state.finished = True
+        elif self.config.keep == "average" and state.best_score is not None:
+            notify(self.observers, Note(NO_AVERAGE))
+        if state.best_score is None:
+            raise TrainingError(
+                f"no validation had a finite {self.task.measure}: there is no model to keep",
+                where=self.keeper.folder,
+                todo=SLOWER,
+            )
+        state.finished = True
         self._save()
-
-    def _elapsed(self) -> float:
-        return self._elapsed_before + time.monotonic() - self._resumed_at
-
-    def _report(self) -> None:
-        elapsed = self._elapsed()
-        each = (elapsed - self._elapsed_before) / max(1, self.meter.steps_in_all)
-        remaining = self.limits.remaining_s(self.state.step, elapsed, each)
-        self._tell(self.meter.report(self.state.step, self.state.epoch, elapsed, remaining))
 
     def _save(self) -> None:
         self.state.elapsed_s = self._elapsed()
@@ -253,34 +271,19 @@ class Trainer:
         self._saved_at = time.monotonic()
         self._saved_step = self.state.step
 
-    def _started(self) -> RunStarted:
-        return RunStarted(
-            folder=str(self.keeper.folder),
-            device=str(self.device),
-            precision=self.precision,
-            parameters=sum(p.numel() for p in self.model.parameters()),
-            step=self.state.step,
-            max_steps=self.limits.total_steps or None,
-            batches_per_epoch=self.steps_per_epoch * self.config.accumulate,
-            measure=self.task.measure,
-            best_score=self.state.best_score,
-            best_step=self.state.best_step,
-        )
+    def _elapsed(self) -> float:
+        """Seconds of training, those before an interruption included."""
+        return self._elapsed_before + time.monotonic() - self._resumed_at
 
     def _end(self, reason: str, finished: bool) -> RunEnded:
-        state = self.state
         ended = RunEnded(
-            step=state.step,
+            step=self.state.step,
             reason=reason,
             finished=finished,
             folder=str(self.keeper.folder),
-            scores=state.best_scores,
+            scores=self.state.best_scores,
             elapsed_s=self._elapsed(),
-            signatures=state.best_signatures,
+            signatures=self.state.best_signatures,
         )
-        self._tell(ended)
+        notify(self.observers, ended)
         return ended
-
-    def _tell(self, event: Event) -> None:
-        for observer in self.observers:
-            observer.observe(event)

@@ -1,4 +1,4 @@
-"""Counts what passes through training between two reports."""
+"""What is measured between two reports: loss, speed, padding, memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ import torch
 from clearhead.training.events import Progress
 
 PROCESS = Path("/proc/self")
-"""What Linux tells of this process, and lets be set: see proc(5)."""
+"""Linux's files on this process: see proc(5)."""
 
 
 class Meter:
-    """Sums of losses and counts since the last report; tensors are read only when reporting."""
+    """Sums losses and counts since the last report.
+
+    It reads tensors only for a report, because reading one waits for the device.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -27,8 +30,8 @@ class Meter:
         self.restart()
 
     def restart(self) -> None:
-        """Forget the sums and begin a new interval."""
-        self._began = time.monotonic()
+        """Clear the sums and start a new interval."""
+        self._started = time.monotonic()
         self._counts: Counter[str] = Counter()
         self.steps = 0
         self._plain: torch.Tensor | float = 0.0
@@ -39,14 +42,14 @@ class Meter:
     @property
     def seconds(self) -> float:
         """Seconds since the last report."""
-        return time.monotonic() - self._began
+        return time.monotonic() - self._started
 
     def count(self, counts: Mapping[str, int]) -> None:
-        """Add a batch's counts."""
+        """Add the counts of a batch."""
         self._counts.update(counts)
 
     def step(self, plain: torch.Tensor, units: int, norm: float, rate: float) -> None:
-        """Add a step: its summed loss, its units, its gradient norm, its learning rate."""
+        """Add a step: its summed loss, its units, its gradient norm and its learning rate."""
         self.steps_in_all += 1
         self.steps += 1
         self._plain = self._plain + plain
@@ -56,10 +59,10 @@ class Meter:
     def report(
         self, step: int, epoch: int, elapsed_s: float, remaining_s: float | None
     ) -> Progress:
-        """What happened since the last report; a new interval begins."""
+        """Report the steps since the last report, and start a new interval."""
         seconds = self.seconds
-        places = self._counts.pop("places", 0)
-        real = sum(self._counts.values())
+        positions = self._counts.pop("places", 0)
+        tokens = sum(self._counts.values())
         progress = Progress(
             step=step,
             epoch=epoch,
@@ -67,7 +70,7 @@ class Meter:
             learning_rate=self._rate,
             gradient_norm=self._norm,
             rates={name: count / seconds for name, count in self._counts.items()},
-            shares={"padding": 1 - real / places} if places else {},
+            shares={"padding": 1 - tokens / positions} if positions else {},
             memory_mb=memory_mb(self.device),
             elapsed_s=elapsed_s,
             remaining_s=remaining_s,
@@ -77,11 +80,10 @@ class Meter:
 
 
 def memory_mb(device: torch.device) -> float:
-    """The most memory used since `forget_peak`, in megabytes: of the GPU, or of this process."""
+    """Peak memory since `forget_peak` in megabytes: of the GPU, or of this process."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 1e6
-    # Not ru_maxrss, if it can be: on Linux that begins with the memory of the process that started
-    # this one.
+    # Preferred to ru_maxrss, which on Linux starts at the memory of the parent process.
     if peak := _peak_of_process():
         return peak / 1e6
     unit = 1 if sys.platform == "darwin" else 1024
@@ -89,7 +91,7 @@ def memory_mb(device: torch.device) -> float:
 
 
 def _peak_of_process() -> int | None:
-    """In bytes, as Linux tells it; None: it does not."""
+    """Bytes, or None if the system does not report it."""
     try:
         status = PROCESS.joinpath("status").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -99,9 +101,9 @@ def _peak_of_process() -> int | None:
 
 
 def forget_peak(device: torch.device) -> bool:
-    """Let `memory_mb` begin anew; False where the system has no such thing for a process.
+    """Reset the peak that `memory_mb` reports; False if the system cannot do this for a process.
 
-    What was freed and is kept for later, as it is while training, is given back before.
+    Freed memory that the allocator still holds is returned to the system first.
     """
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

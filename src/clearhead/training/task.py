@@ -1,4 +1,4 @@
-"""What the trainer knows of a task: batches, a loss, and how good the model is."""
+"""The Task protocol: all that the trainer knows of what it trains."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Loss(NamedTuple):
-    """Sums over the units of a batch (target tokens, examples), so that unequal batches add up.
+    """Loss of a batch, summed over its units (target tokens or examples).
 
-    `total` is what is minimised, `plain` the negative log-likelihood alone, `units` how many
-    there are.
+    Sums of unequal batches can be added up; averages cannot. `total` is minimised. `plain` is the
+    negative log-likelihood alone. Both are scalar tensors.
     """
 
     total: Tensor
@@ -25,7 +25,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True)
 class Sample:
-    """A fixed validation example and what the model makes of it."""
+    """A fixed validation example with the output of the model."""
 
     source: str
     reference: str
@@ -34,7 +34,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Scores by name (`loss` among them), their signatures, and the fixed samples."""
+    """Scores by name (always with `loss`), their signatures, and samples."""
 
     scores: Mapping[str, float]
     signatures: Mapping[str, str]
@@ -42,35 +42,39 @@ class Evaluation:
 
 
 def diverged(measure: str) -> Evaluation:
-    """What weights are worth with which the loss is no finite number: nothing is picked by it."""
+    """The evaluation of weights whose loss is not finite. It is never the best."""
     return Evaluation({"loss": math.nan, measure: math.nan}, {}, ())
 
 
 class Task(Protocol):
-    """What is learned, from which data, and by which measure it is judged."""
+    """The data, the loss and the evaluation of what is trained."""
 
     measure: str
-    """The name of the score that picks the best model."""
+    """Name of the score that selects the best model."""
 
     higher_is_better: bool
+    """Whether a higher value of `measure` is better."""
 
     def batch_count(self, epoch: int) -> int:
-        """Batches in an epoch."""
+        """Number of batches in an epoch."""
         ...
 
     def batches(self, epoch: int, first: int) -> Iterator[Any]:
-        """The batches of an epoch from index `first` on; a function of (seed, epoch, index)."""
+        """The batches of an epoch from index `first` on.
+
+        They depend only on the seed, the epoch and the index, so that a run can be resumed.
+        """
         ...
 
     def largest_batch(self) -> Any:
-        """A batch of the rows of the first epoch's largest: that with the most places."""
+        """The batch of the first epoch with the most positions, padding included."""
         ...
 
     def counts(self, batch: Any) -> Mapping[str, int]:
-        """What to count in a batch: tokens of each kind by name, no padding among them.
+        """Numbers of tokens by kind, without padding.
 
-        `places`, if it is there, counts all places of the padded batch instead: those that the
-        other counts together leave are the padding.
+        The optional key `places` counts all positions of the padded batch. What the other counts
+        do not cover is padding.
         """
         ...
 

@@ -1,8 +1,8 @@
-"""One update against PyTorch's own: mean gradients, clipping, weight decay, and what is refused."""
+"""One step against PyTorch's own: mean gradients, clipping, weight decay, learning rates."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from clearhead.errors import TrainingError
 from clearhead.settings import OptimizerConfig, ScheduleConfig, TrainingConfig
-from clearhead.training.step import MOST_BAD_STEPS, Updater
+from clearhead.training.step import MOST_BAD_STEPS, Updater, make_optimizer
+from clearhead.training.task import Task
 
 RATE, NORM = 0.1, 2.0
 SGD = OptimizerConfig(kind="sgd", momentum=0.0)
@@ -38,7 +39,8 @@ def updater(model: nn.Module, optimizer: OptimizerConfig, clip_norm: float = 0.0
     config = TrainingConfig(
         max_steps=1, clip_norm=clip_norm, optimizer=optimizer, schedule=constant
     )
-    return Updater(model, config, d_model=1, total_steps=1)
+    no_task = cast(Task, None)  # the gradients are given
+    return Updater(no_task, model, config, seed=1, d_model=1, total_steps=1)
 
 
 def weights(model: nn.Module) -> list[Tensor]:
@@ -63,8 +65,8 @@ def test_sums_become_mean_gradients_and_those_are_clipped_as_pytorch_clips_them(
     norm, rate = updater(ours, SGD, clip_norm).update(1, units)
     assert (norm, rate) == (pytest.approx(NORM), RATE)
     if clips:
-        told = nn.utils.clip_grad_norm_(theirs.parameters(), clip_norm)
-        assert norm == pytest.approx(float(told))
+        expected = nn.utils.clip_grad_norm_(theirs.parameters(), clip_norm)
+        assert norm == pytest.approx(float(expected))
     torch.optim.SGD(theirs.parameters(), lr=RATE).step()
     # PyTorch adds 1e-6 to the norm that it divides by.
     assert_alike(ours, theirs, rtol=0, atol=1e-6 * RATE * NORM)
@@ -138,3 +140,48 @@ def test_a_run_is_given_up_after_so_many_bad_steps_in_a_row() -> None:
     with pytest.raises(TrainingError, match="diverged") as caught:
         updates(2 * most, 2 * most, float("inf"))
     assert caught.value.where == f"step {2 * most}"
+
+
+def test_a_schedule_rises_over_the_warm_up_and_then_keeps_its_law() -> None:
+    peak, warmup, total = 2e-3, 10, 100
+    for kind in ("inverse_sqrt", "cosine", "linear", "constant"):
+        schedule = ScheduleConfig(kind=kind, peak=peak, warmup=warmup)
+        rates = [schedule.learning_rate(step, 512, total) for step in range(1, total + 1)]
+        assert rates[: warmup - 1] == pytest.approx([peak * n / warmup for n in range(1, warmup)])
+        assert rates[warmup - 1] == pytest.approx(peak)
+        falls = all(a >= b for a, b in zip(rates[warmup:], rates[warmup + 1 :], strict=False))
+        assert falls
+        if kind in ("cosine", "linear"):
+            assert rates[-1] == pytest.approx(0.0, abs=1e-12)
+        if kind == "inverse_sqrt":
+            assert rates[39] == pytest.approx(peak / 2)
+
+
+def test_the_papers_schedule_peaks_where_the_paper_says() -> None:
+    schedule = ScheduleConfig(kind="paper", warmup=4000)
+    rates = {step: schedule.learning_rate(step, 512, 0) for step in (1, 2000, 4000, 16000)}
+    assert rates[4000] == pytest.approx((512 * 4000) ** -0.5)
+    assert rates[2000] == pytest.approx(rates[4000] / 2)
+    assert rates[16000] == pytest.approx(rates[4000] / 2)
+
+
+@pytest.mark.parametrize("kind", ["adam", "sgd"])
+def test_the_optimizer_is_pytorchs_own(kind: str) -> None:
+    torch.manual_seed(0)
+    ours, theirs = torch.nn.Linear(3, 2), torch.nn.Linear(3, 2)
+    theirs.load_state_dict(ours.state_dict())
+    config = OptimizerConfig(kind=kind, momentum=0.7)  # pyright: ignore[reportArgumentType]
+    optimizers = [
+        make_optimizer(ours, config),
+        torch.optim.Adam(theirs.parameters(), betas=(0.9, 0.98), eps=1e-9)
+        if kind == "adam"
+        else torch.optim.SGD(theirs.parameters(), momentum=0.7),
+    ]
+    for _ in range(3):
+        x = torch.randn(5, 3)
+        for model, optimizer in zip((ours, theirs), optimizers, strict=True):
+            optimizer.param_groups[0]["lr"] = 0.01
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+    torch.testing.assert_close(ours.weight, theirs.weight)

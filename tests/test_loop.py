@@ -1,4 +1,4 @@
-"""When a run ends: each limit by itself, the first of several, and time over all sittings."""
+"""When a run ends: each limit alone, the first of several, and time over several sessions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.settings import ScheduleConfig, TrainingConfig
-from clearhead.training import loop as trainer
+from clearhead.training import loop
 from clearhead.training.checkpoints import State
 from clearhead.training.loop import Limits
 from clearhead.training.step import Updater
@@ -26,27 +26,27 @@ def limits(steps_per_epoch: int = 10, **settings: Any) -> Limits:
 
 
 @pytest.mark.parametrize(
-    ("settings", "before", "then", "said"),
+    ("settings", "before", "then", "fragment"),
     [
-        ({"max_steps": 5}, State(step=4), State(step=5), "5 steps are done"),
-        ({"max_epochs": 2}, State(epoch=1), State(epoch=2), "2 epochs are done"),
-        ({"max_minutes": 1.5}, State(elapsed_s=89.9), State(elapsed_s=90), "1.5 minutes are over"),
+        ({"max_steps": 5}, State(step=4), State(step=5), "5 steps"),
+        ({"max_epochs": 2}, State(epoch=1), State(epoch=2), "2 epochs"),
+        ({"max_minutes": 1.5}, State(elapsed_s=89.9), State(elapsed_s=90), "1.5 minutes"),
         (
             {"patience": 3},
             State(validations_since_best=2),
             State(validations_since_best=3),
-            "no better chrf in 3 validations",
+            "chrf in 3 validations",
         ),
     ],
 )
 def test_a_limit_ends_a_run_when_it_is_reached_and_not_before(
-    settings: dict[str, Any], before: State, then: State, said: str
+    settings: dict[str, Any], before: State, then: State, fragment: str
 ) -> None:
     limit = limits(**settings)
     assert limit.reached(before, before.elapsed_s) is None
-    assert limit.reached(then, then.elapsed_s) == said
-    # The same again, all else being as far as can be: what is not set is no limit.
-    for state, expected in ((before, None), (then, said)):
+    assert fragment in str(limit.reached(then, then.elapsed_s))
+    # Again with all other values as far as possible: what is not set is no limit.
+    for state, expected in ((before, "None"), (then, fragment)):
         untouched = {
             field.name: 10**9
             for field in dataclasses.fields(State)
@@ -54,7 +54,7 @@ def test_a_limit_ends_a_run_when_it_is_reached_and_not_before(
             and getattr(then, field.name) == field.default
         }
         far = dataclasses.replace(state, **untouched)
-        assert limit.reached(far, far.elapsed_s) == expected
+        assert expected in str(limit.reached(far, far.elapsed_s))
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_what_remains_is_the_time_to_the_first_limit_that_is_known(
 
 
 class Clock:
-    """Stands still, but for the minute that each update takes."""
+    """Advances by a minute at each update, and not otherwise."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
@@ -102,24 +102,24 @@ class Clock:
             return update(updater, step, units)
 
         patch.setattr(Updater, "update", slow_update)
-        patch.setattr(trainer, "time", self)
+        patch.setattr(loop, "time", self)
 
     def monotonic(self) -> float:
         return self.now
 
 
-def test_minutes_end_a_run_and_those_of_earlier_sittings_count(
+def test_minutes_end_a_run_and_those_of_earlier_sessions_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock(monkeypatch)
     only_time: dict[str, Any] = {"max_steps": 0, "validate_every": 100, "schedule": CONSTANT}
     first = api.train(small_run(tmp_path, max_minutes=3, **only_time))
     assert (first.step, first.elapsed_s, first.finished) == (3, 180, True)
-    assert first.reason == "3 minutes are over"
-    clock.now += 10_000  # between the sittings
+    assert "3 minutes" in first.reason
+    clock.now += 10_000  # between the sessions
     second = api.train(small_run(tmp_path, max_minutes=5, **only_time))
     assert (second.step, second.elapsed_s) == (5, 300)
-    assert second.reason == "5 minutes are over"
+    assert "5 minutes" in second.reason
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])
@@ -129,7 +129,7 @@ def test_epochs_end_a_run_when_all_their_batches_are_seen(tmp_path: Path, accumu
     )
     task = prepare(config, None, tmp_path / "corpus", ()).task
     ended = api.train(config)
-    assert ended.reason == "2 epochs are done"
+    assert "2 epochs" in ended.reason
     assert ended.step == sum(-(-task.batch_count(epoch) // accumulate) for epoch in range(2))
 
 
@@ -137,4 +137,5 @@ def test_steps_end_a_run_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=3, max_epochs=2, max_minutes=FOREVER)
     assert prepare(config, None, tmp_path / "corpus", ()).task.batch_count(0) > 3
     ended = api.train(config)
-    assert (ended.step, ended.reason) == (3, "3 steps are done")
+    assert ended.step == 3
+    assert "3 steps" in ended.reason
