@@ -79,9 +79,9 @@ class Results:
             measure=measure,
             unit=unit,
             **{
-                "median": median(values) if values else None,
-                "min": min(values) if len(values) > 1 else None,
-                "max": max(values) if len(values) > 1 else None,
+                "median": rounded(median(values)) if values else None,
+                "min": rounded(min(values)) if len(values) > 1 else None,
+                "max": rounded(max(values)) if len(values) > 1 else None,
                 **self._same,
                 **fields,
             },
@@ -116,6 +116,11 @@ def make_record(**fields: Any) -> Record:
     low, high = judged(found)
     found["met"] = None if low is None or high is None else claim.met(low, high)
     return found
+
+
+def rounded(value: float) -> float:
+    """Six significant digits, which is more than any measurement has."""
+    return float(f"{value:.6g}")
 
 
 def judged(record: Record) -> tuple[float | None, float | None]:

@@ -401,28 +401,29 @@ def test_marian_and_its_reimplementation_are_told_apart() -> None:
 
 # Marian
 
-UPDATE = "[10:00] Ep. {0} : Up. {0} : Sen. 2 : Cost {1} * 1,007 @ 1,007 : Time 0.50s : {2} words/s"
-LOG = "\n".join([UPDATE.format(1, 9.21, 1118.9), "Seen 2 samples", UPDATE.format(2, 9.01, 2014.0)])
+UPDATE = "[10:00] Ep. 1 : Up. {} : Sen. {} : Cost {} * 1,007 @ 1,007 : Time 0.50s : {} words/s"
+LOG = UPDATE.format(1, 700, 9.21, 1118.9) + "\n" + UPDATE.format(2, "1,400", 9.01, 2014.0)
 
 
 def test_of_marians_log_the_second_update_is_timed_and_the_first_has_the_loss() -> None:
-    seconds, loss = marian.read_updates(LOG, 2, 1007)
+    seconds, loss = marian.read_updates(LOG, 700, 1007)
     assert seconds == pytest.approx(0.5)
     assert loss == 9.21
-    with pytest.raises(ValueError, match="1,007 target"):
-        marian.read_updates(LOG, 2, 1008)
-    with pytest.raises(ValueError, match="3"):
-        marian.read_updates(LOG, 3, 1007)
-    with pytest.raises(ValueError, match="1 updates"):
-        marian.read_updates(LOG.partition("Seen")[0], 2, 1007)
+    for log, sentences, tokens in (
+        (LOG, 700, 1008),
+        (LOG, 701, 1007),
+        (LOG.partition("\n")[0], 700, 1007),
+    ):
+        with pytest.raises(ValueError, match="Marian"):
+            marian.read_updates(log, sentences, tokens)
 
 
-def test_marian_is_given_the_batch_with_its_padding_and_end_symbols_removed(tmp_path: Path) -> None:
+def test_marian_is_given_the_batch_without_padding_and_end_symbols(tmp_path: Path) -> None:
     batch = workload.make_batch([[4, 5], [6]], [[7], [8, UNK]])
-    marian.write_sentences(tmp_path / "source", batch.source)
-    marian.write_sentences(tmp_path / "target", batch.target_output)
-    assert (tmp_path / "source").read_text(encoding="utf-8") == "id4 id5\nid6\n"
-    assert (tmp_path / "target").read_text(encoding="utf-8") == "id7\nid8 id3\n"
+    marian.write_twice(tmp_path / "source", batch.source)
+    marian.write_twice(tmp_path / "target", batch.target_output)
+    assert (tmp_path / "source").read_text(encoding="utf-8") == 2 * "id4 id5\nid6\n"
+    assert (tmp_path / "target").read_text(encoding="utf-8") == 2 * "id7\nid8 id3\n"
     marian.write_vocabulary(tmp_path / "vocabulary.yml", 5)
     lines = (tmp_path / "vocabulary.yml").read_text(encoding="utf-8").splitlines()
     assert lines == ['"</s>": 0', '"<unk>": 1', '"id2": 2', '"id3": 3', '"id4": 4']
@@ -638,7 +639,7 @@ def test_a_whole_run_on_a_cpu_records_every_measurement(
     names = [record["measure"] for record in (training, *decoding)]
     assert names == ["training big, steps", "decoding big, b64", "decoding big, beam5"]
     share = training["median"] * gpu.training_flops(SMALL, VOCABULARY, 6, 6) / 6 / rate
-    assert training["more"]["% of the rate"] == pytest.approx(100 * share)
+    assert training["more"]["% of the rate"] == pytest.approx(100 * share, rel=1e-4)
     assert claim["claim"] == "gpu-training-big"
-    assert claim["median"] == pytest.approx(100 * share)
+    assert claim["median"] == pytest.approx(100 * share, rel=1e-4)
     assert claim["met"] == (share >= 0.4)

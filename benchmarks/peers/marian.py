@@ -2,9 +2,9 @@
 
 Marian's trainer reads sentences from files, cuts them into batches by itself and reports the time
 of each update. To train on exactly the batches of the other peers, each batch is a file of its own:
-a process trains on it twice, the first update warms up and the second is timed by Marian. The model
-and the optimizer's state pass from one process to the next. Start of the process and reading of
-files are not timed. Each thread works on its share of the batch, and the gradients are summed.
+it holds the batch twice, the first update warms up and the second is timed by Marian. The model
+and the optimizer's state pass from one process to the next, whose start is not timed. Each thread
+works on its share of the batch, and the gradients are summed.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Trainer(Program):
         seconds, losses = [], []
         for batch in batches:
             folder = self.job.folder
-            write_sentences(folder / "batch.source", batch.source)
-            write_sentences(folder / "batch.target", batch.target_output)
+            write_twice(folder / "batch.source", batch.source)
+            write_twice(folder / "batch.target", batch.target_output)
             self.updates += 2
             done = subprocess.run(
                 command(self.job, len(batch.source), self.updates),
@@ -80,12 +80,13 @@ def read_updates(log: str, sentences: int, tokens: int) -> tuple[float, float]:
     updates = UPDATE.findall(log)
     if len(updates) != 2:
         raise ValueError(f"Marian made {len(updates)} updates, not 2")
-    for seen, _, labels, _ in updates:
-        if int(seen.replace(",", "")) != sentences or int(labels.replace(",", "")) != tokens:
-            raise ValueError(
-                f"Marian trained on {seen} sentences and {labels} target tokens,"
-                f" not {sentences} and {tokens}"
-            )
+    seen = [int(count.replace(",", "")) for count, _, _, _ in updates]
+    labels = [int(count.replace(",", "")) for _, _, count, _ in updates]
+    if seen[1] - seen[0] != sentences or labels != [tokens, tokens]:
+        raise ValueError(
+            f"Marian trained on {seen[1] - seen[0]} sentences with {labels} target tokens,"
+            f" not on {sentences} with {tokens}"
+        )
     # The rate has more digits than the time beside it.
     return tokens / float(updates[1][3]), float(updates[0][1])
 
@@ -118,7 +119,7 @@ def command(job: Job, sentences: int, updates: int) -> list[str]:
         "optimizer": ["adam"],
         "optimizer-params": [*ADAM_BETAS, "1e-9"],
         "learn-rate": [LEARNING_RATE],
-        # One batch, with its sentences in their order; an epoch is one update.
+        # The sentences in their order; half of the file is a batch.
         "mini-batch": [sentences],
         "maxi-batch": [1],
         "maxi-batch-sort": ["none"],
@@ -145,10 +146,10 @@ def write_vocabulary(path: Path, size: int) -> None:
     path.write_text("".join(f'"{name}": {i}\n' for i, name in enumerate(names)), encoding="utf-8")
 
 
-def write_sentences(path: Path, rows: np.ndarray) -> None:
-    """A line for each row, without padding and the end symbol, which Marian adds."""
+def write_twice(path: Path, rows: np.ndarray) -> None:
+    """A line for each row, twice, without padding and the end symbol, which Marian adds."""
     lines = (" ".join(f"id{i}" for i in row.tolist() if i not in (PAD, EOS)) for row in rows)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    path.write_text(2 * "".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 if __name__ == "__main__":
