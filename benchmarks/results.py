@@ -250,8 +250,8 @@ def line(record: Record) -> str:
     """A record about a claim in one line, for the terminal."""
     claim = CLAIMS[record["claim"]]
     who = " : ".join(filter(None, (record["subject"], record["peer"])))
-    said = f"{claim.text}: {figure(record)}" + (f" [{who}]" if who else "")
-    return f"{said}; target {claim.target}: {verdict(record).strip('*')}"
+    text = f"{claim.text}: {figure(record)}" + (f" [{who}]" if who else "")
+    return f"{text}; target {claim.target}: {verdict(record).strip('*')}"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
