@@ -32,9 +32,9 @@ from command import exit_code_of, has_data, make_parser, positive, whole
 from results import Results, line
 
 from clearhead import api
-from clearhead.config import RunConfig, read_config
+from clearhead.settings import RunConfig, read_config
 from clearhead.data.labelled import Labelled
-from clearhead.tasks.labelled_data import read_examples
+from clearhead.data.labelled_data import read_examples
 
 CLAIMED = {"trec": "trec", "japanese-vowels": "vowels"}
 """By the name of a configuration, the claim about its accuracy."""

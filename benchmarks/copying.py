@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from command import exit_code_of, make_parser, positive
 from results import Results, line
 
-from clearhead.config import RunConfig, read_config
+from clearhead.settings import RunConfig, read_config
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -27,8 +27,8 @@ from command import existing_folder, exit_code_of, make_parser, positive
 from peers.protocol import peak_mb
 from results import Results, line
 
-from clearhead.config import DataConfig, TokenizerConfig
-from clearhead.data.batch_order import batch_order
+from clearhead.settings import DataConfig, TokenizerConfig
+from clearhead.data.batches import batch_order
 from clearhead.data.corpus import build_corpus
 from clearhead.errors import ClearheadError
 from clearhead.tokenizer import learn_tokenizer, load_tokenizer

@@ -38,7 +38,7 @@ from peers.roster import OWN, Contender
 from peers.workload import DECODED, POSITIONS, SIZES, Shape, write_random_workload
 from results import Results, line, measurement_table
 
-from clearhead.engines.batching import PADDED_TOKENS
+from clearhead.decoding.engine import PADDED_TOKENS
 
 WORKS = ("training", "decoding")
 PEERS = ("huggingface",)

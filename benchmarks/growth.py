@@ -28,20 +28,20 @@ import torch
 from command import exit_code_of, log, make_parser, positive, whole
 from results import Results, line
 
-from clearhead.config import ModelConfig, RunConfig, SearchConfig, TrainingConfig
+from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
-from clearhead.engines.device import set_up_torch
-from clearhead.engines.torch_engine import TorchEngine
+from clearhead.decoding.device import set_up_torch
+from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.tasks.translation import TranslationTask
-from clearhead.tasks.translation_data import TranslationData
+from clearhead.data.translation_data import TranslationData
 from clearhead.tokenizer import EOS, WordTokenizer
-from clearhead.training.meter import Meter
-from clearhead.training.precision import choose_precision
-from clearhead.training.stepper import Stepper
-from clearhead.training.updater import Updater
+from clearhead.training.progress import Meter
+from clearhead.training.step import choose_precision
+from clearhead.training.step import Stepper
+from clearhead.training.step import Updater
 
 VOCABULARY = 10_000
 SOURCE_LENGTH = 32

@@ -26,8 +26,8 @@ from clearhead import api
 from clearhead.checkpoint import read_model_folder
 from clearhead.data.readers import read_lines
 from clearhead.errors import ConfigError, DataError
-from clearhead.export.exporting import export_model
-from clearhead.tasks.scores import bleu_and_chrf
+from clearhead.ctranslate2.export import export_model
+from clearhead.evaluation.scores import bleu_and_chrf
 
 KINDS = (
     *(("torch", "float32"), ("ctranslate2", "float32"), ("auto", "")),

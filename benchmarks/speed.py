@@ -35,7 +35,7 @@ from peers.roster import OWN, PEERS, PRECISIONS, contenders
 from peers.workload import Workload, prepare_workload
 from results import CLAIMS, Results, line, measurement_table
 
-from clearhead.config import read_config
+from clearhead.settings import read_config
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "multi30k-en-de.toml"
 WORKS = ("training", "decoding", "cold")

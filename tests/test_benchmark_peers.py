@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from clearhead.config import ModelConfig
+from clearhead.settings import ModelConfig
 from clearhead.data.readers import Pair
-from clearhead.engines.batching import PADDED_TOKENS, batches_by_length
-from clearhead.engines.decoding_state import FIRST_ROOM
+from clearhead.decoding.engine import PADDED_TOKENS, batches_by_length
+from clearhead.decoding.cache import FIRST_ROOM
 from clearhead.tokenizer import load_tokenizer
 from scripts import ROOT
 

@@ -20,11 +20,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.config import ModelConfig, RunConfig, SearchConfig, TrainingConfig
-from clearhead.decoding.hypothesis import Hypothesis
+from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
+from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
-from clearhead.training.keeper import Keeper
-from clearhead.training.trainer import Trainer
+from clearhead.training.checkpoints import Keeper
+from clearhead.training.loop import Trainer
 from scripts import ROOT
 from test_training import small_run, write_pairs
 

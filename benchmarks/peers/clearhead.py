@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clearhead import api
-from clearhead.config import SearchConfig
+from clearhead.settings import SearchConfig
 
 from .protocol import Abilities, Job, Trainer, apart, serve
 from .workload import DECODED

@@ -10,7 +10,7 @@ import torch
 
 from clearhead import api
 from clearhead.checkpoint import WEIGHTS, parameters_of, write_model_folder, write_tensors
-from clearhead.config import (
+from clearhead.settings import (
     DropoutConfig,
     ModelConfig,
     OptimizerConfig,
@@ -21,15 +21,15 @@ from clearhead.config import (
 )
 from clearhead.data.batches import Batch as OwnBatch
 from clearhead.data.batches import collate
-from clearhead.engines.device import set_up_torch
+from clearhead.decoding.device import set_up_torch
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.tasks.task import Loss
+from clearhead.training.task import Loss
 from clearhead.tasks.translation import TranslationTask
-from clearhead.tasks.translation_data import TranslationData
+from clearhead.data.translation_data import TranslationData
 from clearhead.tokenizer import load_tokenizer
-from clearhead.training.keeper import Keeper
-from clearhead.training.trainer import Trainer as OwnTrainer
+from clearhead.training.checkpoints import Keeper
+from clearhead.training.loop import Trainer as OwnTrainer
 
 from .protocol import Job
 from .workload import ADAM_BETAS, BOS, DECODED, EOS, LABEL_SMOOTHING, LEARNING_RATE, PAD, Batch

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from clearhead.config import RunConfig
+    from clearhead.settings import RunConfig
     from clearhead.data.readers import Pair
     from clearhead.tokenizer import Tokenizer
 
@@ -187,7 +187,7 @@ def training_batches(
     tokenizer: Tokenizer, pairs: Sequence[Pair], batch_tokens: int = BATCH_TOKENS
 ) -> list[Batch]:
     """The batches of one epoch in their order: pairs of like length together, shuffled."""
-    from clearhead.data.batch_order import batch_order
+    from clearhead.data.batches import batch_order
 
     sources = tokenizer.encode_batch([pair.source for pair in pairs])
     targets = tokenizer.encode_batch([pair.target for pair in pairs])
