@@ -1,11 +1,10 @@
-"""Reference system E's smoke test, and its natural next step: learn to copy, learn to reverse.
+"""Learn to copy and to reverse: reference system E, trained to the end.
 
     .venv/bin/python benchmarks/copying.py
 
-Ten untrained models read 1 2 … 10 and add nine symbols each, whatever they be. Then one model is
-trained on copying and one on reversing random sequences, and each is tried on a thousand
-sequences that it has not seen. The models and the sequences are those of
-`examples/reference/e_copying.py`. Ends with exit code 1 if any answer is wrong.
+Trains one model on copying and one on reversing random sequences, and tries each on 1,000 sequences
+that it has not seen. Model and sequences are those of `examples/reference/e_copying.py`. The exit
+code is 1 if any answer is wrong.
 """
 
 from __future__ import annotations
@@ -13,8 +12,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from command import exit_code_of, make_parser, positive
+from results import Results, line
 
 from clearhead.settings import RunConfig, read_config
 
@@ -26,31 +29,34 @@ TASKS = {"copying": str, "reversing": lambda sequence: " ".join(reversed(sequenc
 
 
 def main(words: list[str] | None = None) -> int:
-    """Print what untrained models say, then what trained ones get right; 1 if any is wrong."""
-    parser = argparse.ArgumentParser(description="Untrained models talk; trained ones copy.")
-    parser.add_argument("--pairs", type=int, default=20_000, help="training pairs a task")
-    parser.add_argument("--steps", type=int, default=2500, help="training steps a task")
+    """Train, try and record; return 1 if any answer is wrong."""
+    parser = make_parser(__doc__)
+    parser.add_argument("--pairs", type=positive, default=20_000, help="of a task (20,000)")
+    parser.add_argument("--steps", type=positive, default=2500, help="of a task (2,500)")
     options = parser.parse_args(words)
-    model = read_config(e_copying.CONFIG).model
-    for number in range(10):
-        print(f"untrained model {number}:", *e_copying.untrained(model, seed=number))
-    wrong = 0
-    for name in TASKS:
+    results = Results("copying", sys.argv[1:] if words is None else words, options.output)
+    code = exit_code_of(partial(measure, options, results))
+    return code or int(any(record["more"]["wrong"] for record in results.records))
+
+
+def measure(options: argparse.Namespace, results: Results) -> None:
+    """Train a model for each task and count its right answers."""
+    for task in TASKS:
         began = time.monotonic()
-        right, of = trained(name, options.pairs, options.steps)
-        print(f"{name}: {right} of {of} unseen sequences right, {time.monotonic() - began:.0f} s")
-        wrong += of - right
-    return int(wrong > 0)
+        right, of = trained(task, options.pairs, options.steps)
+        more = {"wrong": of - right, "seconds": round(time.monotonic() - began)}
+        print(line(results.add(task, "sequences", [right], claim=task, more=more)))
+    results.write()
 
 
 def trained(task: str, pairs: int, steps: int) -> tuple[int, int]:
-    """How many of a thousand unseen sequences a newly trained model gets right."""
+    """How many of 1,000 unseen sequences a newly trained model answers right."""
     with TemporaryDirectory() as folder:
         return e_copying.learned(run_config(folder, steps), pairs, TASKS[task])
 
 
 def run_config(folder: str, steps: int) -> RunConfig:
-    """The narrower system E, so many steps long, everything in a folder."""
+    """The narrower system E, trained for so many steps, with all files in a folder."""
     files = [f"data.{part}=['{folder}/{part}.tsv']" for part in ("train", "validation", "test")]
     overrides = [
         *(*e_copying.NARROWER, *files, f"folder={folder}/model"),

@@ -1,19 +1,18 @@
-"""How long the corpus of ever more sentence pairs takes to build and to open, in how much memory.
+"""Time and memory of building and opening a corpus, by its number of sentence pairs.
 
     .venv/bin/python benchmarks/corpus_scale.py
     .venv/bin/python benchmarks/corpus_scale.py --pairs 10000000 50000000 --folder /large/disk
 
-The pairs are made up on the spot: words of random syllables, as frequent as Zipf's law has it,
-5 to 25 a sentence, in a file of about 200 bytes a pair. Each size is built in a new process, so
-that its peak of memory is its own; then the first batch of an epoch is read, for which all pairs
-are sorted into batches.
+The pairs are generated: words of random syllables with Zipf's frequencies, 5 to 25 a sentence,
+about 200 bytes a pair. Each size is built in a new process, so its peak memory is its own. Then
+the first batch of an epoch is read, for which all pairs are sorted into batches. The claims about
+memory need the sizes 10000 and 10000000 in one run.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
 import subprocess
 import sys
@@ -24,7 +23,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from command import existing_folder, exit_code_of, positive
+from command import existing_folder, exit_code_of, make_parser, positive
+from peers.protocol import peak_mb
+from results import Results, line
 
 from clearhead.data.batches import batch_order
 from clearhead.data.corpus import build_corpus
@@ -40,51 +41,56 @@ BATCH_TOKENS = 4096
 
 
 def main(words: list[str] | None = None) -> int:
-    """Print a line for each number of pairs."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    """Measure each number of pairs."""
+    parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=positive, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument(
-        "--folder",
-        type=existing_folder,
-        help="where to work, and leave nothing (the system's default)",
+        "--folder", type=existing_folder, help="for temporary files (the system's default)"
     )
     parser.add_argument("--build", metavar="FOLDER", help=argparse.SUPPRESS)
     options = parser.parse_args(words)
     if options.build:
         return exit_code_of(lambda: print(json.dumps(build(Path(options.build)))))
-    return exit_code_of(partial(measure, options.pairs, options.folder))
+    results = Results("corpus_scale", sys.argv[1:] if words is None else words, options.output)
+    return exit_code_of(partial(measure, options.pairs, options.folder, results))
 
 
-def measure(sizes: list[int], folder: str | None) -> None:
+def measure(sizes: list[int], folder: str | None, results: Results) -> None:
     """Make the pairs of each size and build their corpus in a process of its own."""
-    print(
-        f"{'pairs':>12}{'seconds':>10}{'pairs/s':>10}{'CPU s':>10}{'peak MB':>10}"
-        f"{'corpus MB':>11}{'B/pair':>8}{'batch s':>9}{'peak MB':>9}"
-    )
+    peaks: dict[int, tuple[float, float]] = {}
     with TemporaryDirectory(dir=folder) as name:
         work = Path(name)
         learned = (text for pair in made_up_pairs(LEARNED_FROM) for text in pair)
         config = TokenizerConfig(kind="bpe", max_vocabulary=VOCABULARY)
         learn_tokenizer(learned, config).save(work, "bpe")
         for size in sizes:
-            with (work / "train.tsv").open("w", encoding="utf-8") as stream:
-                stream.writelines(f"{s}\t{t}\n" for s, t in made_up_pairs(size))
+            with (work / "train.tsv").open("w", encoding="utf-8") as file:
+                file.writelines(f"{source}\t{target}\n" for source, target in made_up_pairs(size))
             found = built_apart(work)
             if found["kept"] != size:
                 raise ClearheadError(f"{size - found['kept']:,.0f} of {size:,} pairs were left out")
-            print(
-                f"{size:>12,}{found['seconds']:>10.1f}{size / found['seconds']:>10,.0f}"
-                f"{found['cpu_seconds']:>10.1f}{found['peak_bytes'] / 1e6:>10.0f}"
-                f"{found['bytes'] / 1e6:>11.1f}{found['bytes'] / size:>8.0f}"
-                f"{found['batch_seconds']:>9.1f}{found['batch_peak_bytes'] / 1e6:>9.0f}",
-                flush=True,
-            )
+            more = {
+                "CPU s": round(found["cpu_seconds"], 1),
+                "peak MB": round(found["peak_mb"]),
+                "bytes a pair": round(found["bytes"] / size),
+                "s to the first batch": round(found["batch_seconds"], 1),
+                "peak MB then": round(found["batch_peak_mb"]),
+            }
+            speed = size / found["seconds"]
+            results.add("building a corpus", "pairs/s", [speed], subject=f"{size:,}", more=more)
+            print(f"{size:,} pairs: {speed:,.0f} pairs/s, {more}", flush=True)
+            peaks[size] = found["peak_mb"], found["batch_peak_mb"]
+    if {10_000, 10_000_000} <= peaks.keys():
+        for place, claim in enumerate(("corpus-memory", "epoch-memory")):
+            times = peaks[10_000_000][place] / peaks[10_000][place]
+            print(line(results.add("growth of the peak", "times", [times], claim=claim)))
+    results.write()
 
 
 def built_apart(work: Path) -> dict[str, float]:
     """What `build` gives, run in a new process."""
     command = [sys.executable, __file__, "--build", str(work)]
-    # In a session of its own, so that Ctrl-C is told once, by this process, which then ends it.
+    # In a session of its own, so that Ctrl-C is reported once, by this process, which then ends it.
     done = subprocess.run(
         command, stdout=subprocess.PIPE, text=True, check=False, start_new_session=True
     )
@@ -100,28 +106,17 @@ def build(work: Path) -> dict[str, float]:
     began, cpu_began = time.perf_counter(), time.process_time()
     built, report = build_corpus(corpus, files, tokenizer, tokenizer, DataConfig())
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
-    peak, began = peak_bytes(), time.perf_counter()
+    peak, began = peak_mb("cpu"), time.perf_counter()
     first, *_ = batch_order(built.source_lengths, built.target_lengths, BATCH_TOKENS, 1, 0)
     _ = [(built.source(row), built.target(row)) for row in first]
     batch_seconds = time.perf_counter() - began
     size = sum(path.stat().st_size for path in corpus.rglob("*") if path.is_file())
     shutil.rmtree(corpus)
     return {
-        **{"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_bytes": peak},
+        **{"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_mb": peak},
         **{"bytes": size, "kept": report.kept},
-        **{"batch_seconds": batch_seconds, "batch_peak_bytes": peak_bytes()},
+        **{"batch_seconds": batch_seconds, "batch_peak_mb": peak_mb("cpu")},
     }
-
-
-def peak_bytes() -> int:
-    """The most memory this process has held."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-    except OSError:
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    # Not ru_maxrss: on Linux that begins with the memory of the process that started this one.
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def made_up_pairs(count: int) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""A sentence of stdin through CTranslate2: what its own documentation would have one write."""
+"""Translate a sentence of stdin with CTranslate2, as its documentation shows."""
 
 # pyright: reportMissingImports=false
 

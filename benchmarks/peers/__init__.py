@@ -1,1 +1,1 @@
-"""What `speed.py` compares clearhead with, and how: each peer runs in a process of its own."""
+"""The peers that `speed.py` and `gpu.py` compare clearhead with, each in its own process."""

@@ -1,6 +1,6 @@
 """Clearhead itself: the trainer's own step, and the engines as `load_translator` gives them.
 
-PyTorch is imported only by what needs it, so that the memory of each engine is its own.
+PyTorch is imported only where it is needed, so that the memory of each engine is its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from clearhead import api
 from clearhead.settings import SearchConfig
 
 from .protocol import Abilities, Job, Trainer, apart, serve
-from .shape import DECODED
+from .workload import DECODED
 
 
 def trainer(job: Job) -> Trainer:
@@ -29,13 +29,13 @@ def write_model(job: Job) -> None:
 
 
 def engine_and_type(kind: str) -> tuple[str, str]:
-    """The engine of a kind, and its compute type: `torch int8`; none: the engine's own."""
+    """The engine and the compute type of a kind such as `torch int8`; "": the engine's default."""
     engine, _, compute_type = kind.partition(" ")
     return engine, compute_type
 
 
 class Decoder:
-    """The engine that the job's kind names, as `clearhead translate` uses it: without scores."""
+    """The engine of the job's kind, as `clearhead translate` uses it: without scores."""
 
     def __init__(self, job: Job) -> None:
         apart(write_model, job)
@@ -51,8 +51,8 @@ class Decoder:
         self.engine = translator.engine
 
     def decode(self, sentences: Sequence[Sequence[int]], beam_size: int) -> list[int]:
-        # No min_length, for which CTranslate2's outputs would be scored again: the end symbol
-        # is kept away by the model's bias.
+        # The model's bias suppresses the end symbol. With min_length instead, CTranslate2's outputs
+        # would be scored again.
         search = SearchConfig(beam_size=beam_size, max_length=DECODED, max_length_offset=DECODED)
         done: list[int] = []
         found = self.engine.translate(
@@ -63,7 +63,7 @@ class Decoder:
 
 
 def save(job: Job) -> list[str]:
-    """A model folder; the command that translates with it."""
+    """Write a model folder; the command that translates with it."""
     apart(write_model, job)
     engine, compute_type = engine_and_type(job.kind)
     return [

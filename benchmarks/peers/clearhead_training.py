@@ -32,12 +32,11 @@ from clearhead.training.loop import Trainer as OwnTrainer
 from clearhead.training.task import Loss
 
 from .protocol import Job
-from .shape import ADAM_BETAS, BOS, DECODED, EOS, LABEL_SMOOTHING, LEARNING_RATE, PAD
-from .workload import Batch
+from .workload import ADAM_BETAS, BOS, DECODED, EOS, LABEL_SMOOTHING, LEARNING_RATE, PAD, Batch
 
 NEVER = -1e9
-"""The bias of the end symbol: so an output has the longest length, and no search needs a shortest
-one, for which CTranslate2's outputs would be scored again."""
+"""The bias of the end symbol, so that every output has the longest length. With a shortest length
+instead, CTranslate2's outputs would be scored again."""
 
 SEARCH = SearchConfig(max_length=DECODED, max_length_offset=DECODED)
 
@@ -76,21 +75,21 @@ def build(job: Job, config: RunConfig) -> EncoderDecoder:
 
 
 class Task(TranslationTask):
-    """Translation whose batches come from elsewhere; keeps the last mean loss, smoothing included.
+    """Translation with batches from outside; keeps the last mean loss with label smoothing.
 
-    That is the loss which peers report; clearhead's own reports leave label smoothing out.
+    Peers report that loss; clearhead's own reports leave label smoothing out.
     """
 
     smoothed: torch.Tensor
 
     def loss(self, model: torch.nn.Module, batch: OwnBatch) -> Loss:
-        """As it is, and kept."""
+        """The task's loss, kept."""
         found = super().loss(model, batch)
         self.smoothed = found.total.detach() / found.units
         return found
 
     def batch_count(self, epoch: int) -> int:
-        """Any number: the trainer is stepped by hand."""
+        """Any number: the trainer is stepped from outside."""
         return 1
 
     def batches(self, epoch: int, first: int) -> Iterator[OwnBatch]:
@@ -104,7 +103,7 @@ class Trainer:
     def __init__(self, job: Job) -> None:
         config = run_config(job)
         device = set_up_torch(job.device, job.threads)
-        # What is sampled or hidden would need them; here nothing is.
+        # Only sampling of subwords or hiding of words would need the data.
         nothing = cast(Any, None)
         data = TranslationData(nothing, nothing, nothing, (), ())
         model = build(job, config).to(device).train()
@@ -120,14 +119,14 @@ class Trainer:
 
     def step(self, ready: OwnBatch) -> torch.Tensor:
         self.trainer.meter.restart()
-        # The step as `run` takes it, with nothing left out.
+        # The whole step of `run`.
         self.trainer.step([ready])
-        # Not yet as a number, for which each step would wait for a GPU.
+        # A tensor still: converting it would wait for the GPU after each step.
         return self.task.smoothed
 
 
 def save(job: Job) -> None:
-    """Write a model folder whose outputs never end, exported where the engine needs that."""
+    """Write a model folder whose outputs never end, exported if the engine needs that."""
     config = run_config(job)
     config = dataclasses.replace(config, model=dataclasses.replace(config.model, output_bias=True))
     model = build(job, config)

@@ -1,26 +1,79 @@
-"""One work at one size: who takes part, and on what."""
+"""One work at one size: all contenders work in turns, a short slice of each, round by round."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .process import PeerProcess
-from .results import Keep, Measurement, Row
-from .roster import PEERS, Contender
+from .measurements import Measurement, Row, fill_up
+from .process import BENCHMARKS, PeerError, PeerProcess, environment_of, last_line
+from .roster import OWN, PEERS, Contender
 
 Item = TypeVar("Item")
+
+WARM_STEPS = 1
+MEMORY_ROUNDS = 8
+"""Rounds of training in the process whose memory is measured: each batch has its own shape, and in
+bf16 a CPU keeps what it compiled for each."""
+
+BEAMS = {"b1": (32, 1, 1), "b64": (128, 64, 1), "beam5": (64, 64, 5)}
+"""Sentences of a slice, sentences of a batch, beam; a beam of 1 is greedy search."""
+
+SENTENCE = "two young men are playing with a ball in the park .\n"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A short piece of work, sent to a peer; round r begins at item r · `count`."""
+
+    name: str
+    request: Mapping[str, Any]
+
+    def in_round(self, number: int) -> dict[str, Any]:
+        """The request of a round."""
+        return {**self.request, "first": number * self.request["count"]}
+
+    def for_memory(self) -> dict[str, Any]:
+        """The request by which memory is measured: for training, several rounds in one."""
+        rounds = MEMORY_ROUNDS if self.request["do"] == "train" else 1
+        return {**self.in_round(0), "count": rounds * self.request["count"]}
+
+
+def training_slices(steps: int, warm: int = WARM_STEPS) -> list[Slice]:
+    """Some training steps, after `warm` untimed ones."""
+    return [Slice("steps", {"do": "train", "count": steps, "warm": warm})]
+
+
+def decoding_slices(most: int, searches: Collection[str] = tuple(BEAMS)) -> list[Slice]:
+    """The searches that are chosen, of at most so many sentences."""
+    return [
+        Slice(
+            name,
+            {
+                "do": "decode",
+                "count": min(count, most),
+                "batch_size": batch_size,
+                "beam_size": beam_size,
+            },
+        )
+        for name, (count, batch_size, beam_size) in BEAMS.items()
+        if name in searches
+    ]
 
 
 @dataclass(frozen=True)
 class Contest:
-    """One work at one size: who takes part, on what, for how long.
+    """One work at one size: who takes part, with which means, for how long.
 
-    `pythons` has the Python of each peer that could be installed, `failures` why the others could
-    not; `folder` holds the workload and gets all that is written; `keep_memory` is for
-    `environment_of`; `device` is `cpu` or `cuda`; `keep` gets the measurements each round.
+    `pythons` has the Python of each installed peer, `failures` the reason why others are missing;
+    `folder` holds the workload and gets all files; `keep_memory` is for `environment_of`; `device`
+    is `cpu` or `cuda`; `keep` is called with the measurements after each round.
     """
 
     work: str
@@ -34,10 +87,10 @@ class Contest:
     limit_s: float
     keep_memory: bool = False
     device: str = "cpu"
-    keep: Keep = lambda measurements: None
+    keep: Callable[[Sequence[Measurement]], object] = lambda measurements: None
 
     def measurement(self, name: str, unit: str) -> Measurement:
-        """An empty measurement; who could not be installed is noted."""
+        """An empty measurement, with the reason for each peer that could not be installed."""
         rows = [Row(c, error=self.failures.get(c.peer, "")) for c in self.contenders]
         return Measurement(self.work, self.size, name, unit, rows)
 
@@ -49,7 +102,7 @@ class Contest:
         return PeerProcess(python, module, log, self.threads, self.limit_s, self.keep_memory)
 
     def job(self, contender: Contender) -> dict[str, Any]:
-        """What a request says of the model that a contender makes."""
+        """The part of a request that describes the model."""
         name = f"{contender.file_name}-{self.size}-{self.work}"
         return {
             "workload": str(self.folder / "workload.npz"),
@@ -65,8 +118,157 @@ class Contest:
         return {"do": "start", "work": self.work, **self.job(contender)}
 
 
+class Progress:
+    """Prints to stderr what is running, and an estimate of the time left."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total, self.done = what, total, 0
+        self.began = time.monotonic()
+
+    def next(self, text: str) -> None:
+        """Another step begins."""
+        left = ""
+        if self.done:
+            seconds = (time.monotonic() - self.began) / self.done * (self.total - self.done)
+            left = f", {seconds / 60:.0f} min left" if seconds >= 60 else ", < 1 min left"
+        print(f"{self.what}: {text} ({self.done}/{self.total}{left})", file=sys.stderr, flush=True)
+        self.done += 1
+
+
+def measure(contest: Contest, slices: Sequence[Slice]) -> list[Measurement]:
+    """Measure the memory of each contender by itself, then the speed of all of them in turns."""
+    measurements = [contest.measurement(slice_.name, "tokens/s") for slice_ in slices]
+    total = len(contest.contenders) * (2 + contest.rounds * len(slices))
+    progress = Progress(f"{contest.work} {contest.size}", total)
+    for contender in contest.contenders:
+        progress.next(f"memory of {contender.label}")
+        measure_memory(contest, contender, slices, measurements)
+    with ExitStack() as stack:
+        ready: dict[Contender, PeerProcess] = {}
+        for contender in contest.contenders:
+            progress.next(f"start of {contender.label}")
+            if any(not measurement.row(contender).error for measurement in measurements):
+                process = stack.enter_context(contest.process(contender))
+                try:
+                    process.ask(contest.start(contender))
+                    ready[contender] = process
+                except PeerError as error:
+                    note_failure(measurements, contender, str(error))
+        for number in range(contest.rounds):
+            for slice_, measurement in zip(slices, measurements, strict=True):
+                for contender in rotated(contest.contenders, number):
+                    progress.next(f"round {number + 1}, {slice_.name}, {contender.label}")
+                    take_turn(ready, contender, slice_.in_round(number), measurement)
+                fill_up(measurement.rows, number + 1)
+            contest.keep(measurements)
+    return measurements
+
+
+def measure_memory(
+    contest: Contest,
+    contender: Contender,
+    slices: Sequence[Slice],
+    measurements: Sequence[Measurement],
+) -> None:
+    """The peak of a process that does nothing else; a contender that fails leaves the slice."""
+    if all(measurement.row(contender).error for measurement in measurements):
+        return
+    with contest.process(contender) as process:
+        try:
+            process.ask(contest.start(contender))
+        except PeerError as error:
+            note_failure(measurements, contender, str(error))
+            return
+        for slice_, measurement in zip(slices, measurements, strict=True):
+            try:
+                answer = process.ask(slice_.for_memory())
+                measurement.row(contender).peak_mb = answer["peak_mb"]
+            except PeerError as error:
+                note_failure([measurement], contender, str(error))
+
+
+def take_turn(
+    ready: Mapping[Contender, PeerProcess],
+    contender: Contender,
+    request: dict[str, Any],
+    measurement: Measurement,
+) -> None:
+    """Let a contender do a slice; one that fails is out of this measurement."""
+    row = measurement.row(contender)
+    if contender not in ready or row.error:
+        return
+    try:
+        answer = ready[contender].ask(request)
+    except PeerError as error:
+        row.error = str(error)
+        return
+    row.values.append(answer["tokens"] / answer["seconds"])
+    row.loss = answer.get("loss")
+
+
+def cold_starts(contest: Contest) -> list[Measurement]:
+    """Seconds of a whole new process that translates one sentence, and of `--help`."""
+    sentence = contest.measurement("one sentence", "s")
+    helped = Measurement(contest.work, contest.size, "--help", "s", [Row(Contender(OWN, "--help"))])
+    commands = {contender: saved(contest, contender, sentence) for contender in contest.contenders}
+    everything = [(row, sentence, commands[row.contender]) for row in sentence.rows]
+    own = [contest.pythons[OWN], "-m", "clearhead", "--help"]
+    everything.append((helped.rows[0], helped, own))
+    progress = Progress(f"{contest.work} {contest.size}", contest.rounds * len(everything))
+    for number in range(contest.rounds):
+        for row, measurement, command in rotated(everything, number):
+            progress.next(f"round {number + 1}, {row.contender.label}")
+            if command and not row.error:
+                try:
+                    row.values.append(seconds_of(command, contest))
+                except PeerError as error:
+                    note_failure([measurement], row.contender, str(error))
+        fill_up([row for row, _, _ in everything], number + 1)
+        contest.keep([sentence, helped])
+    return [sentence, helped]
+
+
+def saved(contest: Contest, contender: Contender, measurement: Measurement) -> list[str]:
+    """Write a contender's model; the command that translates with it."""
+    if measurement.row(contender).error:
+        return []
+    with contest.process(contender) as process:
+        try:
+            answer = process.ask({"do": "save", **contest.job(contender)})
+        except PeerError as error:
+            note_failure([measurement], contender, str(error))
+            return []
+    return [contest.pythons[contender.peer], *answer["command"]]
+
+
+def seconds_of(command: Sequence[str], contest: Contest) -> float:
+    """How long a command takes that prints a translation, or help.
+
+    Raises:
+        PeerError: it failed, printed nothing, or took too long.
+    """
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command,
+            cwd=BENCHMARKS,
+            env=environment_of(contest.threads, contest.keep_memory),
+            input=SENTENCE,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=contest.limit_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise PeerError(f"took more than {contest.limit_s:.0f} s") from None
+    seconds = time.perf_counter() - began
+    if done.returncode or not done.stdout.strip():
+        raise PeerError(last_line(done.stderr))
+    return seconds
+
+
 def note_failure(measurements: Sequence[Measurement], contender: Contender, error: str) -> None:
-    """Write down why a contender takes no part in what it has no value in."""
+    """Write down why a contender is missing, where it has no value yet."""
     for measurement in measurements:
         row = measurement.row(contender)
         if not row.measured:

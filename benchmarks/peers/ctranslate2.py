@@ -13,7 +13,7 @@ import numpy as np
 from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
 
 from .protocol import Abilities, Job, apart, serve
-from .shape import DECODED, POSITIONS
+from .workload import DECODED, POSITIONS
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 
@@ -29,12 +29,12 @@ class Weights:
         return self.chance.normal(0, scale, (rows, columns)).astype(np.float32)
 
     def linear(self, spec: common_spec.LinearSpec, inputs: int, outputs: int) -> None:
-        """A projection, as Glorot and Bengio scale it, and no bias as yet."""
+        """A projection with Glorot and Bengio's scale, and a bias of zeros."""
         spec.weight = self.matrix(outputs, inputs, math.sqrt(2 / (inputs + outputs)))
         spec.bias = np.zeros(outputs, dtype=np.float32)
 
     def norm(self, spec: common_spec.LayerNormSpec, width: int) -> None:
-        """A layer norm that changes no scale."""
+        """A layer norm with scale 1 and offset 0."""
         spec.gamma = np.ones(width, dtype=np.float32)
         spec.beta = np.zeros(width, dtype=np.float32)
 
@@ -96,7 +96,7 @@ def write_model(job: Job) -> None:
 
 
 def save(job: Job) -> list[str]:
-    """A model folder, and a script that translates with it."""
+    """Write a model folder; the script that translates with it."""
     apart(write_model, job)
     pieces = job.tokenizer.with_suffix(".model")
     script = "cold_start/ctranslate2_sentence.py"
@@ -104,7 +104,7 @@ def save(job: Job) -> list[str]:
 
 
 class Decoder:
-    """`translate_batch`, in the compute type that the job's kind names."""
+    """`translate_batch`, with the job's compute type."""
 
     def __init__(self, job: Job) -> None:
         apart(write_model, job)

@@ -22,8 +22,7 @@ from eole.utils.loss import LossCompute
 from eole.utils.optimizers import Optimizer
 
 from .protocol import Abilities, Job, serve
-from .shape import ADAM_BETAS, DECODED, LABEL_SMOOTHING, LEARNING_RATE, PAD
-from .workload import Batch, padded
+from .workload import ADAM_BETAS, DECODED, LABEL_SMOOTHING, LEARNING_RATE, PAD, Batch, padded
 
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 
@@ -63,7 +62,7 @@ def model_config(job: Job) -> TransformerModelConfig:
 
 
 def train_config(job: Job) -> TrainConfig:
-    """The training that EOLE is asked for; nothing is read from disk."""
+    """The configuration of the training; nothing is read from disk."""
     job.folder.mkdir(parents=True, exist_ok=True)
     unread = job.folder / "unread"
     unread.touch()
@@ -135,7 +134,7 @@ class Trainer:
         sides = ready["src"], ready["tgt"], ready["srclen"]
         unused = {name: ready[name] for name in ("images", "prefix_len")}
         self.optimizer.zero_grad()
-        # The two calls of `process_batch`, of which autocast is for the first alone.
+        # The two calls of `process_batch`; autocast is for the first alone.
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
             loss, statistics = self.processor._compute_loss(
                 *sides, ready, ready["tokens"], 1, unused

@@ -1,4 +1,4 @@
-"""A peer's process, which waits for requests and answers them."""
+"""A peer's process, seen from the benchmark: it waits for requests and answers them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ PATIENCE_S = 5.0
 
 
 class PeerError(Exception):
-    """A peer could not do what it was asked; the message is one line."""
+    """A peer failed; the message is one line."""
 
 
 KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**63 - 1)}
-"""With these the C library (glibc) keeps what is freed, as clearhead lets it with PyTorch."""
+"""With these the C library (glibc) keeps freed memory, as clearhead does with PyTorch."""
 
 
 def environment_of(threads: int, keep_memory: bool = False) -> dict[str, str]:
-    """The environment variables of every process that is measured.
+    """The environment variables of every process that is measured: the same for all peers.
 
-    With `keep_memory` all have the C library keep what is freed.
+    With `keep_memory` the C library keeps freed memory.
     """
     count = str(threads)
     return {
@@ -40,12 +40,12 @@ def environment_of(threads: int, keep_memory: bool = False) -> dict[str, str]:
 
 
 class PeerProcess:
-    """Runs a peer's script and speaks with it; ends it on leaving the context.
+    """Runs a peer's script and sends it requests; ends it on leaving the context.
 
     Args:
         python: of the peer's environment.
         module: the peer's script.
-        log: gets what the peer prints.
+        log: file for the output of the peer.
         threads: of the processor.
         limit_s: seconds that an answer may take.
         keep_memory: see `environment_of`.
@@ -71,7 +71,7 @@ class PeerProcess:
                 stdout=subprocess.PIPE,
                 stderr=stream,
                 encoding="utf-8",
-                # Ctrl-C is for the one who asks; this process is ended by `close`.
+                # So Ctrl-C reaches the benchmark alone, which ends this process by `close`.
                 start_new_session=True,
             )
 
@@ -120,7 +120,7 @@ class PeerProcess:
         return answer
 
     def close(self, at_once: bool = False) -> None:
-        """End the process: it may finish by itself, unless that takes long or is not wanted."""
+        """End the process; unless `at_once`, it has a few seconds to finish by itself."""
         if not at_once:
             for stream in (self._process.stdin, self._process.stdout):
                 if stream is not None:
@@ -138,6 +138,6 @@ class PeerProcess:
 
 
 def last_line(output: str) -> str:
-    """The last line that is not empty: of a traceback, the one that names the error."""
+    """The last line that is not empty: in a traceback it names the error."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1] if lines else "it ended without a word"
+    return lines[-1] if lines else "it ended without any output"

@@ -1,40 +1,39 @@
-"""How `speed.py` and `gpu.py` speak with a peer: one JSON object a line, on stdin and stdout.
+"""The peers' side of the protocol: one JSON object a line, on stdin and stdout.
 
-A peer's process waits for a request, does the work, and answers with what it took; so many peers
-can stand ready while one works. The timing is here, the same for all. Standard library only.
+A peer's process waits for a request, does the work, and answers with the time that it took. So many
+peers can be ready while one works. The timing is here, the same for all.
 
-    {"do": "train", "first": 0, "count": 5}    -> {"tokens": …, "seconds": …, "peak_mb": …}
+    {"do": "train", "first": 0, "count": 5, "warm": 1}  -> {"tokens": …, "seconds": …, "peak_mb": …}
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import math
 import multiprocessing
 import operator
 import os
+import resource
 import sys
 import time
 import traceback
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from .device import forget_peak, give_memory_back, peak_mb, wait_for
-from .shape import DECODED, SIZES, Shape
-
-if TYPE_CHECKING:
-    from .workload import Batch, Workload
+from .workload import DECODED, SIZES, Batch, Shape, Workload
 
 
 @dataclass(frozen=True)
 class Job:
     """What a peer is started for.
 
-    `kind` says in which precision or by which means: `float32`, `bf16`, `auto`, `torch int8` …
-    `folder` is where it may write, `tokenizer` the path of the tokenizer's files, no ending;
+    `kind` is the precision or the engine: `float32`, `bf16`, `auto`, `torch int8` … The peer may
+    write into `folder`. `tokenizer` is the path of the tokenizer's files without their suffix,
     `device` is `cpu` or `cuda`.
     """
 
@@ -59,6 +58,18 @@ class Trainer(Protocol):
         ...
 
 
+class Program(ABC):
+    """A training program that cannot be called step by step, and times itself."""
+
+    @abstractmethod
+    def train(self, batches: Sequence[Batch]) -> tuple[list[float], list[float]]:
+        """A timed update on each batch: its seconds, and the mean loss of a target token."""
+
+    @abstractmethod
+    def peak_mb(self) -> float:
+        """Peak memory of the program in MB."""
+
+
 class Decoder(Protocol):
     """A model and its search."""
 
@@ -71,14 +82,14 @@ class Decoder(Protocol):
 class Abilities:
     """What a peer can do; `save` writes a model folder and gives the command that uses it."""
 
-    trainer: Callable[[Job], Trainer] | None = None
+    trainer: Callable[[Job], Trainer | Program] | None = None
     decoder: Callable[[Job], Decoder] | None = None
     save: Callable[[Job], Sequence[str]] | None = None
 
 
 def serve(abilities: Abilities) -> None:
     """Answer the requests of stdin until it ends."""
-    # Libraries print: what they say goes to stderr, for stdout has replies alone.
+    # Libraries print to stdout: redirect that to stderr, since stdout has the replies alone.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     server = Server(abilities)
@@ -87,8 +98,8 @@ def serve(abilities: Abilities) -> None:
             reply = server.answer(json.loads(line))
         except Exception as error:
             traceback.print_exc()
-            said = str(error).strip().splitlines() or [""]
-            reply = {"error": f"{type(error).__name__}: {said[0]}"}
+            lines = str(error).strip().splitlines() or [""]
+            reply = {"error": f"{type(error).__name__}: {lines[0]}"}
         replies.write(json.dumps(reply) + "\n")
         replies.flush()
 
@@ -99,7 +110,7 @@ class Server:
     def __init__(self, abilities: Abilities) -> None:
         self.abilities = abilities
         self.workload: Workload | None = None
-        self.trainer: Trainer | None = None
+        self.trainer: Trainer | Program | None = None
         self.decoder: Decoder | None = None
         self.device = "cpu"
 
@@ -114,9 +125,10 @@ class Server:
         }
         try:
             forget_peak(self.device)
-            return {**actions[request["do"]](**wanted), "peak_mb": peak_mb(self.device)}
+            reply = actions[request["do"]](**wanted)
+            return {"peak_mb": peak_mb(self.device), **reply}
         finally:
-            # Others work while this process waits: it should not hold what it does not need.
+            # Other peers work while this process waits, so it must not hold unneeded memory.
             gc.collect()
             give_memory_back(self.device)
 
@@ -129,7 +141,7 @@ class Server:
         elif work == "decoding" and self.abilities.decoder is not None:
             self.decoder = self.abilities.decoder(settings)
         else:
-            raise ValueError(f"this peer is not made for {work}")
+            raise ValueError(f"this peer cannot do {work}")
         return {}
 
     def train(self, first: int, count: int, warm: int) -> dict[str, Any]:
@@ -140,20 +152,31 @@ class Server:
         if self.workload is None or self.trainer is None:
             raise ValueError("training was not started")
         batches = self.workload.slice_of_batches(first, warm + count)
-        ready = [self.trainer.ready(batch) for batch in batches]
-        for batch in ready[:warm]:
-            self.trainer.step(batch)
-        wait_for(self.device)
-        began = time.perf_counter()
-        steps = [self.trainer.step(batch) for batch in ready[warm:]]
-        wait_for(self.device)
-        losses = [float(loss) for loss in steps]
-        seconds = time.perf_counter() - began
+        peak = {}
+        if isinstance(self.trainer, Program):
+            taken, losses = self.trainer.train(batches[warm:])
+            seconds, peak = sum(taken), {"peak_mb": self.trainer.peak_mb()}
+        else:
+            seconds, losses = self.timed(self.trainer, batches, warm)
         tokens = [batch.target_tokens for batch in batches[warm:]]
         loss = sum(map(operator.mul, losses, tokens)) / sum(tokens)
         if not math.isfinite(loss):
             raise ValueError(f"the loss is {loss}")
-        return {"tokens": sum(tokens), "seconds": seconds, "loss": loss}
+        return {"tokens": sum(tokens), "seconds": seconds, "loss": loss, **peak}
+
+    def timed(
+        self, trainer: Trainer, batches: Sequence[Batch], warm: int
+    ) -> tuple[float, list[float]]:
+        """The seconds and the losses of all steps but the first `warm`."""
+        ready = [trainer.ready(batch) for batch in batches]
+        for batch in ready[:warm]:
+            trainer.step(batch)
+        wait_for(self.device)
+        began = time.perf_counter()
+        steps = [trainer.step(batch) for batch in ready[warm:]]
+        wait_for(self.device)
+        losses = [float(loss) for loss in steps]
+        return time.perf_counter() - began, losses
 
     def decode(self, first: int, count: int, batch_size: int, beam_size: int) -> dict[str, Any]:
         """Decode `count` sentences from index `first` on; a first batch is not timed."""
@@ -182,9 +205,7 @@ class Server:
 
 
 def read_job(path: str, job: dict[str, Any]) -> tuple[Job, Workload]:
-    """What is sent as a workload's file, a size, a kind, threads, a folder and a device."""
-    from .workload import Workload
-
+    """The job of a request, and its workload."""
     workload = Workload.read(Path(path))
     settings = Job(
         shape=SIZES[job["size"]],
@@ -209,3 +230,46 @@ def apart(work: Callable[[Job], object], job: Job) -> None:
     process.join()
     if process.exitcode:
         raise RuntimeError(f"{work.__name__} failed with exit code {process.exitcode}")
+
+
+def wait_for(device: str) -> None:
+    """Wait for the device: a GPU works asynchronously."""
+    if device == "cuda":
+        import torch
+
+        torch.cuda.synchronize()
+
+
+def forget_peak(device: str) -> None:
+    """Reset the peak memory of a GPU; that of a process cannot be reset."""
+    if device == "cuda":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()
+
+
+def peak_mb(device: str) -> float:
+    """Peak memory in MB: of the tensors on a GPU, of this process on a CPU."""
+    if device == "cuda":
+        import torch
+
+        return torch.cuda.max_memory_allocated() / 1e6
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+    except OSError:
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
+    # Not ru_maxrss: on Linux it starts with the memory of the parent process.
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0]) / 1e6
+
+
+def give_memory_back(device: str) -> None:
+    """Return freed memory of PyTorch's allocator and of the C library to the system."""
+    if device == "cuda":
+        import torch
+
+        torch.cuda.empty_cache()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):
+        return

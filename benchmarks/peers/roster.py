@@ -1,4 +1,4 @@
-"""Who is compared, what each can do, and what its environment holds."""
+"""The peers: what each can do, and what its environment holds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 OWN = "clearhead"
+PRECISIONS = ("float32", "bf16")
 
 
 @dataclass(frozen=True)
@@ -13,7 +14,7 @@ class Environment:
     """What is installed for a peer.
 
     `steps` are the arguments of `pip install`, one call each; with `torch`, clearhead's PyTorch
-    comes first. `note` is said below the table.
+    is installed first. `note` is printed below the tables.
     """
 
     steps: tuple[tuple[str, ...], ...]
@@ -21,24 +22,24 @@ class Environment:
     note: str = ""
 
     @property
-    def pinned(self) -> list[str]:
-        """The packages whose version is named."""
+    def pinned(self) -> dict[str, str]:
+        """The packages with a pinned version, and that."""
         words = [word.partition("==") for step in self.steps for word in step]
-        return [package for package, equal, _ in words if equal]
+        return {package: version for package, equal, version in words if equal}
 
 
 @dataclass(frozen=True)
 class Peer:
     """A toolkit.
 
-    `module` is its script in this folder; `environment` None is the one that runs `speed.py`.
-    `decodes` are the kinds in which it decodes; `starts` those that a cold start is measured of.
-    `native`: it is no toolkit in Python, but a program that only decodes.
+    `module` is its script in this folder; without an `environment` it runs in the benchmark's own.
+    `trains` are the precisions in which it trains, `decodes` the types or engines with which it
+    decodes, `starts` those of which a cold start is measured. A `native` peer is written in C++.
     """
 
     module: str
     environment: Environment | None = None
-    trains: bool = True
+    trains: tuple[str, ...] = PRECISIONS
     decodes: tuple[str, ...] = ("float32",)
     starts: tuple[str, ...] = ()
     native: bool = False
@@ -56,7 +57,21 @@ PEERS = {
     "torch": Peer("torch_loop", decodes=()),
     "marian": Peer(
         "marian",
-        Environment((("transformers==5.23.0", "sentencepiece"),)),
+        Environment(
+            (("pymarian==1.12.42", "numpy"),),
+            torch=False,
+            note="Marian in C++; its trainer only, since its decoder cannot be held to 40 steps",
+        ),
+        trains=("float32",),
+        decodes=(),
+        native=True,
+    ),
+    "huggingface": Peer(
+        "huggingface_marian",
+        Environment(
+            (("transformers==5.23.0", "sentencepiece"),),
+            note="the reimplementation of Marian's model in transformers",
+        ),
         starts=("float32",),
     ),
     "ctranslate2": Peer(
@@ -64,23 +79,12 @@ PEERS = {
         Environment(
             (("ctranslate2==4.8.5", "sentencepiece"),),
             torch=False,
-            note="without PyTorch, which its model specifications would import if it were there",
+            note="without PyTorch, which its model specifications would import",
         ),
-        trains=False,
+        trains=(),
         decodes=("float32", "int8"),
         starts=("float32", "int8"),
         native=True,
-    ),
-    "joeynmt": Peer(
-        "joeynmt",
-        Environment(
-            (
-                ("numpy", "pyyaml", "sacrebleu", "sentencepiece", "packaging", "subword-nmt"),
-                ("importlib_metadata", "tensorboard", "matplotlib"),
-                ("--no-deps", "joeynmt==2.3.0"),
-            ),
-            note="2.3.0 with only those of its requirements that it imports here",
-        ),
     ),
     "eole": Peer(
         "eole",
@@ -90,14 +94,14 @@ PEERS = {
                 ("pyonmttok", "huggingface_hub", "tokenizers", "torch-optimi"),
                 ("--no-deps", "eole==0.6.4"),
             ),
-            note="0.6.4 with only those of its requirements that it imports here",
+            note="with only those of its requirements that it imports here",
         ),
     ),
     "sockeye": Peer(
         "sockeye",
         Environment(
             (("numpy", "pyyaml", "sacrebleu"), ("--no-deps", "sockeye==3.1.34")),
-            note="3.1.34 asks for torch < 1.14 and numpy < 2; it runs with newer ones",
+            note="it requires torch < 1.14 and numpy < 2, but runs with newer ones",
         ),
     ),
 }
@@ -105,24 +109,24 @@ PEERS = {
 
 @dataclass(frozen=True)
 class Contender:
-    """A peer in one of its kinds: a row of the table."""
+    """A peer with one precision or engine: a row of the table."""
 
     peer: str
     kind: str
 
     @property
     def label(self) -> str:
-        """As the table has it."""
+        """Its name in tables."""
         return f"{self.peer} {self.kind}"
 
     @property
     def file_name(self) -> str:
-        """What its files and folders are called, without an ending."""
+        """The name of its files and folders, without a suffix."""
         return self.label.replace(" ", "-")
 
     @property
     def is_own(self) -> bool:
-        """Whether it is clearhead, with which the others are compared."""
+        """Whether it is clearhead."""
         return self.peer == OWN
 
 
@@ -131,17 +135,19 @@ def contenders(
 ) -> list[Contender]:
     """All that take part in `training`, `decoding` or `cold`; clearhead always does, and first.
 
-    `precisions` are those of training; `bf16` says whether the processor has instructions for
-    bf16, without which nobody decodes in it.
+    Args:
+        work: what they do.
+        names: of the peers.
+        precisions: of training.
+        bf16: whether the processor has instructions for bf16; otherwise nobody decodes in it.
     """
     found = []
     for name in dict.fromkeys((OWN, *names)):
         peer = PEERS[name]
         kinds = {
-            "training": tuple(precisions) if peer.trains else (),
+            "training": tuple(p for p in precisions if p in peer.trains),
             "decoding": peer.decodes,
             "cold": peer.starts,
         }[work]
-        possible = (kind for kind in kinds if bf16 or not kind.endswith("bfloat16"))
-        found += [Contender(name, kind) for kind in possible]
+        found += [Contender(name, kind) for kind in kinds if bf16 or not kind.endswith("bfloat16")]
     return found

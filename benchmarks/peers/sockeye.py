@@ -20,18 +20,17 @@ from sockeye.training import ModelWithLoss
 from sockeye.transformer import TransformerConfig
 
 from .protocol import Abilities, Job, serve
-from .shape import ADAM_BETAS, DECODED, LABEL_SMOOTHING, LEARNING_RATE, POSITIONS
-from .workload import Batch, padded
+from .workload import ADAM_BETAS, DECODED, LABEL_SMOOTHING, LEARNING_RATE, POSITIONS, Batch, padded
 
 NEVER = -1e9
-"""The bias of what ends an output: Sockeye has no option for a shortest length."""
+"""The bias of the end symbol: Sockeye has no option for a shortest length."""
 
 OWN_IDS = np.array([C.PAD_ID, C.BOS_ID, C.EOS_ID, C.UNK_ID])
-"""Sockeye's ids of what are our ids 0 to 3; from 4 on they agree."""
+"""Sockeye's ids for our ids 0 to 3; from 4 on they agree."""
 
 
 def own(ids: np.ndarray) -> torch.Tensor:
-    """Ids as Sockeye counts them."""
+    """Our ids as Sockeye's."""
     special = ids < len(OWN_IDS)
     return torch.from_numpy(np.where(special, OWN_IDS[np.where(special, ids, 0)], ids)).int()
 
@@ -80,7 +79,7 @@ def model_config(job: Job) -> ModelConfig:
 
 
 def lengths_of(source: torch.Tensor) -> torch.Tensor:
-    """(B, 2) tokens of each source, and that none of them is a prefix."""
+    """(B, 2) tokens of each source, and 0 tokens of a prefix."""
     lengths = (source != C.PAD_ID).sum(dim=1)
     return torch.stack((lengths, torch.zeros_like(lengths)), dim=1).int()
 
@@ -134,7 +133,7 @@ class Decoder:
         self.searches: dict[tuple[int, bool], Any] = {}
 
     def search(self, beam_size: int, single: bool) -> Any:
-        """The search for a beam, made once: Sockeye traces its parts when they are first used."""
+        """The search for a beam, made once: Sockeye traces its parts on first use."""
         greedy = beam_size == 1 and single
         if (beam_size, greedy) not in self.searches:
             self.searches[beam_size, greedy] = get_search_algorithm(

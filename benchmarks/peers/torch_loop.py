@@ -1,4 +1,4 @@
-"""PyTorch alone: `torch.nn.Transformer` in the loop that its tutorials write."""
+"""PyTorch alone: `torch.nn.Transformer` in the loop of its tutorials."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .protocol import Abilities, Job, serve
-from .shape import ADAM_BETAS, LABEL_SMOOTHING, LEARNING_RATE, PAD, POSITIONS
-from .workload import Batch
+from .workload import ADAM_BETAS, LABEL_SMOOTHING, LEARNING_RATE, PAD, POSITIONS, Batch
 
 
 class Model(nn.Module):

@@ -1,14 +1,64 @@
-"""What all peers work on: batches of ids to train on, sentences to decode. Needs NumPy only."""
+"""What all peers work on: model sizes, batches of ids to train on, sentences to decode.
+
+A peer's process needs NumPy only; clearhead is imported by the functions that make a workload.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .shape import BOS, EOS, PAD
+if TYPE_CHECKING:
+    from clearhead.data.readers import Pair
+    from clearhead.settings import RunConfig
+    from clearhead.tokenizer import Tokenizer
+
+PAD, BOS, EOS, UNK = range(4)
+"""The ids of the special symbols, as in clearhead's tokenizers."""
+
+LABEL_SMOOTHING = 0.1
+LEARNING_RATE = 1e-3
+ADAM_BETAS = (0.9, 0.98)
+POSITIONS = 512
+"""Tokens of a sentence, at most: the size of the peers' tables of positions."""
+
+DECODED = 40
+"""Steps of every decoding. Clearhead's cache has to grow for so many, which is measured too."""
+
+VOCABULARY = 10_000
+BATCH_TOKENS = 4096
+"""Token positions of a batch on each side, padding included, at most."""
+
+SENTENCES = 1000
+RANDOM_BATCHES = 4
+RANDOM_SENTENCES = 256
+
+
+@dataclass(frozen=True)
+class Shape:
+    """An encoder-decoder with one embedding for source, target and output.
+
+    `layers` is the number in the encoder, and again in the decoder.
+    """
+
+    layers: int
+    d_model: int
+    d_ff: int
+    heads: int
+    dropout: float
+
+
+SIZES = {
+    "tiny": Shape(layers=4, d_model=128, d_ff=256, heads=4, dropout=0.3),
+    "base": Shape(layers=6, d_model=512, d_ff=2048, heads=8, dropout=0.1),
+    "big": Shape(layers=6, d_model=1024, d_ff=4096, heads=16, dropout=0.3),
+}
 
 
 @dataclass(frozen=True)
@@ -38,14 +88,14 @@ class Batch:
 
     @property
     def target_tokens(self) -> int:
-        """Target tokens to be predicted: no padding, but EOS."""
+        """Target tokens to predict: EOS counts, padding does not."""
         return int((self.target_output != PAD).sum())
 
     @property
     def padding_share(self) -> float:
-        """The share of both sides' places that hold padding."""
-        places = self.source.size + self.target_output.size
-        return 1 - (int(self.source_lengths.sum()) + self.target_tokens) / places
+        """The share of both sides' token positions that hold padding."""
+        positions = self.source.size + self.target_output.size
+        return 1 - (int(self.source_lengths.sum()) + self.target_tokens) / positions
 
 
 def make_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
@@ -54,10 +104,10 @@ def make_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]
 
 
 def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
-    """The rows as one array, shorter ones filled up with PAD."""
+    """The rows as one array, padded at the end."""
     array = np.full((len(rows), max(map(len, rows), default=0)), PAD, dtype=np.int64)
-    for place, ids in zip(array, rows, strict=True):
-        place[: len(ids)] = ids
+    for row, ids in zip(array, rows, strict=True):
+        row[: len(ids)] = ids
     return array
 
 
@@ -71,10 +121,10 @@ class Workload:
 
     @property
     def padding_share(self) -> float:
-        """The share of all batches' places that hold padding."""
-        places = [batch.source.size + batch.target_output.size for batch in self.batches]
+        """The share of all batches' token positions that hold padding."""
+        sizes = [batch.source.size + batch.target_output.size for batch in self.batches]
         shares = [batch.padding_share for batch in self.batches]
-        return float(np.average(shares, weights=places))
+        return float(np.average(shares, weights=sizes))
 
     def slice_of_batches(self, first: int, count: int) -> list[Batch]:
         """`count` batches from index `first` on; after the last comes the first again."""
@@ -96,9 +146,83 @@ class Workload:
 
     @classmethod
     def read(cls, path: Path) -> Workload:
-        """What `write` wrote."""
+        """Read what `write` wrote."""
         with np.load(path, allow_pickle=False) as arrays:
             count = sum(name.startswith("source ") for name in arrays.files)
             batches = [Batch(arrays[f"source {i}"], arrays[f"target {i}"]) for i in range(count)]
             sentences = [[int(i) for i in row if i != PAD] for row in arrays["sentences"]]
             return cls(batches, sentences, int(arrays["vocabulary"]))
+
+
+def prepare_workload(config: RunConfig, folder: Path, pairs: int | None = None) -> Path:
+    """Learn a tokenizer from training data, make the batches, write both into a folder.
+
+    Args:
+        config: names the training and the test files.
+        folder: gets `workload.npz`, `tokenizer.json` and `tokenizer.model`.
+        pairs: of the training data, at most.
+
+    Returns:
+        The path of the workload.
+
+    Raises:
+        DataError: a file is missing or damaged.
+    """
+    from clearhead.data.readers import read_pairs
+    from clearhead.tokenizer import learn_tokenizer
+
+    training = list(islice(read_pairs(config.data.train), pairs))
+    settings = dataclasses.replace(config.tokenizer, max_vocabulary=VOCABULARY)
+    tokenizer = learn_tokenizer((text for pair in training for text in pair[:2]), settings)
+    tokenizer.save(folder, "tokenizer")
+    tests = islice(read_pairs(config.data.test, "test"), SENTENCES)
+    sentences = tokenizer.encode_batch([pair.source for pair in tests])
+    batches = training_batches(tokenizer, training)
+    path = folder / "workload.npz"
+    Workload(batches, sentences, len(tokenizer)).write(path)
+    return path
+
+
+def training_batches(
+    tokenizer: Tokenizer, pairs: Sequence[Pair], batch_tokens: int = BATCH_TOKENS
+) -> list[Batch]:
+    """The batches of one epoch in their order: pairs of like length together, shuffled."""
+    from clearhead.data.batches import batch_order
+
+    sources = tokenizer.encode_batch([pair.source for pair in pairs])
+    targets = tokenizer.encode_batch([pair.target for pair in pairs])
+    kept = [i for i in range(len(pairs)) if sources[i] and targets[i]]
+    source_lengths = np.array([len(sources[i]) for i in kept])
+    target_lengths = np.array([len(targets[i]) for i in kept])
+    return [
+        make_batch([sources[kept[i]] for i in rows], [targets[kept[i]] for i in rows])
+        for rows in batch_order(source_lengths, target_lengths, batch_tokens, 1, 0)
+    ]
+
+
+def write_random_workload(
+    folder: Path, vocabulary: int, length: int, batch_tokens: int
+) -> Workload:
+    """Write a workload of random ids, and a tokenizer of made-up words; always the same.
+
+    Args:
+        folder: gets `workload.npz` and `tokenizer.json`.
+        vocabulary: size of the tokenizer, special symbols included.
+        length: of all sources, and of all targets with EOS, so that there is no padding.
+        batch_tokens: positions of a batch on each side, at most; one sentence may have more.
+    """
+    from clearhead.tokenizer import WordTokenizer
+
+    chance = np.random.default_rng(1)
+
+    def ids(rows: int, width: int) -> list[list[int]]:
+        return chance.integers(UNK + 1, vocabulary, (rows, width)).tolist()
+
+    rows = max(1, batch_tokens // length)
+    batches = [make_batch(ids(rows, length), ids(rows, length - 1)) for _ in range(RANDOM_BATCHES)]
+    workload = Workload(batches, ids(RANDOM_SENTENCES, length), vocabulary)
+    workload.write(folder / "workload.npz")
+    # The last id is the tokenizer's unknown word, the first three are special.
+    words = [f"w{number}" for number in range(UNK, vocabulary - 1)]
+    WordTokenizer(words).save(folder, "tokenizer")
+    return workload

@@ -1,4 +1,4 @@
-"""A sentence of stdin through Hugging Face's Marian: load, tokenize, `generate`."""
+"""Translate a sentence of stdin with Hugging Face's Marian: load, tokenize, `generate`."""
 
 # pyright: reportMissingImports=false
 

@@ -1,0 +1,166 @@
+"""The records of the benchmarks, and the tables that are rendered from them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import platform
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts import ROOT
+
+sys.path.append(str(ROOT / "benchmarks"))
+claims = importlib.import_module("claims")
+render = importlib.import_module("render")
+results = importlib.import_module("results")
+
+RECORDS = results.all_records()
+PATH = re.compile(r"(?<![\w.>])/\w+/")
+
+
+def test_every_record_has_all_keys_and_the_target_of_its_claim() -> None:
+    assert RECORDS
+    for record in RECORDS:
+        assert tuple(record) == results.KEYS
+        assert tuple(record["machine"]) == results.MACHINE_KEYS
+        assert results.make_record(**{k: v for k, v in record.items() if v is not None}) == record
+        assert record["command"]
+        assert record["commit"]
+        if record["median"] is None:
+            assert record["min"] is not None or record["note"]
+        low, high = record["min"], record["max"]
+        assert (low is None) == (high is None)
+        if low is not None and record["median"] is not None:
+            assert low <= record["median"] <= high
+
+
+def test_no_record_names_a_host_or_a_path() -> None:
+    for record in RECORDS:
+        assert not PATH.search(json.dumps(record, ensure_ascii=False)), record
+        assert platform.node() not in record["machine"]["processor"].split()
+
+
+def test_a_measurement_is_recorded_once_a_machine() -> None:
+    found = [results.identity(record) for record in RECORDS]
+    assert len(set(found)) == len(found)
+
+
+def test_the_readme_has_the_table_that_is_rendered_from_the_records() -> None:
+    assert render.main(["--check"]) == 0
+    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert all(claim.text in text for claim in claims.CLAIMS.values())
+
+
+def test_a_table_that_is_out_of_date_is_found_and_written_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = render.README.read_text(encoding="utf-8")
+    stale, other = tmp_path / "README.md", tmp_path / "other.md"
+    stale.write_text(current.replace("40.79", "41.79"), encoding="utf-8")
+    mark = "<!-- summary: begin, by benchmarks/render.py -->\n<!-- summary: end -->"
+    other.write_text(f"Before.\n\n{mark}\n\nAfter.\n", encoding="utf-8")
+    monkeypatch.setattr(render, "README", stale)
+    assert render.main(["--check", "--summary-into", str(other)]) == 1
+    assert render.main(["--summary-into", str(other)]) == 0
+    assert render.main(["--check", "--summary-into", str(other)]) == 0
+    assert stale.read_text(encoding="utf-8") == current
+    text = other.read_text(encoding="utf-8")
+    assert render.summary_table(RECORDS) in text
+    assert text.startswith("Before.")
+    assert text.endswith("After.\n")
+    with pytest.raises(ValueError, match="marks"):
+        render.replaced("no marks", "summary", "table")
+
+
+def test_the_summary_is_small() -> None:
+    rows = render.summary_table(RECORDS).splitlines()[2:]
+    assert 6 <= len(rows) <= 8
+    assert {row.count("|") for row in rows} == {6}
+
+
+def test_a_claim_without_a_record_is_shown_as_not_measured() -> None:
+    lines = render.claims_table([]).splitlines()[2:]
+    assert len(lines) == len(claims.CLAIMS)
+    assert all("not measured" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("claim", "values", "met"),
+    [
+        ("trec", [91.2], True),
+        ("trec", [91.19, 91.0], False),
+        ("help", [0.3], True),
+        ("help", [0.31], False),
+        ("multi30k-de-en", [1.0], None),
+    ],
+)
+def test_the_median_is_held_against_the_target(
+    claim: str, values: list[float], met: bool | None, tmp_path: Path
+) -> None:
+    found = results.Results("x", [], str(tmp_path / "x.jsonl")).add("m", "%", values, claim=claim)
+    assert found["met"] is met
+
+
+def test_without_a_median_the_worse_end_of_the_range_counts() -> None:
+    fields: dict[str, Any] = {"claim": "ci-minutes", "min": 4.0}
+    assert results.make_record(max=10.0, **fields)["met"] is True
+    assert results.make_record(max=10.5, **fields)["met"] is False
+
+
+def test_newer_records_replace_those_of_the_same_measurement_and_machine(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+
+    def run(value: float, subject: str) -> None:
+        found = results.Results("x", ["--rounds", "3"], str(path))
+        found.add("speed", "tokens/s", [value, value + 2, value + 1], subject=subject)
+        found.write()
+
+    run(1, "one")
+    run(5, "two")
+    run(7, "one")
+    read = [(r["subject"], r["median"], r["min"], r["max"]) for r in results.read_records(path)]
+    assert read == [("two", 6, 5, 7), ("one", 8, 7, 9)]
+    elsewhere = results.read_records(path)[0]
+    elsewhere["machine"]["processor"] = "another"
+    results.write_records(path, [elsewhere])
+    run(9, "two")
+    assert [r["median"] for r in results.read_records(path)] == [6, 10]
+    assert [p.name for p in tmp_path.iterdir()] == ["x.jsonl"]
+
+
+def test_a_record_says_where_and_how_it_was_measured(tmp_path: Path) -> None:
+    words = ["a/model", f"{tmp_path}/test.en", "--output", "x.jsonl", f"--set=a={tmp_path}/b"]
+    found = results.Results("x", words, "x.jsonl", {"eole": "0.6.4"}, "GPU").add("m", "s", [1.0])
+    assert found["command"] == "python benchmarks/x.py a/model test.en --set=a=b"
+    assert found["versions"]["eole"] == "0.6.4"
+    assert {"python", "clearhead", "torch"} <= found["versions"].keys()
+    assert found["machine"]["gpu"] == "GPU"
+    assert found["machine"]["cores"] >= 1
+    assert found["machine"]["memory_gb"] > 0
+    assert platform.node() not in found["machine"]["processor"].split()
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found["date"])
+
+
+@pytest.mark.parametrize("fields", [{"speed": 1}, {"claim": "no such claim", "median": 1.0}])
+def test_unknown_keys_and_claims_are_rejected(fields: dict[str, Any]) -> None:
+    with pytest.raises(
+        ValueError, match=next(iter(fields.values() if "claim" in fields else fields))
+    ):
+        results.make_record(**fields)
+
+
+def test_the_best_comes_first_and_a_failure_shows_its_reason(tmp_path: Path) -> None:
+    found = results.Results("x", [], str(tmp_path / "x.jsonl"))
+    ratio = {"of": "fast", "median": 2.0, "min": 1.0, "max": 3.0}
+    found.add("m", "tokens/s", [1.0], subject="slow", ratio=ratio)
+    found.add("m", "tokens/s", [], subject="none", note="No | module")
+    found.add("m", "tokens/s", [2.0], subject="fast")
+    rows = results.measurement_table(found.records).splitlines()[2:]
+    assert [row.split()[1] for row in rows] == ["fast", "slow", "none"]
+    assert "2 (1–3)" in rows[1]
+    assert "No \\| module" in rows[2]
