@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.data.readers import Pair
-from clearhead.decoding.cache import FIRST_ROOM
+from clearhead.decoding.cache import INITIAL_POSITIONS
 from clearhead.errors import DataError
 from scripts import ROOT
 
@@ -279,7 +279,7 @@ def test_who_decodes_fewer_steps_is_not_fast_but_wrong(server: Any) -> None:
 
 
 def test_the_cache_has_to_grow_while_decoding_is_measured() -> None:
-    assert shape.DECODED > FIRST_ROOM
+    assert shape.DECODED > INITIAL_POSITIONS
 
 
 class Scripted:
