@@ -90,7 +90,7 @@ def test_several_workers_give_what_one_gives(
 @pytest.mark.parametrize(
     ("workers", "sentences", "size"), [(1, 64, 0), (2, 64, 32), (3, 40, 14), (3, 2, 8), (16, 64, 8)]
 )
-def test_a_batch_is_dealt_out_among_the_workers(
+def test_a_batch_is_divided_among_the_workers(
     folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, sentences: int, size: int
 ) -> None:
     sizes: list[int] = []
@@ -164,7 +164,7 @@ def test_threads_are_workers_of_a_narrow_model_on_a_cpu(
         (2, 2, {"compute_type": "int8"}, (2, 1)),
     ],
 )
-def test_threads_share_the_products_of_a_sentence_alone_where_each_has_a_core(
+def test_threads_share_a_single_sentence_if_each_has_a_core(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     threads: int,
@@ -286,7 +286,7 @@ def check_meaning(
     hypothesis: Hypothesis,
     search: SearchConfig,
 ) -> None:
-    """A hypothesis keeps to what was asked, and its scores are the model's own."""
+    """A hypothesis follows the search settings, and its scores are those of the model."""
     output = hypothesis.tokens
     steps = len(output) + hypothesis.finished
     longest = longest_output(len(source), search, len(prefix))
@@ -477,7 +477,7 @@ def test_a_failure_while_translating_or_scoring_is_an_error_for_the_user(
     assert "clearhead: CTranslate2 failed on this device" in err
 
 
-def test_a_mistake_of_ours_in_calling_ctranslate2_keeps_its_traceback(
+def test_a_bug_in_calling_ctranslate2_keeps_its_traceback(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runtime, "loaded", lambda *_: Failing(TypeError("of ours")))

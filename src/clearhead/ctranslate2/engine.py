@@ -7,7 +7,13 @@ from collections.abc import Callable, Sequence
 from clearhead.ctranslate2.folder import ExportedModel
 from clearhead.ctranslate2.runtime import Translators, failures_explained, part_size
 from clearhead.ctranslate2.search import Candidate, Sentence, candidates_of, ranked
-from clearhead.decoding.engine import PADDED_TOKENS, Hypothesis, batches_by_length, longest_output
+from clearhead.decoding.engine import (
+    PADDED_TOKENS,
+    Hypothesis,
+    batches_by_length,
+    check_prefix,
+    longest_output,
+)
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
@@ -155,16 +161,12 @@ class CTranslate2Engine:
 
     def _prefix(self, prefix: Sequence[int], key: int) -> list[str]:
         """The names of the tokens of a forced prefix."""
-        if not all(0 <= token < len(self._targets) for token in prefix):
+        check_prefix(prefix, key)
+        if max(prefix, default=0) >= len(self._targets):
             raise SearchError(
                 f"the prefix of sentence {key + 1} contains ids outside the vocabulary of "
                 f"{len(self._targets)} tokens",
                 todo="encode the prefix with the model's own target tokenizer",
-            )
-        if any(token in (PAD, BOS, EOS) for token in prefix):
-            raise SearchError(
-                f"the prefix of sentence {key + 1} contains padding, a start or an end symbol",
-                todo="give the ids of the words only",
             )
         return [self._targets[token] for token in prefix]
 

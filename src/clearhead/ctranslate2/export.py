@@ -96,9 +96,9 @@ def _previous_files(output: Path) -> set[str]:
 
 def _export(found: ModelFolder, output: Path, previous: set[str]) -> Equality:
     """Write the export in a temporary folder, compare it, and put it into place."""
-    from clearhead.ctranslate2.spec import refuse_inexpressible
+    from clearhead.ctranslate2.spec import check_exportable
 
-    refuse_inexpressible(found.config.model)
+    check_exportable(found.config.model)
     unfinished = output.with_name(f".{output.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)

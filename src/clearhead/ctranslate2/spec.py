@@ -23,7 +23,7 @@ from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import Learned, ModelConfig
 
 
-def refuse_inexpressible(config: ModelConfig) -> None:
+def check_exportable(config: ModelConfig) -> None:
     """Check that CTranslate2 can run a model exactly as PyTorch does.
 
     Raises:
@@ -58,7 +58,7 @@ def transformer_spec(model: EncoderDecoder, config: ModelConfig) -> Any:
     """
     from ctranslate2 import specs
 
-    refuse_inexpressible(config)
+    check_exportable(config)
     head = max(config.key_width, config.value_width)
     activations = {"relu": specs.Activation.RELU, "gelu": specs.Activation.GELU}
     shape: dict[str, Any] = dict(

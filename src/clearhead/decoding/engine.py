@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, SearchError
 from clearhead.settings import SearchConfig
+from clearhead.tokenizer import BOS, EOS, PAD
 
 PADDED_TOKENS = 16_384
 """Source tokens of a batch, padding included, at most: this bounds memory for long inputs."""
@@ -163,6 +164,23 @@ def batches_by_length(
         batch.append(index)
     if batch:
         yield batch
+
+
+def check_prefix(prefix: Sequence[int], key: int) -> None:
+    """Check that a forced prefix contains only ids of words.
+
+    Args:
+        prefix: the ids.
+        key: the number of its sentence, from 0.
+
+    Raises:
+        SearchError: it contains another id.
+    """
+    if any(token < 0 or token in (PAD, BOS, EOS) for token in prefix):
+        raise SearchError(
+            f"the prefix of sentence {key + 1} contains padding, a start or an end symbol",
+            todo="give the ids of the words only",
+        )
 
 
 def check_batch_size(batch_size: Any, unit: str, where: str, error: type[ClearheadError]) -> None:

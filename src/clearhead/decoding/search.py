@@ -8,13 +8,19 @@ import numpy as np
 import torch
 
 from clearhead.decoding.beam import beam_search
-from clearhead.decoding.engine import Hypothesis, hypothesis_of, longest_output, without_scores
+from clearhead.decoding.engine import (
+    Hypothesis,
+    check_prefix,
+    hypothesis_of,
+    longest_output,
+    without_scores,
+)
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.sampling import sample
 from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
-from clearhead.tokenizer import BOS, EOS, PAD
+from clearhead.tokenizer import BOS, EOS
 
 
 def search(
@@ -126,11 +132,7 @@ def _check_prefixes(
     if len(prefixes) != len(keys):
         raise SearchError(f"{len(prefixes)} prefixes were given for {len(keys)} sources")
     for prefix, key in zip(prefixes, keys, strict=True):
-        if any(token < 0 or token in (PAD, BOS, EOS) for token in prefix):
-            raise SearchError(
-                f"the prefix of sentence {key + 1} contains padding, a start or an end symbol",
-                todo="give the ids of the words only",
-            )
+        check_prefix(prefix, key)
         if positions is not None and len(prefix) > positions:
             raise SearchError(
                 f"the prefix of sentence {key + 1} has {len(prefix)} tokens, but the model has "

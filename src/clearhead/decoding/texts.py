@@ -132,14 +132,10 @@ def _encoded(prefixes: Sequence[str], keys: Sequence[int], tokenizer: Tokenizer)
 
 def _check_prefixes(prefixes: Sequence[str], count: int) -> None:
     if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
-        raise SearchError(
-            "prefixes is not a list of strings",
-            where="translate",
-            todo="give one prefix for each text; it may be empty",
-        )
-    if len(prefixes) != count:
-        raise SearchError(
-            f"{len(prefixes)} prefixes were given for {count} texts",
-            where="translate",
-            todo="give one prefix for each text; it may be empty",
-        )
+        what = "prefixes is not a list of strings"
+    elif len(prefixes) != count:
+        what = f"{len(prefixes)} prefixes were given for {count} texts"
+    else:
+        return
+    todo = "give one prefix for each text; it may be empty"
+    raise SearchError(what, where="translate", todo=todo)
