@@ -251,7 +251,7 @@ def _uses_gpu(device: str) -> bool:
 def _ctranslate2_engine(found: ModelFolder, options: EngineOptions) -> CTranslate2Engine:
     if found.is_checkpoint:
         raise ExportError(
-            "a checkpoint has no CTranslate2 export: the folder's export is of its final weights",
+            "a checkpoint has no export for CTranslate2; the folder's is of its final weights",
             where=found.weights,
             todo="use engine = 'torch'",
         )
