@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from clearhead import api
+from clearhead.cli import SPIN_COUNT
 from clearhead.cli.failures import say
 from clearhead.cli.init import spread
 from clearhead.errors import DataError, TrainingError
@@ -73,6 +74,54 @@ def test_the_version_is_said() -> None:
     from clearhead import __version__
 
     assert run("--version")[:2] == (0, f"clearhead {__version__}\n")
+
+
+SHOW_WAITING = (
+    "; print({name: os.environ.get(name) for name in ('GOMP_SPINCOUNT', 'OMP_WAIT_POLICY')},"
+    " 'torch' in sys.modules)"
+)
+RUN_COMMAND = (
+    "import contextlib, os, sys\n"
+    "from clearhead.cli import main\n"
+    "sys.argv = ['clearhead', '--version']\n"
+    "with contextlib.suppress(SystemExit): main()\n"
+    "pass"
+)
+
+
+def waiting(program: str, **chosen: str) -> str:
+    """How OpenMP threads are to wait after a program, and whether it has loaded torch."""
+    waits = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    others = {name: value for name, value in os.environ.items() if name not in waits}
+    done = child("-c", program + SHOW_WAITING, env={**others, **chosen})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def test_the_command_limits_busy_waiting_before_torch_is_loaded() -> None:
+    found = {"GOMP_SPINCOUNT": str(SPIN_COUNT), "OMP_WAIT_POLICY": None}
+    assert waiting(RUN_COMMAND) == f"{found} False"
+
+
+@pytest.mark.parametrize("name", ["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"])
+@pytest.mark.parametrize("value", ["7", "ACTIVE", ""])
+def test_the_user_s_own_choice_of_waiting_is_kept(name: str, value: str) -> None:
+    found = {"GOMP_SPINCOUNT": None, "OMP_WAIT_POLICY": None, name: value}
+    assert waiting(RUN_COMMAND, **{name: value}) == f"{found} False"
+
+
+def test_importing_clearhead_leaves_waiting_as_it_is() -> None:
+    found = {"GOMP_SPINCOUNT": None, "OMP_WAIT_POLICY": None}
+    assert waiting("import os, sys, clearhead, clearhead.cli") == f"{found} False"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another system may have another OpenMP")
+def test_libgomp_reads_what_the_command_sets() -> None:
+    environment = {**os.environ, "OMP_DISPLAY_ENV": "VERBOSE"}
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        environment.pop(name, None)
+    done = child("-c", RUN_COMMAND + "; import torch", env=environment)
+    assert f"GOMP_SPINCOUNT = '{SPIN_COUNT}'" in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

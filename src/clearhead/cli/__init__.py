@@ -6,6 +6,7 @@ at once. Results go to the standard output, all else to the standard error.
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import typer
@@ -53,10 +54,25 @@ app.command(short_help="Write a translator in a format that runs faster.")(expor
 app.command(short_help="Write the built-in sentence pairs as files.")(phrasebook)
 
 
+SPIN_COUNT = 1000
+"""Times that an OpenMP thread polls a barrier before it sleeps. By default libgomp polls for a few
+milliseconds, and training slows down many times over beside any other busy process."""
+
+
 def main() -> None:
     """Run the command with the arguments of this process, and exit."""
+    limit_busy_waiting()
     with full_disk_said():
         app(prog_name="clearhead")
+
+
+def limit_busy_waiting() -> None:
+    """Set `GOMP_SPINCOUNT` unless the user has chosen how threads wait.
+
+    libgomp reads it once, when torch or ctranslate2 loads it.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
 
 
 def _show_version(wanted: bool) -> None:
