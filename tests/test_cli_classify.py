@@ -9,6 +9,7 @@ import io
 import itertools
 import json
 import math
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from clearhead.checkpoint.folder import read_folder_config
 from clearhead.cli.options import BatchSize
 from clearhead.cli.streams import INTERVAL_S, PATIENCE_S, Counter
 from clearhead.data.normaliser import Normaliser
+from clearhead.errors import DataError
 from fake_translator import run
 from model_folders import LABELS, LONGEST, write_classifier, write_models
 
@@ -118,6 +120,23 @@ def test_json_has_an_object_for_each_line(models: Path) -> None:
     assert [found["input"] for found in objects] == TEXTS
     for found, row in zip(objects, probabilities(models / "texts", TEXTS), strict=True):
         assert agree([(o["label"], o["probability"]) for o in found["labels"]], ranked(row))
+
+
+def test_an_output_that_is_an_input_is_refused(models: Path) -> None:
+    Path("in.txt").write_text("a\n")
+    os.link("in.txt", "hard.txt")
+    Path("inputs").mkdir()
+    np.save("inputs/x.npy", np.ones((4, 3)))
+    before = Path("inputs/x.npy").read_bytes()
+    for model, given, output in (
+        ("texts", "in.txt", "./hard.txt"),
+        ("features", "inputs", "inputs/x.npy"),
+    ):
+        code, out, err = run("classify", str(models / model), "-i", given, "-o", output)
+        assert (code, out) == (DataError.exit_code, "")
+        assert "overwrite" in err
+    assert Path("in.txt").read_text() == "a\n"
+    assert Path("inputs/x.npy").read_bytes() == before
 
 
 def test_sequences_of_features_are_classified_by_their_place(models: Path) -> None:

@@ -22,7 +22,7 @@ from clearhead import api
 from clearhead.cli import app
 from clearhead.cli.options import SearchOptions
 from clearhead.cli.streams import Counter, Line, blocks, one_line, with_prefixes
-from clearhead.errors import SearchError
+from clearhead.errors import DataError, SearchError
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays
 from fake_translator import RUNNER, Backwards, run
@@ -34,7 +34,7 @@ CHILD = (
     "import sys; sys.path.insert(0, sys.argv.pop(1));"
     "from fake_translator import Backwards; from clearhead import api, cli;"
     "api.load_translator = lambda folder, **choices: Backwards();"
-    "sys.argv = ['clearhead', 'translate', 'm']; cli.main()"
+    "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()"
 )
 
 
@@ -312,6 +312,49 @@ def test_an_output_file_appears_when_it_is_complete(
     assert run("translate", "m", "-i", str(source), "-o", str(target))[:2] == (0, "")
     assert target.read_text() == "b a\nc\n"
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "out.txt"}
+
+
+@pytest.mark.parametrize("option", ["-i", "--prefix-file"])
+@pytest.mark.parametrize("output", ["in.txt", "../{}/in.txt", "link", "hard", "~/in.txt"])
+def test_an_output_that_is_an_input_is_refused(
+    translator: Backwards,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    output: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Path("in.txt").write_text("a b\n")
+    Path("link").symlink_to("in.txt")
+    os.link("in.txt", "hard")
+    words = (option, "in.txt", "-o", output.format(tmp_path.name))
+    code, out, err = run("translate", "m", *words, stdin="a b\n")
+    assert (code, out) == (DataError.exit_code, "")
+    assert "overwrite" in err
+    assert Path("in.txt").read_text() == "a b\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "link", "hard"}
+    assert translator.calls == []
+
+
+def test_an_input_under_the_name_of_an_unfinished_output_is_refused(
+    translator: Backwards, tmp_path: Path
+) -> None:
+    (tmp_path / "out.part").write_text("a b\n")
+    code, _, err = run("translate", "m", "-i", f"{tmp_path}/out.part", "-o", f"{tmp_path}/out")
+    assert code == DataError.exit_code
+    assert "out.part" in err
+    assert (tmp_path / "out.part").read_text() == "a b\n"
+
+
+def test_an_output_that_is_the_standard_input_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a b\n")
+    command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
+    with (tmp_path / "in.txt").open() as lines:
+        words = ["-o", str(tmp_path / "in.txt")]
+        done = subprocess.run([*command, *words], stdin=lines, capture_output=True, check=False)
+    assert done.returncode == DataError.exit_code
+    assert (tmp_path / "in.txt").read_text() == "a b\n"
 
 
 def test_an_output_in_the_home_folder_lands_there(

@@ -85,7 +85,7 @@ def classify(
     if features:
         refuse_standard(input_file)
     typed = input_file == STANDARD and sys.stdin is not None and sys.stdin.isatty()
-    with opened_output(output_file) as output:
+    with opened_output(output_file, inputs=(input_file,)) as output:
         inputs, total = _read(classifier, input_file)
         if typed:
             say("one text a line; Ctrl-D ends")

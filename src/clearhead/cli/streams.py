@@ -174,14 +174,18 @@ class Output:
 
 
 @contextmanager
-def opened_output(path: str) -> Iterator[Output]:
+def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Output]:
     """An output to a file, or to the standard output where the path is `-`.
 
     The file appears under its name when all of it is written. If that does not come to pass, what
     was written stays beside it as `name.part`, until another command has something to write there.
 
+    Args:
+        path: the file, or `-`.
+        inputs: files and folders that the command reads (None: no such input).
+
     Raises:
-        DataError: the file cannot be written.
+        DataError: the file cannot be written, or is one of the inputs.
     """
     if path == STANDARD:
         if sys.stdout is None:
@@ -193,6 +197,8 @@ def opened_output(path: str) -> Iterator[Output]:
         # A device or a pipe is written to; moving a file to its name would take its place.
         special = whole.exists() and not whole.is_file()
         part = whole if special else whole.with_name(f"{whole.name}.part")
+        if not special:
+            _refuse_inputs((whole, part), inputs)
         stream = part.open("wb" if special else "ab")
     output = Output(stream, path, old=not special)
     try:
@@ -208,6 +214,30 @@ def opened_output(path: str) -> Iterator[Output]:
         if not special:
             _settle(part, said=not output.old)
         raise
+
+
+def _refuse_inputs(written: Iterable[Path], inputs: Iterable[str | None]) -> None:
+    """Raise a `DataError` if a file to be written is an input, or lies in a folder that is one."""
+    statuses = [_status(path) for path in inputs if path is not None]
+    for file in written:
+        if not file.exists():
+            continue
+        places = [file.stat(), *(folder.stat() for folder in file.parents)]
+        for status in statuses:
+            if status is not None and any(os.path.samestat(status, place) for place in places):
+                raise DataError(
+                    "the output would overwrite an input",
+                    where=file,
+                    todo="write to another file: --output FILE",
+                )
+
+
+def _status(path: str) -> os.stat_result | None:
+    """The status of a file, or of the standard input where the path is `-`; None: it has none."""
+    try:
+        return os.stat(sys.stdin.fileno() if path == STANDARD else os.path.expanduser(path))
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 @contextmanager

@@ -98,7 +98,7 @@ def translate(
     if input_file == prefix_file == "-":
         raise DataError("input and prefixes cannot both come from the standard input")
     typed = input_file == "-" and sys.stdin is not None and sys.stdin.isatty()
-    with opened_output(output_file) as output:
+    with opened_output(output_file, inputs=(input_file, prefix_file)) as output:
         total = counted_lines(input_file)
         lines = with_prefixes(
             input_lines(input_file), None if prefix_file is None else input_lines(prefix_file)
