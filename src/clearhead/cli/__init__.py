@@ -30,7 +30,7 @@ clearhead train my-model.toml
 clearhead translate runs/my-model < in.txt > out.txt
 clearhead evaluate runs/my-model --source test.en --reference test.de
 clearhead classify runs/my-classifier < texts.txt
-clearhead figures runs/my-model --input "A sentence." -o pictures
+clearhead figures runs/my-model --input "A sentence."
 clearhead export runs/my-model --format ctranslate2
 
 Each command says more: clearhead train --help

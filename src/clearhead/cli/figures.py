@@ -17,6 +17,7 @@ from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from clearhead.api import Classifier, Translator
+    from clearhead.checkpoint import ModelFolder
     from clearhead.decoding.engine import Hypothesis
 
 
@@ -25,11 +26,15 @@ def figures(
         Path, typer.Argument(metavar="FOLDER", help="A model folder, e.g. runs/my-model.")
     ],
     output: Annotated[
-        Path,
+        Path | None,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Where the pictures go; made if need be."
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Where the pictures go; made if need be. By default my-model-figures for a model "
+            "in a folder my-model.",
         ),
-    ],
+    ] = None,
     input_text: Annotated[
         str | None,
         typer.Option("--input", "-i", metavar="TEXT", help="What to read; for features a file."),
@@ -66,7 +71,7 @@ def figures(
     error. What is in the folder under the same names is replaced.
 
     \b
-    clearhead figures runs/my-model --input "A man rides a bicycle." -o pictures
+    clearhead figures runs/my-model --input "A man rides a bicycle."
     clearhead figures runs/my-model --input-file test.en --line 7 --format svg -o pictures
     clearhead figures runs/vowels --input test.ts --line 3 -o pictures
     """  # noqa: D301
@@ -96,8 +101,17 @@ def figures(
         _say_labels(subject, content)
         if times is not None:
             found = replace(found, source=times[: len(found.source)])
-    for path in draw_all(found, output, wanted):
+    output = _named_after(subject.folder) if output is None else output
+    paths = draw_all(found, output, wanted)
+    for path in paths:
         typer.echo(str(path))
+    say(f"wrote {len(paths)} files to {output}")
+
+
+def _named_after(model: ModelFolder) -> Path:
+    """The folder in the current one for the pictures of a model, or of one of its checkpoints."""
+    checkpoint = f"-{model.weights.stem}" if model.is_checkpoint else ""
+    return Path(f"{model.path.resolve().name}{checkpoint}-figures")
 
 
 def _said(translator: Translator, source: str) -> Hypothesis:
