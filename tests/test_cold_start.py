@@ -17,8 +17,8 @@ from clearhead.tokenizer import WordTokenizer
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
 
 COMPUTING = {
-    *("torch", "numpy", "scipy", "pandas", "sklearn", "jaxtyping", "safetensors", "ctranslate2"),
-    *("sacrebleu", "matplotlib", "seaborn", "tensorboard"),
+    *("torch", "numpy", "scipy", "sklearn", "jaxtyping", "safetensors", "ctranslate2"),
+    *("sacrebleu", "matplotlib", "tensorboard"),
 }
 CHECKING = {"pydantic", "rich", "sentencepiece"}
 

@@ -114,7 +114,7 @@ def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
     return heatmap_figure(
         f"Confusion of labels, {_count(int(totals.sum()), 'example')}",
         [Panel("", shares, written=confusion)],
-        Scale("share of the true label", "mako_r", 0.0, 1.0),
+        Scale("share of the true label", "GnBu", 0.0, 1.0),
         Side("true label", names),
         Side("predicted label", names),
     )
@@ -222,7 +222,7 @@ def _attention_maps(
     return heatmap_figure(
         title,
         [Panel(name, x, ahead if attention == "decoder" else None) for name, x in panels],
-        Scale("attention weight", "mako_r", 0.0, max(float(x.max()) for _, x in panels)),
+        Scale("attention weight", "GnBu", 0.0, max(float(x.max()) for _, x in panels)),
         Side(f"query: {queries[0]}", queries[1]),
         Side(f"key: {keys[0]}", keys[1]),
     )
@@ -235,7 +235,7 @@ def _activation_maps(record: Record, title: str, panels: Sequence[tuple[str, Arr
     return heatmap_figure(
         title,
         [Panel(name, x.T) for name, x in panels],
-        Scale("activation", "vlag", -largest, largest),
+        Scale("activation", "RdBu_r", -largest, largest),
         Side("dimension", dimensions),
         Side(record.source_position, record.source),
         most_across=8,

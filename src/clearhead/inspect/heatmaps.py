@@ -10,7 +10,6 @@ from pathlib import Path
 
 import matplotlib.style
 import numpy as np
-import seaborn
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -158,6 +157,7 @@ class Grid:
 
 NAME_SIZE, SMALLEST_NAME, TITLE_SIZE = 8.0, 5.0, 11.0  # points
 EDGE = 0.15  # inches that are left blank around a picture
+LUMINANCE = np.array([0.299, 0.587, 0.114])  # how much red, green and blue count
 RASTER_CELLS = 4096
 """A panel of more cells is an image in an SVG file, which would else be huge."""
 
@@ -167,7 +167,7 @@ SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "clearhead"}
 
 @dataclass(frozen=True)
 class Scale:
-    """Which numbers have which colours: `low` to `high` on a palette of seaborn."""
+    """Which numbers have which colours: `low` to `high` on a palette of matplotlib."""
 
     name: str
     palette: str
@@ -243,16 +243,12 @@ def heatmap_figure(
         for number, panel in enumerate(panels):
             axes = _axes(figure, *grid.panel_box(number))
             _draw(axes, panel, scale, cells)
-            # Each heat map draws the figure; it need not draw all of its panels each time.
-            axes.set_visible(False)
             axes.set_title(panel.title, fontsize=SIDE_SIZE, pad=4)
             if number % columns == 0:
                 _name(axes.yaxis, down, cells.height)
                 axes.yaxis.labelpad += grid.beyond * POINTS
             if number + columns >= len(panels):
                 _name(axes.xaxis, across, cells.width)
-        for axes in figure.axes:
-            axes.set_visible(True)
         _draw_bar(_axes(figure, *grid.bar_box()), figure.axes[0], scale)
         _draw_title(figure, title)
     return figure
@@ -281,23 +277,29 @@ def _axes(figure: Figure, left: float, top: float, width: float, height: float) 
 
 
 def _draw(axes: Axes, panel: Panel, scale: Scale, cells: Cells) -> None:
-    written = panel.values if panel.written is None else panel.written
-    seaborn.heatmap(
-        panel.values,
-        ax=axes,
-        mask=panel.hidden,
+    values = np.ma.masked_array(panel.values, False if panel.hidden is None else panel.hidden)
+    mesh = axes.pcolormesh(
+        values,
         cmap=scale.palette,
         vmin=scale.low,
         vmax=scale.high,
-        cbar=False,
-        annot=False if cells.form is None else written,
-        fmt=cells.form or "",
-        annot_kws={"size": VALUE_SIZE},
-        # They are set afterwards: a $ in a token would begin a formula here.
-        xticklabels=False,
-        yticklabels=False,
-        rasterized=panel.values.size > RASTER_CELLS,
+        rasterized=values.size > RASTER_CELLS,
     )
+    axes.invert_yaxis()
+    axes.set(xticks=[], yticks=[])
+    if cells.form is not None:
+        written = panel.values if panel.written is None else panel.written
+        light = mesh.to_rgba(values)[..., :3] @ LUMINANCE > 0.5
+        for row, column in np.argwhere(~np.ma.getmaskarray(values)):
+            axes.text(
+                column + 0.5,
+                row + 0.5,
+                format(written[row, column], cells.form),
+                size=VALUE_SIZE,
+                color="0.15" if light[row, column] else "white",
+                ha="center",
+                va="center",
+            )
     for text in axes.texts:
         text.set_in_layout(False)  # none of them reaches beyond the panel
     for spine in axes.spines.values():
@@ -313,7 +315,7 @@ def _name(axis: Axis, side: Side, pitch: float) -> None:
     axis.set_ticks([i + 0.5 for i in chosen], labels=names)
     across = isinstance(axis, XAxis)
     widest = max(map(text_width, names)) * size / POINTS
-    rotation = 90 if across and widest > 0.95 * pitch * step else 0
+    rotation = 90 if across and widest > 0.85 * pitch * step else 0
     for text in axis.get_ticklabels():
         text.set(fontsize=size, rotation=rotation, fontfamily=families_for(names), parse_math=False)
     axis.set_tick_params(length=0 if step == 1 else 2, pad=3)
