@@ -13,7 +13,7 @@ import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any, TextIO
 
 import numpy as np
 import pytest
@@ -22,7 +22,6 @@ from PIL import Image
 
 from clearhead import api
 from clearhead.checkpoint.folder import read_folder_config
-from clearhead.cli.options import BatchSize
 from clearhead.cli.streams import INTERVAL_S, PATIENCE_S, Counter
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import DataError
@@ -202,11 +201,6 @@ def test_what_is_counted_is_called_what_it_is(
         monkeypatch.setattr(importlib.import_module(f"clearhead.cli.{module}"), "Counter", counter)
         assert run(*words)[0] == 0
         assert f"6 of 6 {noun}, " in terminal.getvalue()
-
-
-def test_batches_are_not_of_sentences_alone() -> None:
-    _, option = get_args(BatchSize)
-    assert option.help.startswith("Inputs that are computed together")
 
 
 # Evaluating.

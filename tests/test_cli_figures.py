@@ -102,7 +102,7 @@ def test_what_a_classifier_decides_is_said(models: Path, tmp_path: Path, kind: s
     (found,) = api.load_classifier(models / kind, device="cpu").classify([content])
     told = ", ".join(f"{one.label} ({one.probability:.4f})" for one in found)
     said = err.splitlines()[0]
-    assert said == f"clearhead: label: {told or 'none, for no probability reaches one half'}"
+    assert said == f"clearhead: label: {told or 'none, all probabilities are below 0.5'}"
 
 
 def test_frames_are_called_by_their_times_where_a_file_has_them(
@@ -160,8 +160,8 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
     ("model", "words", "code", "said"),
     [
         ("translator", [], 2, "give one input"),
-        ("translator", ["--input", "a", "--input-file", "f"], 2, "are two"),
-        ("translator", ["--input", "a", "--line", "2"], 2, "--line 2 means nothing"),
+        ("translator", ["--input", "a", "--input-file", "f"], 2, "--input and --input-file"),
+        ("translator", ["--input", "a", "--line", "2"], 2, "--line 2 has no effect"),
         ("translator", ["--input", " "], 3, "the input is empty"),
         ("translator", ["--input", "", "--target", "a"], 3, "the source is empty"),
         ("texts", ["--input", ""], 3, "the source is empty"),

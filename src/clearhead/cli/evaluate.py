@@ -1,26 +1,32 @@
-"""`clearhead evaluate`: how good models are on sentences whose translation is known."""
+"""Score translators or classifiers on a test set.
+
+For a translator the command reports BLEU, chrF and TER from sacreBLEU, each
+with its signature and its 95 % confidence interval (bootstrap); the share of
+sentences that match exactly; and the scores by sentence length.
+
+For a classifier it reports accuracy, macro and micro F1, each with its 95 %
+confidence interval (bootstrap); the expected calibration error; precision,
+recall and F1 of each label; and the confusion matrix.
+
+Each model but the first is compared with the first by a paired test.
+
+  clearhead evaluate runs/my-model --source test.en --reference test.de
+  clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
+  clearhead evaluate runs/new runs/new/training/checkpoints/average.safetensors --source …
+  clearhead evaluate runs/trec --data test.tsv --figures pictures
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING, Literal
 
 from clearhead.cli.evaluate_classes import Asked, evaluate_classes
-from clearhead.cli.options import (
-    BatchSize,
-    ComputeType,
-    Device,
-    Engine,
-    SearchOptions,
-    Threads,
-    loaded_translator,
-    with_search,
-)
+from clearhead.cli.options import SearchOptions, add_search, add_shared, loaded_translator
 from clearhead.cli.streams import STANDARD, Counter, Line, best_texts, input_lines, translate_blocks
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 
@@ -31,109 +37,91 @@ if TYPE_CHECKING:
 Tokenize = Literal["13a", "none", "intl", "char", "zh"]
 
 
-@with_search
-def evaluate(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="FOLDER", help="Model folders; the first is the baseline."),
-    ],
-    search: SearchOptions,
-    source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="For translators: sentences to translate.")
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option(metavar="FILE", help="For translators: what they should become.")
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="For classifiers: examples with their labels."),
-    ] = None,
-    text_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="For classifiers: the column of the texts, if another than they were trained on.",
-        ),
-    ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Likewise the column of the labels.")
-    ] = None,
-    tokenize: Annotated[
-        Tokenize | None,
-        typer.Option(
-            help="How sacreBLEU parts text into words; none for text that is tokenised already. "
-            "By default as the model's configuration says.",
-        ),
-    ] = None,
-    lowercase: Annotated[
-        bool | None,
-        typer.Option(
-            help="Score without regard to case, or with. By default as the model's configuration "
-            "says, which is without where the model lower-cases its text.",
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="For classifiers: draw the confusion matrices there."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
-    batch_size: BatchSize = 64,
-    device: Device = "auto",
-    threads: Threads = 0,
-    engine: Engine = "auto",
-    compute_type: ComputeType = None,
-) -> None:
-    """Translate a test set and score the result with sacreBLEU, or classify one and score that.
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s FOLDER [FOLDER ...] [options]"
+    parser.add_argument(
+        "folders",
+        metavar="FOLDER",
+        nargs="+",
+        type=Path,
+        help="model folders or checkpoints; the first is the baseline",
+    )
+    parser.add_argument("--source", metavar="FILE", help="translators: sentences to translate")
+    parser.add_argument("--reference", metavar="FILE", help="translators: correct translations")
+    parser.add_argument("--data", metavar="FILE", help="classifiers: examples with labels")
+    parser.add_argument(
+        "--text-column",
+        metavar="NAME",
+        help="classifiers: column of the texts (default: as in training)",
+    )
+    parser.add_argument(
+        "--label-column",
+        metavar="NAME",
+        help="classifiers: column of the labels (default: as in training)",
+    )
+    parser.add_argument(
+        "--tokenize",
+        choices=("13a", "none", "intl", "char", "zh"),
+        help="translators: tokenizer of BLEU; none for text that is already tokenised (default: "
+        "evaluation.tokenize of the models)",
+    )
+    parser.add_argument(
+        "--lowercase",
+        action=BooleanOptionalAction,
+        help="translators: ignore case in scores (default: evaluation.lowercase of the models)",
+    )
+    parser.add_argument(
+        "--figures",
+        metavar="FOLDER",
+        type=Path,
+        help="classifiers: folder for pictures of the confusion matrices",
+    )
+    parser.add_argument("--json", dest="as_json", action="store_true", help="write a JSON object")
+    add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
+    add_search(parser)
 
-    A translator gives BLEU, chrF and TER, each with its 95 % confidence interval (bootstrap) and
-    its signature, the share of sentences that match exactly, and a table by sentence length. Of
-    two or more models each is compared with the first by a paired test.
 
-    A classifier gives accuracy, macro and micro F1, each with its 95 % confidence interval
-    (bootstrap), the expected calibration error, precision, recall and F1 of each label, and the
-    confusion matrix.
-
-    \b
-    clearhead evaluate runs/my-model --source test.en --reference test.de
-    clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
-    clearhead evaluate runs/new runs/new/training/checkpoints/average.safetensors --source …
-    clearhead evaluate runs/trec --data test.tsv --figures pictures
-    """  # noqa: D301
+def run(args: Namespace) -> None:
+    """Score the models and print the report."""
     from clearhead.checkpoint import read_model_folder
     from clearhead.evaluation.report import evaluation_of
 
-    if source == reference == STANDARD:
+    search = SearchOptions.of(args)
+    if args.source == args.reference == STANDARD:
         raise DataError("sources and references cannot both come from the standard input")
-    names = [str(folder) for folder in folders]
+    names = [str(folder) for folder in args.folders]
     if len(set(names)) < len(names):
         raise DataError("the same model folder is named twice")
     configs = {name: read_model_folder(name).config for name in names}
     for_translators = {
-        **{"--source": source, "--reference": reference, "--tokenize": tokenize},
-        **{"--lowercase": lowercase, "--no-lowercase": lowercase is False},
-        **{"--engine ctranslate2": engine == "ctranslate2", "--compute-type": compute_type},
+        **{"--source": args.source, "--reference": args.reference, "--tokenize": args.tokenize},
+        **{"--lowercase": args.lowercase, "--no-lowercase": args.lowercase is False},
+        **{"--engine ctranslate2": args.engine == "ctranslate2"},
+        **{"--compute-type": args.compute_type},
         **search.by_option(),
     }
     if _common_task(configs) == "classification":
         _refuse_idle(for_translators, "a classifier", "--data test.tsv")
-        asked = Asked(_named(data, "--data"), as_json, figures, text_column, label_column)
-        evaluate_classes(configs, asked, batch_size, device, threads)
+        data = _named(args.data, "--data")
+        asked = Asked(data, args.as_json, args.figures, args.text_column, args.label_column)
+        evaluate_classes(configs, asked, args.batch_size, args.device, args.threads)
         return
     files = "--source test.en --reference test.de"
-    columns = {"--text-column": text_column, "--label-column": label_column}
-    _refuse_idle({"--data": data, "--figures": figures, **columns}, "a translator", files)
-    source, reference = _named(source, "--source"), _named(reference, "--reference")
+    columns = {"--text-column": args.text_column, "--label-column": args.label_column}
+    _refuse_idle({"--data": args.data, "--figures": args.figures, **columns}, "a translator", files)
+    source, reference = _named(args.source, "--source"), _named(args.reference, "--reference")
     sources, references = _pairs(source, reference)
-    tokenize = tokenize or _common_tokenize(configs)
-    lowercase = _common_lowercase(configs) if lowercase is None else lowercase
-    run = {"device": device, "threads": threads, "engine": engine, "compute_type": compute_type}
+    tokenize = args.tokenize or _common_tokenize(configs)
+    lowercase = _common_lowercase(configs) if args.lowercase is None else args.lowercase
+    run = {"device": args.device, "threads": args.threads, "engine": args.engine}
     outputs = {}
     for name in names:
-        translator = loaded_translator(name, **run, scores=False)
-        outputs[name] = _translated(translator, sources, search, batch_size)
+        translator = loaded_translator(name, **run, compute_type=args.compute_type, scores=False)
+        outputs[name] = _translated(translator, sources, search, args.batch_size)
     named = source, reference
     evaluation = evaluation_of(named, sources, references, outputs, tokenize, lowercase)
-    typer.echo(json.dumps(evaluation.to_dict(), indent=2) if as_json else evaluation.to_text())
+    print(json.dumps(evaluation.to_dict(), indent=2) if args.as_json else evaluation.to_text())
 
 
 def _common_task(configs: Mapping[str, RunConfig]) -> str:

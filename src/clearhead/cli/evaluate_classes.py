@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-
 from clearhead.cli.failures import say, warnings_said
 from clearhead.cli.streams import CLASSIFIED, Counter
 from clearhead.errors import ConfigError, DataError
@@ -95,9 +93,9 @@ def evaluate_classes(
     first, *others = right
     compared = {name: compare(right[first], right[name]) for name in others}
     if asked.as_json:
-        typer.echo(json.dumps(_as_dict(asked.data, scores, compared), indent=2))
+        print(json.dumps(_as_dict(asked.data, scores, compared), indent=2))
     else:
-        typer.echo("\n".join(_as_lines(asked.data, scores, compared)))
+        print("\n".join(_as_lines(asked.data, scores, compared)))
     if asked.figures is not None:
         _draw(scores, asked.figures)
 
