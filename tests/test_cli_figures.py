@@ -159,7 +159,7 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
 @pytest.mark.parametrize(
     ("model", "words", "code", "said"),
     [
-        ("translator", [], 2, "give one input"),
+        ("translator", [], 2, "--input"),
         ("translator", ["--input", "a", "--input-file", "f"], 2, "--input and --input-file"),
         ("translator", ["--input", "a", "--line", "2"], 2, "--line 2 has no effect"),
         ("translator", ["--input", " "], 3, "the input is empty"),

@@ -244,8 +244,8 @@ def test_prefixes_go_with_their_lines(translator: Backwards, tmp_path: Path) -> 
     assert run("translate", "m", *prefixes, stdin="a\nb\nc\n")[0] == 0
     assert translator.calls[0]["prefixes"] == ["p", "", "q"]
     for stdin, what in (
-        ("a\nb\n", "prefixes, line 3: the input ended, but the prefixes go on"),
-        ("a\nb\nc\nd\n", "input, line 4: the prefixes ended, but the input goes on"),
+        ("a\nb\n", "prefixes, line 3: "),
+        ("a\nb\nc\nd\n", "input, line 4: "),
     ):
         code, _, err = run("translate", "m", *prefixes, stdin=stdin)
         assert code == 3
@@ -457,7 +457,7 @@ def counted(total: int | None, moments: dict[float, int], **choices: Any) -> str
 def test_the_counter_shows_how_far_it_is_after_two_seconds_and_clears_its_line() -> None:
     text = counted(300, {1.0: 50, 10.0: 100, 10.1: 101})
     assert text.count("sentences") == 1
-    assert "100 of 300 sentences, 10.0 a second, 20 s left" in text
+    assert "100 of 300 sentences, 10.0 a second, 0:00:20 left" in text
     assert text.endswith("\r\x1b[K")
     assert "left" not in counted(None, {10.0: 100})
 

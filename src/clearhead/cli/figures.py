@@ -54,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="line of the file, or sequence of features, from 1 (default: 1)",
     )
     parser.add_argument(
-        "--target", metavar="TEXT", help="translation to look at (default: the translator's own)"
+        "--target", metavar="TEXT", help="translation that the translator reads (default: its own)"
     )
     parser.add_argument(
         *("-o", "--output"),
@@ -77,7 +77,7 @@ def run(args: Namespace) -> None:
     """Draw the pictures and print their paths."""
     if (args.input_text is None) == (args.input_file is None):
         raise ConfigError(
-            "give one input to look at",
+            "exactly one input is needed",
             why="there is none" if args.input_text is None else "--input and --input-file are two",
             todo='use --input "A sentence." or --input-file FILE',
         )
@@ -122,7 +122,7 @@ def _translation(translator: Translator, source: str) -> Hypothesis:
         DataError: the source is empty.
     """
     if not source.strip():
-        raise DataError("the input is empty", todo="give a sentence to look at")
+        raise DataError("the input is empty", todo="give a sentence")
     search = replace(translator.search, method="beam", n_best=1)
     with warnings_said():
         best = translator.translate([source], search=search)[0][0]
