@@ -180,7 +180,7 @@ def test_a_name_that_the_file_system_refuses_is_said(
     (tmp_path / "readme").write_text("a file")
     code, _, err = run("phrasebook", "en-es", name)
     assert code == DataError.exit_code
-    assert err.startswith(f"clearhead: {name}: ")
+    assert err.startswith(f"clearhead: {name}")
     assert why in err
     assert sorted(tmp_path.iterdir()) == [tmp_path / "readme"]
 
