@@ -68,7 +68,8 @@ def translators(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backwards]:
         return " ".join("x" if n % 3 == 2 else word for n, word in enumerate(text.split()))
 
     found = {"good": Backwards(), "bad": Backwards(mend=spoil), "other": Backwards(tokenised)}
-    monkeypatch.setattr(api, "load_translator", lambda folder, **choices: found[str(folder)])
+    load = "clearhead.api.loading.load_translator"
+    monkeypatch.setattr(load, lambda folder, **choices: found[str(folder)])
     monkeypatch.setattr("clearhead.checkpoint.read_model_folder", lambda folder: found[str(folder)])
     return found
 

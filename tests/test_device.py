@@ -100,7 +100,7 @@ def test_a_step_or_a_validation_that_does_not_fit_into_a_gpu_ends_training_with_
 def test_a_model_that_does_not_fit_into_a_gpu_is_an_error_of_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(api, "load_translator", full)
+    monkeypatch.setattr("clearhead.api.loading.load_translator", full)
     code, out, err = run("translate", "m", stdin="a\n")
     assert (code, out) == (ClearheadError.exit_code, "")
     assert err.startswith(f"clearhead: the memory of the GPU is full\nWhy: {TOO_MUCH}\n")

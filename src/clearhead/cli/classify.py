@@ -1,17 +1,26 @@
-"""`clearhead classify`: texts or feature sequences in, their labels out."""
+"""Classify lines of text, or sequences of features.
+
+Each input gives one line: its label, a tab, and the probability; with --top N
+these of the N most probable labels. An empty line gives an empty line. The
+probabilities are calibrated on the validation data. If inputs can have several
+labels, those with a probability of at least 0.5 are written, and an empty line
+if there is none, unless --top gives their number.
+
+  clearhead classify runs/trec < questions.txt
+  clearhead classify runs/trec --top 3 --json < questions.txt
+  clearhead classify runs/vowels -i new.ts
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import say, warnings_said
-from clearhead.cli.options import BatchSize, Device, Threads
+from clearhead.cli.options import add_shared, positive
 from clearhead.cli.streams import (
     BLOCK_LINES,
     CLASSIFIED,
@@ -26,86 +35,70 @@ from clearhead.cli.streams import (
 )
 
 if TYPE_CHECKING:
-    from clearhead.api import Classifier
-    from clearhead.api.classifier import Prediction
+    from clearhead.api.classifier import Classifier, Prediction
 
 TABLES = (".csv", ".tsv", ".jsonl")
-"""Endings of files in which a line is more than a text."""
+"""Suffixes of files in which a line is more than a text."""
 
 
-def classify(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A model folder, e.g. runs/my-model.")
-    ],
-    input_file: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="One text a line, - is stdin; for features a .ts, .csv or .npz file or a folder.",
-        ),
-    ] = STANDARD,
-    output_file: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Appears when it is complete; - is stdout."
-        ),
-    ] = STANDARD,
-    top: Annotated[
-        int | None,
-        typer.Option(
-            min=1, metavar="N", help="So many labels for each input, whatever their probability."
-        ),
-    ] = None,
-    json_lines: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object a line.")
-    ] = False,
-    batch_size: BatchSize = 64,
-    device: Device = "auto",
-    threads: Threads = 0,
-) -> None:
-    """Classify lines of text, or sequences of features.
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s FOLDER [options]"
+    add_shared(parser, "folder")
+    parser.add_argument(
+        *("-i", "--input"),
+        dest="input_file",
+        metavar="FILE",
+        default=STANDARD,
+        help="file with one text a line (default: -, stdin); for features a .ts, .csv or .npz "
+        "file or a folder",
+    )
+    add_shared(parser, "--output")
+    parser.add_argument(
+        "--top",
+        type=positive,
+        metavar="N",
+        help="number of labels of each input (default: 1, or those of at least 0.5)",
+    )
+    parser.add_argument(
+        "--json", dest="json_lines", action="store_true", help="write one JSON object a line"
+    )
+    add_shared(parser, "--batch-size", "--device", "--threads")
 
-    Each input gives one line: its label, a tab, the probability; with --top more of them, one
-    after the other. An empty line gives an empty one. The probabilities are calibrated on the
-    validation data. Where inputs may have several labels, those of at least one half come, and an
-    empty line where none has it, unless --top says how many.
 
-    \b
-    clearhead classify runs/trec < questions.txt
-    clearhead classify runs/trec --top 3 --json < questions.txt
-    clearhead classify runs/vowels -i new.ts
-    """  # noqa: D301
-    from clearhead import api
+def run(args: Namespace) -> None:
+    """Classify the input line by line, or sequence by sequence."""
+    from clearhead.api.loading import load_classifier
 
     with warnings_said():
-        classifier = api.load_classifier(folder, device=device, threads=threads)
+        classifier = load_classifier(args.folder, device=args.device, threads=args.threads)
     features = classifier.config.input == "features"
     if features:
-        refuse_standard(input_file)
-    typed = input_file == STANDARD and sys.stdin is not None and sys.stdin.isatty()
-    with opened_output(output_file) as output:
-        inputs, total = _read(classifier, input_file)
+        refuse_standard(args.input_file)
+    typed = args.input_file == STANDARD and sys.stdin is not None and sys.stdin.isatty()
+    with opened_output(args.output_file, inputs=(args.input_file,)) as output:
+        inputs, total = _read(classifier, args.input_file)
         if typed:
-            say("one text a line; Ctrl-D ends")
-        wanted = not typed and not (output_file == STANDARD and output.isatty())
-        counter = Counter(sys.stderr, total, CLASSIFIED[classifier.config.input], wanted)
+            say("type one text a line; Ctrl-D ends")
+        counted = not typed and not (args.output_file == STANDARD and output.isatty())
+        counter = Counter(sys.stderr, total, CLASSIFIED[classifier.config.input], counted)
         try:
             most = 1 if typed else BLOCK_LINES
-            for name, found in _classified(classifier, inputs, top, batch_size, counter, most):
-                output.write(_as_json(name, found) if json_lines else _as_text(found))
+            for name, found in _classified(
+                classifier, inputs, args.top, args.batch_size, counter, most
+            ):
+                output.write(_as_json(name, found) if args.json_lines else _as_text(found))
         finally:
             counter.clear()
 
 
 def _read(classifier: Classifier, path: str) -> tuple[Iterator[tuple[str, Any]], int | None]:
-    """What is to be classified, each with its name, and how many there are, if that is known."""
+    """The inputs, each with its name, and their number if it is known."""
     if classifier.config.input == "text":
         if path.lower().removesuffix(".gz").endswith(TABLES):
             say(
-                f"warning: each line of {path} is read as one text, whatever columns it has; give "
-                "a file of texts alone, or score it with its labels: clearhead evaluate --data"
+                f"warning: each line of {path} is read as one text, all its columns included; give "
+                "a file of texts only, or score it with its labels: clearhead evaluate --data"
             )
         return ((text, text) for text in input_lines(path)), counted_lines(path)
     from clearhead.data.feature_sequences import read_feature_sequences
