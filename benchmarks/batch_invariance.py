@@ -19,7 +19,7 @@ from typing import NamedTuple
 from command import exit_code_of, positive, whole
 
 from clearhead import api
-from clearhead.data.readers import read_lines
+from clearhead.data.lines import read_lines
 
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 SEARCHES = {"greedy": 1, "beam 5": 5}

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from clearhead.api import Classifier
     from clearhead.api.classifier import Prediction
 
-TABLES = (".csv", ".tsv", ".jsonl")
-"""Endings of files in which a line is more than a text."""
-
 
 def classify(
     folder: Annotated[
@@ -102,7 +99,10 @@ def classify(
 def _read(classifier: Classifier, path: str) -> tuple[Iterator[tuple[str, Any]], int | None]:
     """What is to be classified, each with its name, and how many there are, if that is known."""
     if classifier.config.input == "text":
-        if path.lower().removesuffix(".gz").endswith(TABLES):
+        from clearhead.data.labelled import TEXT_FORMATS
+
+        table = TEXT_FORMATS.of(path)
+        if table is not None and table.named_columns:
             say(
                 f"warning: each line of {path} is read as one text, whatever columns it has; give "
                 "a file of texts alone, or score it with its labels: clearhead evaluate --data"

@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from clearhead.settings import RunConfig
 
 
-NAMELESS = {"text": (".txt",), "features": (".ts", ".npz", ".npy")}
-"""Files of examples, by the input of a model, whose columns, if there are any, have no names."""
-
-
 class Asked(NamedTuple):
     """What is to be scored, and in which form: text or JSON, with pictures in a folder or not.
 
@@ -118,7 +114,9 @@ def _refuse_both_kinds(configs: Mapping[str, RunConfig]) -> None:
 
 def _refuse_columns(configs: Mapping[str, RunConfig], asked: Asked) -> None:
     """Say before anything is computed that a named column means nothing."""
-    plain = asked.data.lower().removesuffix(".gz")
+    from clearhead.data.feature_sequences import FEATURE_FORMATS
+    from clearhead.data.labelled import TEXT_FORMATS
+
     is_file = not os.path.isdir(os.path.expanduser(asked.data))
     named = asked.text_column or asked.label_column
     for name, config in configs.items():
@@ -126,7 +124,9 @@ def _refuse_columns(configs: Mapping[str, RunConfig], asked: Asked) -> None:
             raise ConfigError(
                 "--text-column means nothing for features", where=name, todo="leave it out"
             )
-        if named and is_file and plain.endswith(NAMELESS[config.input]):
+        formats = FEATURE_FORMATS if config.input == "features" else TEXT_FORMATS
+        found = formats.of(asked.data)
+        if named and is_file and found is not None and not found.named_columns:
             raise ConfigError(
                 "a file of this form has no columns with names",
                 where=asked.data,

@@ -14,14 +14,13 @@ import typer
 from typer.core import TyperCommand
 
 from clearhead.cli.failures import say
+from clearhead.data.readers import PAIR_FORMATS, holds_pairs
 from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
     from clearhead.settings.commented import CommentedConfig
 
 FILE_OPTIONS = ("--train", "--validation", "--test")
-SINGLE_FILES = (".tsv", ".tsv.gz", ".jsonl", ".jsonl.gz")
-BUILT_IN = "phrasebook:"
 
 
 class InitCommand(TyperCommand):
@@ -54,8 +53,7 @@ def spread(args: list[str]) -> list[str]:
         first = left.pop(0)
         written.append(first)
         files[word] += 1
-        whole = first.lower().endswith(SINGLE_FILES) or first.startswith(BUILT_IN)
-        if files[word] == 1 and not whole and left and not left[0].startswith("-"):
+        if files[word] == 1 and not holds_pairs(first) and left and not left[0].startswith("-"):
             written += [word, left.pop(0)]
             files[word] += 1
     return written
@@ -77,9 +75,9 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="FILE [FILE]",
-            help="Sentence pairs to train on: two parallel files, or one .tsv (source, tab, "
-            "target) or .jsonl (keys source and target); each may end in .gz. For a "
-            "classification one file or folder.",
+            help="Sentence pairs to train on: two parallel files, or one "
+            f"{PAIR_FORMATS.described('or')}; each may end in .gz. For a classification one file "
+            "or folder.",
         ),
     ] = None,
     validation: Annotated[
