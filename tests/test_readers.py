@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -12,8 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clearhead.cli import app
+from clearhead.cli.init import spread
+from clearhead.data.lines import Format, read_lines
 from clearhead.data.phrasebook import phrasebook
-from clearhead.data.readers import PAIR_FORMATS, Pair, read_pairs
+from clearhead.data.readers import PAIR_FORMATS, Pair, holds_pairs, read_pairs
 from clearhead.errors import DataError
 
 Write = Callable[[str, bytes], str]
@@ -140,3 +143,22 @@ def test_names_that_do_not_go_together_are_refused(write: Write) -> None:
     assert "name it alone" in refusal("phrasebook:en-es", plain).what
     assert "0 files" in refusal().what
     assert "3 files" in refusal(plain, plain, plain).what
+
+
+def test_a_format_is_registered_in_one_place(
+    write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def read(path: str) -> Iterator[Pair]:
+        for number, line in enumerate(read_lines(path), start=1):
+            source, _, target = line.partition(" = ")
+            yield Pair(source, target, number)
+
+    monkeypatch.setitem(PAIR_FORMATS, ".equals", Format(read, "source = target"))
+    path = write("a.EQUALS.gz", b"x = y\n")
+    assert list(read_pairs([path])) == [Pair("x", "y", 1)]
+    assert holds_pairs(path)
+    assert ".equals (source = target)" in str(refusal(write("a", b"x\n")).why)
+    assert spread(["--train", path, "name"]) == ["--train", path, "name"]
+    with pytest.raises(SystemExit):
+        app(["init", "--help"])
+    assert ".equals (source = target)" in " ".join(capsys.readouterr().out.split())

@@ -14,7 +14,6 @@ import typer
 from typer.core import TyperCommand
 
 from clearhead.cli.failures import say
-from clearhead.data.readers import PAIR_FORMATS, holds_pairs
 from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -30,6 +29,14 @@ class InitCommand(TyperCommand):
         """Parse the arguments after `spread` has been over them."""
         return super().parse_args(ctx, spread(args))
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Put the formats of files that hold both sides into the help of `--train`."""
+        from clearhead.data.readers import PAIR_FORMATS
+
+        train: Any = next(option for option in self.params if option.name == "train")
+        train.help = train.help.format(PAIR_FORMATS.described("or"))
+        super().format_help(ctx, formatter)
+
 
 def spread(args: list[str]) -> list[str]:
     """Arguments in which each option of files is said again before its second file.
@@ -38,6 +45,8 @@ def spread(args: list[str]) -> list[str]:
     than two, so what follows is something else: `--train pairs.tsv my-model`. Labelled examples
     are in one file, or one folder, of whatever name.
     """
+    from clearhead.data.readers import holds_pairs
+
     if "--task=classification" in args or ("--task", "classification") in pairwise(args):
         return list(args)
     written: list[str] = []
@@ -75,9 +84,8 @@ def init(
         list[str] | None,
         typer.Option(
             metavar="FILE [FILE]",
-            help="Sentence pairs to train on: two parallel files, or one "
-            f"{PAIR_FORMATS.described('or')}; each may end in .gz. For a classification one file "
-            "or folder.",
+            help="Sentence pairs to train on: two parallel files, or one {}; each may end in .gz. "
+            "For a classification one file or folder.",
         ),
     ] = None,
     validation: Annotated[
