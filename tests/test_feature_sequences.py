@@ -361,7 +361,8 @@ def test_a_cell_that_is_no_number_is_refused_with_its_line_and_column(
     assert str(error.where).endswith("a.csv:3 (column 'right')")
     assert repr(cell) in error.what
     assert "are features" in str(error.why)
-    assert "remove the column" in str(error.todo)
+    assert "remove the column" in str(error.why)
+    assert "nan" in str(error.todo)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,12 @@ from clearhead.errors import DataError
 MISSING_IN_TABLES = ("", "nan")
 MISSING_IN_TS = ("?", "nan")
 
+TIME = "the column time has numbers, such as seconds, and no dates"
+FEATURES = (
+    "all columns except the sequence, the label and the time are features; remove the column if it "
+    "is not one"
+)
+
 Times = tuple[str, ...]
 """The times of the frames of a sequence, as they are written in the file."""
 
@@ -178,31 +184,23 @@ def _sequence(
                 what = f"the label of the sequence is {label!r} here and {labels[0]!r} before"
                 raise DataError(what, where=where)
         if columns.time is not None:
-            why = "the column time has numbers, such as seconds, and no dates"
-            time = read_value(cells[columns.time], MISSING_IN_TABLES, where, why)
+            time = read_value(cells[columns.time], MISSING_IN_TABLES, where, TIME)
             if math.isnan(time):
                 raise DataError("the time is missing", where=where)
             if time < before:
                 what = f"the time goes backwards, from {before:g} to {time:g}"
                 raise DataError(what, where=where)
             before = time
-        frames.append([_feature(cells[i], where, name) for i, name in columns.features.items()])
+        frames.append(
+            [
+                read_value(cells[i], MISSING_IN_TABLES, f"{where} (column {name!r})", FEATURES)
+                for i, name in columns.features.items()
+            ]
+        )
     place = f"{path}:{rows[0][0]}"
     values, names = as_frames(np.array(frames), place), tuple(columns.features.values())
     times = None if columns.time is None else tuple(row[columns.time].strip() for _, row in rows)
     return LabelledSequence(values, labels, place, names), times
-
-
-def _feature(cell: str, where: str, column: str) -> float:
-    try:
-        return read_value(cell, MISSING_IN_TABLES, where)
-    except DataError as error:
-        raise DataError(
-            error.what,
-            where=f"{where} (column {column!r})",
-            why="all columns except the sequence, the label and the time are features",
-            todo=f"{error.todo}; or remove the column, if it is not a feature",
-        ) from None
 
 
 def _read_ts(path: str, label_column: str, labelled: bool) -> _Sequences:

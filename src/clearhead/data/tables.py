@@ -26,9 +26,6 @@ FIXED_COLUMNS = {
 }
 """The meaning of the columns whose names no setting can change."""
 
-COLUMN_SETTINGS = {"text": "text_column", "label": "label_column"}
-"""The default names of columns, and the settings in `data` that change them."""
-
 # The default, 131,072 characters, is too short for a cell with a long document.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
 
@@ -60,7 +57,7 @@ class Header(NamedTuple):
         # The settings take long to import, and only the error needs them.
         from clearhead.settings.nearest import nearest
 
-        fixed, setting = FIXED_COLUMNS.get(name), COLUMN_SETTINGS.get(name)
+        fixed = FIXED_COLUMNS.get(name)
         if len(self.names) == 1 and any(mark in self.names[0] for mark in ";\t"):
             # Only texts are also read from .tsv files with a header.
             tabs = "" if fixed else ", or by tabs and name the file .tsv"
@@ -70,10 +67,10 @@ class Header(NamedTuple):
         if fixed:
             return f"{meant}{f'Rename it to {name!r}' if like else 'Add this column'}: it {fixed}"
         start = f"{meant}Set" if like else "rename a column, or set"
-        if setting is None:  # the name is from one of the settings, or from an option
+        if name not in ("text", "label"):  # these are the defaults, so the name was set
             return f"{start} data.text_column or data.label_column (or the option of evaluate)"
-        value, option = json.dumps(like or "NAME", ensure_ascii=False), setting.replace("_", "-")
-        return f"{start} data.{setting} = {value} (clearhead init and evaluate: --{option})"
+        value = json.dumps(like or "NAME", ensure_ascii=False)
+        return f"{start} data.{name}_column = {value} (init and evaluate: --{name}-column)"
 
 
 def header_hint(place: str | None) -> str:
