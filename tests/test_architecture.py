@@ -122,6 +122,7 @@ PACKAGES = sorted(
     "module",
     [
         *("clearhead", "clearhead.errors", "clearhead.files", "clearhead.data.readers"),
+        *("clearhead.data.labelled", "clearhead.data.feature_sequences"),
         *("clearhead.decoding.engine", "clearhead.ctranslate2.engine"),
         *PACKAGES,
     ],

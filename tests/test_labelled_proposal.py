@@ -483,7 +483,7 @@ def test_files_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
         propose_classification("text", (path,), (str(tmp_path / "no.csv"),))
     with pytest.raises(DataError, match="2 files were named as train data"):
         propose_classification("text", (path, path))
-    with pytest.raises(DataError, match=r"are read from \.ts"):
+    with pytest.raises(DataError, match="feature sequences are not read"):
         propose_classification("features", (path,))
     table = write_csv(tmp_path / "train.csv", [("txt", "label"), ("t", "a")])
     with pytest.raises(DataError, match="did you mean 'txt'"):

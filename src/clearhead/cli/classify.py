@@ -37,9 +37,6 @@ from clearhead.cli.streams import (
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier, Prediction
 
-TABLES = (".csv", ".tsv", ".jsonl")
-"""Suffixes of files in which a line is more than a text."""
-
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments and options."""
@@ -95,7 +92,10 @@ def run(args: Namespace) -> None:
 def _read(classifier: Classifier, path: str) -> tuple[Iterator[tuple[str, Any]], int | None]:
     """The inputs, each with its name, and their number if it is known."""
     if classifier.config.input == "text":
-        if path.lower().removesuffix(".gz").endswith(TABLES):
+        from clearhead.data.labelled import TEXT_FORMATS
+
+        table = TEXT_FORMATS.of(path)
+        if table is not None and table.named_columns:
             say(
                 f"warning: each line of {path} is read as one text, all its columns included; give "
                 "a file of texts only, or score it with its labels: clearhead evaluate --data"

@@ -168,4 +168,4 @@ def _classifier_input(
     example = next(islice(examples, line - 1, None), None)
     if example is None:
         raise DataError(f"there is no sequence {line}", where=path)
-    return example, frame_times(path, line)
+    return example, frame_times(path, line, column)

@@ -32,9 +32,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     for part, text in (
         (
             "train",
-            "training data: two parallel text files, or one .tsv (source, tab, target) or .jsonl "
-            "(keys source and target) file; for a classifier one file or folder; all but folders "
-            "may be compressed (.gz)",
+            "training data: two parallel text files, or one file of pairs, such as .tsv (source, "
+            "tab, target) or .jsonl (keys source and target); for a classifier one file or folder; "
+            "files may be compressed (.gz)",
         ),
         ("validation", "validation data, which choose the best model"),
         ("test", "test data; the same examples are left out of the training data"),
@@ -122,11 +122,11 @@ def _refuse_place(path: Path, force: bool) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    from clearhead.files import replace_file
+    from clearhead.files import write_bytes
 
     try:
-        replace_file(path, text.encode("utf-8"))
-    except (OSError, UnicodeEncodeError) as error:
+        write_bytes(path, text.encode("utf-8"), ConfigError)
+    except UnicodeEncodeError as error:
         raise _unwritable(path, error) from None
 
 

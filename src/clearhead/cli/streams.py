@@ -59,7 +59,7 @@ def input_lines(path: str) -> Iterator[str]:
     Raises:
         DataError: the input is unreadable, binary or not UTF-8; `where` has the line number.
     """
-    from clearhead.data.readers import read_lines, read_stream
+    from clearhead.data.lines import read_lines, read_stream
 
     if path != STANDARD:
         return read_lines(path)
@@ -74,7 +74,7 @@ def counted_lines(path: str) -> int | None:
     Raises:
         DataError: the file is missing, unreadable, empty, binary or not UTF-8.
     """
-    from clearhead.data.readers import read_lines
+    from clearhead.data.lines import read_lines
 
     if path == STANDARD:
         return None
