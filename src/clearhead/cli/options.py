@@ -96,6 +96,9 @@ class SearchOptions:
         Raises:
             SearchError: a value is wrong, or means nothing for the method.
         """
+        from pydantic import ValidationError
+
+        from clearhead.settings.reading import config_error
         from clearhead.settings.search import idle_for, method_for
 
         given = {name: value for name, value in asdict(self).items() if value is not None}
@@ -108,10 +111,11 @@ class SearchOptions:
             given["n_best"] = n_best
         try:
             return replace(default, method=method, **given)
-        except ValueError as error:
+        except ValidationError as error:
+            found = config_error(error, "search options", section="search")
             raise SearchError(
-                str(error),
-                where="search options",
+                found.what,
+                where=found.where,
                 todo="mend it with an option; what no option says is as the model's run had it",
             ) from None
 
