@@ -372,6 +372,11 @@ def test_a_model_that_is_a_word_is_met_with_its_size() -> None:
     assert "tiny, small, base, big" in str(refusal({"model": "zzz"}))
 
 
+def test_positions_that_are_a_word_are_met_with_their_kind() -> None:
+    error = refusal(nested("model.positions", "learnt"))
+    assert error.todo == 'did you mean model.positions.kind = "learned"?'
+
+
 @pytest.mark.parametrize(
     ("tree", "words"),
     [

@@ -135,10 +135,7 @@ class TokenizerConfig:
         init=Runs.TEXT,
     )
     joint: bool = setting(
-        True,
-        "one vocabulary for source and target",
-        runs=Runs.TRANSLATION,
-        init=Runs.TRANSLATION,
+        True, "one vocabulary for source and target", runs=Runs.TRANSLATION, init=Runs.TRANSLATION
     )
     lower: bool = setting(False, "lower-case all text", init=Runs.TEXT)
     split_punctuation: bool = setting(

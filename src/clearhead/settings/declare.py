@@ -20,6 +20,9 @@ from clearhead.errors import ConfigError
 # Building a schema takes far longer than importing a module, so it waits for the first instance.
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 
+BOUNDS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
+"""The bounds of a number, by their names in pydantic."""
+
 
 class Runs(Flag):
     """Kinds of runs: translation, classification of texts, classification of sequences."""
@@ -77,34 +80,18 @@ class Declaration:
     init_if_changed: Runs = Runs.NONE
 
 
-def setting(
-    default: Any,
-    meaning: str,
-    *,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    lt: float | None = None,
-    **declared: Any,
-) -> Any:
+def setting(default: Any, meaning: str, **declared: Any) -> Any:
     """A field of a section.
 
     Args:
         default: its value, or a function that makes it.
         meaning: one phrase.
-        ge: the least value; the others likewise are bounds that pydantic checks.
-        gt: the value must be greater.
-        le: the greatest value.
-        lt: the value must be less.
-        declared: further attributes of `Declaration`.
+        declared: bounds of the value, which pydantic checks: `ge` (at least), `gt` (greater than),
+            `le` (at most), `lt` (less than); and further attributes of `Declaration`.
     """
-    limits = {"ge": ge, "gt": gt, "le": le, "lt": lt}
-    bounds = {name: value for name, value in limits.items() if value is not None}
-    metadata: dict[str, Any] = {
-        "description": meaning,
-        "declaration": Declaration(meaning, bounds=bounds, **declared),
-        **bounds,
-    }
+    bounds = {name: declared.pop(name) for name in BOUNDS if name in declared}
+    declaration = Declaration(meaning, bounds=bounds, **declared)
+    metadata = {"description": meaning, "declaration": declaration, **bounds}
     if callable(default):
         return dataclasses.field(default_factory=default, metadata=metadata)
     if isinstance(default, int | float):
@@ -130,9 +117,6 @@ def require(condition: bool, setting: str, problem: str) -> None:
     """Raise a `WrongSettingError` unless the condition holds."""
     if not condition:
         raise WrongSettingError(setting, problem)
-
-
-# What is declared, found again by reflection
 
 
 @dataclass(frozen=True)
@@ -206,8 +190,7 @@ def tag_of(section: type) -> str:
 
 def in_words(bounds: Mapping[str, float]) -> str:
     """For example `at least 0 and less than 1`."""
-    words = {"ge": "at least", "gt": "greater than", "lt": "less than", "le": "at most"}
-    return " and ".join(f"{words[name]} {value:,}" for name, value in bounds.items())
+    return " and ".join(f"{BOUNDS[name]} {value:,}" for name, value in bounds.items())
 
 
 def value_at(config: Any, path: str) -> Any:
@@ -215,9 +198,6 @@ def value_at(config: Any, path: str) -> Any:
     for name in path.split("."):
         config = getattr(config, name)
     return config
-
-
-# Settings without effect
 
 
 def without_effect(config: Any) -> dict[str, Runs]:
@@ -247,33 +227,41 @@ def reject_without_effect(
             choice.
     """
     changed = _changed(config)
-    ignored = {path: runs for path, runs in without_effect(config).items() if path in changed}
-    if ignored:
-        values = " and ".join(f"{path} = {value_at(config, path)!r}" for path in ignored)
-        raise ConfigError(
-            f"{values} {'has' if len(ignored) == 1 else 'have'} no effect on "
-            f"{config.kind.in_words}",
-            where=where,
-            why="; ".join(f"{path} is for {runs.in_words}" for path, runs in ignored.items()),
-            todo=f"remove {'it' if len(ignored) == 1 else 'them'}",
-        )
+    _reject_for_other_runs(config, where, changed)
     overridden = {override.partition("=")[0].strip() for override in overrides}
     for path, each in changed.items():
-        declaration, said = each.declaration, f"{path} = {value_at(config, path)!r} has no effect"
-        if declaration.needs and not value_at(config, other := each.sibling(declaration.needs)):
+        needs, only_with = each.declaration.needs, each.declaration.only_with
+        said = f"{path} = {value_at(config, path)!r} has no effect"
+        if needs and not value_at(config, other := each.sibling(needs)):
             todo = f"set {other} too, or remove {path}"
-            raise ConfigError(f"{said} without {other}", where=where, todo=todo)
-        if declaration.only_with is None or declaration.tolerated:
+            raise ConfigError(f"{said} without {other}", where=where, setting=path, todo=todo)
+        if only_with is None or each.declaration.tolerated:
             continue
-        name, choices = declaration.only_with
-        choice = value_at(config, other := each.sibling(name))
+        choice = value_at(config, other := each.sibling(only_with[0]))
         # An override that tries another choice need not undo what the file sets for its own.
-        if choice not in choices and (other not in overridden or path in overridden):
+        if choice not in only_with[1] and (other not in overridden or path in overridden):
             raise ConfigError(
                 f"{said} with {other} = {choice!r}",
                 where=where,
-                todo=f"set {other} = {' or '.join(map(repr, choices))}, or remove {path}",
+                setting=path,
+                todo=f"set {other} = {' or '.join(map(repr, only_with[1]))}, or remove {path}",
             )
+
+
+def _reject_for_other_runs(
+    config: Any, where: str | Path | None, changed: Mapping[str, Setting]
+) -> None:
+    ignored = {path: runs for path, runs in without_effect(config).items() if path in changed}
+    if ignored:
+        values = " and ".join(f"{path} = {value_at(config, path)!r}" for path in ignored)
+        has, them = ("has", "it") if len(ignored) == 1 else ("have", "them")
+        raise ConfigError(
+            f"{values} {has} no effect on {config.kind.in_words}",
+            where=where,
+            setting=next(iter(ignored)),
+            why="; ".join(f"{path} is for {runs.in_words}" for path, runs in ignored.items()),
+            todo=f"remove {them}",
+        )
 
 
 def _changed(config: Any) -> dict[str, Setting]:

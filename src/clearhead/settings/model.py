@@ -175,10 +175,7 @@ class ModelConfig:
         init=Runs.TRANSLATION,
     )
     scale_embeddings: bool = setting(
-        True,
-        "multiply embeddings by √`d_model`",
-        runs=Runs.TEXT,
-        init_if_changed=Runs.TEXTS,
+        True, "multiply embeddings by √`d_model`", runs=Runs.TEXT, init_if_changed=Runs.TEXTS
     )
     input_convolution: Annotated[tuple[Count, ...], BeforeValidator(_widths)] = setting(
         (),
@@ -212,7 +209,7 @@ class ModelConfig:
     )
     initialisation: Literal["pytorch", "xavier", "xavier_unit", "xavier_scaled"] = setting(
         "xavier_unit",
-        "initialisation of the weights",
+        "initial weights",
         details='`"pytorch"`: the defaults of PyTorch. `"xavier"`: Xavier-uniform for every '
         "matrix, including embeddings; convolutions, learned positions and the query of attention "
         'pooling keep the defaults of PyTorch. `"xavier_unit"`: like `"xavier"`, but embeddings '

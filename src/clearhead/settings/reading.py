@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import os
 import re
 import tomllib
@@ -72,9 +73,6 @@ def config_to_dict(config: RunConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-# What is laid over a file
-
-
 def lay_over(tree: dict[str, Any], override: str) -> None:
     """Lay `path=value` over the tree; the value is read as TOML, or else as a plain string.
 
@@ -131,8 +129,6 @@ def _with_environment(value: Any, path: str, where: str) -> Any:
     return re.sub(r"\$\{(\w+)\}", look_up, str(value))
 
 
-# Errors
-
 TYPES = {
     "int_type": "a whole number",
     "float_type": "a number",
@@ -145,7 +141,7 @@ TYPES = {
 }
 """What is expected, by the type of pydantic's error."""
 
-BOUNDS = {
+OUT_OF_BOUNDS = {
     "greater_than": "gt",
     "greater_than_equal": "ge",
     "less_than": "lt",
@@ -178,11 +174,14 @@ def config_error(error: ValidationError, where: str, section: str = "") -> Confi
     setting = _known().get(path) or _known().get(path.rpartition(".")[0])
     expected, todo = TYPES.get(kind), None
     if setting and (kind == "literal_error" or kind.startswith("union_tag")):
-        choices = [str(c).lower() if isinstance(c, bool) else str(c) for c in setting.choices]
-        expected, todo = f"one of {', '.join(choices)}", meant(path, got, choices)
-    elif bound := BOUNDS.get(kind):
+        words = [c if isinstance(c, str) else json.dumps(c) for c in setting.choices]
+        expected = f"one of {', '.join(words)}"
+        todo = meant(path, got, [c for c in setting.choices if isinstance(c, str)])
+    elif bound := OUT_OF_BOUNDS.get(kind):
         declared = setting.declaration.bounds if setting else {}
         expected = in_words(declared or {bound: context[bound]})
+    elif setting and kind == "model_attributes_type":
+        todo = meant(f"{path}.kind", got, map(tag_of, setting.sections))
     elif kind == "dataclass_type" and path == "model":
         todo = meant("model.size", got, SIZES) or f"a size is one of {', '.join(SIZES)}"
     said = f"must be {expected}" if expected else f"is wrong ({first['msg']})"

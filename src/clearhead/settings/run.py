@@ -49,10 +49,7 @@ class ClassifierConfig:
         init=Runs.LABELLED,
     )
     multi_label: bool = setting(
-        False,
-        "an example may have several labels, or none",
-        runs=Runs.TEXTS,
-        init=Runs.TEXTS,
+        False, "an example may have several labels, or none", runs=Runs.TEXTS, init=Runs.TEXTS
     )
     encoder_from: Folder = setting(
         "",

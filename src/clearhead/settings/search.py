@@ -21,9 +21,7 @@ class SearchConfig:
     """
 
     method: Method = setting(
-        "beam",
-        "search method",
-        details='`"sampling"` draws outputs at random.',
+        "beam", "search method", details='`"sampling"` draws outputs at random.'
     )
     beam_size: int = setting(
         5,

@@ -78,10 +78,7 @@ class TrainingConfig:
         init=Runs.ALL,
     )
     patience: int = setting(
-        0,
-        "maximum validations in a row without a better score; 0: no limit",
-        ge=0,
-        init=Runs.ALL,
+        0, "maximum validations in a row without a better score; 0: no limit", ge=0, init=Runs.ALL
     )
     validate_every: int = setting(
         500, "steps between validations, which also write checkpoints", ge=1, init=Runs.ALL
@@ -94,10 +91,7 @@ class TrainingConfig:
         ge=0,
     )
     average_last: int = setting(
-        5,
-        "checkpoints that are kept, and averaged at the end",
-        ge=1,
-        init=Runs.ALL,
+        5, "checkpoints that are kept, and averaged at the end", ge=1, init=Runs.ALL
     )
     keep: Literal["best", "average"] = setting(
         "best",
@@ -156,10 +150,7 @@ class TrainingConfig:
         "auto", "device", details='`"auto"`: a GPU if there is one.', init=Runs.ALL
     )
     threads: int = setting(
-        0,
-        "processor threads; 0: PyTorch's default, one per core",
-        ge=0,
-        init=Runs.ALL,
+        0, "processor threads; 0: PyTorch's default, one per core", ge=0, init=Runs.ALL
     )
     tensorboard: bool = setting(False, "also write a log for TensorBoard", init=Runs.ALL)
     optimizer: OptimizerConfig = setting(OptimizerConfig, "")
