@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from clearhead.cli.options import SearchOptions
 from clearhead.data.arrays import LIST
 from clearhead.decoding.texts import LONGEST_SOURCE
 from clearhead.settings import RunConfig, config_from
-from clearhead.settings.declare import settings_of, value_at
-from clearhead.settings.model import SIZES
-from clearhead.settings.reference import reference
 
 HOUSE = Path(__file__).parent.parent
 DOCUMENTS = ("README.md", "docs/reference-systems.md")
@@ -89,53 +84,6 @@ def test_the_command_of_each_reference_system_is_told() -> None:
         assert command in commands
         assert f"make reference SYSTEM={script.name[0]}" in commands
         assert f"\n    {command}\n" in script.read_text(encoding="utf-8")
-
-
-def test_the_reference_of_the_settings_is_the_generated_one() -> None:
-    written = (HOUSE / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert written == reference(), "run `make settings`"
-
-
-def test_the_reference_has_a_row_for_each_setting_with_its_default_and_choices() -> None:
-    rows = dict(re.findall(r"^\| `([\w.]+)` \| (.+) \|$", reference(), flags=re.MULTILINE))
-    leaves = {each.path: each for each in settings_of(RunConfig) if not each.sections}
-    assert rows.keys() == leaves.keys() | {"model.positions", "model.dropout"}
-    config = RunConfig()
-    for path, each in leaves.items():
-        default, values, meaning = rows[path].split(" | ", 2)
-        assert meaning
-        if path == "model.size":
-            assert default == ""
-            assert all(f'"{size}"' in values for size in SIZES)
-            continue
-        expected = 512 if path == "model.positions.max_length" else value_at(config, path)
-        read = tomllib.loads(f"it = {default.strip('`')}")["it"]
-        assert read == (list(expected) if isinstance(expected, tuple) else expected), path
-        assert all(f"`{json.dumps(choice)}`" in values for choice in each.choices), path
-
-
-def test_the_reference_names_the_runs_that_a_setting_affects() -> None:
-    assert "`data.missing`" in reference()
-    row = next(line for line in reference().splitlines() if line.startswith("| `data.missing`"))
-    assert re.findall(r"\*(\w+)\*", row) == ["sequences"]
-    assert "## `[tokenizer]` (*translation*, *texts*)" in reference()
-
-
-def test_dropout_that_a_table_leaves_out_is_zero() -> None:
-    names = [name for name in vars(RunConfig().model.dropout) if name != "layer_output"]
-    for name in names:
-        others = config_from({"model": {"dropout": {name: 0.3}}}, "a test").model.dropout
-        assert sorted(vars(others).values()) == [0.0, 0.0, 0.0, 0.0, 0.3]
-
-
-def test_the_search_settings_without_an_option_are_named() -> None:
-    intro = reference().split("## `[search]`")[1].split("| setting")[0]
-    options = {field.name for field in dataclasses.fields(SearchOptions)} | {"n_best"}
-    named = {field.name for field in dataclasses.fields(RunConfig().search)}
-    for name in named - options:
-        assert f"`{name}`" in intro, name
-    for name in named & options:
-        assert f"`{name}`" not in intro, name
 
 
 @pytest.mark.parametrize("document", ["docs/settings.md", "docs/reference-systems.md"])

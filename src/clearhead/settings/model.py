@@ -268,4 +268,4 @@ class ModelConfig:
         try:
             return cls(**{**_of_size(size), **choices})
         except WrongSettingError as error:
-            raise ConfigError(f"model.{error}", todo=error.todo) from None
+            raise ConfigError(f"model.{error}", setting="model.size", todo=error.todo) from None

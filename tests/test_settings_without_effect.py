@@ -122,12 +122,12 @@ def idle(task: str, kind: str) -> set[str]:
     return set(without_effect(RunConfig(**run))) - rejected
 
 
-def test_each_setting_that_has_no_effect_for_some_run_is_tried_here() -> None:
+def test_each_setting_without_effect_on_some_run_is_tried_here() -> None:
     assert set().union(*(idle(*run) for run in KINDS)) == set(OTHER)
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
-def test_what_has_no_effect_is_rejected_by_name_and_the_rest_is_taken(
+def test_settings_without_effect_are_rejected_and_others_accepted(
     tmp_path: Path, task: str, kind: str
 ) -> None:
     path = run_file(tmp_path, task, kind)
@@ -152,7 +152,7 @@ def test_what_has_no_effect_is_rejected_by_name_and_the_rest_is_taken(
     read_config(path, said(rest, OTHER))
 
 
-def test_a_single_one_is_met_with_the_runs_that_it_is_for(tmp_path: Path) -> None:
+def test_the_error_names_the_runs_that_a_setting_is_for(tmp_path: Path) -> None:
     path = run_file(tmp_path, "translation", "text")
     error = refusal(path, ["data.smallest_class=1"])
     assert error.what == "data.smallest_class = 1 has no effect on translation"
@@ -162,7 +162,7 @@ def test_a_single_one_is_met_with_the_runs_that_it_is_for(tmp_path: Path) -> Non
     assert error.todo == "remove it"
 
 
-def test_vectors_of_runs_of_characters_need_runs(tmp_path: Path) -> None:
+def test_ngram_vectors_need_ngrams(tmp_path: Path) -> None:
     path = run_file(tmp_path, "classification", "text")
     error = refusal(path, ["model.ngram_vectors=500", "tokenizer.kind=words"])
     assert error.what == "model.ngram_vectors = 500 has no effect without model.character_ngrams"
@@ -172,7 +172,7 @@ def test_vectors_of_runs_of_characters_need_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
-def test_a_default_that_is_said_asks_for_nothing(tmp_path: Path, task: str, kind: str) -> None:
+def test_defaults_without_effect_are_accepted(tmp_path: Path, task: str, kind: str) -> None:
     defaults: Any = config_to_dict(RunConfig())
     values = {path: defaults[path.split(".")[0]][path.split(".")[1]] for path in OTHER}
     read_config(run_file(tmp_path, task, kind), said(OTHER, values))
@@ -198,7 +198,7 @@ def test_each_setting_that_goes_with_another_choice_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("path", ONLY_WITH)
-def test_what_goes_with_another_choice_is_rejected_by_name(tmp_path: Path, path: str) -> None:
+def test_a_setting_of_another_choice_is_rejected(tmp_path: Path, path: str) -> None:
     other, acting = ONLY_WITH[path]
     file, (setting,) = run_file(tmp_path, "translation", "text"), said([path], WITH_ANOTHER)
     for choice in CHOICES[other]:
@@ -214,7 +214,7 @@ def test_what_goes_with_another_choice_is_rejected_by_name(tmp_path: Path, path:
 
 
 @pytest.mark.parametrize("path", ONLY_WITH)
-def test_another_choice_can_be_tried_over_a_file(tmp_path: Path, path: str) -> None:
+def test_an_override_of_a_choice_keeps_the_settings_of_the_file(tmp_path: Path, path: str) -> None:
     other, acting = ONLY_WITH[path]
     (idle,) = set(CHOICES[other]) - set(acting)
     section, _, name = path.rpartition(".")
@@ -228,7 +228,7 @@ def test_another_choice_can_be_tried_over_a_file(tmp_path: Path, path: str) -> N
     refusal(file, [])
 
 
-def test_what_goes_with_another_choice_changes_nothing_beside_this_one() -> None:
+def test_a_setting_of_another_choice_changes_nothing() -> None:
     texts = ["the cat sees a dog", "a dog is on its way home"]
 
     def built(path: str, choice: str, value: Any) -> str:
@@ -249,7 +249,7 @@ def test_what_goes_with_another_choice_changes_nothing_beside_this_one() -> None
             assert same == (choice not in acting), (path, choice)
 
 
-def test_what_init_writes_may_stay_when_a_choice_is_edited(tmp_path: Path) -> None:
+def test_a_choice_in_a_file_of_init_can_be_edited_alone(tmp_path: Path) -> None:
     """One edit, and nothing else to take out: of the schedule, or of how to search."""
     assert not TRANSLATION.meanings.keys() & ONLY_WITH.keys()
     file = tmp_path / "run.toml"
@@ -264,7 +264,7 @@ SAMPLING = '[search]\nmethod = "sampling"'
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))
-def test_the_decoder_that_a_size_brings_along_is_not_held_against_a_classifier(
+def test_the_decoder_layers_of_a_size_are_accepted_for_a_classifier(
     tmp_path: Path, size: str
 ) -> None:
     path = run_file(tmp_path, "classification", "text")
@@ -274,7 +274,7 @@ def test_the_decoder_that_a_size_brings_along_is_not_held_against_a_classifier(
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
-def test_a_model_folder_that_holds_such_settings_is_read(
+def test_a_model_folder_with_settings_without_effect_is_read(
     tmp_path: Path, task: str, kind: str
 ) -> None:
     tree: dict[str, Any] = config_to_dict(RunConfig()) | {"task": task, "input": kind}
@@ -318,9 +318,7 @@ def what_it_computes(config: RunConfig, folder: Path) -> tuple[dict[str, Any], l
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
-def test_what_has_no_effect_changes_no_bit_of_what_is_computed(
-    tmp_path: Path, task: str, kind: str
-) -> None:
+def test_settings_without_effect_change_no_bit(tmp_path: Path, task: str, kind: str) -> None:
     plain = small(tmp_path / "plain", task, kind)
     tree = config_to_dict(plain)
     with_idle(tree, task, kind)
@@ -331,15 +329,6 @@ def test_what_has_no_effect_changes_no_bit_of_what_is_computed(
     assert numbers == other_numbers
     assert weights.keys() == other_weights.keys()
     assert all(torch.equal(tensor, other_weights[name]) for name, tensor in weights.items())
-
-
-@pytest.mark.parametrize("form", [TRANSLATION, TEXTS, SEQUENCES])
-def test_the_comments_of_init_fit_a_line(form: Form) -> None:
-    for path, value in form.defaults().items():
-        if path not in ("data.train", "data.validation", "data.test"):  # above their values
-            name = path.rpartition(".")[2]
-            line = f"{name} = {json.dumps(value):<{24 - len(name)}} # {form.meanings[path]}"
-            assert len(line) <= 100, line
 
 
 @pytest.mark.parametrize("form", [TRANSLATION, TEXTS, SEQUENCES])
