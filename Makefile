@@ -6,6 +6,7 @@
 # make test-keras an environment with Keras in .venv-keras, then what is compared with it
 # make bench     environment, then the speed beside other toolkits, on the data in CLEARHEAD_DATA
 # make check     environment, then lint, format and types
+# make settings  environment, then docs/settings.md from the declarations of the settings
 # make phrasebook environment, then the data files of the built-in phrasebook from its grammar
 # make install   the environment alone, in .venv
 
@@ -17,7 +18,7 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread a worker: several would only fight for the cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test reference no-such-system coverage test-keras bench check phrasebook
+.PHONY: install demo test reference settings no-such-system coverage test-keras bench check phrasebook
 
 install: $(INSTALLED)
 
@@ -46,6 +47,9 @@ reference: $(if $(SYSTEMS),install,no-such-system)
 		echo "== $$system"; \
 		$(BIN)/python "$$system" || exit 1; \
 	done
+
+settings: install
+	$(BIN)/python -m clearhead.settings.reference > docs/settings.md
 
 no-such-system:
 	@echo "There is no reference system '$(SYSTEM)'." >&2

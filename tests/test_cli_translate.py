@@ -166,12 +166,15 @@ def test_blocks_of_a_stream_are_told_how_many_lines_came_before(
         (("--sample", "--beam-size", "2"), "--beam-size has no effect with --sample"),
         (("--n-best", "9"), "n_best = 9 is more than beam_size = 5"),
         (("--length-penalty=-1",), "length_penalty"),
-        (("--length-penalty", "1000"), "length_penalty must be at most 10"),
-        (("--length-penalty", "inf"), "length_penalty must be at most 10"),
-        (("--sample", "--temperature", "inf"), "temperature must be at most 1,000"),
-        (("--min-length", "9" * 20), "min_length must be at most 1,000,000"),
-        (("--sample", "--max-length", "9" * 20), "max_length must be at most 1,000,000"),
-        (("--beam-size", "9" * 20), "beam_size must be at most 1,000,000"),
+        (("--length-penalty", "1000"), "length_penalty must be at least 0 and at most 10"),
+        (("--length-penalty", "inf"), "length_penalty must be a finite number"),
+        (("--sample", "--temperature", "inf"), "temperature must be a finite number"),
+        (("--min-length", "9" * 20), "min_length must be at least 0 and at most 1,000,000"),
+        (
+            ("--sample", "--max-length", "9" * 20),
+            "max_length must be at least 0 and at most 1,000,000",
+        ),
+        (("--beam-size", "9" * 20), "beam_size must be at least 1 and at most 1,000,000"),
     ],
 )
 def test_a_search_option_that_makes_no_sense_is_refused(

@@ -378,7 +378,7 @@ def test_a_single_string_is_no_list_of_texts(fitted: TextClassifier) -> None:
         ({"pooling": ["maen"]}, r'did you mean pooling = \["mean"\]'),
         ({"heads": 3}, "d_model = 16 is not a multiple of heads = 3: choose other numbers$"),
         ({"epochs": 0}, "epochs must be at least 1"),
-        ({"dropout": 1.5}, ": dropout = 1.5: a dropout rate lies in"),
+        ({"dropout": 1.5}, ": dropout must be at least 0 and less than 1; got 1.5"),
         ({"words": False, "vocabulary": 5}, "^vocabulary = 5 is too small"),
         ({"batch_tokens": 0}, "batch_tokens"),
         ({"epochs": None}, "TextClassifier: epochs"),

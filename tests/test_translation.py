@@ -155,12 +155,11 @@ def test_mistakes_are_named(translator: Translator) -> None:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"beam_size": 2.5}, "beam_size.*integer"),
-        ({"beam_size": "5"}, "beam_size.*integer"),
-        ({"method": "greedy"}, "'beam' or 'sampling'"),
+        ({"beam_size": 2.5}, "beam_size must be a whole number"),
+        ({"beam_size": "5"}, "beam_size must be a whole number"),
+        ({"method": "greedy"}, "one of beam, sampling"),
         ({"beamsize": 1}, "(?s)beamsize.*did you mean beam_size"),
         ({"threads": 4}, "(?s)threads.*method"),
-        ({"search": SearchConfig(beam_size=2.5)}, "beam_size.*integer"),  # type: ignore[arg-type]
         ({"search": {"beam_size": 2}}, "SearchConfig"),
         ({"top_k": 10}, "(?s)top_k .*'beam'.*method='sampling'"),
         ({"temperature": 0.5, "beam_size": 4}, "temperature .*'beam'"),

@@ -127,6 +127,9 @@ class SearchOptions:
         Raises:
             SearchError: a value is wrong, or has no effect on the method.
         """
+        from pydantic import ValidationError
+
+        from clearhead.settings.reading import config_error
         from clearhead.settings.search import idle_for, method_for
 
         given = {name: value for name, value in asdict(self).items() if value is not None}
@@ -139,10 +142,11 @@ class SearchOptions:
             given["n_best"] = n_best
         try:
             return replace(default, method=method, **given)
-        except ValueError as error:
+        except ValidationError as error:
+            found = config_error(error, "search options", section="search")
             raise SearchError(
-                str(error),
-                where="search options",
+                found.what,
+                where=found.where,
                 why="options that are not given have the values of the model's configuration",
                 todo="change or add an option",
             ) from None
