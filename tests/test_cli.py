@@ -127,6 +127,7 @@ def test_libgomp_reads_what_the_command_sets() -> None:
     ("words", "parts"),
     [
         (("trans",), ("trans", "translate")),
+        (("--verbose",), ("--verbose", "--version")),
         (("translate", "m", "--beem-size", "3"), ("--beem-size", "--beam-size")),
         (("translate", "m", "--beam", "3"), ("--beam", "--beam-size")),
         (("translate", "m", "n"), ("n",)),

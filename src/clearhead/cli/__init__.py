@@ -49,11 +49,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """
     limit_busy_waiting()
     with failures_reported():
-        parser = command_line()
-        args, unknown = parser.parse_known_args(words)
-        if "run" not in args:
-            parser.print_help()
-            return
+        args, unknown = command_line().parse_known_args(words)
         if unknown:
             args.parser.error(_unknown(unknown, args.parser))
         args.run(args)
@@ -77,7 +73,7 @@ class Parser(ArgumentParser):
 
 
 def command_line() -> Parser:
-    """The parser of all commands; it sets `run`, and `parser` to that of the command."""
+    """The parser of all commands; it sets `run` and `parser` to those of the command."""
     from clearhead import __version__
 
     width = min(100, shutil.get_terminal_size().columns)
@@ -94,6 +90,7 @@ def command_line() -> Parser:
     parser.add_argument(
         *("-V", "--version"), action="version", version=version, help="show the version and exit"
     )
+    parser.set_defaults(run=lambda args: parser.print_help(), parser=parser)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog="clearhead")
     for name, module in COMMANDS.items():
         text = module.__doc__ or ""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import say, warnings_said
@@ -29,6 +29,7 @@ from clearhead.cli.streams import (
     Progress,
     counted_lines,
     input_lines,
+    is_typed,
     opened_output,
     refuse_standard,
     through_blocks,
@@ -69,10 +70,21 @@ def run(args: Namespace) -> None:
 
     with warnings_said():
         classifier = load_classifier(args.folder, device=args.device, threads=args.threads)
-    features = classifier.config.input == "features"
-    if features:
+    if classifier.config.input == "features":
         refuse_standard(args.input_file)
-    typed = args.input_file == STANDARD and sys.stdin is not None and sys.stdin.isatty()
+
+    def classify(
+        block: Sequence[tuple[str, Any]], before: int, progress: Progress
+    ) -> list[list[Prediction]]:
+        return classifier.classify(
+            [content for _, content in block],
+            top=args.top,
+            batch_size=args.batch_size,
+            offset=before,
+            progress=progress,
+        )
+
+    typed = is_typed(args.input_file)
     with opened_output(args.output_file, inputs=(args.input_file,)) as output:
         inputs, total = _read(classifier, args.input_file)
         if typed:
@@ -81,9 +93,7 @@ def run(args: Namespace) -> None:
         counter = Counter(sys.stderr, total, CLASSIFIED[classifier.config.input], counted)
         try:
             most = 1 if typed else BLOCK_LINES
-            for name, found in _classified(
-                classifier, inputs, args.top, args.batch_size, counter, most
-            ):
+            for (name, _), found in through_blocks(inputs, classify, counter, most):
                 output.write(_as_json(name, found) if args.json_lines else _as_text(found))
         finally:
             counter.clear()
@@ -106,28 +116,6 @@ def _read(classifier: Classifier, path: str) -> tuple[Iterator[tuple[str, Any]],
     column = classifier.config.data.label_column
     found = list(read_feature_sequences(path, column, labelled=False))
     return ((example.place, example) for example in found), len(found)
-
-
-def _classified(
-    classifier: Classifier,
-    inputs: Iterable[tuple[str, Any]],
-    top: int | None,
-    batch_size: int,
-    counter: Counter,
-    most: int,
-) -> Iterator[tuple[str, list[Prediction]]]:
-    """The name of each input and its labels, in order."""
-
-    def classify(
-        block: Sequence[tuple[str, Any]], before: int, progress: Progress
-    ) -> list[list[Prediction]]:
-        raw = [content for _, content in block]
-        return classifier.classify(
-            raw, top=top, batch_size=batch_size, offset=before, progress=progress
-        )
-
-    for (name, _), found in through_blocks(inputs, classify, counter, most):
-        yield name, found
 
 
 def _as_text(found: Sequence[Prediction]) -> str:

@@ -51,6 +51,11 @@ def refuse_standard(path: str) -> None:
         )
 
 
+def is_typed(path: str) -> bool:
+    """Whether the input is typed at a terminal."""
+    return path == STANDARD and sys.stdin is not None and sys.stdin.isatty()
+
+
 def input_lines(path: str) -> Iterator[str]:
     """The lines of a file, or of the standard input if the path is `-`.
 

@@ -32,6 +32,7 @@ from clearhead.cli.streams import (
     Counter,
     counted_lines,
     input_lines,
+    is_typed,
     one_line,
     opened_output,
     translate_blocks,
@@ -84,7 +85,7 @@ def run(args: Namespace) -> None:
     """Translate the input line by line."""
     if args.input_file == args.prefix_file == STANDARD:
         raise DataError("input and prefixes cannot both come from the standard input")
-    typed = args.input_file == STANDARD and sys.stdin is not None and sys.stdin.isatty()
+    typed = is_typed(args.input_file)
     with opened_output(args.output_file, inputs=(args.input_file, args.prefix_file)) as output:
         total = counted_lines(args.input_file)
         lines = with_prefixes(
