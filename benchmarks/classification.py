@@ -41,7 +41,7 @@ from command import exit_code_of, has_data, positive, whole
 
 from clearhead import api
 from clearhead.data.labelled import Labelled
-from clearhead.data.labelled_data import read_examples
+from clearhead.data.parts import read_examples
 from clearhead.settings import RunConfig, read_config
 
 

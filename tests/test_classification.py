@@ -25,9 +25,9 @@ from clearhead.api.preparation import prepare
 from clearhead.checkpoint import read_tensors
 from clearhead.data.inputs import FeatureInputs, TextInputs
 from clearhead.data.labelled import Labelled
-from clearhead.data.labelled_data import LabelledData
 from clearhead.data.labelled_texts import read_labelled_texts
 from clearhead.data.normaliser import Normaliser
+from clearhead.data.preparation import LabelledData
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
 from clearhead.losses.labels import divergence, label_loss

@@ -33,13 +33,13 @@ from clearhead.data.labelled_proposal import (
     read_by_words,
     recipe_for,
 )
-from clearhead.data.labelled_report import IMBALANCE
 from clearhead.data.labelled_survey import (
     SequenceSurvey,
     TextSurvey,
     survey_sequences,
     survey_texts,
 )
+from clearhead.data.report import IMBALANCE
 from clearhead.data.survey import Side
 from clearhead.errors import ConfigError, DataError
 from clearhead.settings import RunConfig, read_config

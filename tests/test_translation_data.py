@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from clearhead.api.preparation import prepare
-from clearhead.data import translation_data
-from clearhead.data.translation_data import HeldOutPairs, learn_tokenizers, read_held_out
+from clearhead.data import parts as parts_module
+from clearhead.data.parts import parts_of
+from clearhead.data.preparation import HeldOut, learn_tokenizers, read_held_out
+from clearhead.data.readers import read_pairs
 from clearhead.errors import ConfigError, DataError
 from clearhead.settings import DataConfig, ModelConfig, RunConfig, TokenizerConfig
 from clearhead.tokenizer import WordTokenizer
@@ -30,13 +32,12 @@ def test_bad_held_out_files_are_refused_before_the_training_data_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, bad: str
 ) -> None:
     read: list[object] = []
-    read_pairs = translation_data.read_pairs
 
     def noted(files: tuple[str, ...], name: str = "train") -> object:
         read.append(files)
         return read_pairs(files, name)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(translation_data, "read_pairs", noted)
+    monkeypatch.setattr(parts_module, "read_pairs", noted)
     files = lines(tmp_path / "a.en", 3), lines(tmp_path / "a.de", 4 if bad == "unequal" else 3)
     if bad == "encoding":
         Path(files[1]).write_bytes(b"a\nb\n\xff\n")
@@ -58,7 +59,7 @@ def test_a_part_that_names_no_files_is_refused_before_any_is_read(
 ) -> None:
     data = {"train": ("no.tsv",), "validation": ("no.tsv",), part: ()}
     with pytest.raises(ConfigError, match=f"data.{part} names no files"):
-        read_held_out(RunConfig(data=DataConfig(**data)))
+        parts_of(RunConfig(data=DataConfig(**data)))
 
 
 @pytest.mark.parametrize("joint", [True, False])
@@ -77,7 +78,8 @@ def test_words_of_held_out_training_pairs_alone_are_in_no_vocabulary(
         tokenizer=dataclasses.replace(WORDS, joint=joint),
         model=ModelConfig(share_embeddings="target"),
     )
-    learned = learn_tokenizers(config, read_held_out(config))
+    parts = parts_of(config)
+    learned = learn_tokenizers(config, parts.train, read_held_out(parts))
     # "valid" is in a pair of its own that is trained on.
     sides = {"a", "b", "c", "valid"}, {"A", "B", "C"}
     only_held_out = {"tested"}, {"VALID", "TESTED"}
@@ -94,7 +96,7 @@ def test_one_matrix_for_two_vocabularies_is_refused(tmp_path: Path) -> None:
     config = dataclasses.replace(small_run(tmp_path), tokenizer=WORDS)
     assert config.model.share_embeddings == "all"
     with pytest.raises(ConfigError, match=r"(?s)one joint vocabulary.*share_embeddings = 'target'"):
-        learn_tokenizers(config)
+        learn_tokenizers(config, parts_of(config).train, HeldOut())
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
@@ -105,8 +107,8 @@ def test_training_pairs_that_are_all_held_out_are_an_error_that_says_so(
     tokenizer = TokenizerConfig(kind=kind, max_vocabulary=300)  # pyright: ignore[reportArgumentType]
     config = dataclasses.replace(config, tokenizer=tokenizer)
     (held,) = config.data.train
-    pairs = tuple(translation_data.read_pairs((held,)))
+    pairs = tuple(read_pairs((held,)))
     with pytest.raises(DataError, match="no pair is left to train on") as caught:
-        learn_tokenizers(config, HeldOutPairs(validation=pairs[:70], test=pairs[70:]))
+        learn_tokenizers(config, parts_of(config).train, HeldOut(pairs[:70], pairs[70:]))
     assert held in str(caught.value)
     assert "drop_held_out" in str(caught.value)

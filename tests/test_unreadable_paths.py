@@ -13,7 +13,7 @@ import pytest
 from clearhead.checkpoint import read_model_folder
 from clearhead.cli.init import init
 from clearhead.cli.streams import counted_lines, opened_output
-from clearhead.data.content_hash import content_hash
+from clearhead.data.parts import content_hash
 from clearhead.data.readers import read_lines
 from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
 from clearhead.settings import RunConfig

@@ -9,7 +9,7 @@ import torch
 
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
-from clearhead.data.translation_data import TranslationData
+from clearhead.data.preparation import TranslationData
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder

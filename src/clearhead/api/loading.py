@@ -237,7 +237,8 @@ def load_classifier(folder: str | Path, *, device: str = "auto", threads: int = 
 
 
 def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
-    from clearhead.api.preparation import read_inputs, read_labels
+    from clearhead.api.preparation import LABELS, read_inputs
+    from clearhead.data.labels import Labels
     from clearhead.decoding.classifier_engine import ClassifierEngine
     from clearhead.decoding.device import set_up_torch
     from clearhead.decoding.torch_engine import with_weights
@@ -264,7 +265,7 @@ def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
         temperature = _temperature(found)
     device = set_up_torch(choice.device, choice.threads)
     config = found.config
-    inputs, labels = read_inputs(found.path, config), read_labels(found.path)
+    inputs, labels = read_inputs(found.path, config), Labels.load(found.path, LABELS)
     model = build_classifier(
         config.model, config.classifier, inputs.width, len(labels), config.input == "features"
     )

@@ -208,7 +208,7 @@ def _titles(names: Sequence[str]) -> list[str]:
 
 
 def _read(name: str, classifier: Classifier, asked: Asked) -> Subject:
-    from clearhead.data.labelled_data import read_examples
+    from clearhead.data.parts import read_examples
     from clearhead.tasks.classification import truth_of
 
     config = classifier.config

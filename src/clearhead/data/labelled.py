@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from clearhead.data.checks import pair_hash
+from clearhead.data.hashes import pair_hash
 from clearhead.errors import DataError
 
 Input = TypeVar("Input", bound="str | np.ndarray")

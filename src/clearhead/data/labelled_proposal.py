@@ -15,7 +15,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from clearhead.data.labelled_report import IMBALANCE
 from clearhead.data.labelled_survey import (
     LabelledSurvey,
     SequenceSurvey,
@@ -24,6 +23,7 @@ from clearhead.data.labelled_survey import (
     survey_texts,
 )
 from clearhead.data.proposal import VALIDATIONS, round_figure
+from clearhead.data.report import IMBALANCE
 from clearhead.data.survey import Side, pieces_for
 from clearhead.errors import DataError
 from clearhead.settings import DataConfig

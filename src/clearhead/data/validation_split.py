@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from clearhead.data.checks import pair_hash
+from clearhead.data.hashes import pair_hash
 from clearhead.data.labelled import Labelled, input_hash
 
 T = TypeVar("T", bound=Labelled[Any])

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from clearhead.data.batches import PREPARED_BATCHES, batch_order, largest, prefetch
 from clearhead.data.labelled import Labelled
-from clearhead.data.labelled_data import LabelledData
 from clearhead.data.labels import Labels
+from clearhead.data.preparation import LabelledData
 from clearhead.decoding.classifier_engine import ClassifierEngine
 from clearhead.evaluation.calibration import (
     expected_calibration_error,

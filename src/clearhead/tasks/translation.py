@@ -20,7 +20,7 @@ from clearhead.data.batches import (
     largest_batch,
 )
 from clearhead.data.inputs import hide_words
-from clearhead.data.translation_data import TranslationData
+from clearhead.data.preparation import TranslationData
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.evaluation.scores import bleu_and_chrf, exact_match
