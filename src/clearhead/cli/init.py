@@ -171,10 +171,10 @@ def _proposed(
 ) -> CommentedConfig:
     """What suits the training, validation and test files."""
     if task == "translation":
-        from clearhead.data.proposal import propose
+        from clearhead.data.proposal_translation import propose_translation
 
-        return propose(*files)
-    from clearhead.data.labelled_proposal import propose_classification
+        return propose_translation(*files)
+    from clearhead.data.proposal_classification import propose_classification
 
     return propose_classification(
         options["--input"] or "text",

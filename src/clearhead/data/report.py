@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -131,8 +131,12 @@ class DataReport:
 
 
 def count_classes(examples: Iterable[Labelled[Any]]) -> Classes:
-    """Each label and how many examples have it; ties are sorted by name."""
-    counts = Counter(name for example in examples for name in example.labels)
+    """Each label and how many examples have it."""
+    return ranked(Counter(name for example in examples for name in example.labels))
+
+
+def ranked(counts: Mapping[str, int]) -> Classes:
+    """The labels with their counts, most frequent first; ties are sorted by name."""
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.data import labelled_proposal as proposing
-from clearhead.data.labelled_proposal import (
+from clearhead.data import proposal_classification as proposing
+from clearhead.data.proposal_classification import (
     EXAMPLES_A_STEP,
     FEW,
     KEPT,
@@ -33,14 +33,14 @@ from clearhead.data.labelled_proposal import (
     read_by_words,
     recipe_for,
 )
-from clearhead.data.labelled_survey import (
+from clearhead.data.report import IMBALANCE, imbalance
+from clearhead.data.survey import (
     SequenceSurvey,
+    Side,
     TextSurvey,
     survey_sequences,
     survey_texts,
 )
-from clearhead.data.report import IMBALANCE
-from clearhead.data.survey import Side
 from clearhead.errors import ConfigError, DataError
 from clearhead.settings import RunConfig, read_config
 from clearhead.settings.commented import SEQUENCES, TEXTS, Form
@@ -117,7 +117,7 @@ def test_texts_are_counted_measured_and_parted_into_their_classes(
     assert found.lengths.tolist() == [len(text) for text, _ in rows]
     assert found.text.words == sum(len(text.split()) for text, _ in rows)
     counts = [count for _, count in found.classes]
-    assert found.imbalance == max(counts) / min(counts)
+    assert imbalance(found.classes) == max(counts) / min(counts)
     assert not found.several
     assert not found.without
 
@@ -233,7 +233,10 @@ def test_each_amount_of_data_gets_a_valid_configuration(
 ) -> None:
     config = proposed_for(examples, tmp_path, monkeypatch, kind)
     words = kind == "text" and examples < 20_000
-    recipe, training = recipe_for(kind, examples, words), config.training
+    recipe, training = (
+        recipe_for(fake_texts(examples) if kind == "text" else fake_sequences(examples)),
+        config.training,
+    )
     assert examples < recipe.below
     assert (config.task, config.input) == ("classification", kind)
     assert config.model.encoder_layers == recipe.layers
@@ -244,7 +247,7 @@ def test_each_amount_of_data_gets_a_valid_configuration(
     assert (config.tokenizer.kind == "words") == words
     mean = (10 if words else 10 * 1.3) if kind == "text" else 16
     steps = training.max_epochs * -(-0.9 * examples * mean // training.batch_tokens)
-    assert 1 <= training.schedule.warmup <= max(1, min(recipe.warmup, steps / proposing.WARMUP))
+    assert 1 <= training.schedule.warmup <= max(1, min(recipe.warmup, steps / proposing.RISE))
 
 
 @pytest.mark.parametrize(
