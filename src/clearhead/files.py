@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from clearhead.errors import DataError, ModelFolderError
 
@@ -19,6 +19,51 @@ def write_description(folder: Path, name: str, tree: dict[str, Any], fingerprint
     """Write `name.json` with the format's version and the fingerprint."""
     tree = {"version": FORMAT_VERSION, "fingerprint": fingerprint, **tree}
     replace_file(folder / f"{name}.json", (json.dumps(tree, indent=1) + "\n").encode())
+
+
+class Described(Protocol):
+    """What can be written as a description: it has a hash that changes with its content."""
+
+    def fingerprint(self) -> str: ...  # noqa: D102
+
+
+D = TypeVar("D", bound=Described)
+
+
+def read_description(folder: Path, name: str, what: str, build: Callable[[dict[str, Any]], D]) -> D:
+    """What `write_description` wrote to `name.json`, checked.
+
+    Args:
+        folder: the model folder.
+        name: of the file, without `.json`; `name.model` may belong to it.
+        what: its name in errors: "the label set".
+        build: makes it from the content of the file; a ValueError, KeyError, TypeError,
+            AttributeError or RuntimeError means that the content is damaged.
+
+    Raises:
+        ModelFolderError: a file is missing, damaged, or of another version.
+    """
+    path = folder / f"{name}.json"
+    beside = folder / f"{name}.model"
+    where = f"{path} or {beside.name}" if beside.exists() else path
+    try:
+        tree = json.loads(path.read_text(encoding="utf-8"))
+        if tree["version"] != FORMAT_VERSION:
+            raise ModelFolderError(
+                f"{what} has format {tree['version']}; this clearhead reads {FORMAT_VERSION}",
+                where=path,
+            )
+        described = build(tree)
+    except FileNotFoundError as error:
+        raise ModelFolderError(f"the file of {what} is missing", where=error.filename) from None
+    except OSError as error:
+        raise ModelFolderError(f"{what} cannot be read", where=path, why=str(error)) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise ModelFolderError(f"{what} is damaged", where=where, why=repr(error)) from None
+    if described.fingerprint() != tree.get("fingerprint"):
+        why = "its contents and its hash disagree"
+        raise ModelFolderError(f"{what} is damaged", where=where, why=why)
+    return described
 
 
 def replace_file(path: Path, content: bytes) -> None:

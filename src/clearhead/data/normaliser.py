@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from clearhead.data.descriptions import read_kept
 from clearhead.data.features import first_of, refuse_fill_values
 from clearhead.errors import DataError
-from clearhead.files import content_hash, write_description
+from clearhead.files import content_hash, read_description, write_description
 
 FARTHEST = 1e6
 """Deviations from the mean that a value may have. Of n values none is more than √n from their own
@@ -145,7 +144,7 @@ class Normaliser:
         Raises:
             ModelFolderError: the file is missing, damaged, or of another version.
         """
-        return read_kept(folder, name, "the normaliser of features", cls._from_tree)
+        return read_description(folder, name, "the normaliser of features", cls._from_tree)
 
     @classmethod
     def _from_tree(cls, tree: dict[str, Any]) -> Normaliser:

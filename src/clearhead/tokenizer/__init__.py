@@ -5,13 +5,11 @@ All tokenizers agree on three ids: padding 0, begin of sentence 1, end of senten
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from clearhead.errors import ModelFolderError
-from clearhead.files import FORMAT_VERSION
+from clearhead.files import read_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Tokenizer
 from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
@@ -52,30 +50,10 @@ def load_tokenizer(folder: Path, name: str) -> Tokenizer:
     Raises:
         ModelFolderError: a file is missing or damaged, or of another version.
     """
-    path = folder / f"{name}.json"
-    try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
-        if tree["version"] != FORMAT_VERSION:
-            raise ModelFolderError(
-                f"a tokenizer of format {tree['version']}; this clearhead reads {FORMAT_VERSION}",
-                where=path,
-            )
-        tokenizer = _from_description(tree, folder / f"{name}.model")
-    except FileNotFoundError as error:
-        raise ModelFolderError("the tokenizer's file is missing", where=error.filename) from None
-    except OSError as error:
-        raise ModelFolderError("the tokenizer cannot be read", where=path, why=str(error)) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise _damaged(path, repr(error)) from None
-    if tokenizer.fingerprint() != tree.get("fingerprint"):
-        raise _damaged(path, "its contents and its hash disagree")
-    return tokenizer
-
-
-def _damaged(path: Path, why: str) -> ModelFolderError:
-    model = path.with_suffix(".model")
-    where = f"{path} or {model.name}" if model.exists() else path
-    return ModelFolderError("the tokenizer is damaged", where=where, why=why)
+    model = folder / f"{name}.model"
+    return read_description(
+        folder, name, "the tokenizer", lambda tree: _from_description(tree, model)
+    )
 
 
 def _from_description(tree: dict[str, Any], model: Path) -> Tokenizer:
