@@ -71,17 +71,16 @@ def test_pairs_in_memory_train_the_weights_that_files_train_and_resume(tmp_path:
     given = dataclasses.replace(
         without_files(config, "train", "validation"), folder=str(tmp_path / "memory" / "run")
     )
-    memory = {
-        "examples": [pair[:2] for pair in read_pairs(config.data.train)],
-        "validation": [pair[:2] for pair in read_pairs(config.data.validation)],
-    }
+    pairs = [pair[:2] for pair in read_pairs(config.data.train)]
+    held_out = [pair[:2] for pair in read_pairs(config.data.validation)]
     api.train(config, observers=())
-    api.train(given, **memory, observers=())
+    api.train(given, examples=pairs, validation=held_out, observers=())
     assert_same_weights(config, given)
-    api.train(given, **memory, observers=())  # which is finished
+    api.train(given, examples=pairs, validation=held_out, observers=())  # which is finished
     with pytest.raises(TrainingError, match="train data are not those"):
-        api.train(given, **{**memory, "examples": memory["examples"][1:]}, observers=())
-    assert api.dry_run(given, **memory).data == api.dry_run(config).data
+        api.train(given, examples=pairs[1:], validation=held_out, observers=())
+    found = api.dry_run(given, examples=pairs, validation=held_out).data
+    assert found == api.dry_run(config).data
 
 
 def test_findings_in_memory_are_named_by_their_number(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from clearhead.data import proposal_translation as proposal
 from clearhead.data import survey as surveying
 from clearhead.data.proposal import round_figure, row_for
 from clearhead.data.proposal_translation import RECIPES, RISE, propose_translation
-from clearhead.data.survey import PairSurvey, Side, survey_pairs
+from clearhead.data.survey import NONE, Side, Survey, survey_pairs
 from clearhead.errors import DataError
 from clearhead.settings import SIZES, ModelConfig, RunConfig, read_config
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
@@ -48,19 +48,19 @@ def read_back(text: str, folder: Path) -> RunConfig:
     return read_config(path)
 
 
-def seen(pairs: int, source: Side = LATIN, target: Side = LATIN) -> PairSurvey:
+def seen(pairs: int, source: Side = LATIN, target: Side = LATIN) -> Survey:
     words = {"words": 12 * pairs, "characters": 60 * pairs}
     sides = (dataclasses.replace(side, **words) for side in (source, target))
-    return PairSurvey(("a", "b"), pairs, *sides)
+    return Survey("pairs", "a, b", pairs, tuple(sides), NONE, NONE, NONE)
 
 
 def test_pairs_words_and_characters_are_counted(tmp_path: Path) -> None:
     found = survey_pairs(parallel(tmp_path, ENGLISH, GERMAN))
     assert found.examples == 3
-    assert found.source.words == sum(len(line.split()) for line in ENGLISH)
-    assert found.target.words == sum(len(line.split()) for line in GERMAN)
-    assert found.target.characters == sum(map(len, GERMAN))
-    assert found.target.alphabet == len(set("".join(GERMAN)))
+    assert found.sides[0].words == sum(len(line.split()) for line in ENGLISH)
+    assert found.sides[1].words == sum(len(line.split()) for line in GERMAN)
+    assert found.sides[1].characters == sum(map(len, GERMAN))
+    assert found.sides[1].alphabet == len(set("".join(GERMAN)))
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -77,7 +77,7 @@ def test_all_pairs_are_counted_though_the_text_is_a_sample(
         files.append(str(path))
     found = survey_pairs(files)
     assert found.examples == 37
-    assert found.source.words == 74
+    assert found.sides[0].words == 74
 
 
 def test_a_damaged_archive_beyond_the_sample_is_a_data_error(
@@ -95,22 +95,22 @@ def test_a_damaged_archive_beyond_the_sample_is_a_data_error(
 def test_tokenised_text_is_told_from_plain_text(tmp_path: Path) -> None:
     tokenised = [line.replace(".", " .").replace(",", " ,") for line in ENGLISH]
     found = survey_pairs(parallel(tmp_path, tokenised, ENGLISH))
-    assert found.source.tokenised
-    assert not found.target.tokenised
+    assert found.sides[0].tokenised
+    assert not found.sides[1].tokenised
 
 
 def test_french_spaces_before_question_marks_do_not_make_tokenised_text(tmp_path: Path) -> None:
     french = ["Où est le chat ?", "Voilà !", "Il dort, je crois."]
-    assert not survey_pairs(parallel(tmp_path, french, french)).source.tokenised
+    assert not survey_pairs(parallel(tmp_path, french, french)).sides[0].tokenised
 
 
 def test_lower_cased_text_is_told_and_script_without_case_is_not_lower_cased(
     tmp_path: Path,
 ) -> None:
     found = survey_pairs(parallel(tmp_path, [line.lower() for line in ENGLISH], ["我有一只猫"] * 3))
-    assert found.source.lower_cased
-    assert not found.target.lower_cased
-    assert not survey_pairs(parallel(tmp_path, ENGLISH, GERMAN)).source.lower_cased
+    assert found.sides[0].lower_cased
+    assert not found.sides[1].lower_cased
+    assert not survey_pairs(parallel(tmp_path, ENGLISH, GERMAN)).sides[0].lower_cased
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_the_target_s_script_and_form_decide_how_it_is_scored(
     tmp_path: Path, sentence: str, script: str, tokenize: str
 ) -> None:
     files = parallel(tmp_path, ["A man rides a bicycle."], [sentence])
-    assert survey_pairs(files).target.script == script
+    assert survey_pairs(files).sides[1].script == script
     config = read_back(propose_translation(files).to_toml("my-model"), tmp_path)
     assert config.evaluation.tokenize == tokenize
 
@@ -247,7 +247,7 @@ def test_a_rate_that_falls_to_zero_has_time_to_fall(
         text = propose_translation(("a", "b")).to_toml("my-model")
     training = read_back(text, tmp_path_factory.mktemp("few")).training
     if training.schedule.kind == "linear":
-        steps = training.max_epochs * -(-seen(pairs).source.tokens // training.batch_tokens)
+        steps = training.max_epochs * -(-seen(pairs).sides[0].tokens // training.batch_tokens)
         assert 1 <= training.schedule.warmup <= max(1, steps / RISE)
         assert f"{round(steps):,} in all" in text
 

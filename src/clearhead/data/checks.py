@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from clearhead.data.labelled import Labelled, input_hash
 from clearhead.data.parts import DataPart
 from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, Note
 from clearhead.settings import DataConfig
-
-T = TypeVar("T")
 
 Lengths = np.ndarray | Callable[[Sequence[Any]], Sequence[int]]
 """Tokens or frames of each example, int (N, sides); or a function that counts those of some."""
@@ -35,9 +33,7 @@ class Block:
     `left` (N,) marks the examples that no rule has caught so far.
     """
 
-    def __init__(
-        self, checker: Checker[Any], examples: Sequence[Any], lengths: Lengths | None
-    ) -> None:
+    def __init__(self, checker: Checker, examples: Sequence[Any], lengths: Lengths | None) -> None:
         self.examples, self.config = examples, checker.config
         self.left = np.ones(len(examples), dtype=bool)
         self._kind, self._lengths = checker.kind, lengths
@@ -134,48 +130,45 @@ PAIRS = Kind(
             "empty",
             "a side is empty",
             # SentencePiece has a token for white space alone, so both have to be checked.
-            lambda block: ((block.lengths == 0) | block.blank).any(axis=1),
-            in_target=lambda block: (block.lengths[:, 0] > 0) & ~block.blank[:, 0],
+            lambda b: ((b.lengths == 0) | b.blank).any(axis=1),
+            in_target=lambda b: (b.lengths[:, 0] > 0) & ~b.blank[:, 0],
         ),
         Rule(
             "held_out",
             "the same pair is in the {held_in} data",
-            lambda block: block.held_out("pair"),
+            lambda b: b.held_out("pair"),
             drop="drop_held_out",
         ),
         Rule(
             "duplicate",
             "the same pair came before",
-            lambda block: block.repeated("pair"),
+            lambda b: b.repeated("pair"),
             drop="drop_duplicates",
         ),
         Rule(
             "long",
             "a side has more than {max_length} tokens",
-            lambda block: block.lengths.max(axis=1) > block.config.max_length,
-            in_target=lambda block: block.lengths[:, 0] <= block.config.max_length,
+            lambda b: b.lengths.max(axis=1) > b.config.max_length,
+            in_target=lambda b: b.lengths[:, 0] <= b.config.max_length,
         ),
         Rule(
             "ratio",
             "a side has more than {max_length_ratio:g} times the tokens of the other",
-            lambda block: (
-                block.lengths.max(axis=1)
-                > block.config.max_length_ratio * block.lengths.min(axis=1)
-            ),
-            in_target=lambda block: block.lengths[:, 0] < block.lengths[:, 1],
+            lambda b: b.lengths.max(axis=1) > b.config.max_length_ratio * b.lengths.min(axis=1),
+            in_target=lambda b: b.lengths[:, 0] < b.lengths[:, 1],
         ),
         Rule(
             "held_out_source",
             "the source is in the {held_in} data, with another target",
-            lambda block: block.held_out("source"),
+            lambda b: b.held_out("source"),
             drop=False,
         ),
         Rule(
             "held_out_target",
             "the target is in the {held_in} data, with another source",
-            lambda block: block.held_out("target"),
+            lambda b: b.held_out("target"),
             drop=False,
-            in_target=lambda block: np.ones(len(block.examples), dtype=bool),
+            in_target=lambda b: np.ones(len(b.examples), dtype=bool),
         ),
     ),
 )
@@ -184,47 +177,45 @@ LABELLED = Kind(
     "examples",
     DataPart.place_of_example,
     {
-        "example": lambda example: pair_hash(
-            str(input_hash(example.input)), *sorted(example.labels)
-        ),
-        "input": lambda example: input_hash(example.input),
+        "example": lambda e: pair_hash(str(input_hash(e.input)), *sorted(e.labels)),
+        "input": lambda e: input_hash(e.input),
     },
     (
-        Rule("empty", "the text is empty", lambda block: block.blank.any(axis=1)),
+        Rule("empty", "the text is empty", lambda b: b.blank.any(axis=1)),
         Rule(
             "held_out",
             "the same example is in the {held_in} data",
-            lambda block: block.held_out("example"),
+            lambda b: b.held_out("example"),
             drop="drop_held_out",
         ),
         Rule(
             "duplicate",
             "the same example came before",
-            lambda block: block.repeated("example"),
+            lambda b: b.repeated("example"),
             drop="drop_duplicates",
         ),
         Rule(
             "long",
             "more than {max_length} tokens or frames",
-            lambda block: block.lengths.max(axis=1) > block.config.max_length,
+            lambda b: b.lengths.max(axis=1) > b.config.max_length,
         ),
         Rule(
             "contradiction",
             "the same input came before with another label",
-            lambda block: block.repeated("input"),
+            lambda b: b.repeated("input"),
             drop=False,
         ),
         Rule(
             "held_out_input",
             "the input is in the {held_in} data, with another label",
-            lambda block: block.held_out("input"),
+            lambda b: b.held_out("input"),
             drop=False,
         ),
     ),
 )
 
 
-class Checker(Generic[T]):
+class Checker:
     """Checks blocks of examples one after the other and adds up a report.
 
     Memory does not grow with the number of examples but by 8 bytes of hash for each.
@@ -238,7 +229,7 @@ class Checker(Generic[T]):
     """
 
     def __init__(
-        self, part: DataPart, kind: Kind, config: DataConfig, held_out: Iterable[T] = ()
+        self, part: DataPart, kind: Kind, config: DataConfig, held_out: Iterable[Any] = ()
     ) -> None:
         self.kind, self.config, self._part = kind, config, part
         training = part.name == "train"
@@ -261,7 +252,7 @@ class Checker(Generic[T]):
         self._report = DataReport(part.name, kind.unit, 0, 0, training=training)
 
     def check(
-        self, examples: Sequence[T], lengths: Lengths | None = None, note: Note | None = None
+        self, examples: Sequence[Any], lengths: Lengths | None = None, note: Note | None = None
     ) -> np.ndarray:
         """Which of the examples (N,) are used: bool (N,).
 
@@ -283,8 +274,9 @@ class Checker(Generic[T]):
                 self.kind.place(self._part, examples[row], bool(in_target[row]))
                 for row in (rows[:shown] if note is None else rows).tolist()
             )
-            for place in places if note else ():
-                note(place, finding.text)
+            if note is not None:
+                for place in places:
+                    note(place, finding.text)
             self._findings[rule.name] = replace(
                 finding, count=finding.count + len(rows), places=finding.places + places[:shown]
             )

@@ -174,7 +174,7 @@ def write_corpus(
     whole: Path,
     part: DataPart,
     tokenizers: Tokenizers,
-    checker: Checker[Pair],
+    checker: Checker,
     progress: Callable[[int], None] | None,
 ) -> None:
     """Reads, encodes and checks the pairs block by block, and writes them to the folder `whole`.

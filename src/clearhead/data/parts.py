@@ -23,7 +23,7 @@ from clearhead.data.readers import Pair, open_packed, place, read_pairs
 from clearhead.errors import ConfigError, DataError
 from clearhead.settings import RunConfig
 
-Given = Sequence[tuple[Any, Any]]
+Given = Sequence[Sequence[Any]]
 """Examples in memory: (source, target), or (text or features, label or list of labels)."""
 
 

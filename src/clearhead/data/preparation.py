@@ -135,10 +135,8 @@ def prepare_pairs(
     Raises:
         DataError: a file cannot be used; the message has the file and line.
     """
-    everything_held_out = (*held_out.validation, *held_out.test)
-    corpus = build_corpus(
-        folder, parts.train, tokenizers, config.data, everything_held_out, progress
-    )
+    others = (*held_out.validation, *held_out.test)
+    corpus = build_corpus(folder, parts.train, tokenizers, config.data, others, progress)
     found = [(corpus.report, corpus.findings)]
     for part, pairs, others in (
         (parts.validation, held_out.validation, ()),
@@ -322,8 +320,8 @@ def prepare_labelled(
         # Sequences of the test data may be unreadable.
         contents = [example.input for example in test] if features else inputs.rows(test)
         _, on_test = check_labelled(part, test, data, validation, lengths_of([contents]))
-        more = (*unknown_labels(test, labels, part), *unreadable(test, inputs, part))
-        reports.append(replace(on_test, findings=(*on_test.findings, *more)))
+        findings = (*on_test.findings, *_unusable(part, test, labels, inputs))
+        reports.append(replace(on_test, findings=findings))
     return LabelledData(inputs, labels, train, rows, validation, validation_rows, tuple(reports))
 
 
@@ -372,36 +370,31 @@ def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_cla
         )
 
 
-def unknown_labels(
-    examples: Sequence[Labelled], labels: Labels, part: DataPart
-) -> Iterator[Finding]:
-    """At most one finding: the test examples with a label that the training data lack."""
+def _unusable(
+    part: DataPart, examples: Sequence[Labelled], labels: Labels, inputs: Inputs
+) -> tuple[Finding, ...]:
+    """The test examples that an evaluation would refuse, a finding for each reason."""
+    found: dict[tuple[str, str], list[Labelled]] = {}
     known = set(labels.names)
-    found = [example for example in examples if not known.issuperset(example.labels)]
-    if not found:
-        return
-    names = sorted({name for example in found for name in example.labels} - known)
-    more = len(names) - SHOWN_NAMES
-    shown = ", ".join(map(repr, names[:SHOWN_NAMES])) + (f" and {more:,} more" if more > 0 else "")
-    what = f"the training data lack the label{'s' * (len(names) > 1)} {shown}"
-    yield _unusable("unknown_label", what, found, part)
-
-
-def unreadable(examples: Sequence[Labelled], inputs: Inputs, part: DataPart) -> Iterator[Finding]:
-    """A finding for each reason why the model cannot read some of the test examples.
-
-    They may have another number of features than the training data, or lack values.
-    """
-    reasons: dict[str, list[Labelled]] = {}
+    strange = [example for example in examples if not known.issuperset(example.labels)]
+    if names := sorted({name for example in strange for name in example.labels} - known):
+        more = len(names) - SHOWN_NAMES
+        shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
+        shown += f" and {more:,} more" if more > 0 else ""
+        what = f"the training data lack the label{'s' * (len(names) > 1)} {shown}"
+        found["unknown_label", what] = strange
     for example in examples if isinstance(inputs, FeatureInputs) else ():
         try:
             inputs.rows([example])
-        except DataError as error:
-            reasons.setdefault(error.what, []).append(example)
-    for what, found in reasons.items():
-        yield _unusable("unreadable", what, found, part)
-
-
-def _unusable(rule: str, what: str, found: Sequence[Labelled], part: DataPart) -> Finding:
-    places = tuple(part.place_of_example(example) for example in found[:SHOWN_PLACES])
-    return Finding(rule, f"the model cannot be judged by it: {what}", len(found), places, False)
+        except DataError as error:  # another number of features, say, or a missing value
+            found.setdefault(("unreadable", error.what), []).append(example)
+    return tuple(
+        Finding(
+            rule,
+            f"the model cannot be judged by it: {what}",
+            len(several),
+            tuple(map(part.place_of_example, several[:SHOWN_PLACES])),
+            left_out=False,
+        )
+        for (rule, what), several in found.items()
+    )

@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from clearhead.data.survey import PairSurvey, SequenceSurvey, TextSurvey
+from clearhead.data.survey import Survey
 from clearhead.settings.commented import CommentedConfig, Form
 
 VALIDATIONS = 25  # in a run of full length, roughly
 AVERAGE = 5  # checkpoints
 PATIENCE = 10  # validations, if the rate does not fall to zero
 
-S = TypeVar("S", bound=PairSurvey | TextSurvey | SequenceSurvey)
 
+@dataclass(frozen=True)
+class Recipe:
+    """A row of a table: settings for fewer than `below` training examples."""
 
-class Recipe(Protocol):
-    """What the rows of all tables have: settings for fewer than `below` training examples."""
-
-    @property
-    def below(self) -> float: ...  # noqa: D102
-    @property
-    def peak(self) -> float: ...  # noqa: D102
-    @property
-    def warmup(self) -> int: ...  # noqa: D102
-    @property
-    def epochs(self) -> int: ...  # noqa: D102
+    below: float
+    batch_tokens: int
+    peak: float
+    warmup: int
+    epochs: int
+    dropout: float
 
 
 R = TypeVar("R", bound=Recipe)
@@ -41,7 +39,7 @@ def row_for(recipes: Sequence[R], examples: int) -> R:
     return next(recipe for recipe in recipes if examples < recipe.below)
 
 
-class Proposal(Generic[S]):
+class Proposal:
     """Settings that are being chosen.
 
     Args:
@@ -55,7 +53,7 @@ class Proposal(Generic[S]):
     """
 
     def __init__(
-        self, form: Form, files: Mapping[str, Sequence[str]], surveys: Mapping[str, S]
+        self, form: Form, files: Mapping[str, Sequence[str]], surveys: Mapping[str, Survey]
     ) -> None:
         self.form, self.surveys = form, surveys
         self.values = form.defaults()
@@ -63,7 +61,7 @@ class Proposal(Generic[S]):
         self.reasons: dict[str, str] = {}
 
     @property
-    def train(self) -> S:
+    def train(self) -> Survey:
         """The training data."""
         return self.surveys["train"]
 

@@ -10,26 +10,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
-from clearhead.data.proposal import VALIDATIONS, Proposal, fit_reason, round_figure, row_for
+from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
 from clearhead.data.report import IMBALANCE, imbalance
-from clearhead.data.survey import (
-    SequenceSurvey,
-    Side,
-    TextSurvey,
-    pieces_for,
-    survey_sequences,
-    survey_texts,
-)
+from clearhead.data.survey import Side, Survey, pieces_for, survey_sequences, survey_texts
 from clearhead.errors import DataError
 from clearhead.settings import DataConfig
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
 
 Kind = Literal["text", "features"]
-Examples = Proposal[TextSurvey | SequenceSurvey]
 
 WORD_NGRAMS = (3, 4, 5)  # characters: stems and endings
 FEW_TEXTS = 20_000
@@ -42,25 +35,20 @@ STEP = 32  # the limit of the length is a multiple of it
 LONG, KEPT = 1024, 0.99  # above so many tokens the limit drops the longest hundredth
 
 
-class Recipe(NamedTuple):
+@dataclass(frozen=True)
+class ClassificationRecipe(Recipe):
     """Settings for fewer than `below` training examples.
 
     `dropout` is that of the encoder, `head` that before the labels. With `ngrams` a text is whole
     words with the n-grams of their characters; without, it is pieces.
     """
 
-    below: float
+    head: float
     layers: int
     d_model: int
     d_ff: int
     heads: int
     convolution: int | tuple[int, ...]
-    dropout: float
-    head: float
-    batch_tokens: int
-    peak: float
-    warmup: int
-    epochs: int
     vocabulary: int = 0
     lower: bool = False
     sampling: float = 0.0
@@ -68,22 +56,30 @@ class Recipe(NamedTuple):
     ngrams: tuple[int, ...] = ()
 
 
+def _words(*row: Any) -> ClassificationRecipe:
+    return ClassificationRecipe(*row, convolution=(3, 4, 5), ngrams=WORD_NGRAMS)
+
+
+# below, batch, peak, warm-up, epochs, dropout, head, layers, d_model, d_ff, heads
 WORD_RECIPES = (
-    # below, layers, d_model, d_ff, heads, convolution, dropout, head, batch, peak, warm-up, epochs
-    Recipe(1_000, 1, 300, 256, 4, (3, 4, 5), 0.1, 0.5, 512, 2e-3, 100, 40, ngrams=WORD_NGRAMS),
-    Recipe(FEW_TEXTS, 1, 300, 256, 4, (3, 4, 5), 0.1, 0.5, 1024, 2e-3, 300, 20, ngrams=WORD_NGRAMS),
+    _words(1_000, 512, 2e-3, 100, 40, 0.1, 0.5, 1, 300, 256, 4),
+    _words(FEW_TEXTS, 1024, 2e-3, 300, 20, 0.1, 0.5, 1, 300, 256, 4),
 )
-PIECE_RECIPES = (
-    # the same and vocabulary, lower, sampling, word dropout
-    Recipe(1_000, 2, 64, 128, 4, 3, 0.3, 0.5, 512, 2e-3, 100, 80, 2_000, True, 0.1, 0.1),
-    Recipe(20_000, 2, 128, 256, 4, 3, 0.3, 0.5, 1024, 2e-3, 300, 40, 4_000, True, 0.1, 0.1),
-    Recipe(200_000, 4, 256, 512, 4, 3, 0.2, 0.3, 4096, 1e-3, 1000, 12, 8_000, False, 0.1, 0.1),
-    Recipe(math.inf, 6, 512, 2048, 8, 0, 0.1, 0.1, 16_384, 5e-4, 2000, 5, 16_000, False, 0.0, 0.0),
+# the same and convolution, vocabulary, lower, sampling, word dropout
+PIECE_RECIPES = tuple(
+    ClassificationRecipe(*row)
+    for row in (
+        (1_000, 512, 2e-3, 100, 80, 0.3, 0.5, 2, 64, 128, 4, 3, 2_000, True, 0.1, 0.1),
+        (20_000, 1024, 2e-3, 300, 40, 0.3, 0.5, 2, 128, 256, 4, 3, 4_000, True, 0.1, 0.1),
+        (200_000, 4096, 1e-3, 1000, 12, 0.2, 0.3, 4, 256, 512, 4, 3, 8_000, False, 0.1, 0.1),
+        (math.inf, 16_384, 5e-4, 2000, 5, 0.1, 0.1, 6, 512, 2048, 8, 0, 16_000),
+    )
 )
+# the same without a vocabulary
 SEQUENCE_RECIPES = (
-    Recipe(1_000, 2, 128, 256, 4, 3, 0.2, 0.3, 512, 2e-3, 100, 150),
-    Recipe(20_000, 3, 128, 256, 4, 3, 0.2, 0.3, 2048, 1e-3, 300, 60),
-    Recipe(math.inf, 4, 256, 512, 4, 3, 0.1, 0.2, 8192, 5e-4, 1000, 20),
+    ClassificationRecipe(1_000, 512, 2e-3, 100, 150, 0.2, 0.3, 2, 128, 256, 4, 3),
+    ClassificationRecipe(20_000, 2048, 1e-3, 300, 60, 0.2, 0.3, 3, 128, 256, 4, 3),
+    ClassificationRecipe(math.inf, 8192, 5e-4, 1000, 20, 0.1, 0.2, 4, 256, 512, 4, 3),
 )
 
 
@@ -97,11 +93,11 @@ def read_by_words(text: Side, texts: int) -> bool:
     return text.spaced and texts < FEW_TEXTS and text.words <= SHORT_TEXT * texts
 
 
-def recipe_for(found: TextSurvey | SequenceSurvey) -> Recipe:
+def recipe_for(found: Survey) -> ClassificationRecipe:
     """The row of the tables for the training data."""
-    if isinstance(found, SequenceSurvey):
+    if found.unit == "sequences":
         return row_for(SEQUENCE_RECIPES, found.examples)
-    words = read_by_words(found.text, found.examples)
+    words = read_by_words(found.sides[0], found.examples)
     return row_for(WORD_RECIPES if words else PIECE_RECIPES, found.examples)
 
 
@@ -141,29 +137,25 @@ def propose_classification(
         for part, named in files.items()
         if named
     }
-    proposal: Examples = Proposal(SEQUENCES if kind == "features" else TEXTS, files, surveys)
+    proposal = Proposal(SEQUENCES if kind == "features" else TEXTS, files, surveys)
     proposal.choose("data.label_column", label_column)
     if kind == "text":
         proposal.choose("data.text_column", text_column)
     if train:
         recipe = recipe_for(proposal.train)
         _choose_length(proposal, recipe)
-        if isinstance(proposal.train, TextSurvey):
-            _choose_vocabulary(proposal, proposal.train, recipe)
+        if kind == "text":
+            _choose_vocabulary(proposal, recipe)
         _choose_model(proposal, recipe)
         _choose_classes(proposal)
         _choose_training(proposal, recipe)
     return proposal.config()
 
 
-def _choose_length(p: Examples, recipe: Recipe) -> None:
+def _choose_length(p: Proposal, recipe: ClassificationRecipe) -> None:
     """How long an example may be, and what is done about missing values."""
-    lengths = np.concatenate(
-        [
-            found.words if recipe.ngrams and isinstance(found, TextSurvey) else found.most_tokens
-            for found in p.surveys.values()
-        ]
-    )
+    surveys = list(p.surveys.values())
+    lengths = np.concatenate([s.words if recipe.ngrams else s.most_tokens for s in surveys])
     most = longest = math.ceil(lengths.max())
     if longest > LONG:
         most = max(LONG, math.ceil(np.quantile(lengths, KEPT, method="higher")))
@@ -174,18 +166,17 @@ def _choose_length(p: Examples, recipe: Recipe) -> None:
             f"{longer:,} may be longer, up to {longest:,}. The cost of attention grows with the "
             "square of the length: they are left out of training, and cut when they are classified."
         )
-    elif isinstance(p.train, TextSurvey):
-        characters = max(int(found.lengths.max()) for found in p.surveys.values())
+    elif p.train.unit == "texts":
+        characters = max(int(found.lengths.max()) for found in surveys)
         reason = (
             f"The longest text has {characters:,} characters, hardly more than {longest:,} tokens."
         )
     else:
         reason = f"The longest sequence has {longest:,} frames."
     p.choose("data.max_length", limit, reason)
-    sequences = [found for found in p.surveys.values() if isinstance(found, SequenceSurvey)]
-    if missing := sum(found.missing for found in sequences):
-        first = next(found.missing_place for found in sequences if found.missing)
-        values = sum(int(found.lengths.sum()) * found.width for found in sequences)
+    if missing := sum(found.missing for found in surveys):
+        first = next(found.missing_place for found in surveys if found.missing)
+        values = sum(int(found.lengths.sum()) * found.width for found in surveys)
         p.choose(
             "data.missing",
             "interpolate",
@@ -194,25 +185,24 @@ def _choose_length(p: Examples, recipe: Recipe) -> None:
         )
 
 
-def _choose_vocabulary(p: Examples, train: TextSurvey, recipe: Recipe) -> None:
+def _choose_vocabulary(p: Proposal, recipe: ClassificationRecipe) -> None:
     """Whole words with their spelling, or pieces of words."""
+    (text,) = p.train.sides
     case = "Enough texts to learn capitals apart."
-    if train.text.lower_cased:
+    if text.lower_cased:
         case = "The texts are already lower-cased; those to classify will be, too."
     elif recipe.lower:
         case = "Few texts: a word at the beginning of a sentence should be the same word."
     elif recipe.ngrams:
         case = "Capitals tell names from words, and n-grams still relate both spellings."
-    p.choose("tokenizer.lower", recipe.lower or train.text.lower_cased, case)
+    p.choose("tokenizer.lower", recipe.lower or text.lower_cased, case)
     hides = "Hides other words in each epoch, so that no single word decides."
     p.choose("training.word_dropout", recipe.word_dropout, hides if recipe.word_dropout else "")
     if not recipe.ngrams:
-        enough = pieces_for(train.text.alphabet)
+        enough = pieces_for(text.alphabet)
         pieces = f"For {p.amount}: each piece should occur often enough to be learned."
         if enough > recipe.vocabulary:
-            pieces = (
-                f"There are {train.text.alphabet:,} different characters, each a piece of its own."
-            )
+            pieces = f"There are {text.alphabet:,} different characters, each a piece of its own."
         p.choose("tokenizer.max_vocabulary", max(recipe.vocabulary, enough), pieces)
         more = "Other segmentations of the same words add variety (BPE-dropout)."
         p.choose("tokenizer.sampling", recipe.sampling, more if recipe.sampling else "")
@@ -229,7 +219,7 @@ def _choose_vocabulary(p: Examples, train: TextSurvey, recipe: Recipe) -> None:
     p.choose("model.positions.kind", "none", "The convolutions know which words are neighbours.")
 
 
-def _choose_model(p: Examples, recipe: Recipe) -> None:
+def _choose_model(p: Proposal, recipe: ClassificationRecipe) -> None:
     """The size of the model, and how strongly it is regularised."""
     layers = "1 layer" if recipe.layers == 1 else f"{recipe.layers} layers"
     size = f"{p.amount} suit {layers} of width {recipe.d_model}: {fit_reason(recipe.head >= 0.3)}"
@@ -250,14 +240,14 @@ def _choose_model(p: Examples, recipe: Recipe) -> None:
     )
     if recipe.ngrams:
         p.choose("classifier.pooling", ("maximum",), "A few words decide, wherever they are.")
-    elif isinstance(p.train, TextSurvey):
+    elif p.train.unit == "texts":
         p.choose("classifier.pooling", (*pooling, "attention"), f"{each}, attention what matters.")
     else:
         p.choose("classifier.pooling", pooling, f"{each}.")
     p.choose("classifier.dropout", recipe.head, "No few numbers should decide by themselves.")
 
 
-def _choose_classes(p: Examples) -> None:
+def _choose_classes(p: Proposal) -> None:
     """What follows from the classes and their sizes, and which score picks the best model."""
     lists = [place for found in p.surveys.values() if (place := found.several or found.without)]
     if lists:
@@ -284,11 +274,10 @@ def _choose_classes(p: Examples) -> None:
         p.choose("evaluation.measure", "macro_f1", alike + 'class_weights = "none" and "accuracy".')
 
 
-def _choose_training(p: Examples, recipe: Recipe) -> None:
+def _choose_training(p: Proposal, recipe: ClassificationRecipe) -> None:
     """The batches, the length of the run and the learning rate."""
     train = p.train
-    words = recipe.ngrams and isinstance(train, TextSurvey)
-    tokens = max(1.0, float(train.words.sum())) if words else train.tokens
+    tokens = max(1.0, float(train.words.sum())) if recipe.ngrams else train.tokens
     each, batch = tokens / train.examples, recipe.batch_tokens
     while batch < EXAMPLES_A_STEP * each:
         batch *= 2
@@ -306,12 +295,12 @@ def _choose_training(p: Examples, recipe: Recipe) -> None:
         p.choose("training.keep", "average", few)
 
 
-def _used(p: Examples) -> float:
+def _used(p: Proposal) -> float:
     """The share of the training data that is not held out for validation."""
     return 1.0 if "validation" in p.surveys else 1.0 - DataConfig().validation_share
 
 
-def _validated(p: Examples) -> int:
+def _validated(p: Proposal) -> int:
     """The number of validation examples."""
     found = p.surveys.get("validation")
     return round((1.0 - _used(p)) * p.train.examples) if found is None else found.examples

@@ -10,44 +10,42 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from clearhead.data.phrasebook import Part
-from clearhead.data.proposal import VALIDATIONS, Proposal, fit_reason, round_figure, row_for
-from clearhead.data.survey import PairSurvey, Side, pieces_for, survey_pairs
+from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
+from clearhead.data.survey import Side, pieces_for, survey_pairs
 from clearhead.settings import SIZES
 from clearhead.settings.commented import TRANSLATION, CommentedConfig
 
 
-class Recipe(NamedTuple):
+@dataclass(frozen=True)
+class TranslationRecipe(Recipe):
     """Settings for fewer than `below` training pairs.
 
     `dropout` is that of embeddings and residual branches, `within` that of attention weights and
     hidden units. With the schedule `linear` the rate falls to zero after all epochs.
     """
 
-    below: float
+    within: float
+    schedule: str
     size: str
     vocabulary: int
-    dropout: float
-    within: float
     sampling: float
-    batch_tokens: int
-    schedule: str
-    peak: float
-    warmup: int
-    epochs: int
 
 
-RECIPES = (
-    # below, size, vocabulary, dropout, within, sampling, batch, schedule, peak, warm-up, epochs
-    Recipe(5_000, "tiny", 2_000, 0.3, 0.1, 0.1, 2048, "linear", 3e-3, 500, 200),
-    Recipe(20_000, "tiny", 5_000, 0.3, 0.1, 0.0, 4096, "linear", 5e-3, 1500, 100),
-    Recipe(100_000, "tiny", 10_000, 0.3, 0.1, 0.0, 4096, "linear", 5e-3, 1500, 47),
-    Recipe(500_000, "small", 12_000, 0.2, 0.2, 0.0, 8192, "inverse_sqrt", 1e-3, 4000, 40),
-    Recipe(2_000_000, "base", 16_000, 0.1, 0.1, 0.0, 16_384, "inverse_sqrt", 7e-4, 4000, 25),
-    Recipe(10_000_000, "base", 32_000, 0.1, 0.1, 0.0, 24_576, "inverse_sqrt", 7e-4, 4000, 12),
-    Recipe(math.inf, "big", 32_000, 0.1, 0.1, 0.0, 24_576, "inverse_sqrt", 5e-4, 4000, 6),
+RECIPES = tuple(
+    TranslationRecipe(*row)
+    for row in (
+        # below, batch, peak, warm-up, epochs, dropout, within, schedule, size, vocabulary, sampling
+        (5_000, 2048, 3e-3, 500, 200, 0.3, 0.1, "linear", "tiny", 2_000, 0.1),
+        (20_000, 4096, 5e-3, 1500, 100, 0.3, 0.1, "linear", "tiny", 5_000, 0.0),
+        (100_000, 4096, 5e-3, 1500, 47, 0.3, 0.1, "linear", "tiny", 10_000, 0.0),
+        (500_000, 8192, 1e-3, 4000, 40, 0.2, 0.2, "inverse_sqrt", "small", 12_000, 0.0),
+        (2_000_000, 16_384, 7e-4, 4000, 25, 0.1, 0.1, "inverse_sqrt", "base", 16_000, 0.0),
+        (10_000_000, 24_576, 7e-4, 4000, 12, 0.1, 0.1, "inverse_sqrt", "base", 32_000, 0.0),
+        (math.inf, 24_576, 5e-4, 4000, 6, 0.1, 0.1, "inverse_sqrt", "big", 32_000, 0.0),
+    )
 )
 RISE = 3  # if the rate falls to zero, it rises in a third of the run at most
 ALIKE = 0.5  # the share of letters in common from which a joint vocabulary pays
@@ -78,9 +76,10 @@ def propose_translation(
     return proposal.config()
 
 
-def _choose_vocabulary(p: Proposal[PairSurvey], recipe: Recipe) -> None:
-    source, target = p.train.source, p.train.target
-    joint = p.train.shared_script >= ALIKE
+def _choose_vocabulary(p: Proposal, recipe: TranslationRecipe) -> None:
+    source, target = p.train.sides
+    scripts = source.scripts.items()
+    joint = sum(min(share, target.scripts.get(name, 0.0)) for name, share in scripts) >= ALIKE
     alike = f"Both sides are written in {_script(target)} script, so they share names and roots."
     other = f"{_script(source)} and {_script(target)} script share few pieces."
     p.choose("tokenizer.joint", joint, alike if joint else other)
@@ -101,7 +100,7 @@ def _choose_vocabulary(p: Proposal[PairSurvey], recipe: Recipe) -> None:
     p.choose("tokenizer.sampling", recipe.sampling, few if recipe.sampling else "")
 
 
-def _choose_model(p: Proposal[PairSurvey], recipe: Recipe) -> None:
+def _choose_model(p: Proposal, recipe: TranslationRecipe) -> None:
     shape, few = SIZES[recipe.size], recipe.dropout >= 0.2
     layers = f"{shape['encoder_layers']} + {shape['decoder_layers']} layers"
     size = f"{p.amount} suit {layers} of width {shape['d_model']}: {fit_reason(few)}"
@@ -118,7 +117,7 @@ def _choose_model(p: Proposal[PairSurvey], recipe: Recipe) -> None:
     p.choose("model.dropout", rates, f"{reason}, milder on attention and within a layer.")
 
 
-def _choose_training(p: Proposal[PairSurvey], recipe: Recipe) -> None:
+def _choose_training(p: Proposal, recipe: TranslationRecipe) -> None:
     steps = max(1, math.ceil(p.train.tokens / recipe.batch_tokens))
     every = round_figure(steps * recipe.epochs / VALIDATIONS)
     p.choose("training.batch_tokens", recipe.batch_tokens)
@@ -132,9 +131,9 @@ def _choose_training(p: Proposal[PairSurvey], recipe: Recipe) -> None:
     p.reasons["training.r_drop"] = "None: with two passes a step a run makes half as many steps."
 
 
-def _choose_score(p: Proposal[PairSurvey]) -> None:
+def _choose_score(p: Proposal) -> None:
     """sacreBLEU's tokenizer for the target text."""
-    target = p.train.target
+    _, target = p.train.sides
     script = f"The target is in {_script(target)} script, which has no spaces between words"
     if target.tokenised:
         lower = " and lower-cased" if target.lower_cased else ""

@@ -7,10 +7,10 @@ import math
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -28,16 +28,10 @@ SURVEYED = 200_000
 """Texts from the beginning of the data that text statistics are made of; all are counted."""
 
 TOKENS_PER_WORD = 1.3
-"""Subwords, roughly."""
-
-TOKENS_PER_CHARACTER = 0.7
-"""Subwords, roughly, in scripts without spaces between words."""
-
-LEAST_BYTES = 2
-"""The fewest bytes of UTF-8 a token has on average in any text."""
-
-BYTES_AND_MARKS = 300
-"""Pieces that every vocabulary has, roughly."""
+TOKENS_PER_CHARACTER = 0.7  # in scripts without spaces between words
+LEAST_BYTES = 2  # of UTF-8 that a token has on average, in any text
+BYTES_AND_MARKS = 300  # pieces that every vocabulary has, roughly
+NONE = np.empty(0, dtype=np.int64)
 
 UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 """Scripts without spaces between words, by the first word of their letters' Unicode names."""
@@ -128,38 +122,73 @@ def pieces_for(alphabet: int) -> int:
     return 1000 * math.ceil((2 * alphabet + BYTES_AND_MARKS) / 1000)
 
 
-@dataclass(frozen=True)
-class PairSurvey:
-    """What was seen of sentence pairs."""
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """What was seen of one part of the data.
 
-    unit = "pairs"
+    Attributes:
+        unit: of the examples.
+        where: the files or the folder.
+        examples: how many there are.
+        sides: source and target of pairs, the texts of a classification, none of sequences.
+        lengths: (examples,), characters of each text or frames of each sequence; none of pairs.
+        most_tokens: (examples,), the most tokens or frames to expect of each.
+        words: (examples,), the words of each text, with punctuation marks as words.
+        classes: of labelled examples.
+        several: the place of the first example with several labels; "" if there is none.
+        without: the place of the first example without a label; "" if there is none.
+        width: features of a frame.
+        names: of the features; () if the file gives none.
+        missing: how many values are missing.
+        missing_place: the first sequence that lacks a value; "" if none does.
+    """
 
-    files: tuple[str, ...]
+    unit: Literal["pairs", "texts", "sequences"]
+    where: str
     examples: int
-    source: Side
-    target: Side
+    sides: tuple[Side, ...]
+    lengths: np.ndarray
+    most_tokens: np.ndarray
+    words: np.ndarray
+    classes: Classes = ()
+    several: str = ""
+    without: str = ""
+    width: int = 0
+    names: tuple[str, ...] = ()
+    missing: int = 0
+    missing_place: str = ""
 
     @property
     def tokens(self) -> float:
-        """The tokens of the longer side: it decides how many batches there are."""
-        return max(self.source.tokens, self.target.tokens)
-
-    @property
-    def shared_script(self) -> float:
-        """The share of letters in scripts that both sides have, from 0 to 1."""
-        other = self.target.scripts
-        return sum(min(share, other.get(name, 0.0)) for name, share in self.source.scripts.items())
+        """The tokens of all texts (of pairs, of the longer side) or the frames; at least 1."""
+        texts = [side.tokens for side in self.sides]
+        return max(1.0, *(texts or [float(self.lengths.sum())]))
 
     def lines(self, part: str) -> list[str]:
-        """The amounts, in one line."""
-        amounts = " and ".join(
-            f"{side.words:,} words" if side.spaced else f"{side.characters:,} characters"
-            for side in (self.source, self.target)
-        )
-        return [f"{_shown(part)}: {self.examples:,} pairs, {amounts} ({', '.join(self.files)})"]
+        """What was seen, for people: amounts, classes, and for training data the features."""
+        name = "training" if part == "train" else part
+        head = f"{name}: {self.examples:,} {self.unit}, "
+        if self.unit == "pairs":
+            amounts = (
+                f"{side.words:,} words" if side.spaced else f"{side.characters:,} characters"
+                for side in self.sides
+            )
+            return [f"{head}{' and '.join(amounts)} ({self.where})"]
+        lengths, unit = self.lengths, "characters" if self.unit == "texts" else "frames"
+        sizes = f"{lengths.sum():,} {unit}, {lengths.min():,} to {lengths.max():,} each"
+        shown = ", ".join(f"{label} ({count:,})" for label, count in self.classes[:SHOWN_CLASSES])
+        more = len(self.classes) - SHOWN_CLASSES
+        shown += f" and {more:,} more" if more > 0 else ""
+        lines = [
+            f"{head}{sizes} ({self.where})",
+            f"{name}: {len(self.classes):,} class{'es' * (len(self.classes) != 1)}: {shown}",
+        ]
+        if self.unit == "sequences" and part == "train":
+            lines.append(f"{name}: {features_named(self.width, self.names)}")
+        return lines
 
 
-def survey_pairs(files: Sequence[str], part: Part = "train") -> PairSurvey:
+def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
     """Looks at sentence pairs, which are read as a stream.
 
     Args:
@@ -176,114 +205,11 @@ def survey_pairs(files: Sequence[str], part: Part = "train") -> PairSurvey:
     whole = source.lines < SURVEYED or str(files[0]).startswith(PHRASEBOOK)
     pairs = source.lines if whole else _count_lines(str(files[0]))
     scale = pairs / max(1, source.lines)
-    return PairSurvey(tuple(map(str, files)), pairs, source.side(scale), target.side(scale))
+    sides = source.side(scale), target.side(scale)
+    return Survey("pairs", ", ".join(map(str, files)), pairs, sides, NONE, NONE, NONE)
 
 
-@dataclass(frozen=True, eq=False)
-class LabelledSurvey:
-    """What was seen of labelled examples.
-
-    Attributes:
-        path: the file or folder.
-        lengths: (examples,), the characters of each text or the frames of each sequence.
-        classes: each label and the number of examples that have it, most frequent first.
-        several: the place of the first example with several labels; "" if there is none.
-        without: the place of the first example without a label; "" if there is none.
-    """
-
-    unit: ClassVar[str]
-    length_unit: ClassVar[str]
-
-    path: str
-    lengths: np.ndarray
-    classes: Classes
-    several: str
-    without: str
-
-    @property
-    def examples(self) -> int:
-        """How many were read."""
-        return len(self.lengths)
-
-    @property
-    def tokens(self) -> float:
-        """The frames of all sequences, or the tokens of all texts, roughly; at least 1."""
-        return float(max(1, self.lengths.sum()))
-
-    @property
-    def most_tokens(self) -> np.ndarray:
-        """(examples,), the most tokens or frames that each can be expected to have."""
-        return self.lengths
-
-    def lines(self, part: str) -> list[str]:
-        """The amounts, then the classes."""
-        name = _shown(part)
-        classes = ", ".join(f"{label} ({count:,})" for label, count in self.classes[:SHOWN_CLASSES])
-        more = len(self.classes) - SHOWN_CLASSES
-        return [
-            f"{name}: {self.examples:,} {self.unit}, {self.lengths.sum():,} {self.length_unit}, "
-            f"{self.lengths.min():,} to {self.lengths.max():,} each ({self.path})",
-            f"{name}: {len(self.classes):,} class{'es' * (len(self.classes) != 1)}: {classes}"
-            + (f" and {more:,} more" if more > 0 else ""),
-        ]
-
-
-@dataclass(frozen=True, eq=False)
-class TextSurvey(LabelledSurvey):
-    """What was seen of labelled texts.
-
-    Attributes:
-        text: all texts together.
-        sizes: (examples,), the bytes of each in UTF-8.
-        words: (examples,), the words of each, with punctuation marks as words.
-    """
-
-    unit = "texts"
-    length_unit = "characters"
-
-    text: Side
-    sizes: np.ndarray
-    words: np.ndarray
-
-    @property
-    def tokens(self) -> float:
-        """The tokens of all texts, roughly; at least 1."""
-        return max(1.0, self.text.tokens)
-
-    @property
-    def most_tokens(self) -> np.ndarray:
-        """(examples,), the most tokens that each can be expected to have."""
-        return self.sizes / LEAST_BYTES
-
-
-@dataclass(frozen=True, eq=False)
-class SequenceSurvey(LabelledSurvey):
-    """What was seen of labelled feature sequences.
-
-    Attributes:
-        width: features of a frame.
-        missing: how many values are missing.
-        missing_place: the first sequence that lacks a value; "" if none does.
-        names: of the features; () if the file gives none.
-    """
-
-    unit = "sequences"
-    length_unit = "frames"
-
-    width: int
-    missing: int
-    missing_place: str
-    names: tuple[str, ...]
-
-    def lines(self, part: str) -> list[str]:
-        """The amounts, the classes, and for the training data the features."""
-        lines = super().lines(part)
-        if part == "train":
-            lines.append(f"training: {features_named(self.width, self.names)}")
-        return lines
-
-
-def survey_texts(path: str, text_column: str = "text", label_column: str = "label") -> TextSurvey:
+def survey_texts(path: str, text_column: str = "text", label_column: str = "label") -> Survey:
     """Looks at a file of labelled texts, as `read_labelled_texts` reads it.
 
     The texts have several labels each if the file has them as lists, or in cells separated by `|`,
@@ -304,7 +230,7 @@ def survey_texts(path: str, text_column: str = "text", label_column: str = "labe
     return found
 
 
-def _with_lists(path: str, text_column: str, label_column: str) -> TextSurvey | None:
+def _with_lists(path: str, text_column: str, label_column: str) -> Survey | None:
     """The texts of a file that has several labels a text; None for another file."""
     try:
         found = _survey_texts(path, read_labelled_texts(path, text_column, label_column, True))
@@ -315,63 +241,57 @@ def _with_lists(path: str, text_column: str, label_column: str) -> TextSurvey | 
     return found if found.several or (found.without and written_out) else None
 
 
-def _survey_texts(path: str, texts: Iterable[LabelledText]) -> TextSurvey:
-    counter, by_words = SideCounter(), WordTokenizer((), split_punctuation=True)
-    sizes: list[int] = []
-    words: list[int] = []
-
-    def see(example: LabelledText) -> None:
-        sizes.append(len(example.input.encode()))
-        words.append(len(by_words.words_of(example.input)))
+def _survey_texts(path: str, texts: Iterable[LabelledText]) -> Survey:
+    counter, by_words, labels = SideCounter(), WordTokenizer((), split_punctuation=True), _Labels()
+    counts: list[tuple[int, int, int]] = []
+    for example in labels.seen(texts):
+        text = example.input
+        counts.append((len(text), len(text.encode()), len(by_words.words_of(text))))
         if counter.lines < SURVEYED:
-            counter.count(example.input)
+            counter.count(text)
+    lengths, sizes, words = np.array(counts, dtype=np.int64).T
+    side = counter.side(len(counts) / max(1, counter.lines))
+    most = sizes / LEAST_BYTES
+    return Survey("texts", path, len(counts), (side,), lengths, most, words, *labels.found())
 
-    seen = _see_all(path, texts, see)
-    side = counter.side(len(sizes) / max(1, counter.lines))
-    return TextSurvey(*seen, side, np.array(sizes), np.array(words))
 
-
-def survey_sequences(path: str, label_column: str = "label") -> SequenceSurvey:
+def survey_sequences(path: str, label_column: str = "label") -> Survey:
     """Looks at labelled feature sequences, as `read_feature_sequences` reads them.
 
     Raises:
         DataError: they are missing, unreadable, none at all or of the wrong form.
     """
-    width = missing = 0
-    missing_place = ""
-    names: tuple[str, ...] = ()
-
-    def see(example: Labelled[np.ndarray]) -> None:
-        nonlocal width, missing, missing_place, names
+    labels, frames, missing, missing_place = _Labels(), list[int](), 0, ""
+    width, names = 0, ()
+    for example in labels.seen(read_feature_sequences(path, label_column)):
+        frames.append(len(example.input))
         width, names = example.input.shape[1], example.columns
         if lacking := int(np.isnan(example.input).sum()):
             missing += lacking
             missing_place = missing_place or example.place
-
-    seen = _see_all(path, read_feature_sequences(path, label_column), see)
-    return SequenceSurvey(*seen, width, missing, missing_place, names)
-
-
-def _see_all(
-    path: str, examples: Iterable[T], see: Callable[[T], None]
-) -> tuple[str, np.ndarray, Classes, str, str]:
-    """The fields of a `LabelledSurvey`, in their order."""
-    lengths: list[int] = []
-    counts: Counter[str] = Counter()
-    several = without = ""
-    for example in examples:
-        see(example)
-        lengths.append(len(example.input))
-        counts.update(example.labels)
-        if len(example.labels) > 1:
-            several = several or example.place
-        elif not example.labels:
-            without = without or example.place
-    return path, np.array(lengths, dtype=np.int64), ranked(counts), several, without
+    lengths, features = np.array(frames), (width, names, missing, missing_place)
+    found = labels.found()
+    return Survey("sequences", path, len(frames), (), lengths, lengths, NONE, *found, *features)
 
 
-def _shown(part: str) -> str:
-    return "training" if part == "train" else part
+class _Labels:
+    """Counts the labels of examples that pass."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._several = self._without = ""
+
+    def seen(self, examples: Iterable[T]) -> Iterator[T]:
+        for example in examples:
+            self._counts.update(example.labels)
+            if len(example.labels) > 1:
+                self._several = self._several or example.place
+            elif not example.labels:
+                self._without = self._without or example.place
+            yield example
+
+    def found(self) -> tuple[Classes, str, str]:
+        return ranked(self._counts), self._several, self._without
 
 
 def _count_lines(path: str) -> int:

@@ -58,7 +58,8 @@ class TranslationTask:
     def build_model(self) -> EncoderDecoder:
         """A new model of the run's configuration, initialised from its seed."""
         torch.manual_seed(self.config.seed)
-        return build_model(self.config.model, *map(len, self._tokenizers))
+        source, target = map(len, self._tokenizers)
+        return build_model(self.config.model, source, target)
 
     def batch_count(self, epoch: int) -> int:
         """Batches in an epoch."""
