@@ -18,8 +18,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from clearhead.data.hashes import HashSet, pair_hash
-from clearhead.data.labelled import Labelled, input_hash
+from clearhead.data.labelled import input_hash
 from clearhead.data.parts import DataPart
+from clearhead.data.readers import Pair
 from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, Note
 from clearhead.settings import DataConfig
 
@@ -59,7 +60,9 @@ class Block:
     @cached_property
     def blank(self) -> np.ndarray:
         """Which texts are empty or white space, bool (N, sides); features never are."""
-        return np.array([_blank(example) for example in self.examples], dtype=bool)
+        if isinstance(self.examples[0], Pair):
+            return np.array([(not p.source.strip(), not p.target.strip()) for p in self.examples])
+        return np.array([[isinstance(e.input, str) and not e.input.strip()] for e in self.examples])
 
     def hashes(self, part: str) -> np.ndarray:
         """The hash of a part of each example, uint64 (N,)."""
@@ -95,7 +98,7 @@ class Rule(NamedTuple):
 
     name: str
     text: str
-    broken: Callable[[Block], np.ndarray]
+    broken: Callable[[Block], Any]
     drop: bool | str = True
     in_target: Callable[[Block], np.ndarray] | None = None
 
@@ -292,6 +295,11 @@ class Checker:
         )
         return keep
 
+    @property
+    def rules(self) -> list[tuple[str, bool]]:
+        """The text of each rule, with the limits, and whether it drops examples."""
+        return [(finding.text, finding.left_out) for finding in self._findings.values()]
+
     def report(self) -> DataReport:
         """What was found so far."""
         found = tuple(finding for finding in self._findings.values() if finding.count)
@@ -309,8 +317,3 @@ def hash_sets(examples: Iterable[Any], kind: Kind) -> dict[str, HashSet]:
 def hashes_of(examples: Sequence[Any], hash_of: Callable[[Any], int]) -> np.ndarray:
     """The hash of each example, uint64 (N,)."""
     return np.fromiter(map(hash_of, examples), dtype=np.uint64, count=len(examples))
-
-
-def _blank(example: Any) -> list[bool]:
-    texts = (example.input,) if isinstance(example, Labelled) else (example.source, example.target)
-    return [isinstance(text, str) and not text.strip() for text in texts]

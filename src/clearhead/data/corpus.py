@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from clearhead.data.checks import PAIRS, Checker
-from clearhead.data.hashes import HashSet
 from clearhead.data.parts import DataPart
 from clearhead.data.readers import Pair
 from clearhead.data.report import FINDINGS, DataReport, write_findings
@@ -138,7 +137,7 @@ def build_corpus(
     checker = Checker(part, PAIRS, config, held_out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        whole = folder / _key(part, tokenizers, config, checker.held_out)
+        whole = folder / _key(part, tokenizers, config, checker)
         with _locked(folder):
             with suppress(OSError, ValueError, KeyError, TypeError):
                 return Corpus(whole)
@@ -150,9 +149,7 @@ def build_corpus(
     return corpus
 
 
-def _key(
-    part: DataPart, tokenizers: Tokenizers, config: DataConfig, held_out: Mapping[str, HashSet]
-) -> str:
+def _key(part: DataPart, tokenizers: Tokenizers, config: DataConfig, checker: Checker) -> str:
     """16 hex digits that change with anything that the corpus or its report depends on."""
     key = hashlib.blake2b(digest_size=8)
     settings = (
@@ -160,10 +157,10 @@ def _key(
         [name for name, _ in part.hashes],
         [tokenizer.fingerprint() for tokenizer in tokenizers],
         *(config.max_length, config.max_length_ratio),
-        *(config.drop_duplicates, config.drop_held_out),
+        checker.rules,
     )
     key.update(json.dumps(settings).encode())
-    for hashes in held_out.values():
+    for hashes in checker.held_out.values():
         key.update(hashes.sorted.tobytes())
     for _, content in part.hashes:
         key.update(content)

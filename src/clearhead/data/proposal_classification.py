@@ -56,30 +56,28 @@ class ClassificationRecipe(Recipe):
     ngrams: tuple[int, ...] = ()
 
 
-def _words(*row: Any) -> ClassificationRecipe:
-    return ClassificationRecipe(*row, convolution=(3, 4, 5), ngrams=WORD_NGRAMS)
+def _row(*numbers: Any, **others: Any) -> ClassificationRecipe:
+    return ClassificationRecipe(*numbers, **others)
 
 
+WORDS: dict[str, Any] = {"convolution": (3, 4, 5), "ngrams": WORD_NGRAMS}
 # below, batch, peak, warm-up, epochs, dropout, head, layers, d_model, d_ff, heads
 WORD_RECIPES = (
-    _words(1_000, 512, 2e-3, 100, 40, 0.1, 0.5, 1, 300, 256, 4),
-    _words(FEW_TEXTS, 1024, 2e-3, 300, 20, 0.1, 0.5, 1, 300, 256, 4),
+    _row(1_000, 512, 2e-3, 100, 40, 0.1, 0.5, 1, 300, 256, 4, **WORDS),
+    _row(FEW_TEXTS, 1024, 2e-3, 300, 20, 0.1, 0.5, 1, 300, 256, 4, **WORDS),
 )
 # the same and convolution, vocabulary, lower, sampling, word dropout
-PIECE_RECIPES = tuple(
-    ClassificationRecipe(*row)
-    for row in (
-        (1_000, 512, 2e-3, 100, 80, 0.3, 0.5, 2, 64, 128, 4, 3, 2_000, True, 0.1, 0.1),
-        (20_000, 1024, 2e-3, 300, 40, 0.3, 0.5, 2, 128, 256, 4, 3, 4_000, True, 0.1, 0.1),
-        (200_000, 4096, 1e-3, 1000, 12, 0.2, 0.3, 4, 256, 512, 4, 3, 8_000, False, 0.1, 0.1),
-        (math.inf, 16_384, 5e-4, 2000, 5, 0.1, 0.1, 6, 512, 2048, 8, 0, 16_000),
-    )
+PIECE_RECIPES = (
+    _row(1_000, 512, 2e-3, 100, 80, 0.3, 0.5, 2, 64, 128, 4, 3, 2_000, True, 0.1, 0.1),
+    _row(20_000, 1024, 2e-3, 300, 40, 0.3, 0.5, 2, 128, 256, 4, 3, 4_000, True, 0.1, 0.1),
+    _row(200_000, 4096, 1e-3, 1000, 12, 0.2, 0.3, 4, 256, 512, 4, 3, 8_000, False, 0.1, 0.1),
+    _row(math.inf, 16_384, 5e-4, 2000, 5, 0.1, 0.1, 6, 512, 2048, 8, 0, 16_000),
 )
 # the same without a vocabulary
 SEQUENCE_RECIPES = (
-    ClassificationRecipe(1_000, 512, 2e-3, 100, 150, 0.2, 0.3, 2, 128, 256, 4, 3),
-    ClassificationRecipe(20_000, 2048, 1e-3, 300, 60, 0.2, 0.3, 3, 128, 256, 4, 3),
-    ClassificationRecipe(math.inf, 8192, 5e-4, 1000, 20, 0.1, 0.2, 4, 256, 512, 4, 3),
+    _row(1_000, 512, 2e-3, 100, 150, 0.2, 0.3, 2, 128, 256, 4, 3),
+    _row(20_000, 2048, 1e-3, 300, 60, 0.2, 0.3, 3, 128, 256, 4, 3),
+    _row(math.inf, 8192, 5e-4, 1000, 20, 0.1, 0.2, 4, 256, 512, 4, 3),
 )
 
 
