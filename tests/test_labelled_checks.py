@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.labelled import LabelledSequence, LabelledText, input_hash
+from clearhead.data.labelled import Labelled, LabelledSequence, LabelledText, input_hash
 from clearhead.data.parts import DataPart, parts_of
 from clearhead.data.preparation import (
     check_classes,
@@ -36,6 +36,10 @@ TWO_CLASSES: list[Row] = [("one", ("x",)), ("two", ("y",))]
 def numbered(rows: list[Row]) -> list[LabelledText]:
     places = (f"/data/train.csv:{line}" for line in range(2, len(rows) + 2))
     return [LabelledText(*row, place) for row, place in zip(rows, places, strict=True)]
+
+
+def of(part: DataPart, examples: Sequence[Labelled]) -> DataPart:
+    return dataclasses.replace(part, examples=tuple(examples))
 
 
 def judged_plainly(
@@ -85,7 +89,7 @@ def test_examples_are_judged_as_the_rules_say(
         asked.append(list(left))
         return [len(example.input.split()) for example in left]
 
-    kept, report = check_labelled(TRAIN, examples, config, numbered(held_out), count)
+    kept, report = check_labelled(of(TRAIN, examples), config, numbered(held_out), count)
     verdicts = judged_plainly(rows, held_out, config, lengths)
     stay = [None, "contradiction", "held_out_input"]
     stay += ["duplicate"] * (not drop) + ["held_out"] * (not drop_held_out)
@@ -110,7 +114,7 @@ def test_examples_are_judged_as_the_rules_say(
 def test_validation_examples_are_judged_alike_and_all_kept(rows: list[Row]) -> None:
     examples, lengths = numbered(rows), [len(text.split()) for text, _ in rows]
     counts = np.array(lengths, dtype=np.int64).reshape(-1, 1)
-    kept, report = check_labelled(VALIDATION, examples, CONFIG, lengths=counts)
+    kept, report = check_labelled(of(VALIDATION, examples), CONFIG, lengths=counts)
     assert list(kept) == examples
     assert report.kept == report.read == len(rows)
     counts = {finding.rule: finding.count for finding in report.findings}
@@ -120,14 +124,14 @@ def test_validation_examples_are_judged_alike_and_all_kept(rows: list[Row]) -> N
 
 def test_spaces_at_the_ends_do_not_hide_a_duplicate_or_a_held_out_example() -> None:
     rows: list[Row] = [*TWO_CLASSES, (" one ", ("x",)), ("three", ("x",)), (" \u3000", ("y",))]
-    kept, report = check_labelled(TRAIN, numbered(rows), CONFIG, numbered([("three ", ("x",))]))
+    kept, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG, numbered([("three ", ("x",))]))
     assert [example.input for example in kept] == ["one", "two"]
     assert [finding.rule for finding in report.findings] == ["empty", "held_out", "duplicate"]
 
 
 def test_the_order_of_labels_does_not_hide_a_duplicate() -> None:
     rows: list[Row] = [("a", ("x", "y")), ("a", ("y", "x"))]
-    assert len(check_labelled(TRAIN, numbered(rows), CONFIG)[0]) == 1
+    assert len(check_labelled(of(TRAIN, numbered(rows)), CONFIG)[0]) == 1
 
 
 def test_features_are_the_same_when_all_values_are() -> None:
@@ -142,7 +146,7 @@ def test_features_are_the_same_when_all_values_are() -> None:
             [(values, "x"), (negative, "x"), (values, "y"), *((array, "y") for array in other)]
         )
     ]
-    kept, report = check_labelled(TRAIN, examples, CONFIG)
+    kept, report = check_labelled(of(TRAIN, examples), CONFIG)
     assert [example.place for example in kept] == [f"a.ts:{line}" for line in (0, 2, 3, 4, 5, 6)]
     assert {finding.rule: finding.count for finding in report.findings} == {
         "duplicate": 1,
@@ -155,7 +159,7 @@ def test_features_are_the_same_when_all_values_are() -> None:
 
 def refusal(rows: list[Row], config: DataConfig, held_out: list[Row] | None = None) -> DataError:
     examples = numbered(rows)
-    _, report = check_labelled(TRAIN, examples, config, numbered(held_out or []))
+    _, report = check_labelled(of(TRAIN, examples), config, numbered(held_out or []))
     with pytest.raises(DataError) as raised:
         check_classes(examples, report, config.smallest_class)
     return raised.value
@@ -167,7 +171,7 @@ def test_a_class_that_is_too_small_is_refused_with_its_count_and_place() -> None
     assert error.what == "the class 'lonely' has 1 training example, and 2 are needed"
     assert error.where == "/data/train.csv:4"
     assert "data.smallest_class = 1" in str(error.todo)
-    kept, _ = check_labelled(TRAIN, numbered(rows), CONFIG)
+    kept, _ = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert len(kept) == 4
 
 
@@ -190,7 +194,7 @@ def prepared(
     config = RunConfig(task="classification", data=CONFIG, tokenizer=WORDS)
     parts = parts_of(config, examples, validation)
     read = read_labelled(config, parts)
-    prepare_labelled(config, parts, read, lambda train: learn_inputs(config, train))
+    prepare_labelled(config, read, lambda train: learn_inputs(config, train))
 
 
 def test_no_example_left_is_refused_with_the_reasons() -> None:
@@ -210,9 +214,9 @@ def test_a_label_that_training_lacks_is_refused_with_its_place() -> None:
 def test_imbalance_is_said_of_training_data(large: int, said: bool) -> None:
     rows: list[Row] = [(f"text {number}", ("many",)) for number in range(large)]
     rows += [("a", ("few",)), ("b", ("few",))]
-    _, report = check_labelled(TRAIN, numbered(rows), CONFIG)
+    _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert any('class_weights = "balanced"' in line for line in report.lines()) is said
-    _, kept = check_labelled(VALIDATION, numbered(rows), CONFIG)
+    _, kept = check_labelled(of(VALIDATION, numbered(rows)), CONFIG)
     assert len(kept.lines()) == 1
 
 
@@ -221,7 +225,7 @@ def test_imbalance_is_said_of_training_data(large: int, said: bool) -> None:
 
 def test_the_report_reads_as_counts_classes_reasons_and_places() -> None:
     rows: list[Row] = [*TWO_CLASSES, ("", ("x",)), *[("one", ("x",))] * 6, ("one", ("y",))]
-    _, report = check_labelled(TRAIN, numbered(rows), CONFIG)
+    _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert report.lines() == [
         "train: 10 examples, 3 kept; 2 classes: y 2, x 1",
         "train: 1 left out: the text is empty (train.csv:4)",
@@ -248,20 +252,22 @@ def test_the_features_are_told_and_what_of_them_is_filled(
         for n, array in enumerate([frames, frames + 1, np.nan_to_num(frames)])
     ]
     config = DataConfig(max_length=3, smallest_class=1, missing="mean")
-    _, report = check_labelled(TRAIN, examples, config)
+    _, report = check_labelled(of(TRAIN, examples), config)
     _, features, filled = report.lines()
     assert features.startswith(f"train: {said}")
     assert features.endswith("f20 and 10 more") is bool(names)
     assert filled == 'train: 4 of 270 values are missing and filled: data.missing = "mean"'
     # The others have the same features, or it is said that they have not.
-    _, kept = check_labelled(VALIDATION, examples, config)
+    _, kept = check_labelled(of(VALIDATION, examples), config)
     assert kept.lines()[1:] == [filled.replace("train", "validation")]
-    _, refused = check_labelled(VALIDATION, examples, dataclasses.replace(config, missing="refuse"))
+    _, refused = check_labelled(
+        of(VALIDATION, examples), dataclasses.replace(config, missing="refuse")
+    )
     assert len(refused.lines()) == 1
 
 
 def test_of_many_classes_the_largest_are_shown() -> None:
     rows: list[Row] = [(f"text {number}", (f"c{number:03}",)) for number in range(120)]
-    _, report = check_labelled(TRAIN, numbered(rows), CONFIG)
+    _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert report.lines()[0].startswith("train: 120 examples, all kept; 120 classes: c000 1, ")
     assert report.lines()[0].endswith("c009 1, and 110 more")

@@ -100,15 +100,15 @@ def test_what_is_in_memory_becomes_examples() -> None:
     assert list(pairs.train.pairs()) == [Pair("a b", "c", 1)]
     assert list(pairs.validation.pairs()) == [Pair("d", "e", 1)]
     texts = parts_of(CLASSIFICATION, [("a", 3), ("b", np.int64(4)), ("c", np.str_("x"))])
-    assert texts.train.labelled(CLASSIFICATION) == [
+    assert texts.train.examples == (
         Labelled("a", ("3",), "example 1"),
         Labelled("b", ("4",), "example 2"),
         Labelled("c", ("x",), "example 3"),
-    ]
+    )
     several = parts_of(SEVERAL, [("a", ["x", "y", "x"]), ("b", []), ("c", "x|y")])
-    labels = [example.labels for example in several.train.labelled(SEVERAL)]
+    labels = [example.labels for example in several.train.examples]
     assert labels == [("x", "y"), (), ("x|y",)]
-    (sequence,) = parts_of(SEQUENCES, [([[1, 2], [3, 4]], "x")]).train.labelled(SEQUENCES)
+    (sequence,) = parts_of(SEQUENCES, [([[1, 2], [3, 4]], "x")]).train.examples
     assert sequence.input.dtype == np.float32
     assert sequence.input.tolist() == [[1, 2], [3, 4]]
 

@@ -28,7 +28,7 @@ from torch.nn import functional as F
 import clearhead
 from clearhead import api
 from clearhead.data.parts import parts_of
-from clearhead.data.preparation import HeldOut, learn_tokenizers, read_labelled
+from clearhead.data.preparation import learn_tokenizers, read_labelled
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.inspect.recording import record_classification, record_translation
@@ -218,7 +218,7 @@ def test_an_untrained_model_of_system_e_depends_on_its_seed_alone() -> None:
 
 
 def vocabularies(config: RunConfig) -> list[WordTokenizer]:
-    learned = learn_tokenizers(config, parts_of(config).train, HeldOut())
+    learned = learn_tokenizers(config, parts_of(config))
     return [cast(WordTokenizer, tokenizer) for tokenizer in learned]
 
 
@@ -552,7 +552,8 @@ def sizes(letter: str, *settings: str) -> tuple[int, int, int]:
     """How many examples are learned from, validate, and are held out."""
     config = config_of(letter, *settings)
     parts = read_labelled(config, parts_of(config))
-    return len(parts.train), len(parts.validation), len(parts.test)
+    train, validation, test = (len(part.examples) for part in parts)
+    return train, validation, test
 
 
 def labelled_lines(path: Path) -> list[tuple[str, str]]:

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from clearhead.api.preparation import prepare
-from clearhead.data.parts import parts_of
+from clearhead.data.parts import Parts, parts_of
 from clearhead.data.preparation import (
     LabelledData,
     learn_inputs,
     learn_tokenizers,
     prepare_labelled,
     prepare_pairs,
-    read_held_out,
     read_labelled,
 )
 from clearhead.data.report import DataReport, Finding
@@ -51,10 +50,9 @@ def translation_reports(
         **choices,
     )
     config = RunConfig(data=data, tokenizer=WORDS)
-    parts = parts_of(config)
-    held_out = read_held_out(parts)
-    tokenizers = learn_tokenizers(config, parts.train, held_out)
-    return prepare_pairs(config, parts, held_out, tokenizers, folder / "corpus").reports
+    parts = Parts(*(part.read(config) for part in parts_of(config)))
+    tokenizers = learn_tokenizers(config, parts)
+    return prepare_pairs(config, parts, tokenizers, folder / "corpus").reports
 
 
 @pytest.mark.parametrize("drop_held_out", [True, False])
@@ -122,8 +120,8 @@ def labelled_reports(config: RunConfig) -> tuple[DataReport, ...]:
 
 def labelled_data(config: RunConfig) -> LabelledData:
     parts = parts_of(config)
-    examples = read_labelled(config, parts)
-    return prepare_labelled(config, parts, examples, lambda train: learn_inputs(config, train))
+    parts = read_labelled(config, parts)
+    return prepare_labelled(config, parts, lambda train: learn_inputs(config, train))
 
 
 @pytest.mark.parametrize("drop_held_out", [True, False])

@@ -9,8 +9,8 @@ import pytest
 
 from clearhead.api.preparation import prepare
 from clearhead.data import parts as parts_module
-from clearhead.data.parts import parts_of
-from clearhead.data.preparation import HeldOut, learn_tokenizers, read_held_out
+from clearhead.data.parts import DataPart, Parts, parts_of
+from clearhead.data.preparation import learn_tokenizers
 from clearhead.data.readers import read_pairs
 from clearhead.errors import ConfigError, DataError
 from clearhead.settings import DataConfig, ModelConfig, RunConfig, TokenizerConfig
@@ -78,8 +78,7 @@ def test_words_of_held_out_training_pairs_alone_are_in_no_vocabulary(
         tokenizer=dataclasses.replace(WORDS, joint=joint),
         model=ModelConfig(share_embeddings="target"),
     )
-    parts = parts_of(config)
-    learned = learn_tokenizers(config, parts.train, read_held_out(parts))
+    learned = learn_tokenizers(config, Parts(*(part.read(config) for part in parts_of(config))))
     # "valid" is in a pair of its own that is trained on.
     sides = {"a", "b", "c", "valid"}, {"A", "B", "C"}
     only_held_out = {"tested"}, {"VALID", "TESTED"}
@@ -96,7 +95,7 @@ def test_one_matrix_for_two_vocabularies_is_refused(tmp_path: Path) -> None:
     config = dataclasses.replace(small_run(tmp_path), tokenizer=WORDS)
     assert config.model.share_embeddings == "all"
     with pytest.raises(ConfigError, match=r"(?s)one joint vocabulary.*share_embeddings = 'target'"):
-        learn_tokenizers(config, parts_of(config).train, HeldOut())
+        learn_tokenizers(config, parts_of(config))
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
@@ -108,7 +107,11 @@ def test_training_pairs_that_are_all_held_out_are_an_error_that_says_so(
     config = dataclasses.replace(config, tokenizer=tokenizer)
     (held,) = config.data.train
     pairs = tuple(read_pairs((held,)))
+    parts = parts_of(config)._replace(
+        validation=DataPart("validation", examples=pairs[:70]),
+        test=DataPart("test", examples=pairs[70:]),
+    )
     with pytest.raises(DataError, match="no pair is left to train on") as caught:
-        learn_tokenizers(config, parts_of(config).train, HeldOut(pairs[:70], pairs[70:]))
+        learn_tokenizers(config, parts)
     assert held in str(caught.value)
     assert "drop_held_out" in str(caught.value)

@@ -100,17 +100,19 @@ def prepare(
 def _translation(
     config: RunConfig, parts: Parts, begun: Path | None, corpus: Path, tell: Tell
 ) -> Prepared:
-    from clearhead.data.preparation import learn_tokenizers, prepare_pairs, read_held_out
+    from clearhead.data.preparation import learn_tokenizers, prepare_pairs
     from clearhead.tasks.translation import TranslationTask
 
-    held_out = read_held_out(parts)
+    # First, so that their errors come early. The training pairs are read as a stream.
+    validation, test = parts.validation.read(config), parts.test.read(config)
+    parts = parts._replace(validation=validation, test=test)
     if begun is not None:
         tokenizers = read_tokenizers(begun, config)
     else:
         tell(f"learning the vocabulary ({config.tokenizer.kind})")
-        tokenizers = learn_tokenizers(config, parts.train, held_out)
+        tokenizers = learn_tokenizers(config, parts)
     encoding = Encoding(tell)
-    data = prepare_pairs(config, parts, held_out, tokenizers, corpus, encoding.tell)
+    data = prepare_pairs(config, parts, tokenizers, corpus, encoding.tell)
     encoding.end()
     task = TranslationTask(config, data)
     folder_parts = tokenizer_parts(*tokenizers, config)
@@ -135,7 +137,7 @@ def _classification(
         tell(f"learning the {made}")
         return learn_inputs(config, train)
 
-    data = prepare_labelled(config, parts, read_labelled(config, parts), make_inputs)
+    data = prepare_labelled(config, read_labelled(config, parts), make_inputs)
     task = ClassificationTask(config, data)
 
     def build_model() -> nn.Module:

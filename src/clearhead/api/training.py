@@ -107,7 +107,7 @@ def _train(
     for line in ready.found():
         tell(line)
     for findings in ready.findings:
-        tell(f"every place: {findings}")
+        tell(f"all places of these findings: {findings}")
     if config.training.tensorboard:
         watchers.append(TensorBoardLog(folder / "training" / "tensorboard"))
     # From now on the run can be resumed, since the vocabulary is on disk.

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,20 +29,20 @@ Given = Sequence[Sequence[Any]]
 
 @dataclass(frozen=True)
 class DataPart:
-    """One part of the data, in files or in memory.
+    """One part of the data.
 
     Attributes:
         name: of the part.
-        files: as `read_pairs` or `read_examples` takes them; () for none.
-        memory: the examples, if they are not in files.
+        files: as `read_pairs` or `read_examples` takes them; () for examples given in memory.
+        examples: pairs or labelled examples in memory: those that were read, or given.
     """
 
     name: Part
     files: tuple[str, ...] = ()
-    memory: tuple[Pair, ...] | tuple[Labelled, ...] = ()
+    examples: tuple[Any, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.files or self.memory)
+        return bool(self.files or self.examples)
 
     @property
     def where(self) -> str:
@@ -56,8 +56,8 @@ class DataPart:
         Raises:
             DataError: a file is missing or cannot be read.
         """
-        if self.memory:
-            return [("memory", _memory_hash(self.memory))]
+        if not self.files and self.examples:
+            return [("memory", _memory_hash(self.examples))]
         return [(file, self._hash_of(file)) for file in self.files]
 
     def _hash_of(self, file: str) -> bytes:
@@ -65,14 +65,14 @@ class DataPart:
         return folder_hash(folder) if os.path.isdir(folder) else content_hash(file, self.name)
 
     def pairs(self) -> Iterator[Pair]:
-        """The sentence pairs, read as a stream.
+        """The sentence pairs, as a stream if they are not in memory.
 
         Raises:
             DataError: a file cannot be used; the message has the file and line.
         """
-        if self.memory:
-            return (pair for pair in self.memory if isinstance(pair, Pair))
-        return read_pairs(self.files, self.name) if self.files else iter(())
+        if self.examples or not self.files:
+            return iter(self.examples)
+        return read_pairs(self.files, self.name)
 
     def place_of_pair(self, pair: Pair, in_target: bool) -> str:
         """Where a pair, or its target, is: `train.de:17`, `example 17`."""
@@ -80,21 +80,24 @@ class DataPart:
             return _place_in_memory(self.name, pair.line)
         return place(self.files, pair.line, in_target)
 
-    def labelled(self, config: RunConfig) -> list[Labelled]:
-        """The labelled examples.
+    def read(self, config: RunConfig) -> DataPart:
+        """The part with its examples in memory.
 
         Raises:
             DataError: a file cannot be used; the message has the file and line.
-            ConfigError: there is more than one file.
+            ConfigError: there are two files of labelled examples.
         """
-        if self.memory:
-            return [example for example in self.memory if isinstance(example, Labelled)]
+        if self.examples or not self.files:
+            return self
+        if config.task == "translation":
+            return replace(self, examples=tuple(self.pairs()))
         if len(self.files) > 1:
             raise ConfigError(
                 f"data.{self.name} names {len(self.files)} files",
                 why="examples and their labels are in one file, or one folder",
             )
-        return [example for file in self.files for example in read_examples(file, config)]
+        found = (example for file in self.files for example in read_examples(file, config))
+        return replace(self, examples=tuple(found))
 
     def place_of_example(self, example: Labelled, _: bool = False) -> str:
         """Where an example is, without the path: `train.csv:17`, in a folder `cat/3.npy`."""
@@ -105,11 +108,16 @@ class DataPart:
 
 
 class Parts(NamedTuple):
-    """The parts of a run's data. Training does without all examples that are in the others."""
+    """The parts of a run's data."""
 
     train: DataPart
     validation: DataPart
     test: DataPart
+
+    @property
+    def held_out(self) -> tuple[Any, ...]:
+        """The validation and test examples in memory, which are not trained on."""
+        return (*self.validation.examples, *self.test.examples)
 
 
 def parts_of(

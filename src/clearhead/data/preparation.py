@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths, hash_sets
+from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
 from clearhead.data.corpus import Corpus, Tokenizers, build_corpus, encode_pairs, lengths_of
 from clearhead.data.features import count_features
 from clearhead.data.hashes import pair_hash
@@ -56,35 +55,23 @@ class TranslationData:
     findings: tuple[Path, ...] = ()
 
 
-class HeldOut(NamedTuple):
-    """The pairs that a translator is judged by and does not train on."""
-
-    validation: tuple[Pair, ...] = ()
-    test: tuple[Pair, ...] = ()
-
-
-def read_held_out(parts: Parts) -> HeldOut:
-    """The validation and test pairs, read before the training pairs, so that errors come early.
-
-    Raises:
-        DataError: a file cannot be used; the message has the file and line.
-    """
-    return HeldOut(tuple(parts.validation.pairs()), tuple(parts.test.pairs()))
-
-
-def learn_tokenizers(config: RunConfig, train: DataPart, held_out: HeldOut) -> Tokenizers:
+def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
     """The source's and the target's tokenizer, learned from the training pairs.
 
-    Training pairs that are held out are not learned from, unless `drop_held_out` is false.
+    Pairs that are held out are not learned from, unless `drop_held_out` is false.
 
     Raises:
         DataError: a file cannot be used, or no pair is left.
         ConfigError: `max_vocabulary` is too small for the pairs, or two vocabularies are to share
             one matrix.
     """
+
+    def learn(*sides: int) -> Tokenizer:
+        texts = (pair[side] for pair in _pairs_to_learn(config, parts) for side in sides)
+        return learn_tokenizer(texts, config.tokenizer)
+
     if config.tokenizer.joint:
-        pairs = _pairs_to_learn(config, train, held_out)
-        both = learn_tokenizer((text for pair in pairs for text in pair[:2]), config.tokenizer)
+        both = learn(0, 1)
         return both, both
     if config.model.share_embeddings == "all":
         raise ConfigError(
@@ -92,23 +79,21 @@ def learn_tokenizers(config: RunConfig, train: DataPart, held_out: HeldOut) -> T
             why="tokenizer.joint = false makes two",
             todo="set tokenizer.joint = true, or share_embeddings = 'target'",
         )
-    sources = (pair.source for pair in _pairs_to_learn(config, train, held_out))
-    targets = (pair.target for pair in _pairs_to_learn(config, train, held_out))
-    return learn_tokenizer(sources, config.tokenizer), learn_tokenizer(targets, config.tokenizer)
+    return learn(0), learn(1)
 
 
-def _pairs_to_learn(config: RunConfig, train: DataPart, held_out: HeldOut) -> Iterator[Pair]:
-    dropped = (*held_out.validation, *held_out.test) if config.data.drop_held_out else ()
-    hashes = set(hash_sets(dropped, PAIRS)["pair"].sorted.tolist())
+def _pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[tuple[str, str]]:
+    dropped = parts.held_out if config.data.drop_held_out else ()
+    hashes = {pair_hash(pair.source, pair.target) for pair in dropped}
     left = False
-    for pair in train.pairs():
-        if pair_hash(pair.source, pair.target) not in hashes:
+    for source, target, _ in parts.train.pairs():
+        if pair_hash(source, target) not in hashes:
             left = True
-            yield pair
+            yield source, target
     if not left:
         raise DataError(
             "no pair is left to train on",
-            where=train.where,
+            where=parts.train.where,
             why="all pairs are also in the validation or test data",
             todo="name other files, or set data.drop_held_out = false",
         )
@@ -117,7 +102,6 @@ def _pairs_to_learn(config: RunConfig, train: DataPart, held_out: HeldOut) -> It
 def prepare_pairs(
     config: RunConfig,
     parts: Parts,
-    held_out: HeldOut,
     tokenizers: Tokenizers,
     folder: Path,
     progress: Callable[[int], None] | None = None,
@@ -126,8 +110,7 @@ def prepare_pairs(
 
     Args:
         config: the run.
-        parts: its data.
-        held_out: the validation and test pairs among them.
+        parts: its data, with the validation and test pairs in memory.
         tokenizers: encode sources and targets.
         folder: where corpora are kept.
         progress: is called with the number of training pairs read so far.
@@ -135,26 +118,26 @@ def prepare_pairs(
     Raises:
         DataError: a file cannot be used; the message has the file and line.
     """
-    others = (*held_out.validation, *held_out.test)
-    corpus = build_corpus(folder, parts.train, tokenizers, config.data, others, progress)
+    corpus = build_corpus(folder, parts.train, tokenizers, config.data, parts.held_out, progress)
     found = [(corpus.report, corpus.findings)]
-    for part, pairs, others in (
-        (parts.validation, held_out.validation, ()),
-        (parts.test, held_out.test, held_out.validation),
+    for part, others in (
+        (parts.validation, ()),
+        (parts.test, parts.validation.examples),
     ):
         if part:
             file = corpus.folder / f"{part.name}-{FINDINGS}"
             checker = Checker(part, PAIRS, config.data, others)
+            lengths = lengths_of(encode_pairs(part.examples, tokenizers))
             try:
                 with write_findings(file) as note:
-                    checker.check(pairs, lengths_of(encode_pairs(pairs, tokenizers)), note)
+                    checker.check(part.examples, lengths, note)
             except OSError as error:
                 what = "the findings cannot be written"
                 raise DataError(what, where=file, why=str(error)) from None
             found.append((checker.report(), file))
     reports = tuple(report for report, _ in found)
     files = tuple(file for report, file in found if report.has_more)
-    return TranslationData(*tokenizers, corpus, held_out.validation, reports, files)
+    return TranslationData(*tokenizers, corpus, parts.validation.examples, reports, files)
 
 
 @dataclass(frozen=True)
@@ -173,30 +156,23 @@ class LabelledData:
     reports: tuple[DataReport, ...]
 
 
-class Examples(NamedTuple):
-    """The labelled examples of each part, before the check."""
-
-    train: Sequence[Labelled]
-    validation: Sequence[Labelled]
-    test: Sequence[Labelled]
-
-
-def read_labelled(config: RunConfig, parts: Parts) -> Examples:
-    """All labelled examples of a run; without validation data, a share of the training data.
+def read_labelled(config: RunConfig, parts: Parts) -> Parts:
+    """The parts with all examples in memory; without validation data, a share of the training data.
 
     If files name their features, these are put into the order of the training data.
 
     Raises:
         DataError: a file cannot be used, or no example is left to validate on.
-        ConfigError: a part has more than one file.
+        ConfigError: a part has two files.
     """
-    train, validation, test = (part.labelled(config) for part in parts)
-    columns = train[0].columns
-    validation = [in_columns(example, columns) for example in validation]
-    test = [_in_columns_if_alike(example, columns) for example in test]
-    if parts.validation:
-        return Examples(train, validation, test)
-    return Examples(*_split(config, train, parts.train.where), test)
+    train, validation, test = (part.read(config) for part in parts)
+    columns = train.examples[0].columns
+    put = (_in_columns_if_alike(example, columns) for example in test.examples)
+    test = replace(test, examples=tuple(put))
+    if not validation:
+        return Parts(*_split(config, train), test)
+    put = (in_columns(example, columns) for example in validation.examples)
+    return Parts(train, replace(validation, examples=tuple(put)), test)
 
 
 def _in_columns_if_alike(example: Labelled, columns: Sequence[str]) -> Labelled:
@@ -206,20 +182,19 @@ def _in_columns_if_alike(example: Labelled, columns: Sequence[str]) -> Labelled:
         return example  # which the report on the test data mentions
 
 
-def _split(
-    config: RunConfig, examples: Sequence[Labelled], where: str
-) -> tuple[Sequence[Labelled], Sequence[Labelled]]:
+def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
+    examples = part.examples
     share, smallest = config.data.validation_share, config.data.smallest_class
     train, validation = split_validation(examples, share, config.seed, smallest)
     if validation:
-        return train, validation
+        return replace(part, examples=train), DataPart("validation", part.files, validation)
     count = round(share * len(examples))
     why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g}"
     rounded = f" is {count} example{'' if count == 1 else 's'} when rounded"
     kept = f", and each class keeps {smallest} different inputs to train on"
     raise DataError(
         "no example is left to validate on",
-        where=where,
+        where=part.where,
         why=why + rounded + (kept if count else ""),
         todo="give more examples, name validation files, or raise data.validation_share",
     )
@@ -269,17 +244,13 @@ def feature_inputs(config: RunConfig, normaliser: Normaliser) -> FeatureInputs:
 
 
 def prepare_labelled(
-    config: RunConfig,
-    parts: Parts,
-    examples: Examples,
-    make_inputs: Callable[[Sequence[Labelled]], Inputs],
+    config: RunConfig, parts: Parts, make_inputs: Callable[[Sequence[Labelled]], Inputs]
 ) -> LabelledData:
     """Checks all examples and turns them into numbers.
 
     Args:
         config: the run.
-        parts: its data, which give places their names.
-        examples: of the parts.
+        parts: its data in memory, as `read_labelled` returns them.
         make_inputs: returns what turns examples into numbers. It is called with the training
             examples that are used, and those that will turn out too long.
 
@@ -299,42 +270,38 @@ def prepare_labelled(
         rows = inputs.rows(left)
         return [len(row) for row in rows]
 
-    held_out = (*examples.validation, *examples.test)
-    train, report = check_labelled(parts.train, examples.train, data, held_out, count)
+    train, report = check_labelled(parts.train, data, parts.held_out, count)
     if inputs is None or not train:
         why = "\n".join(report.lines())
         raise DataError("no example is left to train on", where="train", why=why)
-    check_classes(examples.train, report, data.smallest_class)
+    check_classes(parts.train.examples, report, data.smallest_class)
     rows = inputs.rows(train) if features else [r for r in rows if len(r) <= data.max_length]
 
     labels = Labels.learn(example.labels for example in train)
-    validation_rows = inputs.rows(examples.validation)
-    for example in examples.validation:
+    validation, test = parts.validation.examples, parts.test.examples
+    validation_rows = inputs.rows(validation)
+    for example in validation:
         labels.encode(example.labels, example.place)
-    part = parts.validation or replace(parts.train, name="validation")
     lengths = lengths_of([validation_rows])
-    validation, on_validation = check_labelled(part, examples.validation, data, (), lengths)
-    reports = [report, on_validation]
-    if examples.test:
-        part, test = parts.test, examples.test
+    reports = [report, check_labelled(parts.validation, data, (), lengths)[1]]
+    if test:
         # Sequences of the test data may be unreadable.
         contents = [example.input for example in test] if features else inputs.rows(test)
-        _, on_test = check_labelled(part, test, data, validation, lengths_of([contents]))
-        findings = (*on_test.findings, *_unusable(part, test, labels, inputs))
+        _, on_test = check_labelled(parts.test, data, validation, lengths_of([contents]))
+        findings = (*on_test.findings, *_unusable(parts.test, labels, inputs))
         reports.append(replace(on_test, findings=findings))
     return LabelledData(inputs, labels, train, rows, validation, validation_rows, tuple(reports))
 
 
 def check_labelled(
     part: DataPart,
-    examples: Sequence[Labelled],
     config: DataConfig,
     held_out: Sequence[Labelled] = (),
     lengths: Lengths | None = None,
 ) -> tuple[tuple[Labelled, ...], DataReport]:
     """The examples that are used, and the report on all. The arguments are those of `Checker`."""
     checker = Checker(part, LABELLED, config, held_out)
-    kept = tuple(compress(examples, checker.check(examples, lengths)))
+    kept = tuple(compress(part.examples, checker.check(part.examples, lengths)))
     features = count_features(kept, config.missing)
     return kept, replace(checker.report(), classes=count_classes(kept), features=features)
 
@@ -370,20 +337,18 @@ def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_cla
         )
 
 
-def _unusable(
-    part: DataPart, examples: Sequence[Labelled], labels: Labels, inputs: Inputs
-) -> tuple[Finding, ...]:
+def _unusable(part: DataPart, labels: Labels, inputs: Inputs) -> tuple[Finding, ...]:
     """The test examples that an evaluation would refuse, a finding for each reason."""
     found: dict[tuple[str, str], list[Labelled]] = {}
     known = set(labels.names)
-    strange = [example for example in examples if not known.issuperset(example.labels)]
+    strange = [example for example in part.examples if not known.issuperset(example.labels)]
     if names := sorted({name for example in strange for name in example.labels} - known):
         more = len(names) - SHOWN_NAMES
         shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
         shown += f" and {more:,} more" if more > 0 else ""
         what = f"the training data lack the label{'s' * (len(names) > 1)} {shown}"
         found["unknown_label", what] = strange
-    for example in examples if isinstance(inputs, FeatureInputs) else ():
+    for example in part.examples if isinstance(inputs, FeatureInputs) else ():
         try:
             inputs.rows([example])
         except DataError as error:  # another number of features, say, or a missing value
