@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.checks import PAIRS, Checker
+from clearhead.data.checks import PAIRS, Block, Checker, Rule
 from clearhead.data.parts import DataPart
 from clearhead.data.readers import Pair, place
 from clearhead.data.report import DataReport
@@ -168,6 +168,23 @@ def test_validation_pairs_are_reported_by_the_same_rules_and_all_kept(drop: bool
     counts = {finding.rule: finding.count for finding in report.findings}
     assert counts == {"duplicate": 1, "empty": 1, "long": 1, "ratio": 1}
     assert not any(finding.left_out for finding in report.findings)
+
+
+@pytest.mark.parametrize("drop", [True, False, "drop_duplicates"])
+def test_a_new_rule_needs_no_more_than_its_entry(drop: bool | str) -> None:
+    def copied(block: Block) -> np.ndarray:
+        return np.array([pair.source == pair.target for pair in block.examples])
+
+    rule = Rule("copied", "the target is the source, of at most {max_length}", copied, drop)
+    kind = replace(PAIRS, rules=(*PAIRS.rules, rule))
+    config = replace(CONFIG, drop_duplicates=False)
+    checker = Checker(TRAIN, kind, config)
+    pairs = numbered([("a", "b"), ("c", "c"), ("", "")])
+    assert checker.check(pairs, lengths(pairs)).tolist() == [True, drop is not True, False]
+    found = {finding.rule: finding for finding in checker.report().findings}["copied"]
+    assert found.places == ("train.en:2",)
+    assert found.text.endswith("of at most 4")
+    assert checker.rules != Checker(TRAIN, PAIRS, config).rules  # so there is a new corpus, too
 
 
 def test_the_report_reads_as_counts_reasons_and_places() -> None:

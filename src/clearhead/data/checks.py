@@ -270,6 +270,8 @@ class Checker:
         block = Block(self, examples, lengths)
         for rule in self._order:
             rows = np.flatnonzero(rule.broken(block) & block.left)
+            if not len(rows):
+                continue
             finding = self._findings[rule.name]
             shown = SHOWN_PLACES - len(finding.places)
             in_target = rule.in_target(block) if rule.in_target else np.zeros_like(keep)
