@@ -7,10 +7,11 @@ the recipes: tables of settings by the number of training examples.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
+from clearhead.data.phrasebook import Part
 from clearhead.data.survey import Survey
 from clearhead.settings.commented import CommentedConfig, Form
 
@@ -44,20 +45,25 @@ class Proposal:
 
     Args:
         form: which settings there are.
-        files: of each part of the data.
-        surveys: what was seen of the parts that have files.
+        files: of the training, validation and test data.
+        look: surveys the files of a part.
 
     Attributes:
+        surveys: of the parts that have files.
         values: of the settings by dotted path; at first the defaults.
         reasons: for some of the values.
     """
 
     def __init__(
-        self, form: Form, files: Mapping[str, Sequence[str]], surveys: Mapping[str, Survey]
+        self,
+        form: Form,
+        files: Sequence[Sequence[str]],
+        look: Callable[[Part, Sequence[str]], Survey],
     ) -> None:
-        self.form, self.surveys = form, surveys
-        self.values = form.defaults()
-        self.values |= {f"data.{part}": tuple(named) for part, named in files.items()}
+        named = dict(zip(get_args(Part), files, strict=True))
+        self.form = form
+        self.surveys: dict[Part, Survey] = {part: look(part, n) for part, n in named.items() if n}
+        self.values = form.defaults() | {f"data.{part}": tuple(n) for part, n in named.items()}
         self.reasons: dict[str, str] = {}
 
     @property

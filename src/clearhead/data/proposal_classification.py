@@ -120,22 +120,20 @@ def propose_classification(
     Raises:
         DataError: a file cannot be used, or more than one is named for a part.
     """
-    files = {"train": train, "validation": validation, "test": test}
-    for part, named in files.items():
-        if len(named) > 1:
+
+    def look(part: str, files: Sequence[str]) -> Survey:
+        if len(files) > 1:
             raise DataError(
-                f"{len(named)} files were named as {part} data",
-                where=named[1],
+                f"{len(files)} files were named as {part} data",
+                where=files[1],
                 why="examples and their labels are in one file, or one folder",
             )
-    surveys = {
-        part: survey_sequences(named[0], label_column)
-        if kind == "features"
-        else survey_texts(named[0], text_column, label_column)
-        for part, named in files.items()
-        if named
-    }
-    proposal = Proposal(SEQUENCES if kind == "features" else TEXTS, files, surveys)
+        if kind == "features":
+            return survey_sequences(files[0], label_column)
+        return survey_texts(files[0], text_column, label_column)
+
+    form = SEQUENCES if kind == "features" else TEXTS
+    proposal = Proposal(form, (train, validation, test), look)
     proposal.choose("data.label_column", label_column)
     if kind == "text":
         proposal.choose("data.text_column", text_column)

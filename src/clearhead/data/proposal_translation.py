@@ -12,7 +12,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clearhead.data.phrasebook import Part
 from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
 from clearhead.data.survey import Side, pieces_for, survey_pairs
 from clearhead.settings import SIZES
@@ -64,9 +63,8 @@ def propose_translation(
     Raises:
         DataError: a file cannot be used.
     """
-    files: dict[Part, Sequence[str]] = {"train": train, "validation": validation, "test": test}
-    surveys = {part: survey_pairs(named, part) for part, named in files.items() if named}
-    proposal = Proposal(TRANSLATION, {**files}, {**surveys})
+    files = train, validation, test
+    proposal = Proposal(TRANSLATION, files, lambda part, named: survey_pairs(named, part))
     if train:
         recipe = row_for(RECIPES, proposal.train.examples)
         _choose_vocabulary(proposal, recipe)
