@@ -104,7 +104,7 @@ def begin_with_encoder(model: nn.Module, trained: Path, config: RunConfig) -> No
     ]
     if wrong:
         raise ModelFolderError(
-            "its encoder does not have the shape of the classifier's configuration",
+            "its encoder is not of the shape of the classifier's configuration",
             where=trained,
             why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
             todo=SAME_MODEL,
