@@ -64,24 +64,24 @@ class Block:
             return np.array([(not p.source.strip(), not p.target.strip()) for p in self.examples])
         return np.array([[isinstance(e.input, str) and not e.input.strip()] for e in self.examples])
 
-    def hashes(self, part: str) -> np.ndarray:
-        """The hash of a part of each example, uint64 (N,)."""
-        if part not in self._hashes:
-            self._hashes[part] = hashes_of(self.examples, self._kind.hashes[part])
-        return self._hashes[part]
+    def hashes(self, key: str) -> np.ndarray:
+        """The hash of each example under a key of its kind, uint64 (N,)."""
+        if key not in self._hashes:
+            self._hashes[key] = hashes_of(self.examples, self._kind.hashes[key])
+        return self._hashes[key]
 
-    def held_out(self, part: str) -> np.ndarray:
-        """Whose part is also in the held-out data, bool (N,)."""
-        held_out = self._held_out[part]
+    def held_out(self, key: str) -> np.ndarray:
+        """Which examples have a hash that a held-out example has, bool (N,)."""
+        held_out = self._held_out[key]
         if not len(held_out):
             return np.zeros(len(self.examples), dtype=bool)
-        return held_out.contains(self.hashes(part))
+        return held_out.contains(self.hashes(key))
 
-    def repeated(self, part: str) -> np.ndarray:
-        """Whose part came before, in this block or an earlier one: bool (N,)."""
-        if part not in self._repeated:
-            self._repeated[part] = self._seen[part].add(self.hashes(part))
-        return self._repeated[part]
+    def repeated(self, key: str) -> np.ndarray:
+        """Which examples have a hash that came before, in this block or another: bool (N,)."""
+        if key not in self._repeated:
+            self._repeated[key] = self._seen[key].add(self.hashes(key))
+        return self._repeated[key]
 
 
 class Rule(NamedTuple):
@@ -89,11 +89,11 @@ class Rule(NamedTuple):
 
     Attributes:
         name: in reports.
-        text: what is wrong; settings of `data` and `held_in` in braces are filled in.
-        broken: which examples of a block break it, bool (N,).
-        drop: whether they are dropped from training; the name of a setting of `data` lets users
-            decide. Others are only counted.
-        in_target: of these pairs, which have it in the target's file: bool (N,).
+        text: what is wrong; `{max_length}` or any other setting of `data` is filled in.
+        broken: returns which examples of a block break it, bool (N,).
+        drop: True drops them from training, False only counts them; the name of a setting of
+            `data` lets users decide.
+        in_target: returns for which pairs the place is in the target's file, bool (N,).
     """
 
     name: str
@@ -110,7 +110,7 @@ class Kind:
     Attributes:
         unit: its name in reports.
         place: where an example of a part is; True: in the target's file.
-        hashes: of what is looked for among other examples, by name.
+        hashes: what to compare with other examples, by key: the whole, or a side or input.
         rules: what to check.
     """
 
@@ -221,7 +221,7 @@ LABELLED = Kind(
 class Checker:
     """Checks blocks of examples one after the other and adds up a report.
 
-    Memory does not grow with the number of examples but by 8 bytes of hash for each.
+    It keeps 8 bytes of hash for each example, and nothing else.
 
     Args:
         part: of the data. Of the training data examples are dropped; others are only counted.
@@ -237,7 +237,7 @@ class Checker:
         self.kind, self.config, self._part = kind, config, part
         training = part.name == "train"
         self.held_out = hash_sets(held_out, kind)
-        self.seen = {part: HashSet() for part in kind.hashes}
+        self.seen = {key: HashSet() for key in kind.hashes}
         # Settings decide what training drops; other data are reported as if they were the default.
         drops = {
             rule.name: getattr(config, rule.drop)
@@ -309,10 +309,10 @@ class Checker:
 
 
 def hash_sets(examples: Iterable[Any], kind: Kind) -> dict[str, HashSet]:
-    """The hashes of the parts of examples, such as held-out ones."""
-    examples, sets = list(examples), {part: HashSet() for part in kind.hashes}
-    for part, hash_of in kind.hashes.items():
-        sets[part].add(hashes_of(examples, hash_of))
+    """The hashes of examples, a set for each key of the kind."""
+    examples, sets = list(examples), {key: HashSet() for key in kind.hashes}
+    for key, hash_of in kind.hashes.items():
+        sets[key].add(hashes_of(examples, hash_of))
     return sets
 
 
