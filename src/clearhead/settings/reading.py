@@ -195,11 +195,13 @@ def _refusal(error: ErrorDetails, where: str) -> ConfigError:
         begins = message.replace(" ", ".").partition(".")[0]
         own = begins in {field.name for field in dataclasses.fields(_section(names))}
         what = f"{path}.{message}" if path and own else f"{path}: {message}" if path else message
-        return ConfigError(what, where=where)
+        about = ".".join(filter(None, (path, begins if own else "")))
+        return ConfigError(what, where=where, setting=about)
     choices = re.findall(r"'([^']*)'", message) if error["type"] == "literal_error" else ()
     return ConfigError(
         f"{path or 'the configuration'}: {message}",
         where=where,
+        setting=path,
         why=f"it says {error['input']!r}",
         todo=meant(path, error["input"], choices),
     )
@@ -302,7 +304,8 @@ def _refuse_infinite(value: Any, path: str, where: str) -> None:
         for key, inner in value.items():
             _refuse_infinite(inner, f"{path}.{key}".lstrip("."), where)
     elif isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{path} must be a finite number", where=where, why=f"it says {value}")
+        what = f"{path} must be a finite number"
+        raise ConfigError(what, where=where, setting=path, why=f"it says {value}")
 
 
 def _positions(value: Mapping[str, Any], path: str, where: str) -> type:
