@@ -466,8 +466,8 @@ def test_an_interrupted_fit_does_not_go_on_with_half_a_model(
 class RowClassifier(TextClassifier):
     """Reads rows of numbers as texts, because the checks of scikit-learn give it nothing else.
 
-    The number of column 2 becomes a word such as "2_0.5", rounded to halves. What is not an array
-    or a list of rows is passed on as it is.
+    Each number becomes a word that consists of its column and its value, rounded to halves. What is
+    not an array or a list of rows is passed on unchanged.
     """
 
     def __sklearn_tags__(self) -> Any:
