@@ -476,17 +476,17 @@ class RowClassifier(TextClassifier):
         tags.input_tags.two_d_array = True  # otherwise there is a single check
         return tags
 
-    def fit(self, X: Any, y: Any) -> TextClassifier:
-        return super().fit(as_texts(X), y)
+    def fit(self, texts: Any, y: Any) -> TextClassifier:
+        return super().fit(as_texts(texts), y)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        return super().predict_proba(as_texts(X))
+    def predict_proba(self, texts: Any) -> np.ndarray:
+        return super().predict_proba(as_texts(texts))
 
-    def predict(self, X: Any) -> np.ndarray:
-        return super().predict(as_texts(X))
+    def predict(self, texts: Any) -> np.ndarray:
+        return super().predict(as_texts(texts))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        return super().score(as_texts(X), y, sample_weight)
+    def score(self, texts: Any, y: Any, sample_weight: Any = None) -> float:
+        return super().score(as_texts(texts), y, sample_weight)
 
 
 def as_texts(rows: Any) -> Any:
@@ -518,9 +518,9 @@ NOT_FOR_TEXTS = {
 
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks_pass_unless_they_do_not_apply_to_texts() -> None:
-    choices = SMALL | {"convolution": 0, "epochs": 1, "batch_tokens": 512, "vocabulary": 0}
+    choices: dict[str, Any] = dict(convolution=0, epochs=1, batch_tokens=512, validation_share=0.3)
     found = check_estimator(
-        RowClassifier(**choices, validation_share=0.3),
+        RowClassifier(**(SMALL | choices)),
         expected_failed_checks=NOT_FOR_TEXTS,
         on_fail=None,
         on_skip=None,
