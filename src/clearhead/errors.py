@@ -92,6 +92,13 @@ class NotTrainedError(TrainingError, ValueError, AttributeError):
     """
 
 
+class InputError(DataError, ValueError):
+    """Texts or labels that a `TextClassifier` cannot use.
+
+    It is a ValueError, which scikit-learn expects for such data.
+    """
+
+
 class ExportError(ClearheadError):
     """A model cannot be exported, or an export cannot be used."""
 

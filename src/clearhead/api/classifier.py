@@ -1,4 +1,4 @@
-"""The items of what people give: a list, a generator, a column of a table; but no table."""
+"""A trained classifier, from texts or features to labels; and the lists that callers give."""
 
 from __future__ import annotations
 
@@ -21,51 +21,6 @@ if TYPE_CHECKING:
     from clearhead.model.transformer import EncoderClassifier
 
 
-def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[Any]:
-    """The items in their order: of a column of a table not in that of its index.
-
-    Args:
-        values: to be listed.
-        what: they are called in a message ("texts").
-        arrays: whether an item may be an array, so that all may lie in one of more dimensions.
-
-    Raises:
-        DataError: it is a table or a mapping, whose items are but the names of its columns.
-        TypeError: it is a single string or example.
-    """
-    if isinstance(values, str | bytes | Labelled):
-        one = "example" if isinstance(values, Labelled) else "string"
-        raise TypeError(f"{what} is a single {one}: give a list of {what}")
-    # A column of a table, whose index may have any names, has one dimension.
-    has_columns = hasattr(values, "columns") and getattr(values, "ndim", 2) != 1
-    too_many = not arrays and getattr(values, "ndim", 1) != 1
-    if isinstance(values, Mapping) or has_columns or too_many:
-        shape = getattr(values, "shape", None)
-        raise DataError(
-            f"the {what} are not a list but {f'of shape {tuple(shape)}' if shape else 'a table'}",
-            todo=f"give one column, e.g. table['{what.removesuffix('s')}']",
-        )
-    return list(values)
-
-
-def texts_of(values: Iterable[str]) -> list[str]:
-    """As `items_of`, of texts.
-
-    Raises:
-        DataError: one is no string, or as in `items_of`.
-        TypeError: it is a single string.
-    """
-    texts = items_of(values, "texts")
-    for number, text in enumerate(texts, start=1):
-        if not isinstance(text, str):
-            raise DataError(f"text {number} is a {type(text).__name__}, not a string")
-    return texts
-
-
-# ---- api.classifier
-# A trained classifier, from texts or features to labels.
-
-
 @dataclass(frozen=True)
 class Prediction:
     """A label and its probability; `str(prediction)` is the label."""
@@ -81,12 +36,11 @@ class Classifier:
     """A trained classifier.
 
     Args:
-        folder: its model folder, read.
-        inputs: makes numbers of what is to be classified.
-        labels: that it knows.
-        engine: what runs it.
-        temperature: what its logits are divided by, fitted on the validation data (Guo et al.
-            2017).
+        folder: its model folder.
+        inputs: turns texts or features into numbers.
+        labels: the labels, in the order of the logits.
+        engine: runs the model.
+        temperature: divides the logits; fitted on the validation data (Guo et al. 2017).
     """
 
     def __init__(
@@ -105,29 +59,30 @@ class Classifier:
 
     @property
     def config(self) -> RunConfig:
-        """The configuration it was trained with."""
+        """The configuration of its training."""
         return self.folder.config
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The labels it knows, in the order of the probabilities."""
+        """The labels, in the order of the probabilities."""
         return self.label_set.names
 
     @property
     def model(self) -> EncoderClassifier:
-        """The model itself."""
+        """The PyTorch model."""
         return self.engine.model
 
     def encode(self, source: Any) -> tuple[Tensor, tuple[str, ...]]:
-        """Ids (length,) or features (length, width): what the model reads, and its places' names.
+        """What the model reads, and the names of its positions (tokens or frames).
 
-        Ids are (length, 1 + most) where words are spelt by their character n-grams.
+        That is ids (length,) or features (length, width). With character n-grams the ids are
+        (length, 1 + most), a word and its n-grams in each row.
 
         Raises:
-            DataError: it is not of the kind that the classifier reads.
+            DataError: the classifier does not read inputs of this kind.
 
         Warns:
-            UserWarning: it is longer than what the classifier reads, and was cut.
+            UserWarning: the input is longer than `data.max_length`, and was cut.
         """
         example = _example(source, "the input")
         (row,) = self._rows([example])
@@ -142,25 +97,24 @@ class Classifier:
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
     ) -> list[list[Prediction]]:
-        """The likeliest labels of each input, best first.
+        """The most probable labels of each input, best first.
 
         Args:
-            inputs: texts, or arrays (frames, features), or `Labelled` examples of either, whose
-                features then go by the names of their columns. An empty text has no label.
-            top: labels given for each, whatever their probability. By default the likeliest one;
-                where an example may have several labels, those with a probability of at least one
-                half, however many: none too. (What tells that from an empty text is `top=1`.)
-            batch_size: inputs at a time, at most.
-            progress: told how many inputs are done.
-            offset: how many came before these, where a stream is classified in blocks.
+            inputs: texts, or arrays (frames, features), or `Labelled` examples of either; features
+                of these are put in order by the names of their columns. An empty text has no label.
+            top: number of labels of each input. By default the most probable one; if an example
+                may have several labels, all with a probability of at least one half, perhaps none.
+            batch_size: inputs of a batch, at most.
+            progress: called with the number of inputs that are done.
+            offset: the number of inputs before these, if a stream is classified in blocks.
 
         Raises:
-            DataError: an input is not of the kind that the classifier reads, or `top` or
-                `batch_size` is no whole number of at least 1, or the inputs are a table.
+            DataError: the classifier does not read inputs of this kind, or the inputs are a table,
+                or `top` or `batch_size` is not a whole number of at least 1.
             TypeError: `inputs` is a single string or example.
 
         Warns:
-            UserWarning: an input is longer than what the classifier reads, and was cut.
+            UserWarning: an input is longer than `data.max_length`, and was cut.
         """
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             what = f"top = {top!r} is not a number of labels"
@@ -182,7 +136,7 @@ class Classifier:
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
     ) -> np.ndarray:
-        """The calibrated probability of each label, (inputs, labels); arguments as `classify`."""
+        """The calibrated probability of each label, (inputs, labels); see `classify`."""
         from clearhead.evaluation.calibration import probabilities
 
         logits = self.logits(inputs, batch_size=batch_size, progress=progress, offset=offset)
@@ -196,7 +150,7 @@ class Classifier:
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
     ) -> np.ndarray:
-        """What the model gives for each label, (inputs, labels); arguments as `classify`."""
+        """The output of the model for each label, (inputs, labels); see `classify`."""
         from clearhead.decoding.engine import check_batch_size
 
         check_batch_size(batch_size, "inputs", "classify", DataError)
@@ -213,7 +167,7 @@ class Classifier:
         )
 
     def _rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
-        """Each example as numbers, however long; a warning says which will be cut."""
+        """Each example as numbers; warns of those that will be cut."""
         rows = self.inputs.rows(examples)
         longest = self.config.data.max_length
         for example, row in zip(examples, rows, strict=True):
@@ -233,8 +187,49 @@ class Classifier:
         return [Prediction(self.labels[i], float(probabilities[i])) for i in order]
 
 
+def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[Any]:
+    """The items of a list, an array, an iterator or the column of a table, in their order.
+
+    Args:
+        values: the items.
+        what: their name in an error ("texts").
+        arrays: whether an item may be an array, so that all may be in one of more dimensions.
+
+    Raises:
+        DataError: it is a table or a mapping, whose items are the names of its columns.
+        TypeError: it is a single string or example.
+    """
+    if isinstance(values, str | bytes | Labelled):
+        one = "example" if isinstance(values, Labelled) else "string"
+        raise TypeError(f"{what} is a single {one}: give a list of {what}")
+    # The column of a table has one dimension, and its index may have a row named "columns".
+    has_columns = hasattr(values, "columns") and getattr(values, "ndim", 2) != 1
+    too_many = not arrays and getattr(values, "ndim", 1) != 1
+    if isinstance(values, Mapping) or has_columns or too_many:
+        shape = getattr(values, "shape", None)
+        raise DataError(
+            f"the {what} are not a list but {f'of shape {tuple(shape)}' if shape else 'a table'}",
+            todo=f"give one column, e.g. table['{what.removesuffix('s')}']",
+        )
+    return list(values)
+
+
+def texts_of(values: Iterable[str]) -> list[str]:
+    """Same as `items_of`, for texts.
+
+    Raises:
+        DataError: an item is not a string; or as in `items_of`.
+        TypeError: it is a single string.
+    """
+    texts = items_of(values, "texts")
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise DataError(f"text {number} is a {type(text).__name__}, not a string")
+    return texts
+
+
 def is_empty(raw: Any) -> bool:
-    """Whether there is nothing to classify."""
+    """Whether an input is a text without any words."""
     content = raw.input if isinstance(raw, Labelled) else raw
     return isinstance(content, str) and not content.strip()
 

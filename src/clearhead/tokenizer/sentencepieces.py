@@ -164,10 +164,12 @@ def _cannot_learn(config: TokenizerConfig, reason: str) -> ConfigError:
     if needed is None:
         size = config.max_vocabulary
         what = f"SentencePiece cannot learn {size} pieces of kind {config.kind} from these texts"
-        return ConfigError(what, why=reason, todo="try another tokenizer.max_vocabulary or kind")
+        todo = "try another tokenizer.max_vocabulary or kind"
+        return ConfigError(what, setting="tokenizer.max_vocabulary", why=reason, todo=todo)
     bytes_too = ", the 256 bytes" if config.byte_fallback else ""
     return ConfigError(
         f"tokenizer.max_vocabulary = {config.max_vocabulary} is too small for these texts",
+        setting="tokenizer.max_vocabulary",
         why=f"their characters{bytes_too} and the special symbols alone are {needed[1]}",
         todo=f"set it to {needed[1]} or, better, some thousands",
     )
