@@ -6,6 +6,7 @@
 # make test-keras an environment with Keras in .venv-keras, then what is compared with it
 # make bench     environment, then the speed beside other toolkits, on the data in CLEARHEAD_DATA
 # make check     environment, then lint, format and types
+# make docs      environment, then the documentation site in site/; a broken link fails
 # make phrasebook environment, then the data files of the built-in phrasebook from its grammar
 # make install   the environment alone, in .venv
 
@@ -17,7 +18,7 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread a worker: several would only fight for the cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test reference no-such-system coverage test-keras bench check phrasebook
+.PHONY: install demo test reference no-such-system coverage test-keras bench check docs phrasebook
 
 install: $(INSTALLED)
 
@@ -28,7 +29,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		echo "What to do: name another one, e.g. make $(or $(MAKECMDGOALS),install) PYTHON=python3.12" >&2; \
 		exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev,tensorboard,ctranslate2]'
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev,docs,tensorboard,ctranslate2]'
 	@touch $@
 
 demo: install
@@ -74,6 +75,11 @@ check: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
+
+# Python-Markdown imports docs/extension.py by its name.
+docs: export PYTHONPATH := docs
+docs: install
+	$(BIN)/zensical build --strict --clean
 
 phrasebook: install
 	$(BIN)/python -m phrasebook.make
