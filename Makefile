@@ -6,6 +6,7 @@
 # make test-keras an environment with Keras in .venv-keras, then what is compared with it
 # make bench     environment, then the speed beside other toolkits, on the data in CLEARHEAD_DATA
 # make check     environment, then lint, format and types
+# make settings  environment, then docs/settings.md from the declarations of the settings
 # make docs      environment, then the documentation site in site/; a broken link fails
 # make phrasebook environment, then the data files of the built-in phrasebook from its grammar
 # make install   the environment alone, in .venv
@@ -18,7 +19,7 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread a worker: several would only fight for the cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test reference no-such-system coverage test-keras bench check docs phrasebook
+.PHONY: install demo test reference settings no-such-system coverage test-keras bench check docs phrasebook
 
 install: $(INSTALLED)
 
@@ -75,6 +76,9 @@ check: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
+
+settings: install
+	$(BIN)/python -m clearhead.settings.reference > docs/settings.md
 
 # Python-Markdown imports docs/extension.py by its name.
 docs: export PYTHONPATH := docs

@@ -25,7 +25,7 @@ from results import Results, line
 from clearhead import api
 from clearhead.checkpoint import read_model_folder
 from clearhead.ctranslate2.export import export_model
-from clearhead.data.readers import read_lines
+from clearhead.data.lines import read_lines
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.scores import bleu_and_chrf
 

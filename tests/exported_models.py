@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from clearhead.checkpoint import (
@@ -17,6 +18,7 @@ from clearhead.checkpoint import (
 )
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_export
+from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.model.build import build_model
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TokenizerConfig
@@ -107,3 +109,15 @@ def forced_scores(engine: TorchEngine, source: list[int], output: tuple[int, ...
         hidden = engine.model(torch.tensor([source]), torch.tensor([[1, *output]]))
         scores = engine.model.output(hidden)[0].log_softmax(-1)
     return scores.gather(1, torch.tensor([[*output, 2]]).T)[:, 0].tolist()
+
+
+def assert_same(left: list[list[Hypothesis]], right: list[list[Hypothesis]]) -> None:
+    """The same tokens, and scores that differ as float32 sums do."""
+    assert [[h.tokens for h in each] for each in left] == [
+        [h.tokens for h in each] for each in right
+    ]
+    for a, b in zip((h for x in left for h in x), (h for x in right for h in x), strict=True):
+        assert a.finished == b.finished
+        assert a.token_scores == pytest.approx(b.token_scores, rel=1e-4, abs=1e-4)
+        assert a.score == pytest.approx(b.score, rel=1e-4, abs=1e-4)
+        assert a.normalised_score == pytest.approx(b.normalised_score, rel=1e-4, abs=1e-4)

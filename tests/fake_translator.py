@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from typer.testing import CliRunner
+import pytest
 
-from clearhead.cli import app
+from clearhead.cli import main
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import DataError
 from clearhead.settings import RunConfig, SearchConfig
-
-RUNNER = CliRunner()
 
 
 class Words:
@@ -66,7 +66,17 @@ class Backwards:
 
 def run(*arguments: str, stdin: str | bytes = b"") -> tuple[int, str, str]:
     """The exit code, the standard output and the standard error of the command."""
-    result = RUNNER.invoke(app, arguments, input=stdin)
-    if result.exception and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, result.stdout, result.stderr
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    streams = {"stdin": io.BytesIO(given), "stdout": io.BytesIO(), "stderr": io.BytesIO()}
+    code = 0
+    with pytest.MonkeyPatch.context() as patch:
+        for name, stream in streams.items():
+            patch.setattr(sys, name, io.TextIOWrapper(stream, encoding="utf-8", newline=""))
+        try:
+            main(arguments)
+        except SystemExit as end:
+            code = int(end.code or 0)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+        return code, streams["stdout"].getvalue().decode(), streams["stderr"].getvalue().decode()

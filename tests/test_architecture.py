@@ -23,7 +23,7 @@ ORDER = (
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""
 
-FAST_DECODER = {"unrolled", "cache", "torch_engine", "classifier_engine"}
+FAST_DECODER = {"unrolled", "cache", "torch_engine"}
 """The modules of `decoding` that know a model; the searches do not."""
 
 
@@ -122,6 +122,7 @@ PACKAGES = sorted(
     "module",
     [
         *("clearhead", "clearhead.errors", "clearhead.files", "clearhead.data.readers"),
+        *("clearhead.data.labelled", "clearhead.data.feature_sequences"),
         *("clearhead.decoding.engine", "clearhead.ctranslate2.engine"),
         *PACKAGES,
     ],

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from clearhead.data.readers import Pair
-from clearhead.decoding.cache import FIRST_ROOM
+from clearhead.decoding.cache import INITIAL_POSITIONS
 from clearhead.decoding.engine import PADDED_TOKENS, batches_by_length
 from clearhead.settings import ModelConfig
 from clearhead.tokenizer import load_tokenizer
@@ -119,7 +119,7 @@ def test_a_random_workload_has_no_padding_and_a_tokenizer_of_its_size(
 
 
 def test_clearheads_cache_has_to_grow_while_decoding_is_measured() -> None:
-    assert workload.DECODED > FIRST_ROOM
+    assert workload.DECODED > INITIAL_POSITIONS
 
 
 def test_the_sizes_are_clearheads_own() -> None:

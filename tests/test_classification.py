@@ -24,9 +24,8 @@ from clearhead.api.encoder import MEANINGS
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import read_tensors
 from clearhead.data.inputs import FeatureInputs, TextInputs
-from clearhead.data.labelled import Labelled
+from clearhead.data.labelled import Labelled, read_labelled_texts
 from clearhead.data.labelled_data import LabelledData
-from clearhead.data.labelled_texts import read_labelled_texts
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
@@ -720,7 +719,7 @@ def test_a_fill_value_ends_a_run_before_it_begins(
 ) -> None:
     filled = with_fill_value(write_sequences(tmp_path))
     config = feature_run(tmp_path, data={part: [filled], "normalise": normalise})
-    with pytest.raises(DataError, match="stands for a missing value") as caught:
+    with pytest.raises(DataError, match="missing value") as caught:
         api.dry_run(config)
     assert str(caught.value.where).startswith(f"{filled}:")
     assert "feature 2 is 9.96921e+36" in str(caught.value.why)

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 import torch
 
-from clearhead import api
+from clearhead.api import loading, training
+from clearhead.cli import SPIN_COUNT
 from clearhead.cli.failures import say
-from clearhead.cli.init import spread
 from clearhead.errors import DataError, TrainingError
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import Note, RunEnded, RunStarted
@@ -47,7 +47,7 @@ def test_help_loads_nothing_heavy_and_neither_does_the_import() -> None:
         "from clearhead.cli import main; main()"
     )
     lines = child("-c", code).stdout.splitlines()
-    assert lines[0].startswith("Usage: clearhead")
+    assert lines[0].startswith("usage: clearhead")
     assert lines[-1] == "[]"
 
 
@@ -75,6 +75,74 @@ def test_the_version_is_said() -> None:
     assert run("--version")[:2] == (0, f"clearhead {__version__}\n")
 
 
+SHOW_WAITING = (
+    "; print({name: os.environ.get(name) for name in ('GOMP_SPINCOUNT', 'OMP_WAIT_POLICY')},"
+    " 'torch' in sys.modules)"
+)
+RUN_COMMAND = (
+    "import contextlib, os, sys\n"
+    "from clearhead.cli import main\n"
+    "sys.argv = ['clearhead', '--version']\n"
+    "with contextlib.suppress(SystemExit): main()\n"
+    "pass"
+)
+
+
+def waiting(program: str, **chosen: str) -> str:
+    """How OpenMP threads are to wait after a program, and whether it has loaded torch."""
+    waits = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+    others = {name: value for name, value in os.environ.items() if name not in waits}
+    done = child("-c", program + SHOW_WAITING, env={**others, **chosen})
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def test_the_command_limits_busy_waiting_before_torch_is_loaded() -> None:
+    found = {"GOMP_SPINCOUNT": str(SPIN_COUNT), "OMP_WAIT_POLICY": None}
+    assert waiting(RUN_COMMAND) == f"{found} False"
+
+
+@pytest.mark.parametrize("name", ["GOMP_SPINCOUNT", "OMP_WAIT_POLICY"])
+@pytest.mark.parametrize("value", ["7", "ACTIVE", ""])
+def test_the_user_s_own_choice_of_waiting_is_kept(name: str, value: str) -> None:
+    found = {"GOMP_SPINCOUNT": None, "OMP_WAIT_POLICY": None, name: value}
+    assert waiting(RUN_COMMAND, **{name: value}) == f"{found} False"
+
+
+def test_importing_clearhead_leaves_waiting_as_it_is() -> None:
+    found = {"GOMP_SPINCOUNT": None, "OMP_WAIT_POLICY": None}
+    assert waiting("import os, sys, clearhead, clearhead.cli") == f"{found} False"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another system may have another OpenMP")
+def test_libgomp_reads_what_the_command_sets() -> None:
+    environment = {**os.environ, "OMP_DISPLAY_ENV": "VERBOSE"}
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        environment.pop(name, None)
+    done = child("-c", RUN_COMMAND + "; import torch", env=environment)
+    assert f"GOMP_SPINCOUNT = '{SPIN_COUNT}'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (("trans",), ("trans", "translate")),
+        (("--verbose",), ("--verbose", "--version")),
+        (("translate", "m", "--beem-size", "3"), ("--beem-size", "--beam-size")),
+        (("translate", "m", "--beam", "3"), ("--beam", "--beam-size")),
+        (("translate", "m", "n"), ("n",)),
+        (("translate",), ("FOLDER",)),
+        (("translate", "m", "--device", "gpu"), ("--device", "'gpu'", "cuda")),
+        (("translate", "m", "--batch-size", "0"), ("--batch-size", "less than 1")),
+        (("translate", "m", "--n-best", "few"), ("--n-best", "'few'")),
+    ],
+)
+def test_misuse_is_named_and_exits_with_2(words: tuple[str, ...], parts: tuple[str, ...]) -> None:
+    code, out, err = run(*words)
+    assert (code, out) == (2, "")
+    assert all(part in err.splitlines()[-1] for part in parts)
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("arguments", [("--help",), ("train", "--help"), ("--version",), ()])
 def test_a_full_disk_at_the_output_is_said_in_a_line(arguments: tuple[str, ...]) -> None:
@@ -93,11 +161,13 @@ def test_a_full_disk_at_the_output_is_said_in_a_line(arguments: tuple[str, ...])
 
 
 def test_nobody_at_the_standard_error_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    def echo(*_: Any, **__: Any) -> None:
-        raise BrokenPipeError
+    class Gone:
+        def write(self, text: str) -> None:
+            raise BrokenPipeError
 
-    monkeypatch.setattr("typer.echo", echo)
-    say("anything")
+    for stream in (Gone(), None):
+        monkeypatch.setattr(sys, "stderr", stream)
+        say("anything")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +181,7 @@ def test_a_name_that_the_file_system_refuses_is_said(
     (tmp_path / "readme").write_text("a file")
     code, _, err = run("phrasebook", "en-es", name)
     assert code == DataError.exit_code
-    assert err.startswith(f"clearhead: {name}: ")
+    assert err.startswith(f"clearhead: {name}")
     assert why in err
     assert sorted(tmp_path.iterdir()) == [tmp_path / "readme"]
 
@@ -142,7 +212,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def bug(*_: Any, **__: Any) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr(api, "load_translator", bug)
+    monkeypatch.setattr(loading, "load_translator", bug)
     with pytest.raises(RuntimeError, match="a bug"):
         run("translate", "m", stdin="a\n")
 
@@ -154,7 +224,7 @@ def test_a_full_memory_of_the_machine_is_said(how: str, monkeypatch: pytest.Monk
             torch.empty(2**60, dtype=torch.uint8)
         np.empty(2**60, dtype=np.uint8)
 
-    monkeypatch.setattr(api, "load_translator", too_much)
+    monkeypatch.setattr(loading, "load_translator", too_much)
     code, out, err = run("translate", "m", stdin="a\n")
     assert (code, out) == (1, "")
     assert "the memory of this machine is full" in err
@@ -162,29 +232,6 @@ def test_a_full_memory_of_the_machine_is_said(how: str, monkeypatch: pytest.Monk
 
 
 # ---- init
-
-
-@pytest.mark.parametrize(
-    ("given_", "expected"),
-    [
-        ("m --train a b", "m --train a --train b"),
-        ("--train a b m", "--train a --train b m"),
-        ("m --train a b --test c d --force", "m --train a --train b --test c --test d --force"),
-        ("m --train a --force", "m --train a --force"),
-        ("--train p.tsv m", "--train p.tsv m"),
-        ("--train p.JSONL.gz m", "--train p.JSONL.gz m"),
-        ("--train phrasebook:en-es m", "--train phrasebook:en-es m"),
-        ("--train a --train b m", "--train a --train b m"),
-        ("m --train", "m --train"),
-        ("--train a b -- --train c", "--train a --train b -- --train c"),
-        ("m --train=a b --test=c d", "m --train a --train b --test c --test d"),
-        ("--train=p.tsv m", "--train p.tsv m"),
-        ("--train=a=b c", "--train a=b --train c"),
-        ("--train a b -- --train=c", "--train a --train b -- --train=c"),
-    ],
-)
-def test_an_option_of_files_takes_one_or_two(given_: str, expected: str) -> None:
-    assert spread(given_.split()) == expected.split()
 
 
 @pytest.fixture
@@ -205,6 +252,23 @@ def test_init_writes_a_configuration_that_can_be_read(
     assert config.data.train == config.data.validation == text_files
     assert config.folder == "runs/my-model"
     assert {path.name for path in tmp_path.iterdir()} == {"a.en", "a.de", "my-model.toml"}
+
+
+@pytest.mark.parametrize(
+    "form", ["{0} --train {1} {2}", "{0} --train {1} --train {2}", "--train {1} {2} -- {0}"]
+)
+def test_an_option_of_files_takes_two_or_is_repeated(
+    tmp_path: Path, text_files: tuple[str, str], form: str
+) -> None:
+    words = form.format(tmp_path / "m", *text_files).split()
+    assert run("init", *words)[0] == 0
+    assert read_config(tmp_path / "m.toml").data.train == text_files
+
+
+def test_files_are_not_taken_for_the_name(text_files: tuple[str, str]) -> None:
+    code, _, err = run("init", "--train", *text_files)
+    assert code == 2
+    assert "NAME" in err
 
 
 def test_init_overwrites_nothing_unless_it_is_told_to(tmp_path: Path) -> None:
@@ -232,7 +296,7 @@ def test_init_that_fails_writes_nothing(tmp_path: Path) -> None:
 def test_the_commands_that_init_prints_and_writes_can_be_copied(tmp_path: Path) -> None:
     path = tmp_path / "my model.toml"
     _, _, err = run("init", str(path))
-    said = err.split("what it would take: ")[1]
+    said = err.splitlines()[-1].split(": ", 2)[2]
     assert shlex.split(said) == ["clearhead", "train", str(path), "--dry-run"]
     commands = [
         shlex.split(line.removeprefix("#"))
@@ -270,7 +334,7 @@ def test_train_passes_on_what_was_said_and_narrates_on_the_standard_error(
             observers[0].observe(event)
         return ended(finished=True)
 
-    monkeypatch.setattr(api, "train", train)
+    monkeypatch.setattr(training, "train", train)
     code, out, err = run("train", str(toml), "--set", "seed=5", "--restart")
     assert (code, out) == (0, "")
     assert asked["restart"] is True
@@ -290,12 +354,12 @@ def test_an_interrupted_training_prints_the_command_that_resumes(
             return ended(finished=False)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "train", train)
+    monkeypatch.setattr(training, "train", train)
     arguments = [str(toml), "--set", 'folder="a b"', "--set", "seed=5"]
     code, _, err = run("train", *arguments, "--restart")
     assert code == 130
     # The same words but --restart, which would throw away what was reached.
-    said = err.split("to go on: ")[1]
+    said = err.split("to resume: ")[1]
     assert shlex.split(said) == ["clearhead", "train", *arguments]
 
 
@@ -309,11 +373,11 @@ def test_a_restart_interrupted_before_training_is_still_a_restart(
             observer.observe(Note("learning the vocabulary"))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(api, "train", train)
+    monkeypatch.setattr(training, "train", train)
     for options in (["--set", "seed=5", "--restart"], ["--set", "seed=5"]):
         code, _, err = run("train", str(toml), *options)
         assert code == 130
-        said = err.split("to go on: ")[1]
+        said = err.split("to resume: ")[1]
         assert shlex.split(said) == ["clearhead", "train", str(toml), *options]
 
 
@@ -329,8 +393,8 @@ def test_a_dry_run_prints_its_lines_and_trains_nothing(
             observer.observe(Note("learning"))
         return Dry()
 
-    monkeypatch.setattr(api, "dry_run", dry_run)
-    monkeypatch.setattr(api, "train", None)
+    monkeypatch.setattr(training, "dry_run", dry_run)
+    monkeypatch.setattr(training, "train", None)
     code, out, err = run("train", str(toml), "--dry-run")
     assert (code, out) == (0, "parameters: 7\nmemory: 8 MB\n")
     assert "learning\n" in err
@@ -344,7 +408,7 @@ def test_a_dry_run_that_is_ended_removes_what_it_has_written(
         with TemporaryDirectory(dir=tmp_path, prefix="dry"):
             signal.raise_signal(sent)
 
-    monkeypatch.setattr(api, "dry_run", dry_run)
+    monkeypatch.setattr(training, "dry_run", dry_run)
     assert run("train", str(toml), "--dry-run")[0] == 130
     assert not list(tmp_path.glob("dry*"))
 
@@ -355,7 +419,7 @@ def test_a_dry_run_that_is_ended_removes_what_it_has_written(
         (("no.toml",), 2, "no.toml: there is no such file"),
         (("{toml}", "--set", "training.max_stepz=3"), 2, "training.max_steps"),
         (("{toml}", "--set", "nonsense"), 2, "path=value"),
-        ((), 2, "Missing argument"),
+        ((), 2, "CONFIG.toml"),
     ],
 )
 def test_a_wrong_configuration_is_said_in_a_line_and_a_code(
@@ -373,7 +437,7 @@ def test_an_error_of_the_training_gives_its_own_exit_code(
     def train(config: RunConfig, **_: Any) -> RunEnded:
         raise TrainingError("training diverged", where="step 7", todo="lower the peak")
 
-    monkeypatch.setattr(api, "train", train)
+    monkeypatch.setattr(training, "train", train)
     code, _, err = run("train", str(toml))
     assert code == TrainingError.exit_code
     assert "clearhead: step 7: training diverged\nWhat to do: lower the peak" in err

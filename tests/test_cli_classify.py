@@ -8,17 +8,18 @@ import io
 import itertools
 import json
 import math
+import os
 import shutil
 from pathlib import Path
-from typing import Any, TextIO, get_args
+from typing import Any, TextIO
 
 import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.cli.options import BatchSize
 from clearhead.cli.streams import INTERVAL_S, PATIENCE_S, Counter
 from clearhead.data.normaliser import Normaliser
+from clearhead.errors import DataError
 from fake_translator import run
 from model_folders import LABELS, LONGEST, write_models
 
@@ -115,6 +116,23 @@ def test_json_has_an_object_for_each_line(models: Path) -> None:
         assert agree([(o["label"], o["probability"]) for o in found["labels"]], ranked(row))
 
 
+def test_an_output_that_is_an_input_is_refused(models: Path) -> None:
+    Path("in.txt").write_text("a\n")
+    os.link("in.txt", "hard.txt")
+    Path("inputs").mkdir()
+    np.save("inputs/x.npy", np.ones((4, 3)))
+    before = Path("inputs/x.npy").read_bytes()
+    for model, given, output in (
+        ("texts", "in.txt", "./hard.txt"),
+        ("features", "inputs", "inputs/x.npy"),
+    ):
+        code, out, err = run("classify", str(models / model), "-i", given, "-o", output)
+        assert (code, out) == (DataError.exit_code, "")
+        assert "overwrite" in err
+    assert Path("in.txt").read_text() == "a\n"
+    assert Path("inputs/x.npy").read_bytes() == before
+
+
 def test_sequences_of_features_are_classified_by_their_place(models: Path) -> None:
     sequences = np.random.default_rng(1).normal(size=(3, 4, 3))
     np.savez("x.npz", x=sequences)
@@ -178,11 +196,6 @@ def test_what_is_counted_is_called_what_it_is(
         monkeypatch.setattr(importlib.import_module(f"clearhead.cli.{module}"), "Counter", counter)
         assert run(*words)[0] == 0
         assert f"6 of 6 {noun}, " in terminal.getvalue()
-
-
-def test_batches_are_not_of_sentences_alone() -> None:
-    _, option = get_args(BatchSize)
-    assert option.help.startswith("Inputs that are computed together")
 
 
 def test_the_columns_of_features_go_by_their_names(models: Path) -> None:

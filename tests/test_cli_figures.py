@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -41,11 +42,34 @@ def test_a_translator_is_looked_at_with_what_it_said(models: Path, tmp_path: Pat
     assert code == 0, err
     translator = api.load_translator(models / "translator", device="cpu")
     said = translator.translate(["b a c"], method="beam")[0][0]
-    assert err == f"clearhead: translation: {said.text}\n"
+    assert err.splitlines()[0] == f"clearhead: translation: {said.text}"
     stems = [name for name, _ in figures_of(record(translator, "b a c", said))]
     names = [f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")]
     assert [Path(line) for line in out.splitlines()] == [tmp_path / "p" / name for name in names]
     assert all((tmp_path / "p" / name).stat().st_size for name in names)
+
+
+def test_pictures_are_written_to_a_folder_named_after_the_model_by_default(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = shutil.copytree(models / "texts", tmp_path / "runs" / "my-model")
+    checkpoint = folder / "training" / "checkpoints" / "step-7.safetensors"
+    checkpoint.parent.mkdir(parents=True)
+    shutil.copy(folder / "weights.safetensors", checkpoint)
+    for model, expected in (
+        ("runs/my-model", "my-model-figures"),
+        (checkpoint, "my-model-step-7-figures"),
+    ):
+        words = (str(model), "--input", "a b", "--format", "svg")
+        code, out, err = run("figures", *words)
+        assert code == 0, err
+        assert {Path(line).parent for line in out.splitlines()} == {Path(expected)}
+        assert all(Path(line).is_file() for line in out.splitlines())
+        assert expected in err
+    monkeypatch.chdir(folder)
+    assert run("figures", ".", "--input", "a b", "--format", "svg")[0] == 0
+    assert (folder / "my-model-figures").is_dir()
 
 
 def test_a_translator_is_looked_at_with_what_it_is_told(models: Path, tmp_path: Path) -> None:
@@ -77,7 +101,8 @@ def test_what_a_classifier_decides_is_said(models: Path, tmp_path: Path, kind: s
     assert code == 0
     (found,) = api.load_classifier(models / kind, device="cpu").classify([content])
     told = ", ".join(f"{one.label} ({one.probability:.4f})" for one in found)
-    assert err == f"clearhead: label: {told or 'none, for no probability reaches one half'}\n"
+    said = err.splitlines()[0]
+    assert said == f"clearhead: label: {told or 'none, all probabilities are below 0.5'}"
 
 
 def test_frames_are_called_by_their_times_where_a_file_has_them(
@@ -105,7 +130,7 @@ def test_an_input_that_is_cut_is_said(models: Path, tmp_path: Path, kind: str) -
     words = ("--input", given, "--format", "svg", "-o", str(tmp_path / "p"))
     code, _, err = run("figures", str(models / kind), *words)
     assert code == 0
-    warning, label = err.splitlines()
+    warning, label, _ = err.splitlines()
     assert warning.startswith("clearhead: warning: ")
     assert warning.endswith(f"has {length} {unit} and was cut to {LONGEST}")
     assert label.startswith("clearhead: label: ")
@@ -134,16 +159,16 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
 @pytest.mark.parametrize(
     ("model", "words", "code", "said"),
     [
-        ("translator", [], 2, "give one input"),
-        ("translator", ["--input", "a", "--input-file", "f"], 2, "are two"),
-        ("translator", ["--input", "a", "--line", "2"], 2, "--line 2 means nothing"),
+        ("translator", [], 2, "--input"),
+        ("translator", ["--input", "a", "--input-file", "f"], 2, "--input and --input-file"),
+        ("translator", ["--input", "a", "--line", "2"], 2, "--line 2 has no effect"),
         ("translator", ["--input", " "], 3, "the input is empty"),
         ("translator", ["--input", "", "--target", "a"], 3, "the source is empty"),
         ("texts", ["--input", ""], 3, "the source is empty"),
         ("features", ["--input-file", "-"], 3, "which are read from a file"),
         ("translator", ["--input-file", "missing.txt"], 3, "missing.txt: there is no such file"),
         ("translator", ["--input-file", "in.txt", "--line", "2"], 3, "in.txt: there is no line 2"),
-        ("translator", ["--input", "a " * 2000, "--target", "a"], 3, "too long to look into"),
+        ("translator", ["--input", "a " * 2000, "--target", "a"], 3, "too long"),
         ("translator", ["--input", "a", "--format", "jpg"], 2, "'jpg'"),
         ("texts", ["--input", "a", "--target", "b"], 2, "a classifier has no target"),
         ("features", ["--input", "missing.ts"], 3, "missing.ts"),

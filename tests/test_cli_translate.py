@@ -18,30 +18,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead import api
-from clearhead.cli import app
+from clearhead.api import loading
 from clearhead.cli.options import SearchOptions
 from clearhead.cli.streams import Counter, Line, blocks, one_line, with_prefixes
-from clearhead.errors import SearchError
+from clearhead.errors import DataError, SearchError
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays
-from fake_translator import RUNNER, Backwards, run
+from fake_translator import Backwards, run
 
 TRANSLATE = importlib.import_module("clearhead.cli.translate")
 
 # A process of its own that translates with the fake, for what only a real output does.
 CHILD = (
     "import sys; sys.path.insert(0, sys.argv.pop(1));"
-    "from fake_translator import Backwards; from clearhead import api, cli;"
-    "api.load_translator = lambda folder, **choices: Backwards();"
-    "sys.argv = ['clearhead', 'translate', 'm']; cli.main()"
+    "from fake_translator import Backwards; from clearhead import cli;"
+    "from clearhead.api import loading;"
+    "loading.load_translator = lambda folder, **choices: Backwards();"
+    "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()"
 )
 
 
 @pytest.fixture
 def translator(monkeypatch: pytest.MonkeyPatch) -> Backwards:
     fake = Backwards()
-    monkeypatch.setattr(api, "load_translator", lambda folder, **choices: fake)
+    monkeypatch.setattr(loading, "load_translator", lambda folder, **choices: fake)
     return fake
 
 
@@ -63,12 +63,12 @@ LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_cate
 @given(lines=LINES, ending=st.sampled_from(["\n", "\r\n"]))
 def test_each_line_gives_one_line_whatever_is_in_it(lines: list[str], ending: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(api, "load_translator", lambda folder, **choices: Backwards())
+        patch.setattr(loading, "load_translator", lambda folder, **choices: Backwards())
         stdin = "".join(line + ending for line in lines).encode()
-        result = RUNNER.invoke(app, ["translate", "m"], input=stdin)
+        _, out, _ = run("translate", "m", stdin=stdin)
     expected = [" ".join(reversed(line.removeprefix("\ufeff").split())) for line in lines[:1]]
     expected += [" ".join(reversed(line.split())) for line in lines[1:]]
-    assert result.stdout_bytes.decode().split("\n") == [*expected, ""]
+    assert out.split("\n") == [*expected, ""]
 
 
 def test_a_line_break_in_a_translation_does_not_break_the_line(translator: Backwards) -> None:
@@ -161,17 +161,20 @@ def test_blocks_of_a_stream_are_told_how_many_lines_came_before(
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        (("--temperature", "2"), "--temperature means nothing without --sample"),
-        (("--seed", "2"), "--seed means nothing without --sample"),
-        (("--sample", "--beam-size", "2"), "--beam-size means nothing with --sample"),
+        (("--temperature", "2"), "--temperature has no effect without --sample"),
+        (("--seed", "2"), "--seed has no effect without --sample"),
+        (("--sample", "--beam-size", "2"), "--beam-size has no effect with --sample"),
         (("--n-best", "9"), "n_best = 9 is more than beam_size = 5"),
         (("--length-penalty=-1",), "length_penalty"),
-        (("--length-penalty", "1000"), "length_penalty must be at most 10"),
-        (("--length-penalty", "inf"), "length_penalty must be at most 10"),
-        (("--sample", "--temperature", "inf"), "temperature must be at most 1,000"),
-        (("--min-length", "9" * 20), "min_length must be at most 1,000,000"),
-        (("--sample", "--max-length", "9" * 20), "max_length must be at most 1,000,000"),
-        (("--beam-size", "9" * 20), "beam_size must be at most 1,000,000"),
+        (("--length-penalty", "1000"), "length_penalty must be at least 0 and at most 10"),
+        (("--length-penalty", "inf"), "length_penalty must be a finite number"),
+        (("--sample", "--temperature", "inf"), "temperature must be a finite number"),
+        (("--min-length", "9" * 20), "min_length must be at least 0 and at most 1,000,000"),
+        (
+            ("--sample", "--max-length", "9" * 20),
+            "max_length must be at least 0 and at most 1,000,000",
+        ),
+        (("--beam-size", "9" * 20), "beam_size must be at least 1 and at most 1,000,000"),
     ],
 )
 def test_a_search_option_that_makes_no_sense_is_refused(
@@ -201,7 +204,7 @@ def test_an_option_that_does_not_go_with_the_model_s_own_search_is_told_so(
     translator.config = replace(RunConfig(), search=SearchConfig(n_best=3))
     code, _, err = run("translate", "m", "--beam-size", "1", stdin="a\n")
     assert code == SearchError.exit_code
-    assert "n_best = 3 is more than beam_size = 1\nWhat to do: mend it with an option" in err
+    assert "n_best = 3 is more than beam_size = 1\n" in err
     assert run("translate", "m", "--beam-size", "1", "--n-best", "1", stdin="a\n")[0] == 0
 
 
@@ -219,7 +222,7 @@ def test_scores_that_are_there_anyway_are_not_ignored_in_silence(
     translator.config = replace(RunConfig(), search=config)
     code, out, err = run("translate", "m", "--scores", *options, stdin="a\n")
     assert (code, out) == (SearchError.exit_code, "")
-    assert "--scores means nothing with" in err
+    assert "--scores has no effect with" in err
     assert translator.calls == []
 
 
@@ -244,8 +247,8 @@ def test_prefixes_go_with_their_lines(translator: Backwards, tmp_path: Path) -> 
     assert run("translate", "m", *prefixes, stdin="a\nb\nc\n")[0] == 0
     assert translator.calls[0]["prefixes"] == ["p", "", "q"]
     for stdin, what in (
-        ("a\nb\n", "prefixes, line 3: the input ended, but the prefixes go on"),
-        ("a\nb\nc\nd\n", "input, line 4: the prefixes ended, but the input goes on"),
+        ("a\nb\n", "prefixes, line 3: "),
+        ("a\nb\nc\nd\n", "input, line 4: "),
     ):
         code, _, err = run("translate", "m", *prefixes, stdin=stdin)
         assert code == 3
@@ -312,6 +315,49 @@ def test_an_output_file_appears_when_it_is_complete(
     assert run("translate", "m", "-i", str(source), "-o", str(target))[:2] == (0, "")
     assert target.read_text() == "b a\nc\n"
     assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "out.txt"}
+
+
+@pytest.mark.parametrize("option", ["-i", "--prefix-file"])
+@pytest.mark.parametrize("output", ["in.txt", "../{}/in.txt", "link", "hard", "~/in.txt"])
+def test_an_output_that_is_an_input_is_refused(
+    translator: Backwards,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    output: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Path("in.txt").write_text("a b\n")
+    Path("link").symlink_to("in.txt")
+    os.link("in.txt", "hard")
+    words = (option, "in.txt", "-o", output.format(tmp_path.name))
+    code, out, err = run("translate", "m", *words, stdin="a b\n")
+    assert (code, out) == (DataError.exit_code, "")
+    assert "overwrite" in err
+    assert Path("in.txt").read_text() == "a b\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "link", "hard"}
+    assert translator.calls == []
+
+
+def test_an_input_under_the_name_of_an_unfinished_output_is_refused(
+    translator: Backwards, tmp_path: Path
+) -> None:
+    (tmp_path / "out.part").write_text("a b\n")
+    code, _, err = run("translate", "m", "-i", f"{tmp_path}/out.part", "-o", f"{tmp_path}/out")
+    assert code == DataError.exit_code
+    assert "out.part" in err
+    assert (tmp_path / "out.part").read_text() == "a b\n"
+
+
+def test_an_output_that_is_the_standard_input_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a b\n")
+    command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
+    with (tmp_path / "in.txt").open() as lines:
+        words = ["-o", str(tmp_path / "in.txt")]
+        done = subprocess.run([*command, *words], stdin=lines, capture_output=True, check=False)
+    assert done.returncode == DataError.exit_code
+    assert (tmp_path / "in.txt").read_text() == "a b\n"
 
 
 def test_an_output_in_the_home_folder_lands_there(
@@ -414,7 +460,7 @@ def counted(total: int | None, moments: dict[float, int], **choices: Any) -> str
 def test_the_counter_shows_how_far_it_is_after_two_seconds_and_clears_its_line() -> None:
     text = counted(300, {1.0: 50, 10.0: 100, 10.1: 101})
     assert text.count("sentences") == 1
-    assert "100 of 300 sentences, 10.0 a second, 20 s left" in text
+    assert "100 of 300 sentences, 10.0 a second, 0:00:20 left" in text
     assert text.endswith("\r\x1b[K")
     assert "left" not in counted(None, {10.0: 100})
 

@@ -1,14 +1,8 @@
-"""The CTranslate2 engine: hypotheses that mean the same as ours, and torch left alone."""
+"""The CTranslate2 engine: its hypotheses mean the same as ours."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import math
-import os
-import subprocess
-import sys
-import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,15 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import clearhead
-from clearhead import api
-from clearhead.api import auto_engine
-from clearhead.api import auto_engine as measured
-from clearhead.api.auto_engine import AutoEngine, saved_by_torch
-from clearhead.api.loading import EngineChoice
-from clearhead.checkpoint import read_model_folder, read_tokenizers
 from clearhead.ctranslate2 import engine as ctranslate2_engine
-from clearhead.ctranslate2 import runtime as translators
+from clearhead.ctranslate2 import runtime
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.export import export_model
 from clearhead.ctranslate2.folder import TABLE_POSITIONS
@@ -34,11 +21,11 @@ from clearhead.errors import ClearheadError, ConfigError, ExportError, SearchErr
 from clearhead.settings import Learned, SearchConfig
 from exported_models import (
     TARGET_WORDS,
+    assert_same,
     fast_engine,
     forced_scores,
     random_folder,
     torch_engine,
-    write_random_weights,
 )
 from fake_translator import run
 from small_models import small_config
@@ -74,18 +61,6 @@ def config(**choices: Any) -> SearchConfig:
     return SearchConfig(**{"max_length_offset": 5, **choices})
 
 
-def assert_same(left: list[list[Hypothesis]], right: list[list[Hypothesis]]) -> None:
-    """The same tokens, and scores that differ as float32 sums do."""
-    assert [[h.tokens for h in each] for each in left] == [
-        [h.tokens for h in each] for each in right
-    ]
-    for a, b in zip((h for x in left for h in x), (h for x in right for h in x), strict=True):
-        assert a.finished == b.finished
-        assert a.token_scores == pytest.approx(b.token_scores, rel=1e-4, abs=1e-4)
-        assert a.score == pytest.approx(b.score, rel=1e-4, abs=1e-4)
-        assert a.normalised_score == pytest.approx(b.normalised_score, rel=1e-4, abs=1e-4)
-
-
 GREEDY_SEARCHES: list[dict[str, Any]] = [
     {},
     {"length_penalty": 0.0},
@@ -115,7 +90,7 @@ def test_several_workers_give_what_one_gives(
 @pytest.mark.parametrize(
     ("workers", "sentences", "size"), [(1, 64, 0), (2, 64, 32), (3, 40, 14), (3, 2, 8), (16, 64, 8)]
 )
-def test_a_batch_is_dealt_out_among_the_workers(
+def test_a_batch_is_divided_among_the_workers(
     folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, sentences: int, size: int
 ) -> None:
     sizes: list[int] = []
@@ -129,7 +104,7 @@ def test_a_batch_is_dealt_out_among_the_workers(
 
         score_batch = translate_batch
 
-    monkeypatch.setattr(translators, "loaded", lambda *_: Spy())
+    monkeypatch.setattr(runtime, "loaded", lambda *_: Spy())
     engine = fast_engine(folder)
     with pytest.raises(TypeError):
         engine.translate([[3]] * sentences, config())
@@ -170,9 +145,9 @@ def test_threads_are_workers_of_a_narrow_model_on_a_cpu(
 
     monkeypatch.setattr(ctranslate2, "Translator", translator)
     monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
-    monkeypatch.setattr(translators, "real_cores", lambda: 1)
-    monkeypatch.setattr(translators, "intel", lambda: False)
-    monkeypatch.setattr(translators, "NARROW", small_config().d_model - wider)
+    monkeypatch.setattr(runtime, "real_cores", lambda: 1)
+    monkeypatch.setattr(runtime, "intel", lambda: False)
+    monkeypatch.setattr(runtime, "NARROW", small_config().d_model - wider)
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     fast_engine(folder, threads, device=device)
     assert made == [expected]
@@ -189,7 +164,7 @@ def test_threads_are_workers_of_a_narrow_model_on_a_cpu(
         (2, 2, {"compute_type": "int8"}, (2, 1)),
     ],
 )
-def test_threads_share_the_products_of_a_sentence_alone_where_each_has_a_core(
+def test_threads_share_a_single_sentence_if_each_has_a_core(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     threads: int,
@@ -201,9 +176,9 @@ def test_threads_share_the_products_of_a_sentence_alone_where_each_has_a_core(
         def __init__(self, *arguments: Any) -> None:
             *_, self.workers, self.threads = arguments
 
-    monkeypatch.setattr(translators, "loaded", Made)
-    monkeypatch.setattr(translators, "real_cores", lambda: cores)
-    monkeypatch.setattr(translators, "intel", lambda: False)
+    monkeypatch.setattr(runtime, "loaded", Made)
+    monkeypatch.setattr(runtime, "real_cores", lambda: cores)
+    monkeypatch.setattr(runtime, "intel", lambda: False)
     found = fast_engine(folder, threads, **choices).translators
     alone, many = found.of(1), found.of(2)
     assert isinstance(alone, Made)
@@ -211,8 +186,8 @@ def test_threads_share_the_products_of_a_sentence_alone_where_each_has_a_core(
     assert (alone.workers, alone.threads) == expected
     assert (many.workers, many.threads) == (threads, 1)
     # Threads that share a product lose by it there, however wide it is.
-    monkeypatch.setattr(translators, "intel", lambda: True)
-    monkeypatch.setattr(translators, "NARROW", 0)
+    monkeypatch.setattr(runtime, "intel", lambda: True)
+    monkeypatch.setattr(runtime, "NARROW", 0)
     found = fast_engine(folder, threads, **choices).translators
     assert found.of(1) is found.of(2)
     assert (found.of(1).workers, found.of(1).threads) == (threads, 1)
@@ -311,7 +286,7 @@ def check_meaning(
     hypothesis: Hypothesis,
     search: SearchConfig,
 ) -> None:
-    """A hypothesis keeps to what was asked, and its scores are the model's own."""
+    """A hypothesis follows the search settings, and its scores are those of the model."""
     output = hypothesis.tokens
     steps = len(output) + hypothesis.finished
     longest = longest_output(len(source), search, len(prefix))
@@ -360,9 +335,9 @@ def test_a_sentence_gets_the_same_in_any_batch_and_order(
 
 
 def test_progress_counts_every_sentence(engine: CTranslate2Engine) -> None:
-    told: list[int] = []
-    engine.translate(random_sources(10), config(), batch_size=4, progress=told.append)
-    assert told == [4, 8, 10]
+    done: list[int] = []
+    engine.translate(random_sources(10), config(), batch_size=4, progress=done.append)
+    assert done == [4, 8, 10]
     assert engine.translate([], config()) == []
 
 
@@ -396,7 +371,7 @@ def test_outputs_are_scored_in_parts_where_their_logits_are_many(
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"method": "sampling"}, r"(?s)does not sample.*--engine torch"),
+        ({"method": "sampling"}, r"(?s)sampling.*--engine torch"),
         ({"no_repeat_ngram": 1, "min_length": 14}, r"(?s)min_length = 14.*--engine torch"),
         ({"min_length": 4096}, r"(?s)4097 tokens.*4096 positions.*max_length"),
         (
@@ -405,25 +380,25 @@ def test_outputs_are_scored_in_parts_where_their_logits_are_many(
         ),
     ],
 )
-def test_a_search_that_it_lacks_is_refused_by_name(
+def test_an_unsupported_search_is_an_error_that_names_the_setting(
     engine: CTranslate2Engine, choices: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SearchError, match=message):
         engine.translate([[3], [3] * 1024], config(**choices))
-    assert engine.refusal(config(max_length_ratio=5.0), source=100) is None
-    assert engine.refusal(config(max_length_ratio=5.0, max_length=100), source=1024) is None
-    assert engine.refusal(config(max_length_offset=100), source=1024) is None
-    assert engine.refusal(config(max_length_offset=100), prefix=4000) is not None
-    assert engine.refusal(config(no_repeat_ngram=1, min_length=len(TARGET_WORDS))) is None
+    assert engine.unsupported(config(max_length_ratio=5.0), source=100) is None
+    assert engine.unsupported(config(max_length_ratio=5.0, max_length=100), source=1024) is None
+    assert engine.unsupported(config(max_length_offset=100), source=1024) is None
+    assert engine.unsupported(config(max_length_offset=100), prefix=4000) is not None
+    assert engine.unsupported(config(no_repeat_ngram=1, min_length=len(TARGET_WORDS))) is None
 
 
 @pytest.mark.parametrize(
     ("prefix", "message"),
     [
-        ([4, EOS], "the prefix of sentence 8 holds padding, a start or an end"),
-        ([99], "the prefix of sentence 8 holds ids outside the vocabulary of 16"),
-        ([4] * (TABLE_POSITIONS + 1), r"(?s)8 has 4097 .* export has 4096 .*--engine torch"),
-        ([4] * TABLE_POSITIONS, r"(?s)8 has 4096 .* export has 4096 .*--engine torch"),
+        ([4, EOS], "the prefix of sentence 8 "),
+        ([99], "the prefix of sentence 8 .* 16 tokens"),
+        ([4] * (TABLE_POSITIONS + 1), r"(?s)sentence 8 .*4097 .*4096 .*--engine torch"),
+        ([4] * TABLE_POSITIONS, r"(?s)sentence 8 .*4096 .*4096 .*--engine torch"),
     ],
 )
 def test_a_prefix_that_does_not_fit_is_named_by_its_sentence(
@@ -446,7 +421,7 @@ def test_learned_positions_bound_sources_and_outputs(tmp_path: Path) -> None:
     found = engine.translate(sources, search)
     assert [len(each[0].tokens) for each in found] == [20, 20]
     assert_same(found, model.translate(sources, search))
-    with pytest.raises(SearchError, match=r"has 21 tokens, and the model has 20 positions"):
+    with pytest.raises(SearchError, match=r"21 tokens.* model .*20 positions"):
         engine.translate([[3]], search, prefixes=[[4] * 21])
 
 
@@ -458,7 +433,7 @@ def test_eight_bit_numbers_give_nearly_the_same_scores(folder: Path) -> None:
     assert 0 < np.abs(rough - exact).max() < 0.5
 
 
-# What CTranslate2 fails at
+# Failures of CTranslate2
 
 
 class Failing:
@@ -487,10 +462,10 @@ OUT_OF_MEMORY = "CUDA failed with error out of memory"
         (MemoryError(), "MemoryError"),
     ],
 )
-def test_a_failure_while_translating_or_scoring_is_told_without_a_traceback(
+def test_a_failure_while_translating_or_scoring_is_an_error_for_the_user(
     folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
 ) -> None:
-    monkeypatch.setattr(translators, "loaded", lambda *_: Failing(error))
+    monkeypatch.setattr(runtime, "loaded", lambda *_: Failing(error))
     engine = fast_engine(folder)
     message = rf"(?s)CTranslate2 failed on this device.*{why}.*--device cpu .*--batch-size"
     with pytest.raises(ClearheadError, match=message):
@@ -502,10 +477,10 @@ def test_a_failure_while_translating_or_scoring_is_told_without_a_traceback(
     assert "clearhead: CTranslate2 failed on this device" in err
 
 
-def test_a_mistake_of_ours_in_calling_ctranslate2_keeps_its_traceback(
+def test_a_bug_in_calling_ctranslate2_keeps_its_traceback(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(translators, "loaded", lambda *_: Failing(TypeError("of ours")))
+    monkeypatch.setattr(runtime, "loaded", lambda *_: Failing(TypeError("of ours")))
     with pytest.raises(TypeError, match="of ours"):
         fast_engine(folder).translate([[3]], config())
 
@@ -526,7 +501,7 @@ FAILED = "CTranslate2 failed on this device"
         (RuntimeError("File model.bin is incomplete"), 1, ExportError, "cannot read the export"),
     ],
 )
-def test_what_fails_while_loading_is_told_apart(
+def test_failures_while_loading_are_distinguished(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
@@ -561,371 +536,3 @@ def test_a_word_in_the_path_of_an_export_is_no_failure_of_a_gpu(
     monkeypatch.setattr(ctranslate2, "Translator", failing)
     with pytest.raises(ExportError, match="cannot read the export"):
         fast_engine(folder)
-
-
-# Which engine
-
-
-def test_auto_takes_the_export_and_gives_what_pytorch_gives(folder: Path) -> None:
-    texts = ["s1 s2", "", "s3 s4 s8 never", "s0"]
-    by_name = {
-        name: api.load_translator(folder, engine=name, device="cpu", threads=1)
-        for name in ("auto", "torch", "ctranslate2")
-    }
-    assert isinstance(by_name["auto"].engine, AutoEngine)
-    assert isinstance(by_name["torch"].engine, TorchEngine)
-    assert isinstance(by_name["ctranslate2"].engine, CTranslate2Engine)
-    wanted = by_name["torch"].translate(texts, beam_size=1)
-    for translator in by_name.values():
-        found = translator.translate(texts, beam_size=1)
-        assert_same(found, wanted)
-        assert [each[0].text for each in found] == [each[0].text for each in wanted]
-
-
-class RefusedError(Exception):
-    """PyTorch was asked for where it should not have been."""
-
-
-def test_auto_asks_pytorch_only_for_what_ctranslate2_lacks_or_is_slower_at(
-    folder: Path, engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def make() -> TorchEngine:
-        raise RefusedError
-
-    auto = AutoEngine(engine, make)
-    sources = random_sources(5)
-    assert_same(auto.translate(sources, config()), engine.translate(sources, config()))
-    with pytest.raises(RefusedError):
-        auto.translate(sources, config(method="sampling"))
-    # Its export has no positions for what may follow this prefix.
-    long = [[3] * 4000, *[[]] * 4]
-    with pytest.raises(RefusedError):
-        auto.translate(sources, config(max_length_offset=100), prefixes=long)
-    asked: list[tuple[int, ...]] = []
-
-    def by_measurement(*arguments: int) -> float:
-        asked.append(arguments)
-        return auto_engine.LOADING_S / 5 * 1.1
-
-    monkeypatch.setattr(auto_engine, "saved_by_torch", by_measurement)
-    with pytest.raises(RefusedError):
-        auto.translate(sources, config(beam_size=1), batch_size=64)
-    assert auto.longest_source == engine.longest_source
-    # Four sentences do not save what loading PyTorch takes, twice four do.
-    auto = AutoEngine(engine, make)
-    auto.translate(sources[:4], config(beam_size=1), batch_size=2)
-    with pytest.raises(RefusedError):
-        auto.translate(sources[:4], config(beam_size=1), batch_size=2)
-    assert asked == [(8, 5, True), (8, 2, True), (8, 2, True)]
-
-
-def test_auto_stays_where_pytorch_saves_nothing_however_often_it_is_asked(
-    engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    auto = AutoEngine(engine, lambda: pytest.fail("PyTorch was loaded"))
-    monkeypatch.setattr(auto_engine, "saved_by_torch", lambda *_: -1.0)
-    for _ in range(3):
-        auto.translate(random_sources(3), config(beam_size=1))
-
-
-def test_what_auto_finds_with_a_beam_depends_on_no_neighbours(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Where PyTorch is loaded, and the faster one of many sentences, as of one."""
-    auto = api.load_translator(folder, device="cpu")
-    auto.translate(["s1 s2"], method="sampling")
-    monkeypatch.setattr(auto_engine, "saved_by_torch", lambda _, together, *__: together - 1.5)
-    texts = [f"s{n} s{n % 3}" for n in range(10)]
-    alone = [auto.translate([text], beam_size=3)[0] for text in texts]
-    assert isinstance(auto.engine, AutoEngine)
-    monkeypatch.setattr(auto.engine.torch, "translate", None)
-    assert_same(auto.translate(texts, beam_size=3), alone)
-
-
-def test_auto_takes_pytorch_for_many_scores_in_large_batches_and_then_keeps_it(
-    folder: Path, engine: CTranslate2Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By the measurements as they are, if loading took no more than these few sentences save."""
-    torch_engine = api.load_translator(folder, engine="torch", device="cpu").engine
-    assert isinstance(torch_engine, TorchEngine)
-    made: list[TorchEngine] = []
-
-    def make() -> TorchEngine:
-        made.append(torch_engine)
-        return torch_engine
-
-    auto = AutoEngine(engine, make)
-    sources = random_sources(300)
-    auto.translate(sources[:20], config(beam_size=1), batch_size=256)
-    auto.translate(sources, config(beam_size=1), batch_size=256)
-    assert not made
-    # Of a model as narrow as this nothing was measured.
-    monkeypatch.setattr(measured, "NEARBY", math.inf)
-    monkeypatch.setattr(auto_engine, "LOADING_S", 0.1)
-    auto.translate(sources[:1], config(beam_size=1))
-    assert not made
-    auto.translate(sources, config(beam_size=1), batch_size=256)
-    assert made
-    with monkeypatch.context() as patched:
-        patched.setattr(engine, "translate", None)
-        auto.translate(sources[:64], config(beam_size=1), batch_size=64)
-
-
-def test_auto_samples_with_pytorch_and_can_be_looked_into(folder: Path) -> None:
-    found = [
-        api.load_translator(folder, engine=name, device="cpu").translate(
-            ["s1 s2 s3"], method="sampling", n_best=3, seed=4
-        )
-        for name in ("auto", "torch")
-    ]
-    assert found[0] == found[1]
-    translator = api.load_translator(folder, device="cpu")
-    ((hypothesis,),) = translator.translate(["s1 s2"])
-    assert clearhead.record(translator, "s1 s2", hypothesis)
-
-
-def test_what_was_measured_nearby_counts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    points = (
-        measured.Measured(128, 64, scores=False, torch=1.0, ctranslate2=2.0),
-        measured.Measured(512, 1, scores=False, torch=4.0, ctranslate2=2.0),
-        measured.Measured(512, 1, scores=True, torch=2.0, ctranslate2=4.0),
-    )
-    monkeypatch.setattr(measured, "MEASUREMENTS", points)
-    assert [saved_by_torch(d, 32, scores=False) for d in (100, 128, 256)] == [-0.5] * 3
-    assert [saved_by_torch(d, 1, scores=False) for d in (256, 512, 1024)] == [0.25] * 3
-    assert saved_by_torch(512, 64, scores=True) == -0.25
-    # Of such widths nothing was measured.
-    assert [saved_by_torch(d, 64, scores=True) for d in (128, 255, 1025)] == [0.0] * 3
-
-
-@pytest.mark.parametrize(
-    ("d_model", "scores", "preferred"),
-    [
-        (128, True, [False, True, True]),
-        (128, False, [False, False, False]),
-        (512, True, [False, False, False]),
-        (512, False, [False, True, True]),
-    ],
-)
-def test_the_measurements_prefer_pytorch_in_some_batches_and_never_for_a_sentence_alone(
-    d_model: int, scores: bool, preferred: list[bool]
-) -> None:
-    found = [saved_by_torch(d_model, batch, scores) > 0 for batch in (1, 64, 256)]
-    assert found == preferred
-
-
-@pytest.fixture
-def stale(tmp_path: Path) -> Path:
-    """A translator's folder whose export is of former weights."""
-    folder = random_folder(tmp_path / "stale")
-    export_model(folder)
-    found = read_model_folder(folder)
-    tokenizers = read_tokenizers(folder, found.config)
-    write_random_weights(folder, found.config, tokenizers, seed=9)
-    return folder
-
-
-def test_a_stale_export_is_refused_by_name_and_passed_over_by_auto(stale: Path) -> None:
-    with pytest.raises(ExportError, match=r"(?s)its weights differ.*clearhead export"):
-        api.load_translator(stale, engine="ctranslate2")
-    with pytest.warns(UserWarning, match=r"(?s)PyTorch translates.*its weights differ"):
-        translator = api.load_translator(stale, device="cpu")
-    assert isinstance(translator.engine, TorchEngine)
-    export_model(stale)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert isinstance(api.load_translator(stale, device="cpu").engine, AutoEngine)
-
-
-def test_a_damaged_export_is_passed_over_by_auto(tmp_path: Path) -> None:
-    folder = random_folder(tmp_path)
-    weights = export_model(folder) / "model.bin"
-    weights.write_bytes(b"x" * weights.stat().st_size)
-    with pytest.raises(ExportError, match="CTranslate2 cannot read the export"):
-        api.load_translator(folder, engine="ctranslate2")
-    with pytest.warns(UserWarning, match="cannot read the export"):
-        assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
-
-
-def test_without_an_export_auto_is_pytorch_and_ctranslate2_says_how_to_make_one(
-    tmp_path: Path,
-) -> None:
-    folder = random_folder(tmp_path)
-    assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
-    with pytest.raises(ExportError, match=f"clearhead export {folder} --format ctranslate2"):
-        api.load_translator(folder, engine="ctranslate2")
-
-
-def test_without_the_package_auto_is_pytorch_and_ctranslate2_says_what_to_install(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.warns(UserWarning, match=r"(?s)PyTorch translates, since.*pip install ctranslate2"):
-        engine = api.load_translator(folder, device="cpu").engine
-    assert isinstance(engine, TorchEngine)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        api.load_translator(folder, device="cpu", engine="torch")
-    with pytest.raises(ExportError, match=r"(?s)not installed.*pip install ctranslate2"):
-        api.load_translator(folder, engine="ctranslate2")
-
-
-@pytest.mark.parametrize("gpus", [0, 1])
-def test_auto_leaves_a_gpu_to_pytorch(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
-) -> None:
-    import ctranslate2
-
-    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
-    wanted = TorchEngine if gpus else AutoEngine
-    assert isinstance(api.load_translator(folder).engine, wanted)
-    assert isinstance(api.load_translator(folder, device="cpu").engine, AutoEngine)
-
-
-@pytest.mark.parametrize(
-    ("choices", "message"),
-    [
-        ({"engine": "ctranslate"}, 'did you mean engine = "ctranslate2"'),
-        ({"engine": "?"}, "auto, torch, ctranslate2"),
-        ({"compute_type": "int8"}, "no engine is named"),
-        ({"engine": "torch", "compute_type": "int16"}, "torch engine does not multiply in int16"),
-        ({"engine": "ctranslate2", "compute_type": "int7"}, "compute_type = 'int7'"),
-        ({"engine": "ctranslate2", "device": "gpu"}, "device = 'gpu'"),
-    ],
-)
-def test_a_wrong_choice_is_named(folder: Path, choices: dict[str, str], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        api.load_translator(folder, **choices)  # pyright: ignore[reportArgumentType]
-
-
-@pytest.mark.parametrize(
-    ("choices", "message"),
-    [
-        ({"engine": "torch", "compute_type": "int8"}, r"(?s)compute_type = 'int8'.*leave .* out"),
-        ({"engine": "ctranslate2"}, "CTranslate2 runs translators only"),
-    ],
-)
-def test_a_classifier_takes_no_choice_that_is_for_translators(
-    tmp_path: Path, choices: dict[str, str], message: str
-) -> None:
-    folder = random_folder(tmp_path)
-    tree = json.loads((folder / "config.json").read_text())
-    tree["config"]["task"] = "classification"
-    (folder / "config.json").write_text(json.dumps(tree))
-    with pytest.raises(ConfigError, match=message):
-        api.load(folder, **choices)  # pyright: ignore[reportArgumentType]
-
-
-def test_a_missing_gpu_is_named(folder: Path) -> None:
-    import ctranslate2
-
-    if ctranslate2.get_cuda_device_count():
-        pytest.skip("there is a GPU here")
-    with pytest.raises(ConfigError, match=r"(?s)device = 'cuda'.*use device = 'cpu'"):
-        api.load_translator(folder, engine="ctranslate2", device="cuda")
-
-
-# The command
-
-
-def test_the_command_translates_with_either_engine(folder: Path) -> None:
-    stdin = "s1 s2\n\ns3 s4 s8\n"
-    lines = [
-        run("translate", str(folder), "--engine", name, "--beam-size", "1", stdin=stdin)
-        for name in ("torch", "ctranslate2", "auto")
-    ]
-    assert lines[0][0] == 0
-    assert lines[0][1].count("\n") == 3
-    assert lines[1] == lines[2] == lines[0]
-
-
-@pytest.mark.parametrize("form", [["--scores"], ["--n-best", "3"], ["--json"]])
-def test_scores_are_written_where_they_are_asked_for(folder: Path, form: list[str]) -> None:
-    command = ["translate", str(folder), "--engine", "ctranslate2", *form]
-    code, out, _ = run(*command, stdin="s1 s2\n")
-    assert code == 0
-    assert "nan" not in out.lower()
-    if form == ["--json"]:
-        (hypothesis,) = json.loads(out)["hypotheses"]
-        assert sum(hypothesis["token_scores"]) == pytest.approx(hypothesis["score"])
-
-
-def test_the_command_says_that_an_export_is_stale_and_goes_on(stale: Path) -> None:
-    code, out, err = run("translate", str(stale), "--device", "cpu", stdin="s1 s2\n")
-    assert (code, out.count("\n")) == (0, 1)
-    assert "clearhead: warning: PyTorch translates" in err
-    assert f"clearhead export {stale} --format ctranslate2" in err
-    code, out, err = run("translate", str(stale), "--engine", "ctranslate2", stdin="s1 s2\n")
-    assert (code, out) == (ExportError.exit_code, "")
-    assert "its weights differ" in err
-
-
-def test_evaluate_scores_either_engine(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "source").write_text("s1 s2 s3\ns4 s5\ns8 s1\n")
-    (tmp_path / "reference").write_text("t1 t2 t3\nt4 t5\nt8 t1\n")
-    files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "reference")]
-    found = [
-        run("evaluate", str(folder), *files, "--json", "--beam-size", "1", "--engine", name)
-        for name in ("torch", "ctranslate2")
-    ]
-    assert found[0][0] == 0
-    assert found[0] == found[1]
-    rough = run(
-        "evaluate", str(folder), *files, "--engine", "ctranslate2", "--compute-type", "int8"
-    )
-    assert rough[0] == 0
-    assert (
-        run("evaluate", str(folder), *files, "--compute-type", "int8")[0] == ConfigError.exit_code
-    )
-
-
-TORCH_FREE = """
-import sys
-from clearhead.cli import main
-try:
-    main()
-finally:
-    print("torch" in sys.modules, file=sys.stderr)
-"""
-
-
-@pytest.fixture
-def bare_environment() -> dict[str, str]:
-    """Without what measures coverage in subprocesses."""
-    return {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
-
-
-@pytest.mark.parametrize("options", [["--engine", "ctranslate2"], ["--device", "cpu"]])
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_with_an_export_the_command_translates_without_torch(
-    folder: Path, bare_environment: dict[str, str], options: list[str], form: list[str]
-) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", TORCH_FREE, "translate", str(folder), *options, *form],
-        input="s1 s2\ns3\n",
-        capture_output=True,
-        text=True,
-        check=True,
-        env=bare_environment,
-    )
-    assert done.stderr == "False\n"
-    assert done.stdout.count("\n") == 2
-
-
-@pytest.mark.parametrize(
-    "module",
-    ["api.loading", "decoding.engine", "ctranslate2.engine", "ctranslate2.folder"],
-)
-def test_importing_an_engines_seam_loads_neither_torch_nor_ctranslate2(module: str) -> None:
-    program = (
-        f"import clearhead.{module}, sys; "
-        "sys.exit('torch' in sys.modules or 'ctranslate2' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_choice_has_the_defaults_of_the_command() -> None:
-    assert dataclasses.astuple(EngineChoice()) == ("auto", "auto", 0, "", True)

@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import parameters_of, read_tensors
-from clearhead.decoding.classifier_engine import ClassifierEngine
 from clearhead.decoding.device import full_memory_said, set_up_torch
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.logits import best_tokens, log_normaliser
 from clearhead.decoding.products import bfloat16_product, lay_out, plain_product
-from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.decoding.torch_engine import ClassifierEngine, TorchEngine
 from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ClearheadError
 from clearhead.inspect.recording import record_classification, record_translation

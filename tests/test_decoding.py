@@ -23,9 +23,8 @@ from torch import Tensor
 
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.engine import Hypothesis, length_penalty, longest_output
-from clearhead.decoding.greedy import greedy_search
 from clearhead.decoding.logits import best_tokens, check_scores, likeliest_token
-from clearhead.decoding.search import search
+from clearhead.decoding.search import greedy_search, search
 from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
@@ -45,7 +44,7 @@ def table(vocabulary: int, end_bonus: float, ties: bool, source: Tokens, prefix:
 
 
 class TableStepper:
-    """A stepper whose rows are (source, prefix); it writes down all that it was asked for."""
+    """A stepper whose rows are (source, prefix); it records every step."""
 
     def __init__(self, vocabulary: int = 7, end_bonus: float = 0.0, ties: bool = False) -> None:
         self.vocabulary = vocabulary
@@ -176,7 +175,7 @@ def test_a_beam_as_wide_as_all_candidates_finds_all_sequences_in_brute_force_ord
 
 @pytest.mark.parametrize("vocabulary", [5, 8, 200])
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 5])
-def test_a_narrow_beam_follows_the_stated_regime(vocabulary: int, beam_size: int) -> None:
+def test_a_narrow_beam_gives_what_the_reference_gives(vocabulary: int, beam_size: int) -> None:
     for alpha, end_bonus in ((0.0, 1.0), (1.0, 0.0), (0.6, math.log(vocabulary) - 1)):
         stepper = TableStepper(vocabulary, end_bonus)
         config = exactly(9, beam_size=beam_size, n_best=beam_size, length_penalty=alpha)
@@ -383,7 +382,7 @@ def test_the_longest_output_is_the_ratio_rounded_up() -> None:
     limit=st.sampled_from([0, 95]),
     positions=st.one_of(st.none(), st.integers(1, 100)),
 )
-def test_there_is_room_for_the_shortest_output_and_its_end(
+def test_the_limit_allows_the_shortest_output_and_its_end(
     length: int, shortest: int, limit: int, positions: int | None
 ) -> None:
     config = SearchConfig(min_length=shortest, max_length=limit)
@@ -393,7 +392,7 @@ def test_there_is_room_for_the_shortest_output_and_its_end(
 
 
 @pytest.mark.parametrize("method", ["beam", "sampling"])
-def test_outputs_are_no_shorter_and_no_longer_than_asked(method) -> None:
+def test_outputs_keep_to_the_length_limits(method) -> None:
     config = SearchConfig(
         method, n_best=5, min_length=3, max_length_ratio=1.5, max_length_offset=3, max_length=8
     )
@@ -481,7 +480,7 @@ def test_no_ngram_comes_twice_where_that_is_forbidden(method, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_beams_with_constraints_follow_the_stated_regime(n: int) -> None:
+def test_beams_with_constraints_give_what_the_reference_gives(n: int) -> None:
     stepper = TableStepper(vocabulary=7)
     config = SearchConfig(n_best=5, max_length=9, min_length=2, no_repeat_ngram=n)
     prefixes: list[Tokens] = [(), (3,), (4, 4, 4, 4), (5, 6), (3, 4, 3)]
@@ -507,13 +506,13 @@ def test_outputs_begin_with_the_forced_prefix_whose_score_counts(method) -> None
 
 
 @pytest.mark.parametrize("prefix", [(PAD,), (BOS,), (5, EOS), (-1,), (7,)])
-def test_a_prefix_that_cannot_be_an_output_is_refused(prefix: Tokens) -> None:
+def test_a_prefix_that_cannot_be_an_output_is_an_error(prefix: Tokens) -> None:
     with pytest.raises(SearchError, match="prefix"):
         search(TableStepper(vocabulary=7), [(4,), (5,)], SearchConfig(), [(), prefix])
 
 
 @pytest.mark.parametrize("method", ["beam", "sampling"])
-def test_a_long_prefix_leaves_the_usual_room_after_it(method) -> None:
+def test_a_long_prefix_leaves_the_usual_number_of_tokens_after_it(method) -> None:
     prefix = (3, 4, 5) * 20
     config = SearchConfig(method, beam_size=2, max_length_offset=7)
     never_ends = TableStepper(vocabulary=6, end_bonus=-100.0)
@@ -538,9 +537,9 @@ def test_no_output_exceeds_the_positions_of_the_model(method) -> None:
     assert max(len(prefix) for rows in never_ends.stepped for _, prefix in rows) == 9
 
 
-def test_a_prefix_error_names_the_sentence_as_a_person_counts() -> None:
+def test_a_prefix_error_counts_sentences_from_one() -> None:
     for prefix, positions in (((EOS,), None), ((3,) * 10, 9)):
-        with pytest.raises(SearchError, match="the prefix of sentence 8 h"):
+        with pytest.raises(SearchError, match="the prefix of sentence 8 "):
             search(TableStepper(), [(4,), (5,)], SearchConfig(), [(), prefix], [2, 7], positions)
 
 
@@ -680,7 +679,7 @@ def test_the_best_tokens_are_those_of_topk(rows: int, vocabulary: int, k: int, s
     assert all(len({*row}) == k for row in tokens.tolist())
 
 
-def test_the_fake_models_fit_the_seam() -> None:
+def test_the_fake_models_implement_the_protocol() -> None:
     steppers: list[Stepper] = [TableStepper(), ConstantStepper([0.0] * 5)]
     for stepper in steppers:
         stepper.start([[3], [4], [5]])

@@ -1,7 +1,8 @@
-"""What a GPU asks for, as far as it can be seen without one: exactness, transfers, full memory."""
+"""The set-up of a device, transfers to it, full memory, and the count of cores."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,14 +15,13 @@ from torch import Tensor
 
 from clearhead import api
 from clearhead.decoding import device
-from clearhead.decoding.classifier_engine import ClassifierEngine
 from clearhead.decoding.device import (
     convolve_as_exactly_as_multiply,
     full_memory_said,
     set_up_torch,
 )
 from clearhead.decoding.products import bfloat16_product, lay_out
-from clearhead.decoding.torch_engine import ModelStepper, TorchEngine
+from clearhead.decoding.torch_engine import ClassifierEngine, ModelStepper, TorchEngine
 from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ClearheadError, ConfigError, TrainingError
 from clearhead.inspect import recording
@@ -38,22 +38,24 @@ TOO_MUCH = "CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
 def full(*_: Any, **__: Any) -> NoReturn:
-    """As a GPU whose memory does not suffice, whatever is asked of it."""
+    """Raises what PyTorch raises if the memory of a GPU is full."""
     raise torch.OutOfMemoryError(TOO_MUCH)
 
 
-def assert_said(error: ClearheadError, where: str | None, *todo: str) -> None:
+def assert_full_memory(error: ClearheadError, where: str | None, *todo: str) -> None:
     assert error.what == "the memory of the GPU is full"
     assert (error.where, error.why) == (where, TOO_MUCH)
     assert all(part in str(error.todo) for part in todo)
 
 
-def test_a_search_that_does_not_fit_into_a_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_does_not_fit_into_a_gpu_is_a_user_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(UnrolledDecoder, "step", full)
     model = random_model(small_config()).train()
     with pytest.raises(ClearheadError) as caught:
         TorchEngine(model).translate([[3, 4], [5]], SearchConfig(beam_size=2))
-    assert_said(caught.value, "a batch of 2 sentences", "--batch-size", "--device cpu")
+    assert_full_memory(caught.value, "a batch of 2 sentences", "--batch-size", "--device cpu")
     assert model.training
 
 
@@ -64,23 +66,25 @@ def test_a_validation_that_does_not_fit_into_a_gpu_names_what_training_can_set(
     with pytest.raises(ClearheadError) as caught:
         api.train(small_run(tmp_path, validate_every=4))
     assert str(caught.value.where).startswith("a batch of ")
-    assert_said(caught.value, caught.value.where, "search.beam_size", "training.device")
+    assert_full_memory(caught.value, caught.value.where, "search.beam_size", "training.device")
 
 
-def test_inputs_that_do_not_fit_into_a_gpu_are_said() -> None:
+def test_inputs_that_do_not_fit_into_a_gpu_are_a_user_error() -> None:
     model = random_classifier(features=False).train()
     with pytest.raises(ClearheadError) as caught:
         ClassifierEngine(model).logits([np.array([3, 4])], full)
-    assert_said(caught.value, "a batch of 1 inputs", "--batch-size", "--device cpu")
+    assert_full_memory(caught.value, "a batch of 1 inputs", "--batch-size", "--device cpu")
     assert model.training
 
 
-def test_a_record_that_does_not_fit_into_a_gpu_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_does_not_fit_into_a_gpu_is_a_user_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(recording, "second_view", full)
     for subject, target in ((Translator(), "p"), (Classifier(), None)):
         with pytest.raises(ClearheadError) as caught:
             recording.record(subject, "x", target)
-        assert_said(caught.value, "record", "--device cpu")
+        assert_full_memory(caught.value, "record", "--device cpu")
 
 
 @pytest.mark.parametrize(("part", "step"), [("loss", 1), ("evaluate", 4)])
@@ -90,19 +94,19 @@ def test_a_step_or_a_validation_that_does_not_fit_into_a_gpu_ends_training_with_
     monkeypatch.setattr(TranslationTask, part, full)
     with pytest.raises(TrainingError) as caught:
         api.train(small_run(tmp_path, validate_every=4))
-    assert_said(caught.value, f"step {step}", "batch_tokens", "accumulate", "device = 'cpu'")
+    assert_full_memory(caught.value, f"step {step}", "batch_tokens", "accumulate", "device = 'cpu'")
 
 
-def test_a_model_that_does_not_fit_into_a_gpu_is_said_by_the_command(
+def test_a_model_that_does_not_fit_into_a_gpu_is_an_error_of_the_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(api, "load_translator", full)
+    monkeypatch.setattr("clearhead.api.loading.load_translator", full)
     code, out, err = run("translate", "m", stdin="a\n")
     assert (code, out) == (ClearheadError.exit_code, "")
     assert err.startswith(f"clearhead: the memory of the GPU is full\nWhy: {TOO_MUCH}\n")
 
 
-def test_another_failure_is_not_taken_for_a_full_memory() -> None:
+def test_other_failures_are_not_reported_as_full_memory() -> None:
     bug = RuntimeError("a bug")
     with pytest.raises(RuntimeError) as caught, full_memory_said("use less"):
         raise bug
@@ -111,7 +115,7 @@ def test_another_failure_is_not_taken_for_a_full_memory() -> None:
 
 @pytest.fixture
 def products_and_convolutions() -> Iterator[tuple[Any, Any]]:
-    """Where PyTorch keeps how exact they are on a GPU; put back afterwards."""
+    """PyTorch's settings of their precision on a GPU; restored afterwards."""
     kinds: Any = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # pyright: ignore[reportAttributeAccessIssue]
     before = [kind.fp32_precision for kind in kinds]
     yield kinds
@@ -143,10 +147,10 @@ def test_what_products_are_by_default_convolutions_can_be(
     assert convolutions.fp32_precision == products.fp32_precision != "tf32"
 
 
-def test_a_gpu_is_asked_whether_it_multiplies_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bfloat16_on_a_gpu_needs_its_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = torch.device("cuda")
     for has in (False, True):
-        # Emulation is no use: it is slower than float32.
+        # Emulation does not count: it is slower than float32.
         monkeypatch.setattr(
             torch.cuda,
             "is_bf16_supported",
@@ -161,7 +165,7 @@ def test_a_gpu_is_asked_whether_it_multiplies_bfloat16(monkeypatch: pytest.Monke
 
 
 class Sent:
-    """The tensors that were sent to another device, and those whose arrival was waited for."""
+    """The tensors that were sent to another device, and those sent with a blocking transfer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.tensors: list[Tensor] = []
@@ -182,7 +186,7 @@ class Sent:
 def test_a_step_sends_each_thing_once_waits_for_none_and_reads_nothing_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # A tensor of the meta device has no numbers: whoever asks for one meets an error.
+    # A tensor of the meta device has no numbers: reading one raises an error.
     depths = [small_config(decoder_layers=layers) for layers in (1, 3)]
     models = [random_model(config).to("meta") for config in depths]
     sent = Sent(monkeypatch)
@@ -197,7 +201,7 @@ def test_a_step_sends_each_thing_once_waits_for_none_and_reads_nothing_back(
             assert stepper.step(torch.tensor(tokens)).device.type == "meta"
             stepper.reorder(rows)
             new = sent.tensors[before:]
-            # The tensors are kept, so no memory is used again: one place is one thing.
+            # The tensors are kept, so no memory is reused: one address is one tensor.
             assert len({tensor.data_ptr() for tensor in new}) == len(new)
             counts[-1].append(len(new))
         assert stepper.step(torch.tensor([3, 4, 5])).device.type == "meta"
@@ -207,8 +211,8 @@ def test_a_step_sends_each_thing_once_waits_for_none_and_reads_nothing_back(
 
 
 def test_a_cpu_is_set_up_for_the_whole_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[int, int]] = []
-    library = SimpleNamespace(mallopt=lambda name, value: asked.append((name, value)))
+    calls: list[tuple[int, int]] = []
+    library = SimpleNamespace(mallopt=lambda name, value: calls.append((name, value)))
     monkeypatch.setattr(device.ctypes, "CDLL", lambda _: library)
     monkeypatch.setattr(device.sys, "platform", "linux")
     threads: list[int] = []
@@ -219,8 +223,8 @@ def test_a_cpu_is_set_up_for_the_whole_process(monkeypatch: pytest.MonkeyPatch) 
     assert set_up_torch("cpu", 3) == torch.device("cpu")
     assert (denormal * 0.5).count_nonzero() == 0
     assert threads == [3]
-    # M_MMAP_MAX: nothing is mapped apart; M_TRIM_THRESHOLD: nothing is given back.
-    assert dict(asked) == {-4: 0, -1: -1}
+    # M_MMAP_MAX: no separate mappings; M_TRIM_THRESHOLD: no memory is returned.
+    assert dict(calls) == {-4: 0, -1: -1}
     set_up_torch("cpu", 0)
     assert threads == [3]
 
@@ -230,3 +234,60 @@ def test_another_c_library_is_left_alone(library: object, monkeypatch: pytest.Mo
     monkeypatch.setattr(device.sys, "platform", "darwin" if library is None else "linux")
     monkeypatch.setattr(device.ctypes, "CDLL", lambda _: library)
     device.keep_freed_memory()
+
+
+# Processors and cores
+
+
+def write_topology(folder: Path, siblings: list[str]) -> None:
+    """Write, as Linux does, for each processor those that share its core."""
+    for processor, sharing in enumerate(siblings):
+        topology = folder / f"cpu{processor}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(f"{sharing}\n")
+
+
+@pytest.mark.parametrize(
+    ("siblings", "allowed", "expected"),
+    [
+        (["0", "1"], {0, 1}, 2),
+        (["0-1", "0-1"], {0, 1}, 1),
+        (["0,2", "1,3", "0,2", "1,3"], {0, 1, 2, 3}, 2),
+        (["0,2", "1,3", "0,2", "1,3"], {0, 2}, 1),
+        ([], {0, 1, 2}, 3),
+    ],
+)
+def test_processors_that_share_a_core_count_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    siblings: list[str],
+    allowed: set[int],
+    expected: int,
+) -> None:
+    write_topology(tmp_path, siblings)
+    monkeypatch.setattr(device, "PROCESSORS", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed, raising=False)
+    assert device.real_cores() == expected
+    assert device.processors() == len(allowed)
+
+
+def test_intel_processors_are_recognised_by_their_vendor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    monkeypatch.setattr(device, "INFORMATION", cpuinfo)
+    assert not device.intel()
+    for vendor, expected in {"GenuineIntel": True, "AuthenticAMD": False}.items():
+        cpuinfo.write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+        assert device.intel() == expected
+
+
+def test_without_affinity_every_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert device.real_cores() == 6
+    assert device.processors() == 6
+
+
+def test_this_machine_has_at_least_one_core_and_no_more_than_processors() -> None:
+    assert 1 <= device.real_cores() <= (os.cpu_count() or 1)

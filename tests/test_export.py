@@ -1,4 +1,4 @@
-"""Exports: equal to the model for every choice it can have, or refused; whole, or not there."""
+"""Exports: equal to the model for every setting, or an error; complete, or not there."""
 
 from __future__ import annotations
 
@@ -182,98 +182,161 @@ def changed_output(folder: Path, by: float) -> Any:
 
 
 @pytest.mark.parametrize("by", [0.01, 3.0, float("nan")])
-def test_an_export_that_is_not_equal_never_takes_its_place(
+def test_an_export_that_differs_from_the_model_is_discarded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: float
 ) -> None:
     folder = random_folder(tmp_path)
     before = export_model(folder)
-    content = {path.name: path.read_bytes() for path in before.iterdir()}
+    files = content(before)
     monkeypatch.setattr(ctranslate2_spec, "transformer_spec", changed_output(folder, by))
-    with pytest.raises(ExportError, match="does not say what the model says"):
+    with pytest.raises(ExportError, match="differs from the model"):
         export_model(folder)
-    assert {path.name: path.read_bytes() for path in before.iterdir()} == content
+    assert content(before) == files
     assert not list(folder.glob(".ctranslate2*"))
 
 
-def test_outputs_that_part_at_a_tie_are_equal_and_others_are_not() -> None:
+def test_outputs_that_differ_by_a_tie_are_equal_and_others_are_not() -> None:
     ours = equality._Output((5, 6, 7), (-1.0, -2.0, -3.0))
-    assert not equality._part_at_a_tie(ours, ours)
-    assert equality._part_at_a_tie(ours, equality._Output((5, 8), (-1.0, -2.0004)))
-    with pytest.raises(ExportError, match=r"part at token 2.*0\.1 apart"):
-        equality._part_at_a_tie(ours, equality._Output((5, 8), (-1.0, -2.1)))
-    with pytest.raises(ExportError, match="part at token 1"):
-        equality._part_at_a_tie(ours, equality._Output((4,), (float("nan"),)))
+    assert not equality._differ_by_tie(ours, ours)
+    assert equality._differ_by_tie(ours, equality._Output((5, 8), (-1.0, -2.0004)))
+    with pytest.raises(ExportError, match=r"token 2.* 0\.1"):
+        equality._differ_by_tie(ours, equality._Output((5, 8), (-1.0, -2.1)))
+    with pytest.raises(ExportError, match="token 1"):
+        equality._differ_by_tie(ours, equality._Output((4,), (float("nan"),)))
 
 
-def test_the_export_says_of_which_model_it_is_and_what_was_compared(tmp_path: Path) -> None:
-    told: list[str] = []
+def test_the_description_has_the_result_of_the_comparison(tmp_path: Path) -> None:
+    messages: list[str] = []
     folder = random_folder(tmp_path)
-    path = export_model(folder, output=tmp_path / "elsewhere" / "fast", tell=told.append)
+    path = export_model(folder, output=tmp_path / "elsewhere" / "fast", tell=messages.append)
     assert path == tmp_path / "elsewhere" / "fast"
     tree = json.loads((path / "clearhead.json").read_text())
     assert tree["equality"]["sources"] == len(equality.LENGTHS)
     assert tree["equality"]["largest_difference"] < equality.TOLERANCE
     assert tree["files"]["model.bin"] == (path / "model.bin").stat().st_size
-    assert told == [str(equality.Equality(**tree["equality"]))]
+    assert messages == [str(equality.Equality(**tree["equality"]))]
     assert read_export(path, read_model_folder(folder)).longest_source == LONGEST_SOURCE
 
 
-def test_a_new_export_replaces_the_old_one_and_nothing_else(tmp_path: Path) -> None:
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_new_export_replaces_the_files_of_the_old_one_and_no_others(tmp_path: Path) -> None:
     folder = random_folder(tmp_path / "model")
-    first = export_model(folder)
-    (first / "left over").write_text("by an older export")
-    assert export_model(folder) == first
-    assert not (first / "left over").exists()
-    taken = tmp_path / "taken"
-    taken.mkdir()
-    assert export_model(folder, output=taken) == taken
+    path = export_model(folder)
+    first = content(path)
+    (path / "notes.txt").write_text("precious")
+    (path / "mine").mkdir()
+    (path / "mine" / "file").write_text("precious")
+    (path / "older.bin").write_text("of the previous export")
+    description = json.loads((path / "clearhead.json").read_text())
+    description["files"]["older.bin"] = 22
+    description["files"]["../outside"] = 8
+    (path / "clearhead.json").write_text(json.dumps(description))
+    (folder / "outside").write_text("precious")
+    (path / "config.json").write_text("{}")
+    assert export_model(folder) == path
+    assert (path / "notes.txt").read_text() == (folder / "outside").read_text() == "precious"
+    assert (path / "mine" / "file").read_text() == "precious"
+    (path / "notes.txt").unlink()
+    shutil.rmtree(path / "mine")
+    assert content(path) == first
+
+
+def test_an_export_into_an_empty_folder_or_beside_other_files(tmp_path: Path) -> None:
+    folder = random_folder(tmp_path / "model")
+    (tmp_path / "empty").mkdir()
+    assert export_model(folder, output=tmp_path / "empty") == tmp_path / "empty"
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").write_text("precious")
     for path in (tmp_path / "mine", tmp_path / "mine" / "file"):
-        (tmp_path / "mine").mkdir(exist_ok=True)
-        (tmp_path / "mine" / "file").write_text("precious")
-        with pytest.raises(ExportError, match="something else"):
+        with pytest.raises(ExportError, match="something else") as caught:
             export_model(folder, output=path)
-    assert (tmp_path / "mine" / "file").read_text() == "precious"
+        assert caught.value.where == str(path)
+    assert content(tmp_path / "mine") == {"file": b"precious"}
 
 
-@pytest.mark.parametrize("content", ["empty", "an export"])
-def test_the_output_may_be_the_folder_one_is_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+@pytest.mark.parametrize("description", ["rubbish", "[]", "{}", '{"files": 3}'])
+def test_a_folder_whose_description_lists_no_files_is_left_alone(
+    tmp_path: Path, description: str
+) -> None:
+    folder = random_folder(tmp_path / "model")
+    path = tmp_path / "mine"
+    path.mkdir()
+    (path / "clearhead.json").write_text(description)
+    (path / "config.json").write_text("precious")
+    before = content(path)
+    with pytest.raises(ExportError) as caught:
+        export_model(folder, output=path)
+    assert caught.value.where == str(path)
+    assert content(path) == before
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path, kind: str) -> None:
+    folder = random_folder(tmp_path / "model")
+    path = export_model(folder)
+    # The next export has one vocabulary; the user has a file of that name.
+    both = words(["x", "y"])
+    config = small_config(share_embeddings="all")
+    shared = random_folder(tmp_path / "shared", config, tokenizers=(both, both))
+    taken = path / "shared_vocabulary.json"
+    if kind == "file":
+        taken.write_text("precious")
+    else:
+        taken.mkdir()
+        (taken / "file").write_text("precious")
+    with pytest.raises(ExportError) as caught:
+        export_model(shared, output=path)
+    assert caught.value.where == str(taken)
+    assert (taken if kind == "file" else taken / "file").read_text() == "precious"
+    assert read_export(path, read_model_folder(folder)).path == path
+
+
+@pytest.mark.parametrize("before", ["empty", "an export"])
+def test_the_output_may_be_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
 ) -> None:
     folder = random_folder(tmp_path / "model")
     here = tmp_path / "here"
-    if content == "empty":
+    if before == "empty":
         here.mkdir()
     else:
         export_model(folder, output=here)
-        (here / "left over").write_text("by an older export")
     monkeypatch.chdir(here)
     assert export_model(folder, output=".") == here
     assert read_export(here, read_model_folder(folder)).path == here
-    assert not (here / "left over").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "model"]
 
 
-def test_the_old_export_comes_back_where_the_new_one_cannot_take_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("refused", ["config.json", "model.bin", "clearhead.json"])
+def test_an_export_that_is_interrupted_while_it_is_moved_is_repaired_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     folder = random_folder(tmp_path)
-    before = export_model(folder)
-    content = {path.name: path.read_bytes() for path in before.iterdir()}
+    path = export_model(folder)
+    (path / "notes.txt").write_text("precious")
+    found = read_model_folder(folder)
+    write_random_weights(folder, found.config, tokenizers(folder), 2)
     replace = os.replace
-    moved: list[str] = []
 
     def refusing(source: Any, target: Any) -> None:
-        moved.append(Path(source).name)
-        if Path(source).name == ".ctranslate2.unfinished":
+        if Path(source).parent.name == ".ctranslate2.unfinished" and Path(source).name == refused:
             raise PermissionError("it may not be moved")
         replace(source, target)
 
-    monkeypatch.setattr(os, "replace", refusing)
-    with pytest.raises(ExportError, match=r"(?s)cannot be written.*it may not be moved"):
-        export_model(folder)
-    assert moved[-3:] == ["ctranslate2", ".ctranslate2.unfinished", ".ctranslate2.old"]
-    assert {path.name: path.read_bytes() for path in before.iterdir()} == content
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", refusing)
+        with pytest.raises(ExportError) as caught:
+            export_model(folder)
+    assert caught.value.why == "it may not be moved"
+    with pytest.raises(ExportError):
+        read_export(path, read_model_folder(folder))
     assert not list(folder.glob(".ctranslate2*"))
+    export_model(folder)
+    assert read_export(path, read_model_folder(folder)).path == path
+    assert (path / "notes.txt").read_text() == "precious"
 
 
 FULL_DISK = """
@@ -289,16 +352,16 @@ except ExportError as error:
 """
 
 
-def test_a_full_disk_is_said_and_leaves_no_export(tmp_path: Path) -> None:
+def test_a_full_disk_is_an_error_and_leaves_no_export(tmp_path: Path) -> None:
     folder = random_folder(tmp_path)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
     command = [sys.executable, "-c", FULL_DISK, str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert "the export cannot be written Why: " in done.stdout, done.stderr
+    assert "cannot be written" in done.stdout, done.stderr
     assert not list(folder.glob("*ctranslate2*"))
 
 
-# Of which model an export is
+# Stale and damaged exports
 
 
 def test_new_weights_settings_or_tokenizers_make_an_export_stale(tmp_path: Path) -> None:
@@ -317,8 +380,8 @@ def test_new_weights_settings_or_tokenizers_make_an_export_stale(tmp_path: Path)
         change()
         with pytest.raises(ExportError, match=f"(?s)its {name} differ.*clearhead export"):
             read_export(folder / "ctranslate2", read_model_folder(folder))
-        for path, content in kept.items():
-            path.write_bytes(content)
+        for path, former in kept.items():
+            path.write_bytes(former)
     assert read_export(folder / "ctranslate2", read_model_folder(folder)).d_model == 8
 
 
@@ -326,8 +389,8 @@ def tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
     return read_tokenizers(folder, read_model_folder(folder).config)
 
 
-def flipped(content: bytes) -> bytes:
-    return content[:-1] + bytes([content[-1] ^ 1])
+def flipped(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
 
 
 def set_model(folder: Path, **choices: Any) -> None:
@@ -478,7 +541,7 @@ def test_positions_reach_as_far_as_the_export_says(tmp_path: Path) -> None:
     assert found[:1500] == pytest.approx(ours[:1500], abs=1e-3)
 
 
-# Front doors
+# The command and the public function
 
 
 def test_the_command_prints_the_folder_and_says_how_equal_it_was_found(tmp_path: Path) -> None:

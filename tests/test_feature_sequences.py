@@ -19,8 +19,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from clearhead.data.feature_sequences import read_feature_sequences
-from clearhead.data.features import Rule, fill_missing
+from clearhead.data.feature_sequences import (
+    FEATURE_FORMATS,
+    frame_times,
+    read_feature_sequences,
+)
 from clearhead.data.labelled import LabelledSequence
 from clearhead.errors import DataError
 
@@ -241,7 +244,7 @@ def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
         ("1,1_0:3,4:a", "'1_0' is not a finite number"),
         ("1,-inf:3,4:a", "'-inf' is infinite"),
         ("1,1e999:3,4:a", "'1e999' is not a finite number"),
-        ("1,1e39:3,4:a", "an infinite value"),
+        ("1,1e39:3,4:a", "infinite"),
         ("::a", "the sequence is empty"),
         ("(0,1),(1,2):(0,3),(1,4):a", "is not a finite number"),
     ],
@@ -331,15 +334,15 @@ def test_the_label_column_of_a_table_goes_by_its_name(write: Write) -> None:
     ("rows", "line", "said"),
     [
         (["s,0,x,1,2", "s,1,y,1,2"], 3, "label of the sequence is 'y' here and 'x' before"),
-        (["s,0,x,1,2", "t,0,x,1,2", "s,1,x,1,2"], 4, "'s' comes a second time"),
+        (["s,0,x,1,2", "t,0,x,1,2", "s,1,x,1,2"], 4, "'s' occurs a second time"),
         (["s,1,x,1,2", "s,0.5,x,1,2"], 3, "time goes backwards"),
         (["s,1,x,1,2", "s,,x,1,2"], 3, "time is missing"),
-        (["s,1,x,1,2", "s,2024-01-02,x,1,2"], 3, "time '2024-01-02' is not a number"),
+        (["s,1,x,1,2", "s,2024-01-02,x,1,2"], 3, "'2024-01-02' is not a finite number"),
         (["s,1,x,1,2", " ,2,x,1,2"], 3, "name of the sequence is empty"),
         (["s,1,,1,2"], 2, "label is empty"),
         (["s,1,x,1,2", "s,2,,1,2"], 3, "label is empty"),
         (["s,0,x,1"], 2, "4 cells, the header 5"),
-        (["s,0,x,1,2", "s,1,x,1e39,2"], 2, "an infinite value"),
+        (["s,0,x,1,2", "s,1,x,1e39,2"], 2, "infinite"),
     ],
 )
 def test_a_row_of_a_table_that_is_wrong_is_refused_with_its_line(
@@ -357,8 +360,9 @@ def test_a_cell_that_is_no_number_is_refused_with_its_line_and_column(
     error = refusal(write("a.csv", f"sequence,label,left,right\ns,x,1,2\ns,x,3,{cell}\n"))
     assert str(error.where).endswith("a.csv:3 (column 'right')")
     assert repr(cell) in error.what
-    assert "all columns but" in str(error.why)
-    assert "leave the column out, if it is no feature" in str(error.todo)
+    assert "are features" in str(error.why)
+    assert "remove the column" in str(error.why)
+    assert "nan" in str(error.todo)
 
 
 @pytest.mark.parametrize(
@@ -367,8 +371,8 @@ def test_a_cell_that_is_no_number_is_refused_with_its_line_and_column(
         ("label,a", "'sequence'"),
         ("sequence,a", "'label'"),
         ("sequence,time,label", "no column of features"),
-        ("sequence,sequence,label,a", "2 times"),
-        ("sequence,label,a,b, a", "the column 'a' is there 2 times"),
+        ("sequence,sequence,label,a", "2 columns 'sequence'"),
+        ("sequence,label,a,b, a", "2 columns 'a'"),
     ],
 )
 def test_a_table_without_a_column_it_needs_is_refused(header: str, said: str, write: Write) -> None:
@@ -441,7 +445,7 @@ def test_a_lone_sequence_can_be_read_without_a_label(kind: str, write: Write) ->
         ({"x": np.zeros((2, 3))}, "x has the shape (2, 3)"),
         ({"x": np.zeros((2, 3, 1, 1))}, "x has the shape"),
         ({"x": np.zeros((3, 3, 1))}, "y has the shape (2,), and there are 3 sequences"),
-        ({"x": np.zeros((4, 1)), "lengths": np.array([1, 2])}, "add up to 3, and x has 4 frames"),
+        ({"x": np.zeros((4, 1)), "lengths": np.array([1, 2])}, "add up to 3, x has 4 frames"),
         ({"x": np.zeros((4, 1)), "lengths": np.array([2**62] * 4)}, "add up to"),
         ({"x": np.zeros(()), "lengths": np.array([1, 2])}, "add up to 3"),
         ({"x": np.zeros((4, 1)), "lengths": np.array([5, -1])}, "not whole numbers"),
@@ -520,7 +524,7 @@ def test_an_array_of_objects_is_refused_by_its_name_with_its_cure(
     arrays = {"x": np.zeros((5, 2)), "lengths": np.array([2, 3]), "y": np.array(["a", "b"])}
     arrays[name] = arrays[name].astype(object)
     error = refusal(write("a.npz", archive_bytes(**arrays)))
-    assert error.what == f"the array {name} holds Python objects"
+    assert f"array {name} " in error.what
     assert cure in str(error.todo)
 
 
@@ -632,13 +636,13 @@ def test_a_folder_of_a_label_without_arrays_is_refused_with_what_it_holds(
         write(f"data/a/{name}", array_bytes(np.ones((1, 2))))
     error = refusal(tmp_path / "data", labelled=labelled)
     assert error.where == str(tmp_path / "data" / "a")
-    assert error.why == f"it holds {held}"
+    assert str(error.why).endswith(f" {held}")
 
 
 def test_a_folder_of_tables_is_refused_with_some_of_them(tmp_path: Path, write: Write) -> None:
     for number in range(8):
         write(f"{number}.csv", "sequence,label,a\n")
-    assert refusal(tmp_path).why == "it holds 0.csv, 1.csv, 2.csv, 3.csv, 4.csv and 3 more"
+    assert str(refusal(tmp_path).why).endswith("0.csv, 1.csv, 2.csv, 3.csv, 4.csv and 3 more")
 
 
 def test_files_in_the_folder_itself_have_no_label(tmp_path: Path, write: Write) -> None:
@@ -676,8 +680,8 @@ def test_an_empty_folder_and_an_ambiguous_archive_are_refused(tmp_path: Path, wr
     (tmp_path / "empty").mkdir()
     for labelled in (True, False):
         error = refusal(tmp_path / "empty", labelled=labelled)
-        assert error.what == "the folder holds no .npy or .npz file"
-        assert error.why == "it holds nothing"
+        assert ".npy or .npz" in error.what
+        assert str(error.why).endswith(" nothing")
     write("many/cat/a.npz", archive_bytes(a=np.ones(1), b=np.ones(1)))
     error = refusal(tmp_path / "many")
     assert "no array x" in error.what
@@ -701,7 +705,9 @@ def test_what_is_not_there_is_refused(name: str, tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_form_is_refused_with_those_that_are_read(write: Write) -> None:
-    assert ".ts, .csv and .npz" in refusal(write("a.parquet", "")).what
+    error = refusal(write("a.parquet", ""))
+    assert str(error.where).endswith("a.parquet")
+    assert all(ending in str(error.why) for ending in FEATURE_FORMATS)
 
 
 def test_files_read_in_part_are_closed(write: Write) -> None:
@@ -717,77 +723,40 @@ def test_files_read_in_part_are_closed(write: Write) -> None:
         del sequences
 
 
-# Missing values
-
-features_with_gaps = st.integers(1, 3).flatmap(
-    lambda width: st.lists(
-        st.lists(
-            st.floats(-100, 100, width=32) | st.just(math.nan), min_size=width, max_size=width
-        ),
-        min_size=1,
-        max_size=8,
-    )
-)
+# Times of frames
 
 
-def filled_plainly(frames: np.ndarray, rule: str, means: np.ndarray) -> np.ndarray:
-    """Each missing value by the rule, value by value."""
-    filled = frames.astype(np.float64)
-    for time, feature in np.argwhere(np.isnan(frames)):
-        known = [at for at in range(len(frames)) if not np.isnan(frames[at, feature])]
-        before = max((at for at in known if at < time), default=None)
-        after = min((at for at in known if at > time), default=None)
-        if rule == "zero":
-            value = 0.0
-        elif rule == "mean" or not known:
-            value = means[feature]
-        elif before is None or after is None:
-            value = frames[after if before is None else before, feature]
-        else:
-            share = (time - before) / (after - before)
-            value = (1 - share) * frames[before, feature] + share * frames[after, feature]
-        filled[time, feature] = value
-    return filled
+def test_the_times_of_a_sequence_are_given_as_they_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("x,time,sequence\n1,0.50,a\n1, 1e0,a\n1,3,b\n1,3,c\n1,4,c\n")
+    found = [frame_times(str(path), number) for number in (1, 2, 3)]
+    assert found == [("0.50", "1e0"), ("3",), ("3", "4")]
+    with pytest.raises(DataError, match="no sequence 4"):
+        frame_times(str(path), 4)
 
 
-@given(features_with_gaps, st.sampled_from(["zero", "mean", "interpolate"]))
-def test_missing_values_are_filled_as_the_rule_says(rows: list[list[float]], rule: Rule) -> None:
-    frames = np.array(rows, dtype=np.float32)
-    means = np.array([5.0, -7.0, 11.0])[: frames.shape[1]]
-    before = frames.copy()
-    filled = fill_missing(frames, rule, "a", means)
-    np.testing.assert_array_equal(frames, before)
-    assert filled.dtype == np.float32
-    np.testing.assert_allclose(filled, filled_plainly(frames, rule, means), rtol=1e-5, atol=1e-4)
-    there = ~np.isnan(frames)
-    np.testing.assert_array_equal(filled[there], frames[there])
+@pytest.mark.parametrize("labels", [True, False])
+def test_the_times_of_a_case_are_those_of_its_tuples(tmp_path: Path, labels: bool) -> None:
+    label = ":a" if labels else ""
+    cases = ["(0.50,1),(1e0,2):(0.50,3),(1e0,4)", "(2020-01-01 10:30:00,1):(2020-01-01 10:30:00,2)"]
+    header = ["@timeStamps true", f"@classLabel {'true a' if labels else 'false'}", "@data"]
+    path = tmp_path / "x.ts"
+    path.write_text("\n".join([*header, *(f"{case}{label}" for case in cases)]) + "\n")
+    found = [frame_times(str(path), number) for number in (1, 2)]
+    assert found == [("0.50", "1e0"), ("2020-01-01 10:30:00",)]
+    with pytest.raises(DataError, match="no sequence 3"):
+        frame_times(str(path), 3)
 
 
-def test_frames_count_as_equally_far_apart_whatever_their_times(write: Write) -> None:
-    path = write("a.csv", "sequence,time,label,a\ns,0,x,0\ns,1,x,\ns,100,x,100\n")
-    [example] = read(path)
-    filled = fill_missing(example.input, "interpolate", path, np.zeros(1))
-    assert filled.tolist() == [[0], [50], [100]]
+def test_what_has_no_times_has_none(tmp_path: Path, write: Write) -> None:
+    write("x.csv", "x,sequence\n1,a\n")
+    write("x.ts", "@classLabel true a\n@data\n1,2:a\n")
+    write("x.npy", array_bytes(np.ones((1, 2))))
+    write("folder.csv/x.npy", array_bytes(np.ones((1, 2))))
+    for name in ("x.csv", "folder.csv", "x.ts", "x.npy"):
+        assert frame_times(str(tmp_path / name), 1) is None
 
 
-def test_a_missing_value_is_refused_by_its_place_frame_and_feature() -> None:
-    frames = np.ones((5, 3), dtype=np.float32)
-    frames[3, 1] = frames[4, 0] = np.nan
-    with pytest.raises(DataError) as raised:
-        fill_missing(frames, "refuse", "train.ts:20")
-    assert raised.value.where == "train.ts:20"
-    assert raised.value.what == "a value is missing"
-    assert raised.value.why == "frame 4, feature 2 has no value; 2 of the 15 values are missing"
-    assert "data.missing" in str(raised.value.todo)
-
-
-def test_whole_features_are_given_back_as_they_are_under_every_rule() -> None:
-    frames = np.ones((5, 3), dtype=np.float32)
-    rules: tuple[Rule, ...] = ("refuse", "zero", "mean", "interpolate")
-    for rule in rules:
-        assert fill_missing(frames, rule, "a") is frames
-
-
-def test_a_rule_that_needs_means_says_so() -> None:
-    with pytest.raises(ValueError, match="needs the means"):
-        fill_missing(np.full((1, 1), np.nan), "mean", "a")
+def test_times_are_found_beside_labels_in_a_column_of_another_name(write: Write) -> None:
+    path = write("x.csv", "sequence,time,kind,x\na,0.5,one,1\na,1.5,one,2\n")
+    assert frame_times(path, 1, "kind") == ("0.5", "1.5")

@@ -483,7 +483,7 @@ def test_files_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
         propose_classification("text", (path,), (str(tmp_path / "no.csv"),))
     with pytest.raises(DataError, match="2 files were named as train data"):
         propose_classification("text", (path, path))
-    with pytest.raises(DataError, match=r"are read from \.ts"):
+    with pytest.raises(DataError, match="feature sequences are not read"):
         propose_classification("features", (path,))
     table = write_csv(tmp_path / "train.csv", [("txt", "label"), ("t", "a")])
     with pytest.raises(DataError, match="did you mean 'txt'"):
@@ -495,8 +495,7 @@ def test_init_writes_a_classification_that_can_be_read(tmp_path: Path) -> None:
     train = write_csv(tmp_path / "train.csv", [("said", "label"), ("a b", "x"), ("c d e", "y")])
     name = str(tmp_path / "topics")
     options = ("--task", "classification", "--text-column", "said")
-    # The name may come last: a file of examples stands alone, whatever it is called.
-    code, out, err = run("init", *options, "--train", train, name)
+    code, out, err = run("init", name, *options, "--train", train)
     assert (code, out) == (0, "")
     assert "training: 2 texts, 8 characters, 3 to 5 each" in err
     assert "training: 2 classes: x (1), y (1)" in err
@@ -538,11 +537,11 @@ def test_the_commands_that_init_writes_can_be_copied(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("--input features", "--input means nothing for a translation"),
-        ("--label-column topic", "--label-column means nothing for a translation"),
+        ("--input features", "--input has no effect"),
+        ("--label-column topic", "--label-column has no effect"),
         (
             "--task classification --input features --text-column t",
-            "--text-column means nothing for features",
+            "--text-column has no effect",
         ),
     ],
 )

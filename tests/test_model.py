@@ -166,7 +166,7 @@ def test_cached_steps_equal_the_whole_prefix_whatever_rows_are_moved(
 ) -> None:
     model = random_model(config, attend=attend)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoding_state, "FIRST_ROOM", first_room)
+        patch.setattr(decoding_state, "INITIAL_POSITIONS", first_room)
         compare_steps_with_prefixes(model, padded(sources), 6, moves)
 
 
@@ -177,7 +177,7 @@ def test_cached_steps_equal_the_whole_prefix_beyond_the_first_room(
 ) -> None:
     torch.manual_seed(4)
     model = random_model(small_config(norm=norm, positions=positions))
-    steps = 2 * decoding_state.FIRST_ROOM + 6
+    steps = 2 * decoding_state.INITIAL_POSITIONS + 6
     source = padded([[3, 4, 5], [6, 7]])
     compare_steps_with_prefixes(model, source, steps, {3: [1, 0, 1], 40: [2, 0]})
 

@@ -1,4 +1,4 @@
-"""Products of the unrolled decoder: what is multiplied in fewer bits stays close to the formula."""
+"""Products of the fast decoder: also with fewer bits they are close to the formula."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_laid_out_model_translates_and_is_not_changed(lay_out_product: LayOut)
     assert all(torch.equal(before[name], p) for name, p in model.named_parameters())
 
 
-def test_an_encoder_with_other_products_holds_no_weight_twice() -> None:
+def test_an_encoder_with_other_products_has_no_weight_twice() -> None:
     model = random_model(small_config()).float()
     own = {id(parameter) for parameter in model.parameters()}
     encoder = UnrolledDecoder(model, bfloat16_product)._encoder
@@ -217,10 +217,10 @@ def test_a_damaged_weight_is_not_hidden_by_int8() -> None:
     assert int8_product(weight, None)(torch.randn(2, 4))[:, 1].isnan().all()
 
 
-def test_what_cannot_be_multiplied_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unsupported_compute_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="int4"):
         lay_out("int4", CPU)
-    with pytest.raises(ConfigError, match="int8 on a CPU alone"):
+    with pytest.raises(ConfigError, match=r"int8 .*CPU"):
         lay_out("int8", torch.device("cuda"))
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": False})
     with pytest.raises(ConfigError, match="no instructions for bfloat16"):

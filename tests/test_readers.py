@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from clearhead.data.lines import Format, read_lines
 from clearhead.data.phrasebook import phrasebook
-from clearhead.data.readers import MAX_LINE_BYTES, Pair, read_lines, read_pairs
+from clearhead.data.readers import PAIR_FORMATS, Pair, holds_pairs, read_pairs
 from clearhead.errors import DataError
 
 Write = Callable[[str, bytes], str]
@@ -36,45 +37,6 @@ def refusal(*files: str) -> DataError:
     with pytest.raises(DataError) as raised:
         list(read_pairs(files))
     return raised.value
-
-
-# Lines
-
-
-@same_folder
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-@given(lines=st.lists(line_text, min_size=1), end=st.sampled_from(["\n", "\r\n"]))
-@example(lines=["a\u2028b\x85c\x0bd\x1ce"], end="\n")
-@example(lines=["", "", ""], end="\r\n")
-def test_lines_end_at_line_feeds_and_nowhere_else(
-    name: str, lines: list[str], end: str, write: Write
-) -> None:
-    # A first line that begins with U+FEFF would lose it as a byte order mark.
-    content = "\ufeff" + "".join(line + end for line in lines)
-    assert list(read_lines(write(name, content.encode()))) == lines
-
-
-def test_a_last_line_without_an_end_counts(write: Write) -> None:
-    assert list(read_lines(write("a", b"one\ntwo"))) == ["one", "two"]
-
-
-def test_a_line_of_a_megabyte_is_read(write: Write) -> None:
-    assert list(read_lines(write("a", b"x" * 2**20 + b"\ny\n"))) == ["x" * 2**20, "y"]
-
-
-def test_only_one_byte_order_mark_at_the_beginning_is_dropped(write: Write) -> None:
-    path = write("a", "\ufeff\ufeffa\n\ufeffb\n".encode())
-    assert list(read_lines(path)) == ["\ufeffa", "\ufeffb"]
-
-
-def test_a_file_read_in_part_is_closed(write: Write) -> None:
-    # ResourceWarning is an error in these tests.
-    pairs = read_pairs([write("a", b"1\n2\n3\n"), write("b", b"1\n2\n3\n")])
-    assert len(list(islice(pairs, 2))) == 2
-    del pairs
-
-
-# Pairs
 
 
 @same_folder
@@ -126,6 +88,13 @@ def test_an_unknown_phrasebook_is_refused_with_those_there_are(name: str) -> Non
     assert "phrasebook:en-es" in str(refusal(name).todo)
 
 
+def test_a_file_read_in_part_is_closed(write: Write) -> None:
+    # ResourceWarning is an error in these tests.
+    pairs = read_pairs([write("a", b"1\n2\n3\n"), write("b", b"1\n2\n3\n")])
+    assert len(list(islice(pairs, 2))) == 2
+    del pairs
+
+
 # Refusals
 
 
@@ -135,57 +104,12 @@ def test_files_of_unequal_length_are_refused_with_both_counts(write: Write) -> N
     assert refusal(long, short).why == "1,205 lines and 3 lines"
 
 
-def test_bytes_that_are_not_utf8_are_refused_with_the_line_and_the_byte(write: Write) -> None:
-    error = refusal(write("good", b"a\n" * 3), write("bad", b"a\nb\ncaf\xe9\n"))
-    assert str(error.where).endswith("bad:3")
-    assert error.why == "byte 4 of the line is 0xe9"
-
-
-def test_a_byte_order_mark_does_not_shift_the_byte_that_is_named(write: Write) -> None:
-    error = refusal(write("good", b"a\n"), write("bad", b"\xef\xbb\xbf\xff\n"))
-    assert error.why == "byte 4 of the line is 0xff"
-
-
-@pytest.mark.parametrize("content", [b"ab\ncd\0ef\n", "ab\ncd\n".encode("utf-16-le"), b"\0" * 99])
-def test_binary_files_are_refused(content: bytes, write: Write) -> None:
-    error = refusal(write("good", b"a\n" * 9), write("bad", content))
-    assert "not a text file" in error.what
-
-
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, write: Write) -> None:
-    good = write("good", b"a\n")
-    assert "no such file" in refusal(good, str(tmp_path / "none")).what
-    assert "folder" in refusal(good, str(tmp_path)).what
-    assert "cannot be read" in refusal(good, "nul\0in-name").what
-
-
 def test_an_empty_file_is_refused(write: Write) -> None:
     good = write("good", b"a\n")
     for name in ("empty", "empty.gz"):
         assert refusal(good, write(name, b"")).what == "the file is empty"
     assert refusal(write("empty.tsv", b"")).what == "the file is empty"
     assert refusal(write("a", b""), write("b", b"")).what == "the file is empty"
-
-
-def test_a_gz_file_cut_short_or_not_gz_at_all_is_refused(tmp_path: Path, write: Write) -> None:
-    good = write("good", b"line\n" * 5000)
-    path = tmp_path / "bad.gz"
-    whole = gzip.compress(bytes(range(1, 10)) * 9999 + b"\n", mtime=0)
-    path.write_bytes(whole[: len(whole) // 2])
-    assert "cut short" in refusal(good, str(path)).what
-    path.write_bytes(b"plain text\n")
-    assert "cannot be read" in refusal(good, str(path)).what
-    path.write_bytes(whole[:40] + bytes(20) + whole[60:])
-    assert refusal(good, str(path)).what
-
-
-def test_an_endless_line_is_refused_before_it_fills_the_memory(
-    write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert MAX_LINE_BYTES >= 2**20
-    monkeypatch.setattr("clearhead.data.readers.MAX_LINE_BYTES", 100)
-    error = refusal(write("good", b"a\nb\n"), write("bad", b"a\n" + b"x" * 101))
-    assert str(error.where).endswith("bad:2")
 
 
 @pytest.mark.parametrize("line", [b"no tab", b"", b"two\ttabs\there"])
@@ -210,8 +134,23 @@ def test_a_jsonl_line_of_another_form_is_refused(line: str, write: Write) -> Non
 
 def test_names_that_do_not_go_together_are_refused(write: Write) -> None:
     plain, table = write("a", b"a\n"), write("p.tsv", b"a\tb\n")
-    assert ".tsv or .jsonl" in refusal(plain).what
+    error = refusal(plain)
+    assert (error.where, "two parallel files" in str(error.todo)) == (plain, True)
+    assert all(ending in str(error.why) for ending in PAIR_FORMATS)
     assert "name it alone" in refusal(plain, table).what
     assert "name it alone" in refusal("phrasebook:en-es", plain).what
     assert "0 files" in refusal().what
     assert "3 files" in refusal(plain, plain, plain).what
+
+
+def test_a_format_is_registered_in_one_place(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(path: str) -> Iterator[Pair]:
+        for number, line in enumerate(read_lines(path), start=1):
+            source, _, target = line.partition(" = ")
+            yield Pair(source, target, number)
+
+    monkeypatch.setitem(PAIR_FORMATS, ".equals", Format(read, "source = target"))
+    path = write("a.EQUALS.gz", b"x = y\n")
+    assert list(read_pairs([path])) == [Pair("x", "y", 1)]
+    assert holds_pairs(path)
+    assert ".equals (source = target)" in str(refusal(write("a", b"x\n")).why)

@@ -86,13 +86,13 @@ def test_scores_are_those_of_the_model_under_teacher_forcing(translator: Transla
     torch.testing.assert_close(torch.tensor(hypothesis.token_scores), expected)
 
 
-def test_a_prefix_that_cannot_begin_a_translation_is_said(translator: Translator) -> None:
+def test_a_warning_names_a_prefix_that_cannot_begin_a_translation(translator: Translator) -> None:
     tokenizer = translator.target_tokenizer
     begins = tokenizer.decode(tokenizer.encode("a ж"))
     what = f"begins with {begins!r}, not with 'a ж'"
-    with pytest.warns(UserWarning, match=r"prefix of line 6 .* vocabulary lacks") as said:
+    with pytest.warns(UserWarning, match=r"prefix of line 6 .* vocabulary") as caught:
         ((_,), (second,)) = translator.translate(["1 a", "1 b"], prefixes=["a", "a ж"], offset=4)
-    assert what in str(said[0].message)
+    assert what in str(caught[0].message)
     assert second.text.startswith(begins)
 
 
@@ -137,10 +137,10 @@ def test_batches_keep_to_their_tokens_and_cover_everything() -> None:
 
 
 def test_progress_counts_every_sentence(translator: Translator) -> None:
-    told: list[int] = []
-    translator.translate(TEXTS, batch_size=4, progress=told.append)
-    assert told == sorted(told)
-    assert told[-1] == sum(bool(text.strip()) for text in TEXTS)
+    done: list[int] = []
+    translator.translate(TEXTS, batch_size=4, progress=done.append)
+    assert done == sorted(done)
+    assert done[-1] == sum(bool(text.strip()) for text in TEXTS)
 
 
 def test_mistakes_are_named(translator: Translator) -> None:
@@ -155,18 +155,17 @@ def test_mistakes_are_named(translator: Translator) -> None:
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"beam_size": 2.5}, "beam_size.*integer"),
-        ({"beam_size": "5"}, "beam_size.*integer"),
-        ({"method": "greedy"}, "'beam' or 'sampling'"),
+        ({"beam_size": 2.5}, "beam_size must be a whole number"),
+        ({"beam_size": "5"}, "beam_size must be a whole number"),
+        ({"method": "greedy"}, "one of beam, sampling"),
         ({"beamsize": 1}, "(?s)beamsize.*did you mean beam_size"),
-        ({"threads": 4}, "(?s)threads: there is no such setting.*the settings here are method"),
-        ({"search": SearchConfig(beam_size=2.5)}, "beam_size.*integer"),  # type: ignore[arg-type]
-        ({"search": {"beam_size": 2}}, "no SearchConfig"),
-        ({"top_k": 10}, "(?s)top_k means nothing for method = 'beam'.*method='sampling'"),
-        ({"temperature": 0.5, "beam_size": 4}, "temperature means nothing for method = 'beam'"),
-        ({"top_p": 0.5, "method": "beam"}, "top_p means nothing for method = 'beam'"),
-        ({"seed": 7}, "seed means nothing for method = 'beam'"),
-        ({"method": "sampling", "beam_size": 4}, "(?s)beam_size means nothing.*method='beam'"),
+        ({"threads": 4}, "(?s)threads.*method"),
+        ({"search": {"beam_size": 2}}, "SearchConfig"),
+        ({"top_k": 10}, "(?s)top_k .*'beam'.*method='sampling'"),
+        ({"temperature": 0.5, "beam_size": 4}, "temperature .*'beam'"),
+        ({"top_p": 0.5, "method": "beam"}, "top_p .*'beam'"),
+        ({"seed": 7}, "seed .*'beam'"),
+        ({"method": "sampling", "beam_size": 4}, "(?s)beam_size .*method='beam'"),
         ({"batch_size": 0}, "batch_size = 0"),
         ({"batch_size": 2.0}, "batch_size = 2.0"),
         ({"prefixes": ["a"]}, "1 prefixes were given for 2 texts"),
@@ -175,7 +174,7 @@ def test_mistakes_are_named(translator: Translator) -> None:
         ({"prefixes": [None, "a"]}, "not a list of strings"),
     ],
 )
-def test_a_wrong_argument_is_refused_by_name(
+def test_a_wrong_argument_is_named(
     translator: Translator, choices: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(SearchError, match=message):
@@ -195,7 +194,7 @@ def test_settings_go_with_the_method_that_the_search_has_or_that_they_ask_for(
     assert beam == outputs(translator, TEXTS, beam_size=3, n_best=2, max_length=8)
 
 
-def test_an_unknown_device_is_met_with_those_there_are(translator: Translator) -> None:
+def test_an_unknown_device_is_an_error_that_lists_the_devices(translator: Translator) -> None:
     with pytest.raises(ConfigError, match=r"(?s)'gpu'.*cpu, cuda, auto"):
         api.load_translator(translator.folder.path, device="gpu")
 
@@ -228,7 +227,7 @@ def test_a_prefix_beyond_learned_positions_is_named_by_its_line(short_sighted: T
         short_sighted.translate(["1 a", "2 b c"], prefixes=["a", "a b " * 20], offset=4)
 
 
-def test_more_data_than_learned_positions_is_refused() -> None:
+def test_data_longer_than_learned_positions_is_an_error() -> None:
     for most, fits in ((19, True), (20, False)):
         model = ModelConfig(positions=Learned(max_length=20))
         with nullcontext() if fits else pytest.raises(ValueError, match=r"needs 21 positions"):

@@ -11,8 +11,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clearhead.api import Classifier, Translator, export_model, load, train
+    from clearhead.api.classifier import Classifier
+    from clearhead.api.loading import load
     from clearhead.api.text_classifier import TextClassifier
+    from clearhead.api.training import train
+    from clearhead.api.translator import Translator
+    from clearhead.ctranslate2.export import export_model
     from clearhead.decoding.engine import Hypothesis
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
@@ -23,20 +27,20 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "Classifier": "clearhead.api",
-    "Hypothesis": "clearhead.decoding.engine",
-    "ModelConfig": "clearhead.settings",
-    "Record": "clearhead.inspect.record",
-    "RunConfig": "clearhead.settings",
-    "SearchConfig": "clearhead.settings",
-    "TextClassifier": "clearhead.api.text_classifier",
-    "Tokenizer": "clearhead.tokenizer",
-    "Translator": "clearhead.api",
-    "build_model": "clearhead.model.build",
-    "export_model": "clearhead.api",
-    "load": "clearhead.api",
-    "record": "clearhead.inspect.recording",
-    "train": "clearhead.api",
+    "Classifier": "api.classifier",
+    "Hypothesis": "decoding.engine",
+    "ModelConfig": "settings",
+    "Record": "inspect.record",
+    "RunConfig": "settings",
+    "SearchConfig": "settings",
+    "TextClassifier": "api.text_classifier",
+    "Tokenizer": "tokenizer",
+    "Translator": "api.translator",
+    "build_model": "model.build",
+    "export_model": "ctranslate2.export",
+    "load": "api.loading",
+    "record": "inspect.recording",
+    "train": "api.training",
 }
 
 __all__ = [
@@ -58,10 +62,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Each public name is imported when it is first used (PEP 562), so that torch can wait."""
+    """Import a public name when it is first used (PEP 562), so that importing clearhead is fast."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_WHERE[name]), name)
+    return getattr(import_module(f"clearhead.{_WHERE[name]}"), name)
 
 
 def __dir__() -> list[str]:

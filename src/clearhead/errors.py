@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 
 class ClearheadError(Exception):
@@ -46,9 +47,18 @@ class ClearheadError(Exception):
 
 
 class ConfigError(ClearheadError):
-    """The configuration has a wrong key, type or value."""
+    """The configuration has a wrong key, type or value.
+
+    Args:
+        what: as for every error; likewise `where`, `why` and `todo`.
+        setting: the dotted path of the setting, if the error is about one.
+    """
 
     exit_code = 2
+
+    def __init__(self, what: str, *, setting: str | None = None, **parts: Any) -> None:
+        super().__init__(what, **parts)
+        self.setting = setting
 
 
 class DataError(ClearheadError):

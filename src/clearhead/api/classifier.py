@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from clearhead.data.inputs import Inputs
-    from clearhead.decoding.classifier_engine import ClassifierEngine
+    from clearhead.decoding.torch_engine import ClassifierEngine
     from clearhead.model.transformer import EncoderClassifier
 
 

@@ -1,150 +1,30 @@
-"""Which engine runs a translator: what was asked for, or what is there and fits."""
+"""Load a trained model, and choose the engine that runs a translator."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
 from clearhead.checkpoint import ModelFolder, read_digest, read_json, read_model_folder
-from clearhead.decoding.engine import Engine, check_device
+from clearhead.ctranslate2.engine import CTranslate2Engine
+from clearhead.ctranslate2.folder import NAME, read_export
+from clearhead.decoding.device import check_device
+from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, warn
+from clearhead.settings import SearchConfig
 from clearhead.settings.nearest import meant
 
 if TYPE_CHECKING:
-    from clearhead.ctranslate2.engine import CTranslate2Engine
     from clearhead.decoding.torch_engine import TorchEngine
-
+    from clearhead.model.transformer import EncoderDecoder
 
 ENGINES = ("auto", "torch", "ctranslate2")
-
-
-@dataclass(frozen=True)
-class EngineChoice:
-    """What is asked for.
-
-    Attributes:
-        engine: `torch`, `ctranslate2`, or `auto` for the faster one that is there.
-        device: `cpu`, `cuda`, or `auto` for the GPU where there is one.
-        threads: of the CPU (0: as the engine chooses).
-        compute_type: in what weights are multiplied; empty: float32.
-        scores: whether the scores of hypotheses are wanted.
-
-    Raises:
-        ConfigError: there is no such engine, the threads are fewer than none, or a compute type is
-            named without an engine.
-    """
-
-    engine: str = "auto"
-    device: str = "auto"
-    threads: int = 0
-    compute_type: str = ""
-    scores: bool = True
-
-    def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise ConfigError(
-                f"engine = {self.engine!r} is not the name of an engine",
-                todo=meant("engine", self.engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
-            )
-        if self.threads < 0:
-            raise ConfigError(
-                f"threads = {self.threads}, which is less than 0",
-                todo="give a number, or 0 for as many as the engine chooses",
-            )
-        if self.compute_type and self.engine == "auto":
-            raise ConfigError(
-                f"compute_type = {self.compute_type!r}, but no engine is named",
-                why="not every engine has every type",
-                todo="choose one too: --engine torch or --engine ctranslate2",
-            )
-
-
-def engine_for(found: ModelFolder, choice: EngineChoice) -> Engine:
-    """The engine of a translator; torch is imported only if it will run, or may.
-
-    `auto` takes CTranslate2 where it is installed, an export of these very weights lies in the
-    model folder, and no GPU is to be used. What then translates is decided search by search.
-
-    Raises:
-        ConfigError: the device is not there, or cannot do what is asked.
-        ExportError: CTranslate2 is asked for, and it or a fitting export is not there.
-        ModelFolderError: the model folder is damaged.
-
-    Warns:
-        UserWarning: `auto` passes over an export because it is damaged or of other weights, or
-            because CTranslate2 is not installed.
-    """
-    check_device(choice.device)
-    if choice.engine == "ctranslate2":
-        return _ctranslate2_engine(found, choice, choice.device)
-    if choice.engine == "torch" or not _may_be_faster(found, choice.device):
-        return _torch_engine(found, choice)
-    try:
-        fast = _ctranslate2_engine(found, choice, "cpu")
-    except ExportError as error:
-        warn(f"PyTorch translates, since an export is of no use: {error}")
-        return _torch_engine(found, choice)
-    from clearhead.api.auto_engine import AutoEngine
-
-    return AutoEngine(fast, lambda: _torch_engine(found, choice))
-
-
-def _may_be_faster(found: ModelFolder, device: str) -> bool:
-    """Whether there is an export to look at, and it would run on a CPU, where it was measured."""
-    from clearhead.ctranslate2.folder import NAME
-
-    if device == "cuda" or found.is_checkpoint or not (found.path / NAME).is_dir():
-        return False
-    return device == "cpu" or not _gpu_is_here()
-
-
-def _gpu_is_here() -> bool:
-    """Whether there is a GPU, asked of CTranslate2, since asking PyTorch would load it."""
-    try:
-        import ctranslate2
-    except ImportError:
-        # It is PyTorch that will translate, so that it is loaded anyhow.
-        import torch
-
-        return torch.cuda.is_available()
-    return ctranslate2.get_cuda_device_count() > 0
-
-
-def _ctranslate2_engine(found: ModelFolder, choice: EngineChoice, device: str) -> CTranslate2Engine:
-    from clearhead.ctranslate2.engine import CTranslate2Engine
-    from clearhead.ctranslate2.folder import NAME, read_export
-
-    if found.is_checkpoint:
-        raise ExportError(
-            "a checkpoint has no export for CTranslate2, which is of the folder's own weights",
-            where=found.weights,
-            todo="use engine = 'torch'",
-        )
-    return CTranslate2Engine(
-        read_export(found.path / NAME, found),
-        device=device,
-        threads=choice.threads,
-        compute_type=choice.compute_type or "float32",
-        scores=choice.scores,
-    )
-
-
-def _torch_engine(found: ModelFolder, choice: EngineChoice) -> TorchEngine:
-    from clearhead.decoding.device import set_up_torch
-    from clearhead.decoding.products import lay_out
-    from clearhead.decoding.torch_engine import TorchEngine, trained_translator
-
-    device = set_up_torch(choice.device, choice.threads)
-    products = lay_out(choice.compute_type or "float32", device)
-    return TorchEngine(trained_translator(found, device), products, scores=choice.scores)
-
-
-# ---- api.loading
-# From a model folder to what it was trained for.
 
 
 def load(
@@ -156,37 +36,38 @@ def load(
     compute_type: str = "",
     scores: bool = True,
 ) -> Translator | Classifier:
-    """The translator or classifier of a model folder; no data and no network is needed.
+    """Load the translator or classifier of a model folder; needs no data and no network.
 
-    Where PyTorch computes, it is set up for the whole process: the number of threads, denormal
-    numbers as zero, and, with glibc, memory that was freed is kept instead of being given back to
-    the system, which makes decoding on a CPU faster (`decoding/device.py`).
+    PyTorch is set up for the whole process: the number of threads, denormal numbers as zero, and,
+    with glibc, freed memory is kept for reuse, which makes decoding on a CPU faster.
 
     Args:
         folder: written by training.
-        device: `cpu`, `cuda`, or `auto` for the GPU where there is one.
-        threads: of the CPU (0: as the engine chooses).
-        engine: what runs a translator: `torch`, `ctranslate2` (see `export_model`), or `auto` for
-            the faster one that is there.
-        compute_type: in what the named engine multiplies: `float32`, `int8`, … (empty: float32).
-        scores: False where the scores of hypotheses are not wanted, which CTranslate2 gets in a
-            second pass, and greedy search by one over all logits; they may then be NaN.
+        device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
+        threads: threads on the CPU (0: the default of the engine).
+        engine: what runs a translator: `torch`, `ctranslate2` (see `export_model`), or `auto`,
+            which uses the CTranslate2 export if there is one that fits, otherwise PyTorch.
+        compute_type: the numbers that the named engine multiplies: `float32`, `int8`, …
+            (empty: float32).
+        scores: False if scores are not needed. CTranslate2 then skips the second pass that computes
+            them, and PyTorch the sum over all logits in greedy search; scores may be NaN.
 
     Raises:
         ModelFolderError: the folder is missing, damaged, or of another version.
-        ConfigError: the device or the engine is not there, or a classifier is to run with
-            CTranslate2 or in a compute type, which are for translators.
-        ExportError: there is no export for CTranslate2, or it is of other weights.
+        ConfigError: there is no such device or engine, or an option for translators is given for a
+            classifier.
+        ExportError: CTranslate2 is requested, but there is no export, or it is of other weights.
         ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
     Warns:
-        UserWarning: `auto` passes over an export because it is damaged or of other weights.
+        UserWarning: `auto` cannot use the export, because it is damaged or of other weights, or
+            because CTranslate2 is not installed.
     """
     found = read_model_folder(folder)
-    choice = EngineChoice(engine, device, threads, compute_type, scores)
+    options = EngineOptions(engine, device, threads, compute_type, scores)
     if found.config.task == "classification":
-        return _classifier(found, choice)
-    return Translator(found, engine_for(found, choice))
+        return _classifier(found, options)
+    return Translator(found, choose_engine(found, options))
 
 
 def load_translator(
@@ -198,10 +79,10 @@ def load_translator(
     compute_type: str = "",
     scores: bool = True,
 ) -> Translator:
-    """As `load`, where only a translator will do.
+    """Same as `load`, for a translator.
 
     Raises:
-        ModelFolderError: it is a classifier; or as in `load`.
+        ModelFolderError: the model is a classifier; or as in `load`.
     """
     model = load(
         folder,
@@ -213,7 +94,7 @@ def load_translator(
     )
     if not isinstance(model, Translator):
         raise ModelFolderError(
-            "this model classifies, it does not translate",
+            "this model is a classifier, not a translator",
             where=folder,
             todo="use it with: clearhead classify",
         )
@@ -221,48 +102,206 @@ def load_translator(
 
 
 def load_classifier(folder: str | Path, *, device: str = "auto", threads: int = 0) -> Classifier:
-    """As `load`, where only a classifier will do.
+    """Same as `load`, for a classifier.
 
     Raises:
-        ModelFolderError: it is a translator; or as in `load`.
+        ModelFolderError: the model is a translator; or as in `load`.
     """
     model = load(folder, device=device, threads=threads)
     if not isinstance(model, Classifier):
         raise ModelFolderError(
-            "this model translates, it does not classify",
+            "this model is a translator, not a classifier",
             where=folder,
             todo="use it with: clearhead translate",
         )
     return model
 
 
-def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
-    from clearhead.api.preparation import read_inputs, read_labels
-    from clearhead.decoding.classifier_engine import ClassifierEngine
+@dataclass(frozen=True)
+class EngineOptions:
+    """The options of `load` that choose and set up an engine; see there.
+
+    Raises:
+        ConfigError: there is no such engine or device, the number of threads is negative, or a
+            compute type is given without an engine.
+    """
+
+    engine: str = "auto"
+    device: str = "auto"
+    threads: int = 0
+    compute_type: str = ""
+    scores: bool = True
+
+    def __post_init__(self) -> None:
+        check_device(self.device)
+        if self.engine not in ENGINES:
+            raise ConfigError(
+                f"engine = {self.engine!r} is not the name of an engine",
+                todo=meant("engine", self.engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
+            )
+        if self.threads < 0:
+            raise ConfigError(
+                f"threads = {self.threads} is less than 0",
+                todo="give a number of threads, or 0 for the default of the engine",
+            )
+        if self.compute_type and self.engine == "auto":
+            raise ConfigError(
+                f"compute_type = {self.compute_type!r} is given without an engine",
+                why="the engines support different compute types",
+                todo="choose an engine too: --engine torch or --engine ctranslate2",
+            )
+
+
+def choose_engine(found: ModelFolder, options: EngineOptions) -> Engine:
+    """The engine of a translator.
+
+    `auto` uses the CTranslate2 export if there is one of these very weights, CTranslate2 is
+    installed, and no GPU is used. Searches that CTranslate2 lacks then run with PyTorch (see
+    `AutoEngine`). In all other cases `auto` is PyTorch. torch is imported when it is needed first.
+
+    Raises:
+        ConfigError: there is no such device, or it does not support the compute type.
+        ExportError: CTranslate2 is requested, but it is not installed, or no export fits.
+        ModelFolderError: the model folder is damaged.
+
+    Warns:
+        UserWarning: `auto` cannot use the export that there is.
+    """
+    if options.engine == "ctranslate2":
+        return _ctranslate2_engine(found, options)
+    has_export = not found.is_checkpoint and (found.path / NAME).is_dir()
+    if options.engine == "torch" or not has_export or _uses_gpu(options.device):
+        return _torch_engine(found, options)
+    try:
+        exported = _ctranslate2_engine(found, replace(options, device="cpu"))
+    except ExportError as error:
+        warn(f"PyTorch translates, because the export cannot be used: {error}")
+        return _torch_engine(found, options)
+    return AutoEngine(exported, lambda: _torch_engine(found, options))
+
+
+class AutoEngine:
+    """Runs CTranslate2 for every search that it supports, and PyTorch for the others.
+
+    Which of the two runs a call depends only on the arguments of that call. PyTorch is loaded when
+    it is needed first.
+
+    Args:
+        exported: the CTranslate2 engine.
+        make_torch: makes the PyTorch engine of the same model.
+    """
+
+    def __init__(self, exported: CTranslate2Engine, make_torch: Callable[[], TorchEngine]) -> None:
+        self.exported = exported
+        self._make_torch = make_torch
+
+    @cached_property
+    def torch(self) -> TorchEngine:
+        """The PyTorch engine."""
+        return self._make_torch()
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The PyTorch model."""
+        return self.torch.model
+
+    @property
+    def longest_source(self) -> int | None:
+        """The most tokens of a source, with either engine."""
+        return self.exported.longest_source
+
+    def translate(
+        self,
+        sources: Sequence[Sequence[int]],
+        search: SearchConfig,
+        *,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        keys: Sequence[int] | None = None,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, in the order of the sources; see `Engine`."""
+        longest_prefix = max(map(len, prefixes or ()), default=0)
+        longest_source = max(map(len, sources), default=0)
+        lacks = self.exported.unsupported(search, longest_prefix, longest_source)
+        engine = self.torch if lacks else self.exported
+        return engine.translate(
+            sources,
+            search,
+            prefixes=prefixes,
+            keys=keys,
+            batch_size=batch_size,
+            progress=progress,
+        )
+
+
+def _uses_gpu(device: str) -> bool:
+    if device != "auto":
+        return device == "cuda"
+    try:
+        import ctranslate2
+    except ImportError:
+        # PyTorch will translate, so it is loaded anyway.
+        import torch
+
+        return torch.cuda.is_available()
+    return ctranslate2.get_cuda_device_count() > 0
+
+
+def _ctranslate2_engine(found: ModelFolder, options: EngineOptions) -> CTranslate2Engine:
+    if found.is_checkpoint:
+        raise ExportError(
+            "a checkpoint has no export for CTranslate2; the folder's is of its final weights",
+            where=found.weights,
+            todo="use engine = 'torch'",
+        )
+    return CTranslate2Engine(
+        read_export(found.path / NAME, found),
+        device=options.device,
+        threads=options.threads,
+        compute_type=options.compute_type or "float32",
+        scores=options.scores,
+    )
+
+
+def _torch_engine(found: ModelFolder, options: EngineOptions) -> TorchEngine:
     from clearhead.decoding.device import set_up_torch
-    from clearhead.decoding.torch_engine import with_weights
+    from clearhead.decoding.products import lay_out
+    from clearhead.decoding.torch_engine import TorchEngine, trained_translator
+
+    device = set_up_torch(options.device, options.threads)
+    products = lay_out(options.compute_type or "float32", device)
+    return TorchEngine(trained_translator(found, device), products, scores=options.scores)
+
+
+def _classifier(found: ModelFolder, options: EngineOptions) -> Classifier:
+    from clearhead.api.preparation import read_inputs, read_labels
+    from clearhead.decoding.device import set_up_torch
+    from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
     from clearhead.model.build import build_classifier
 
-    if choice.engine == "ctranslate2":
+    if options.engine == "ctranslate2":
         raise ConfigError(
-            "this model classifies, and CTranslate2 runs translators only",
+            "this model is a classifier, and CTranslate2 runs translators only",
             where=found.path,
             todo="use engine = 'torch'",
         )
-    if choice.compute_type:
+    if options.compute_type:
         raise ConfigError(
-            f"compute_type = {choice.compute_type!r}, but this model classifies",
+            f"compute_type = {options.compute_type!r} is given, but this model is a classifier",
             where=found.path,
-            why="compute types are for translators; a classifier multiplies in float32",
+            why="compute types are for translators; a classifier computes in float32",
             todo="leave compute_type out",
         )
     if found.is_checkpoint:
         temperature = 1.0
-        message = f"{found.weights} is a checkpoint, for which no temperature was fitted"
-        warn(f"{message}: its probabilities are not calibrated")
+        warn(
+            f"{found.weights} is a checkpoint, for which no temperature was fitted: its "
+            "probabilities are not calibrated"
+        )
     else:
         temperature = _temperature(found)
-    device = set_up_torch(choice.device, choice.threads)
+    device = set_up_torch(options.device, options.threads)
     config = found.config
     inputs, labels = read_inputs(found.path, config), read_labels(found.path)
     model = build_classifier(
@@ -273,17 +312,17 @@ def _classifier(found: ModelFolder, choice: EngineChoice) -> Classifier:
 
 
 def _temperature(folder: ModelFolder) -> float:
-    """What a classifier's logits are divided by, as it was fitted when its weights were kept.
+    """The temperature of a classifier, fitted on the validation data when its weights were kept.
 
-    Every classifier has one: training writes the weights, and then their scores.
+    Every classifier has one: training writes the weights and then their scores.
 
     Raises:
-        ModelFolderError: it is not there, no positive number, or of other weights.
+        ModelFolderError: it is missing, not a positive number, or of other weights.
     """
     path = folder.path / "scores.json"
     todo = (
-        "bring the file back from a copy, go on with the training if it was interrupted, or train "
-        "anew: clearhead train RUN.toml --restart"
+        "restore the file from a copy, resume the training if it was interrupted, or train "
+        "again: clearhead train RUN.toml --restart"
     )
     try:
         tree = read_json(path)

@@ -18,8 +18,8 @@ class Translator:
     """A trained translator.
 
     Args:
-        folder: its model folder, read.
-        engine: what runs it.
+        folder: its model folder.
+        engine: runs it.
     """
 
     def __init__(self, folder: ModelFolder, engine: Engine) -> None:
@@ -34,7 +34,7 @@ class Translator:
 
     @property
     def search(self) -> SearchConfig:
-        """How it searches where nothing else is asked for."""
+        """The default settings of its search."""
         return self.folder.config.search
 
     @property
@@ -60,29 +60,29 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each text, best first; `str(hypothesis)` is its text.
 
-        Those of sampling stand in the order in which they were drawn.
+        Samples are in the order drawn.
 
         Args:
-            texts: one sentence each; an empty one has one empty hypothesis.
-            search: how to search; by default as the model's configuration says.
-            prefixes: for each text the beginning that its translation must have; spaces at its
-                ends do not count.
-            batch_size: sentences at a time, at most.
-            progress: told how many sentences are done.
-            offset: how many texts came before these, where a stream is translated in blocks.
-            choices: single settings of `SearchConfig` (beam_size=5, n_best=3), laid over `search`;
-                those of sampling go with method="sampling", and a beam_size asks for a beam.
+            texts: one sentence each; an empty text has one empty hypothesis.
+            search: the settings of the search; by default those of the model's configuration.
+            prefixes: for each text the beginning of its translation; spaces at its ends are
+                ignored.
+            batch_size: sentences of a batch, at most.
+            progress: called with the number of sentences that are done.
+            offset: the number of texts before these, if a stream is translated in blocks.
+            choices: single settings of `SearchConfig` (beam_size=5, n_best=3), which replace those
+                of `search`. Settings of sampling need method="sampling"; beam_size implies a beam.
 
         Raises:
-            SearchError: a choice is unknown or wrong, or means nothing for the method of search, or
-                the prefixes do not fit.
-            DataError: a text is no string, or the texts are a table.
+            SearchError: a setting is unknown, wrong or without effect on the method, or the
+                prefixes do not fit.
+            DataError: a text is not a string, or the texts are a table.
             TypeError: `texts` is a single string.
             ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
         Warns:
-            UserWarning: a text has more tokens than the model takes, and was cut; or a prefix holds
-                what the vocabulary lacks.
+            UserWarning: a text has more tokens than the model can read, and was cut; or a prefix is
+                not in the vocabulary.
         """
         from clearhead.decoding.texts import chosen_search, translate_texts
 

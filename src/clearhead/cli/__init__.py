@@ -1,79 +1,118 @@
-"""The command `clearhead`: the roof, which nothing else imports.
+"""The command `clearhead`.
 
-Each command is a file of its own and imports what it needs when it runs, so that `--help` answers
-at once. Results go to the standard output, all else to the standard error.
+Each command is a module of this package. Its docstring is the help, `add_arguments` declares its
+arguments and options, and `run` takes their values. A command imports what it needs when it
+runs, so that `--help` answers at once. Results go to the standard output, everything else to the
+standard error.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import shutil
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
-import typer
+from clearhead.cli import classify, evaluate, export, figures, init, phrasebook, train, translate
+from clearhead.cli.failures import failures_reported
 
-from clearhead.cli.classify import classify
-from clearhead.cli.evaluate import evaluate
-from clearhead.cli.export import export
-from clearhead.cli.failures import CommandGroup, full_disk_said
-from clearhead.cli.figures import figures
-from clearhead.cli.init import InitCommand, init
-from clearhead.cli.phrasebook import phrasebook
-from clearhead.cli.train import train
-from clearhead.cli.translate import translate
+COMMANDS = {
+    module.__name__.rpartition(".")[2]: module
+    for module in (init, train, translate, classify, evaluate, figures, export, phrasebook)
+}
 
-OVERVIEW = """
+OVERVIEW = """\
 Train a translator or a classifier on your own data, measure it, and use it.
 
-\b
-clearhead init my-model --train train.en train.de --validation val.en val.de
-clearhead train my-model.toml
-clearhead translate runs/my-model < in.txt > out.txt
-clearhead evaluate runs/my-model --source test.en --reference test.de
-clearhead classify runs/my-classifier < texts.txt
-clearhead figures runs/my-model --input "A sentence." -o pictures
-clearhead export runs/my-model --format ctranslate2
-
-Each command says more: clearhead train --help
+  clearhead init my-model --train train.en train.de --validation val.en val.de
+  clearhead train my-model.toml
+  clearhead translate runs/my-model < in.txt > out.txt
+  clearhead evaluate runs/my-model --source test.en --reference test.de
+  clearhead classify runs/my-classifier < texts.txt
+  clearhead figures runs/my-model --input "A sentence."
+  clearhead export runs/my-model --format ctranslate2
 """
 
-app = typer.Typer(
-    cls=CommandGroup,
-    help=OVERVIEW,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-app.command(cls=InitCommand, short_help="Write a configuration that suits your data.")(init)
-app.command(short_help="Train a model, or go on with its training.")(train)
-app.command(short_help="Translate lines of text.")(translate)
-app.command(short_help="Classify lines of text, or sequences of features.")(classify)
-app.command(short_help="Score models on a test set, and compare them.")(evaluate)
-app.command(short_help="Draw what happens inside a model.")(figures)
-app.command(short_help="Write a translator in a format that runs faster.")(export)
-app.command(short_help="Write the built-in sentence pairs as files.")(phrasebook)
+SPIN_COUNT = 1000
+"""Times that an OpenMP thread polls a barrier before it sleeps. By default libgomp polls for a few
+milliseconds, and training slows down many times over beside any other busy process."""
 
 
-def main() -> None:
-    """Run the command with the arguments of this process, and exit."""
-    with full_disk_said():
-        app(prog_name="clearhead")
+def main(words: Sequence[str] | None = None) -> None:
+    """Run the command that the words name (default: the arguments of this process).
+
+    Raises:
+        SystemExit: the command failed, or had only to print its help.
+    """
+    limit_busy_waiting()
+    with failures_reported():
+        args, unknown = command_line().parse_known_args(words)
+        if unknown:
+            args.parser.error(_unknown(unknown, args.parser))
+        args.run(args)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from clearhead import __version__
+def limit_busy_waiting() -> None:
+    """Set `GOMP_SPINCOUNT` unless the user has chosen how threads wait.
 
-        typer.echo(f"clearhead {__version__}")
-        raise typer.Exit
+    libgomp reads it once, when torch or ctranslate2 loads it.
+    """
+    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
+        os.environ["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
 
 
-@app.callback(invoke_without_command=True)
-def _roof(
-    context: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Say the version."),
-    ] = False,
-) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+class Parser(ArgumentParser):
+    """A parser that reports output which cannot be written; argparse ignores it."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        if message and (stream := file or sys.stderr):
+            stream.write(message)
+
+
+def command_line() -> Parser:
+    """The parser of all commands; it sets `run` and `parser` to those of the command."""
+    from clearhead import __version__
+
+    width = min(100, shutil.get_terminal_size().columns)
+    form = partial(RawDescriptionHelpFormatter, max_help_position=30, width=width)
+    parser = Parser(
+        "clearhead",
+        usage="%(prog)s COMMAND [arguments]",
+        description=OVERVIEW,
+        epilog="Help on a command: clearhead train --help",
+        formatter_class=form,
+        allow_abbrev=False,
+    )
+    version = f"clearhead {__version__}"
+    parser.add_argument(
+        *("-V", "--version"), action="version", version=version, help="show the version and exit"
+    )
+    parser.set_defaults(run=lambda args: parser.print_help(), parser=parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", prog="clearhead")
+    for name, module in COMMANDS.items():
+        text = module.__doc__ or ""
+        command = commands.add_parser(
+            name,
+            help=text.splitlines()[0],
+            description=text,
+            formatter_class=form,
+            allow_abbrev=False,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run, parser=command)
+    return parser
+
+
+def _unknown(words: Sequence[str], parser: ArgumentParser) -> str:
+    """The error for words that the command does not take, with the option that may be meant."""
+    from difflib import get_close_matches
+
+    option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
+    if option is None:
+        return f"unexpected argument: {words[0]}"
+    known = [name for action in parser._actions for name in action.option_strings]
+    close = get_close_matches(option, known, n=1)
+    return f"unknown option: {option}" + "".join(f" (did you mean {name}?)" for name in close)

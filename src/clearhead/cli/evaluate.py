@@ -1,4 +1,20 @@
-"""`clearhead evaluate`: score models on examples with known answers."""
+"""Score translators or classifiers on a test set.
+
+For a translator the command reports BLEU, chrF and TER from sacreBLEU, each
+with its signature and its 95 % confidence interval (bootstrap); the share of
+sentences that match exactly; and the scores by sentence length.
+
+For a classifier it reports accuracy, macro and micro F1, each with its 95 %
+confidence interval (bootstrap); the expected calibration error; precision,
+recall and F1 of each label; and the confusion matrix.
+
+Each model but the first is compared with the first by a paired test.
+
+  clearhead evaluate runs/my-model --source test.en --reference test.de
+  clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
+  clearhead evaluate runs/new runs/new/training/checkpoints/average.safetensors --source …
+  clearhead evaluate runs/trec --data test.tsv --figures pictures
+"""
 
 from __future__ import annotations
 
@@ -6,24 +22,14 @@ import itertools
 import json
 import os
 import sys
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import say, warnings_said
-from clearhead.cli.options import (
-    BatchSize,
-    ComputeType,
-    Device,
-    Engine,
-    SearchOptions,
-    Threads,
-    loaded_translator,
-    with_search,
-)
+from clearhead.cli.options import SearchOptions, add_search, add_shared, loaded_translator
 from clearhead.cli.streams import (
     CLASSIFIED,
     STANDARD,
@@ -44,119 +50,98 @@ if TYPE_CHECKING:
     from clearhead.evaluation.evaluate import Report
     from clearhead.settings import RunConfig
 
-Tokenize = Literal["13a", "none", "intl", "char", "zh"]
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s FOLDER [FOLDER ...] [options]"
+    parser.add_argument(
+        "folders",
+        metavar="FOLDER",
+        nargs="+",
+        type=Path,
+        help="model folders or checkpoints; the first is the baseline",
+    )
+    parser.add_argument("--source", metavar="FILE", help="translators: sentences to translate")
+    parser.add_argument("--reference", metavar="FILE", help="translators: correct translations")
+    parser.add_argument("--data", metavar="FILE", help="classifiers: examples with labels")
+    parser.add_argument(
+        "--text-column",
+        metavar="NAME",
+        help="classifiers: column of the texts (default: as in training)",
+    )
+    parser.add_argument(
+        "--label-column",
+        metavar="NAME",
+        help="classifiers: column of the labels (default: as in training)",
+    )
+    parser.add_argument(
+        "--tokenize",
+        choices=("13a", "none", "intl", "char", "zh"),
+        help="translators: tokenizer of BLEU; none for text that is already tokenised (default: "
+        "evaluation.tokenize of the models)",
+    )
+    parser.add_argument(
+        "--lowercase",
+        action=BooleanOptionalAction,
+        help="translators: ignore case in scores (default: evaluation.lowercase of the models)",
+    )
+    parser.add_argument(
+        "--figures",
+        metavar="FOLDER",
+        type=Path,
+        help="classifiers: folder for pictures of the confusion matrices",
+    )
+    parser.add_argument("--json", dest="as_json", action="store_true", help="write a JSON object")
+    add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
+    add_search(parser)
 
 
-@with_search
-def evaluate(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="FOLDER", help="Model folders; the first is the baseline."),
-    ],
-    search: SearchOptions,
-    source: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Translators: sentences to translate.")
-    ] = None,
-    reference: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Translators: their correct translations.")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Classifiers: examples with their labels.")
-    ] = None,
-    text_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Classifiers: column of the texts (default: as in training)."
-        ),
-    ] = None,
-    label_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Classifiers: column of the labels (default: as in training)."
-        ),
-    ] = None,
-    tokenize: Annotated[
-        Tokenize | None,
-        typer.Option(
-            help="Translators: sacreBLEU's tokenizer for BLEU; none for text that is already "
-            "tokenised (default: evaluation.tokenize of the models)."
-        ),
-    ] = None,
-    lowercase: Annotated[
-        bool | None,
-        typer.Option(
-            help="Translators: ignore case in scores (default: evaluation.lowercase of the models)."
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Classifiers: draw the confusion matrices there."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON object.")] = False,
-    batch_size: BatchSize = 64,
-    device: Device = "auto",
-    threads: Threads = 0,
-    engine: Engine = "auto",
-    compute_type: ComputeType = None,
-) -> None:
-    """Score translators or classifiers on a test set.
-
-    For a translator it reports BLEU, chrF and TER from sacreBLEU, each with its signature and its
-    95 % confidence interval (bootstrap); the share of sentences that match exactly; and the scores
-    by sentence length.
-
-    For a classifier it reports accuracy, macro and micro F1, each with its 95 % confidence
-    interval (bootstrap); the expected calibration error; precision, recall and F1 of each label;
-    and the confusion matrix.
-
-    Each model but the first is compared with the first by a paired test.
-
-    \b
-    clearhead evaluate runs/my-model --source test.en --reference test.de
-    clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
-    clearhead evaluate runs/new runs/new/training/checkpoints/average.safetensors --source …
-    clearhead evaluate runs/trec --data test.tsv --figures pictures
-    """  # noqa: D301
+def run(args: Namespace) -> None:
+    """Score the models and print the report."""
     from clearhead.api.preparation import read_labels
     from clearhead.checkpoint import read_model_folder
     from clearhead.evaluation.evaluate import ClassificationSet, TranslationSet, evaluate_models
 
-    if source == reference == STANDARD:
+    search = SearchOptions.of(args)
+    if args.source == args.reference == STANDARD:
         raise DataError("sources and references cannot both come from the standard input")
-    names = [str(folder) for folder in folders]
+    names = [str(folder) for folder in args.folders]
     if len(set(names)) < len(names):
         raise DataError("the same model folder is named twice")
     models = {name: read_model_folder(name) for name in names}
     configs = {name: model.config for name, model in models.items()}
+    on = {"device": args.device, "threads": args.threads}
     if _common_task(configs) == "translation":
-        idle = {"--data": data, "--figures": figures}
-        idle |= {"--text-column": text_column, "--label-column": label_column}
+        idle = {"--data": args.data, "--figures": args.figures}
+        idle |= {"--text-column": args.text_column, "--label-column": args.label_column}
         _refuse_idle(idle, "translators", "--source test.en --reference test.de")
-        files = _named(source, "--source"), _named(reference, "--reference")
+        files = _named(args.source, "--source"), _named(args.reference, "--reference")
         sources, references = (list(input_lines(file)) for file in files)
-        pairs = TranslationSet(configs, files, sources, references, tokenize, lowercase)
-        run = {"device": device, "threads": threads, "engine": engine}
-        load = partial(loaded_translator, **run, compute_type=compute_type, scores=False)
-        translate = partial(_translations, load=load, search=search, batch_size=batch_size)
-        _print(evaluate_models(pairs, names, translate), as_json)
+        pairs = TranslationSet(configs, files, sources, references, args.tokenize, args.lowercase)
+        how = {"engine": args.engine, "compute_type": args.compute_type, "scores": False}
+        load = partial(loaded_translator, **on, **how)
+        translate = partial(_translations, load=load, search=search, batch_size=args.batch_size)
+        _print(evaluate_models(pairs, names, translate), args.as_json)
         return
-    idle = {"--source": source, "--reference": reference, "--tokenize": tokenize}
-    idle |= {"--lowercase": lowercase, "--no-lowercase": lowercase is False}
-    idle |= {"--engine ctranslate2": engine == "ctranslate2", "--compute-type": compute_type}
+    idle = {"--source": args.source, "--reference": args.reference, "--tokenize": args.tokenize}
+    idle |= {"--lowercase": args.lowercase, "--no-lowercase": args.lowercase is False}
+    idle |= {"--engine ctranslate2": args.engine == "ctranslate2"}
+    idle |= {"--compute-type": args.compute_type}
     _refuse_idle(idle | search.by_option(), "classifiers", "--data test.tsv")
     labels = {name: read_labels(model.path) for name, model in models.items()}
-    labelled = ClassificationSet(configs, labels, _named(data, "--data"), text_column, label_column)
-    if figures is not None and labelled.multi_label:
+    data = _named(args.data, "--data")
+    labelled = ClassificationSet(configs, labels, data, args.text_column, args.label_column)
+    if args.figures is not None and labelled.multi_label:
         raise ConfigError(
             "there is no confusion matrix if examples may have several labels",
             where="--figures",
             todo="leave it out",
         )
-    classify = partial(_probabilities, batch_size=batch_size, device=device, threads=threads)
+    classify = partial(_probabilities, batch_size=args.batch_size, **on)
     report = evaluate_models(labelled, names, classify)
-    _print(report, as_json)
-    if figures is not None:
-        _draw(report.systems, figures)
+    _print(report, args.as_json)
+    if args.figures is not None:
+        _draw(report.systems, args.figures)
 
 
 def _common_task(configs: Mapping[str, RunConfig]) -> str:
@@ -209,11 +194,11 @@ def _probabilities(
     name: str, examples: Sequence[Labelled], batch_size: int, device: str, threads: int
 ) -> np.ndarray:
     """The probability of each label, (examples, labels)."""
-    from clearhead import api
     from clearhead.api.classifier import is_empty
+    from clearhead.api.loading import load_classifier
 
     with warnings_said():
-        classifier = api.load_classifier(name, device=device, threads=threads)
+        classifier = load_classifier(name, device=device, threads=threads)
     # `classify` gives them no label, but each example must count in the scores.
     empty = [example.place for example in examples if is_empty(example)]
     if empty:
@@ -228,7 +213,7 @@ def _probabilities(
 
 
 def _print(report: Report[Any], as_json: bool) -> None:
-    typer.echo(json.dumps(report.to_dict(), indent=2) if as_json else report.to_text())
+    print(json.dumps(report.to_dict(), indent=2) if as_json else report.to_text())
 
 
 def _draw(systems: Mapping[str, ClassifierScores], folder: Path) -> None:

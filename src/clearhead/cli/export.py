@@ -1,43 +1,45 @@
-"""`clearhead export`: a translator in the format of a faster program."""
+"""Write a translator in a format that runs faster.
+
+The only format is that of CTranslate2, which runs the model without PyTorch.
+The export is compared with the model before it is kept: greedy outputs must be
+equal, and log-probabilities must agree to 0.001. After that, translate and
+evaluate use it as long as the model folder holds the same weights. The command
+prints the folder of the export. Weights are 32-bit numbers; to use others,
+choose them later: clearhead translate --engine ctranslate2 --compute-type int8
+
+  clearhead export runs/my-model --format ctranslate2
+"""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Annotated, Literal
-
-import typer
 
 from clearhead.cli.failures import say
+from clearhead.cli.options import add_shared
 
 
-def export(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A model folder, e.g. runs/my-model.")
-    ],
-    format: Annotated[
-        Literal["ctranslate2"], typer.Option("--format", help="Which program is to run it.")
-    ] = "ctranslate2",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Where to; by default ctranslate2 in the model folder, where translate finds it.",
-        ),
-    ] = None,
-) -> None:
-    """Write a translator for CTranslate2, which runs it without PyTorch.
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s FOLDER [options]"
+    add_shared(parser, "folder")
+    parser.add_argument(
+        "--format",
+        choices=("ctranslate2",),
+        default="ctranslate2",
+        help="program that runs the export (default: ctranslate2)",
+    )
+    parser.add_argument(
+        *("-o", "--output"),
+        metavar="FOLDER",
+        type=Path,
+        help="folder of the export (default: ctranslate2 in the model folder, where translate "
+        "finds it)",
+    )
 
-    The export is compared with the model before it takes its place: greedy outputs must be the
-    same, log-probabilities within 0.001. From then on translate and evaluate use it, as long as
-    the model folder holds the same weights. The folder of the export is printed. It has 32-bit
-    numbers; others are chosen when it is used: clearhead translate --engine ctranslate2
-    --compute-type int8.
 
-    \b
-    clearhead export runs/my-model --format ctranslate2
-    """  # noqa: D301
-    from clearhead import api
+def run(args: Namespace) -> None:
+    """Export the model and print its folder."""
+    from clearhead.ctranslate2.export import export_model
 
-    typer.echo(api.export_model(folder, format, output, tell=say))
+    print(export_model(args.folder, args.format, args.output, tell=say))

@@ -1,4 +1,4 @@
-"""What the command does when something goes wrong: a message and an exit code, no traceback."""
+"""Failures of a command: a message and an exit code; only a bug has a traceback."""
 
 from __future__ import annotations
 
@@ -9,95 +9,84 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any
-
-import typer
-from typer.core import TyperGroup
 
 from clearhead.errors import ClearheadError, DataError
 
-INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+INTERRUPTED = 130  # 128 + SIGINT, the exit code of a shell
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 REFUSED = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
     *(errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL),
 )
-"""What another name, or other permissions, can mend."""
+"""What another name or other permissions solve."""
 
 
-class CommandGroup(TyperGroup):
-    """Runs a command and turns its failure into an exit code.
+@contextlib.contextmanager
+def failures_reported() -> Iterator[None]:
+    """Print an expected failure within as a message, and exit with its code.
 
-    A `ClearheadError` is printed and gives its own code. So does what the file system refuses of
-    a file that has a name, as a `DataError`. A bug keeps its traceback.
+    Expected are `ClearheadError`, Ctrl-C, a reader of the output that has gone, full memory, a full
+    disk, and a named file that the system refuses to open.
+
+    Raises:
+        SystemExit: there was one of these.
     """
+    try:
+        with _full_memory_reported():
+            try:
+                yield
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()
+    except ClearheadError as error:
+        _exit(error)
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise SystemExit(INTERRUPTED) from None
+    except BrokenPipeError:
+        _discard_output()
+        raise SystemExit(BROKEN_PIPE) from None
+    except OSError as error:
+        if error.errno in FULL:
+            _discard_output()
+            _exit(_full_disk(error))
+        if isinstance(error.filename, str | os.PathLike) and error.errno in REFUSED:
+            _exit(_refused(error))
+        raise
 
-    def invoke(self, ctx: Any) -> Any:
-        """Run the command that the context names."""
-        try:
-            with _full_memory_said():
-                result = super().invoke(ctx)
-            if sys.stdout is not None:
-                sys.stdout.flush()
-        except ClearheadError as error:
-            say(str(error))
-            raise typer.Exit(error.exit_code) from None
-        except BrokenPipeError:
-            _forget_output()
-            raise typer.Exit(BROKEN_PIPE) from None
-        except KeyboardInterrupt:
-            say("interrupted")
-            raise typer.Exit(INTERRUPTED) from None
-        except OSError as error:
-            # A full disk is said by `full_disk_said`.
-            if not isinstance(error.filename, str | os.PathLike) or error.errno not in REFUSED:
-                raise
-            failure = _refused(error)
-            say(str(failure))
-            raise typer.Exit(failure.exit_code) from None
-        return result
+
+def _exit(error: ClearheadError) -> None:
+    say(str(error))
+    raise SystemExit(error.exit_code) from None
+
+
+def _full_disk(error: OSError) -> DataError:
+    return DataError(
+        "the output cannot be written",
+        where=error.filename,
+        why=str(error),
+        todo="free some space, then run the command again",
+    )
 
 
 def _refused(error: OSError) -> DataError:
-    """What the file system does not let this user do, as an error that the user can mend."""
     return DataError(
-        "this cannot be read or written here",
-        # Of two files the second is the one that somebody named: the first is to become it.
+        "the file or folder cannot be read or written",
+        # Where a file is renamed, the user named the second one.
         where=error.filename2 or error.filename,
         why=error.strerror,
-        todo="check the name and its permissions, or name another place",
+        todo="check the name and its permissions, or choose another name",
     )
 
 
 @contextlib.contextmanager
-def full_disk_said() -> Iterator[None]:
-    """End the process with a message where the disk is full, e.g. that of the standard output."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        failure = DataError(
-            "the output cannot be written",
-            where=error.filename,
-            why=str(error),
-            todo="free some space, then say the command again",
-        )
-        say(str(failure))
-        raise SystemExit(failure.exit_code) from None
-    finally:
-        if _output_is_stuck():
-            _forget_output()
-
-
-@contextlib.contextmanager
-def _full_memory_said() -> Iterator[None]:
-    """Say what a memory is too small for where no engine does: for the model alone, for example."""
+def _full_memory_reported() -> Iterator[None]:
+    """Turn full memory that no engine has reported into a `ClearheadError`."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        # PyTorch has no error of its own for a full memory that is not a GPU's.
+        # PyTorch has an exception of its own only for the memory of a GPU.
         if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
             raise ClearheadError(
                 "the memory of this machine is full",
@@ -113,15 +102,22 @@ def _full_memory_said() -> Iterator[None]:
             raise
 
 
+def _discard_output() -> None:
+    """Drop what is still buffered; otherwise Python fails when it flushes it at the end."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def say(text: str) -> None:
-    """A line for the person at the terminal, on the standard error, if anybody reads it."""
+    """Print a message for the user on the standard error, unless it is closed."""
     with contextlib.suppress(OSError):
-        typer.echo(f"clearhead: {text}", err=True)
+        if sys.stderr is not None:
+            print(f"clearhead: {text}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
 def warnings_said() -> Iterator[None]:
-    """Say what is warned of within; of warnings that differ in their numbers alone, the first."""
+    """Print warnings given within; of those that differ only in numbers, the first and a count."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         yield
@@ -132,19 +128,3 @@ def warnings_said() -> Iterator[None]:
     for first, *others in kinds.values():
         more = f" (and {len(others):,} more like it)" if others else ""
         say(f"warning: {first}{more}")
-
-
-def _output_is_stuck() -> bool:
-    """Whether something is left in the buffer of the standard output that cannot be written."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except OSError:
-        return True
-    return False
-
-
-def _forget_output() -> None:
-    """Nobody reads what is still buffered: Python would fail when it flushes it at the end."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

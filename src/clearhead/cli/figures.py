@@ -1,113 +1,128 @@
-"""`clearhead figures`: pictures of what happens inside a model when it reads an input."""
+"""Draw what happens inside a model.
+
+The pictures are heat maps: the attention of every head of every layer; the
+input of each encoder layer and the outputs of its attention and feed-forward
+network; and the output of each encoder layer. A translator translates the input
+first, or reads the translation that you give. The command prints the paths of
+the pictures on the standard output, and the translation or the labels on the
+standard error. It overwrites pictures of the same names.
+
+  clearhead figures runs/my-model --input "A man rides a bicycle."
+  clearhead figures runs/my-model --input-file test.en --line 7 --format svg -o pictures
+  clearhead figures runs/vowels --input test.ts --line 3 -o pictures
+"""
 
 from __future__ import annotations
 
 import warnings
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import say, warnings_said
-from clearhead.cli.options import Device, Threads
+from clearhead.cli.options import add_shared, positive
 from clearhead.cli.streams import input_lines, refuse_standard
 from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from clearhead.api import Classifier, Translator
+    from clearhead.api.classifier import Classifier
+    from clearhead.api.translator import Translator
+    from clearhead.checkpoint import ModelFolder
     from clearhead.decoding.engine import Hypothesis
 
 
-def figures(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A model folder, e.g. runs/my-model.")
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Where the pictures go; made if need be."
-        ),
-    ],
-    input_text: Annotated[
-        str | None,
-        typer.Option("--input", "-i", metavar="TEXT", help="What to read; for features a file."),
-    ] = None,
-    input_file: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="A file that holds what to read; - is stdin."),
-    ] = None,
-    line: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Which line of the file, or sequence of features, from 1."
-        ),
-    ] = 1,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="For a translator: the translation to look at, by default its own.",
-        ),
-    ] = None,
-    formats: Annotated[
-        str, typer.Option("--format", metavar="LIST", help="png, svg, or both: png,svg")
-    ] = "png,svg",
-    device: Device = "auto",
-    threads: Threads = 0,
-) -> None:
-    """Draw what happens inside a model, and write the paths of the pictures to the output.
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s FOLDER [options]"
+    add_shared(parser, "folder")
+    parser.add_argument(
+        *("-i", "--input"),
+        dest="input_text",
+        metavar="TEXT",
+        help="what the model reads: a text, or a file of features",
+    )
+    parser.add_argument(
+        "--input-file", metavar="FILE", help="file that holds what the model reads (-: stdin)"
+    )
+    parser.add_argument(
+        "--line",
+        type=positive,
+        metavar="N",
+        default=1,
+        help="line of the file, or sequence of features, from 1 (default: 1)",
+    )
+    parser.add_argument(
+        "--target", metavar="TEXT", help="translation that the translator reads (default: its own)"
+    )
+    parser.add_argument(
+        *("-o", "--output"),
+        metavar="FOLDER",
+        type=Path,
+        help="folder of the pictures, created if missing (default: the name of the model, "
+        "e.g. my-model-figures)",
+    )
+    parser.add_argument(
+        "--format",
+        dest="formats",
+        metavar="LIST",
+        default="png,svg",
+        help="png, svg or both (default: png,svg)",
+    )
+    add_shared(parser, "--device", "--threads")
 
-    There are heat maps of the attention of every head of every layer, of each encoder layer's
-    input and the outputs of its attention and its feed-forward network, and of what the encoder
-    makes of its input from layer to layer. A translator first translates the input; or it is
-    looked at while it reads a translation that is given. What a model says is told on the standard
-    error. What is in the folder under the same names is replaced.
 
-    \b
-    clearhead figures runs/my-model --input "A man rides a bicycle." -o pictures
-    clearhead figures runs/my-model --input-file test.en --line 7 --format svg -o pictures
-    clearhead figures runs/vowels --input test.ts --line 3 -o pictures
-    """  # noqa: D301
-    if (input_text is None) == (input_file is None):
+def run(args: Namespace) -> None:
+    """Draw the pictures and print their paths."""
+    if (args.input_text is None) == (args.input_file is None):
         raise ConfigError(
-            "give one input to look at",
-            why="there is none" if input_text is None else "--input and --input-file are two",
-            todo='say --input "A sentence.", or --input-file FILE',
+            "exactly one input is needed",
+            why="there is none" if args.input_text is None else "--input and --input-file are two",
+            todo='use --input "A sentence." or --input-file FILE',
         )
-    from clearhead import api
+    from clearhead.api.loading import load
+    from clearhead.api.translator import Translator
     from clearhead.inspect.figures import check_formats, draw_all
     from clearhead.inspect.recording import record
 
-    wanted = [name.strip() for name in formats.split(",")]
+    wanted = [name.strip() for name in args.formats.split(",")]
     check_formats(wanted)
     with warnings_said():
-        subject = api.load(folder, device=device, threads=threads)
-    if isinstance(subject, api.Translator):
-        source = _text(input_text, input_file, line)
-        found = record(subject, source, _said(subject, source) if target is None else target)
-    elif target is not None:
+        subject = load(args.folder, device=args.device, threads=args.threads)
+    if isinstance(subject, Translator):
+        source = _text(args.input_text, args.input_file, args.line)
+        target = _translation(subject, source) if args.target is None else args.target
+        found = record(subject, source, target)
+    elif args.target is not None:
         raise ConfigError("a classifier has no target", todo="leave --target out")
     else:
-        content, times = _classified(subject, input_text, input_file, line)
+        content, times = _classifier_input(subject, args.input_text, args.input_file, args.line)
         with warnings_said():
             found = record(subject, content)
-        _say_labels(subject, content)
+        _print_labels(subject, content)
         if times is not None:
             found = replace(found, source=times[: len(found.source)])
-    for path in draw_all(found, output, wanted):
-        typer.echo(str(path))
+    output = args.output or _named_after(subject.folder)
+    paths = draw_all(found, output, wanted)
+    print("\n".join(map(str, paths)))
+    say(f"wrote {len(paths)} files to {output}")
 
 
-def _said(translator: Translator, source: str) -> Hypothesis:
-    """What the translator finds by beam search, told to the person at the terminal.
+def _named_after(model: ModelFolder) -> Path:
+    """The default folder for the pictures of a model or a checkpoint."""
+    checkpoint = f"-{model.weights.stem}" if model.is_checkpoint else ""
+    return Path(f"{model.path.resolve().name}{checkpoint}-figures")
+
+
+def _translation(translator: Translator, source: str) -> Hypothesis:
+    """Translate by beam search, and print the translation.
 
     Raises:
         DataError: the source is empty.
     """
     if not source.strip():
-        raise DataError("the input is empty", todo="give a sentence to look at")
+        raise DataError("the input is empty", todo="give a sentence")
     search = replace(translator.search, method="beam", n_best=1)
     with warnings_said():
         best = translator.translate([source], search=search)[0][0]
@@ -115,13 +130,13 @@ def _said(translator: Translator, source: str) -> Hypothesis:
     return best
 
 
-def _say_labels(classifier: Classifier, content: Any) -> None:
-    """What the classifier decides, told to the person at the terminal as `classify` has it."""
+def _print_labels(classifier: Classifier, content: Any) -> None:
+    """Print the labels that `classify` gives."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that it was cut was said of the record
+        warnings.simplefilter("ignore")  # a cut input was reported with the record
         (found,) = classifier.classify([content])
     labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in found)
-    say(f"label: {labels or 'none, for no probability reaches one half'}")
+    say(f"label: {labels or 'none, all probabilities are below 0.5'}")
 
 
 def _text(text: str | None, file: str | None, line: int) -> str:
@@ -129,7 +144,7 @@ def _text(text: str | None, file: str | None, line: int) -> str:
     if file is None:
         if line > 1:
             raise ConfigError(
-                f"--line {line} means nothing with a text", todo="leave it out, or say --input-file"
+                f"--line {line} has no effect on a text", todo="leave it out, or use --input-file"
             )
         return text or ""
     found = next(islice(input_lines(file), line - 1, None), None)
@@ -138,10 +153,10 @@ def _text(text: str | None, file: str | None, line: int) -> str:
     return found
 
 
-def _classified(
+def _classifier_input(
     classifier: Classifier, text: str | None, file: str | None, line: int
 ) -> tuple[Any, tuple[str, ...] | None]:
-    """What the classifier is to read, a text or a sequence of features, and its frames' times."""
+    """The text or the sequence of features to read, and the times of its frames, if any."""
     if classifier.config.input == "text":
         return _text(text, file, line), None
     from clearhead.data.feature_sequences import frame_times, read_feature_sequences
@@ -153,4 +168,4 @@ def _classified(
     example = next(islice(examples, line - 1, None), None)
     if example is None:
         raise DataError(f"there is no sequence {line}", where=path)
-    return example, frame_times(path, line)
+    return example, frame_times(path, line, column)

@@ -1,118 +1,154 @@
-"""Options that several commands have: how to search, and on what."""
+"""Options that several commands have, and the translator and the search that they choose."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
-
-from typer import Option
+from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import warnings_said
 from clearhead.errors import SearchError
 
 if TYPE_CHECKING:
-    from clearhead.api import Translator
+    from clearhead.api.translator import Translator
     from clearhead.settings import SearchConfig
 
-Device = Annotated[
-    Literal["auto", "cpu", "cuda"],
-    Option(help="Where to compute; auto takes the GPU if there is one."),
-]
-Threads = Annotated[
-    int,
-    Option(
-        min=0, metavar="N", help="Of the processor; 0: PyTorch one a core, CTranslate2 4 at most."
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    number = int(text)
+    if number < 1:
+        raise ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
+SHARED: dict[str, dict[str, Any]] = {
+    "folder": dict(metavar="FOLDER", type=Path, help="model folder, e.g. runs/my-model"),
+    "--output": dict(
+        dest="output_file",
+        metavar="FILE",
+        default="-",
+        help="output file, written under this name when it is complete (default: -, stdout)",
     ),
-]
-Engine = Annotated[
-    Literal["auto", "torch", "ctranslate2"],
-    Option(help="What translates; auto takes the faster one that is there (see export)."),
-]
-ComputeType = Annotated[
-    Literal["float32", "int8", "int16", "bfloat16", "float16"] | None,
-    Option(help="With an engine named: in what it multiplies; float32 by default."),
-]
-BatchSize = Annotated[
-    int, Option(min=1, metavar="N", help="Inputs that are computed together, at most.")
-]
+    "--batch-size": dict(
+        type=positive,
+        metavar="N",
+        default=64,
+        help="largest number of inputs in a batch (default: 64)",
+    ),
+    "--device": dict(
+        choices=("auto", "cpu", "cuda"),
+        default="auto",
+        help="auto (the default) uses the GPU if there is one",
+    ),
+    "--threads": dict(
+        type=int,
+        metavar="N",
+        default=0,
+        help="CPU threads (default: one a core; CTranslate2: at most 4)",
+    ),
+    "--engine": dict(
+        choices=("auto", "torch", "ctranslate2"),
+        default="auto",
+        help="auto (the default) uses the CTranslate2 export if there is one that fits (see "
+        "clearhead export), otherwise PyTorch",
+    ),
+    "--compute-type": dict(
+        choices=("float32", "int8", "int16", "bfloat16", "float16"),
+        metavar="TYPE",
+        help="number type of matrix products: %(choices)s; requires --engine (default: float32)",
+    ),
+}
+"""How arguments and options are declared that several commands have."""
+
+
+def add_shared(parser: ArgumentParser, *names: str) -> None:
+    """Declare some of these arguments and options."""
+    for name in names:
+        short = ("-o",) if name == "--output" else ()
+        parser.add_argument(*short, name, **SHARED[name])
+
+
+def add_search(parser: ArgumentParser) -> None:
+    """Declare an option for each field of `SearchOptions`."""
+    search = parser.add_argument_group("search (defaults: the model's configuration)")
+
+    def add(name: str, kind: type, text: str) -> None:
+        search.add_argument(name, type=kind, metavar="N" if kind is int else "X", help=text)
+
+    add("--beam-size", int, "hypotheses kept at each step; 1: greedy search")
+    add("--length-penalty", float, "alpha of Wu et al. 2016; 0: none; higher: longer output")
+    add("--min-length", int, "least number of tokens of an output")
+    add("--max-length", int, "largest number of tokens of an output")
+    add("--no-repeat-ngram", int, "length of token sequences that may not occur twice")
+    search.add_argument("--sample", action="store_true", help="draw outputs at random")
+    add(
+        "--temperature",
+        float,
+        "with --sample: below 1 sharpens the distribution, above 1 flattens it",
+    )
+    add("--top-k", int, "with --sample: draw from the N most probable tokens")
+    add("--top-p", float, "with --sample: draw from the most probable tokens with this total share")
+    add("--seed", int, "with --sample: the same seed draws the same outputs")
 
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How to search, as far as the person said; the rest is as the model's configuration has it.
+    """The options of a search; None means that an option was not given."""
 
-    Each field becomes an option of the command; None means that it was not given.
-    """
+    beam_size: int | None = None
+    length_penalty: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    no_repeat_ngram: int | None = None
+    sample: bool = False
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
 
-    beam_size: Annotated[
-        int | None, Option(metavar="N", help="Hypotheses kept at each step; 1 is greedy search.")
-    ] = None
-    length_penalty: Annotated[
-        float | None,
-        Option(metavar="X", help="Alpha of Wu et al. 2016; 0: none, higher: longer output."),
-    ] = None
-    min_length: Annotated[
-        int | None, Option(metavar="N", help="Tokens that an output has at least.")
-    ] = None
-    max_length: Annotated[
-        int | None, Option(metavar="N", help="Tokens that an output has at most.")
-    ] = None
-    no_repeat_ngram: Annotated[
-        int | None, Option(metavar="N", help="Let no sequence of so many tokens come twice.")
-    ] = None
-    sample: Annotated[
-        bool, Option("--sample", help="Draw at random instead of looking for the best.")
-    ] = False
-    temperature: Annotated[
-        float | None,
-        Option(metavar="X", help="For --sample: below 1 bolder on the likely, above 1 flatter."),
-    ] = None
-    top_k: Annotated[
-        int | None, Option(metavar="N", help="For --sample: only among so many likeliest tokens.")
-    ] = None
-    top_p: Annotated[
-        float | None,
-        Option(metavar="X", help="For --sample: only among the likeliest that hold this share."),
-    ] = None
-    seed: Annotated[
-        int | None, Option(metavar="N", help="For --sample: the same seed, the same draws.")
-    ] = None
+    @classmethod
+    def of(cls, args: Namespace) -> SearchOptions:
+        """The options among the values of a command."""
+        return cls(**{field.name: getattr(args, field.name) for field in fields(cls)})
 
     def by_option(self) -> dict[str, Any]:
         """The value of each option, by its name on the command line."""
         return {f"--{name.replace('_', '-')}": value for name, value in asdict(self).items()}
 
     def over(self, default: SearchConfig, n_best: int | None) -> SearchConfig:
-        """The search that is asked for: these options laid over the model's own.
+        """The model's own search, changed by the options that were given.
 
         Args:
-            default: the model's own.
-            n_best: hypotheses for each sentence, if that was said.
+            default: the model's own search.
+            n_best: hypotheses for each sentence, if the user has chosen.
 
         Raises:
-            SearchError: a value is wrong, or means nothing for the method.
+            SearchError: a value is wrong, or has no effect on the method.
         """
+        from pydantic import ValidationError
+
+        from clearhead.settings.reading import config_error
         from clearhead.settings.search import idle_for, method_for
 
         given = {name: value for name, value in asdict(self).items() if value is not None}
-        asked_to_sample = given.pop("sample")
-        method = "sampling" if asked_to_sample else method_for(given, default.method)
+        sample = given.pop("sample")
+        method = "sampling" if sample else method_for(given, default.method)
         if idle := idle_for(method, given):
             beside = "with" if method == "sampling" else "without"
-            raise SearchError(f"--{idle.replace('_', '-')} means nothing {beside} --sample")
+            raise SearchError(f"--{idle.replace('_', '-')} has no effect {beside} --sample")
         if n_best is not None:
             given["n_best"] = n_best
         try:
             return replace(default, method=method, **given)
-        except ValueError as error:
+        except ValidationError as error:
+            found = config_error(error, "search options", section="search")
             raise SearchError(
-                str(error),
-                where="search options",
-                todo="mend it with an option; what no option says is as the model's run had it",
+                found.what,
+                where=found.where,
+                why="options that are not given have the values of the model's configuration",
+                todo="change or add an option",
             ) from None
 
 
@@ -125,11 +161,11 @@ def loaded_translator(
     compute_type: str | None,
     scores: bool,
 ) -> Translator:
-    """The translator that is asked for; a warning, such as of a stale export, is said."""
-    from clearhead import api
+    """Load a translator, and print warnings, e.g. of a stale export."""
+    from clearhead.api.loading import load_translator
 
     with warnings_said():
-        return api.load_translator(
+        return load_translator(
             folder,
             device=device,
             threads=threads,
@@ -137,32 +173,3 @@ def loaded_translator(
             compute_type=compute_type or "",
             scores=scores,
         )
-
-
-def with_search(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options of a search: its parameter `search` becomes one for each field.
-
-    Typer reads options from a signature, so it is the signature that is written out.
-    """
-    hints = get_type_hints(SearchOptions, include_extras=True)
-    own = inspect.signature(command, eval_str=True)
-    parameters = [p for name, p in own.parameters.items() if name != "search"]
-    options = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=getattr(SearchOptions, name),
-            annotation=hint,
-        )
-        for name, hint in hints.items()
-    ]
-
-    @functools.wraps(command)
-    def written_out(**values: Any) -> None:
-        search = SearchOptions(**{name: values.pop(name) for name in hints})
-        command(**values, search=search)
-
-    keyword_only = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-    # Some type checkers know no such attribute of functions.
-    vars(written_out)["__signature__"] = own.replace(parameters=[*keyword_only, *options])
-    return written_out

@@ -1,40 +1,39 @@
-"""`clearhead phrasebook`: writes the built-in sentence pairs as files."""
+"""Write the built-in sentence pairs as files.
+
+Each part (train, validation, test) gets a file per language and one for the
+word alignments. The command prints the paths. Training needs no files: set
+train = ["phrasebook:en-es"].
+
+  clearhead phrasebook en-es phrasebook/
+"""
 
 from __future__ import annotations
 
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from clearhead.errors import DataError
 
 
-def phrasebook(
-    pair: Annotated[
-        str, typer.Argument(metavar="PAIR", help="en-es or de-en: source and target language.")
-    ],
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Output folder; created if missing.")
-    ],
-    force: Annotated[
-        bool, typer.Option("--force", help="Write into a folder that is not empty.")
-    ] = False,
-) -> None:
-    """Write the built-in sentence pairs to text files and print the paths.
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s PAIR FOLDER [options]"
+    parser.add_argument("pair", metavar="PAIR", help="source and target language: en-es or de-en")
+    parser.add_argument(
+        "folder", metavar="FOLDER", type=Path, help="output folder, created if missing"
+    )
+    parser.add_argument("--force", action="store_true", help="write to a folder that is not empty")
 
-    Each part (train, validation, test) gets a file per language and one for the word alignments.
-    To train on the pairs no files are needed: set train = ["phrasebook:en-es"].
 
-    \b
-    clearhead phrasebook en-es phrasebook/
-    """  # noqa: D301
+def run(args: Namespace) -> None:
+    """Write the files and print their paths."""
     from clearhead.data.phrasebook import LANGUAGE_PAIRS, write_phrasebook
 
+    pair, folder = args.pair, args.folder
     if pair not in LANGUAGE_PAIRS:
         known = " and ".join(LANGUAGE_PAIRS)
-        raise DataError(f"there is no phrasebook of {pair!r}", todo=f"there are {known}")
-    if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise DataError(f"there is no phrasebook {pair!r}", todo=f"choose from {known}")
+    if not args.force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(
             "the output exists already", where=folder, todo="name a new folder, or use --force"
         )
@@ -42,5 +41,4 @@ def phrasebook(
         paths = write_phrasebook(folder, pair)
     except OSError as error:
         raise DataError("the files cannot be written", where=folder, why=str(error)) from None
-    for path in paths.values():
-        typer.echo(str(path))
+    print("\n".join(map(str, paths.values())))

@@ -1,4 +1,4 @@
-"""How far a long command has come, on the terminal."""
+"""Inputs and outputs of commands: lines in, computed in blocks, results out, and a counter."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
@@ -16,81 +17,29 @@ from clearhead.cli.failures import say
 from clearhead.errors import DataError
 
 if TYPE_CHECKING:
-    from clearhead.api import Translator
+    from clearhead.api.translator import Translator
     from clearhead.decoding.engine import Hypothesis
     from clearhead.settings import SearchConfig
 
-
-PATIENCE_S = 2.0
-INTERVAL_S = 0.5
-CLEAR = "\r\x1b[K"
+STANDARD = "-"
+"""The name of the standard input and of the standard output."""
 
 CLASSIFIED = {"text": "texts", "features": "sequences"}
-"""What a classifier's inputs are called, by their kind."""
+"""What the inputs of a classifier are called, by kind."""
 
+BLOCK_LINES = 1024  # enough for batches of sentences of similar length
+BLOCK_CHARACTERS = 4 * 2**20
+PATIENCE_S = 2.0
+INTERVAL_S = 0.5
+CLEAR_LINE = "\r\x1b[K"
 
-class Counter:
-    """One line on a terminal that is written over and over, and gone at the end.
-
-    It says nothing in the first two seconds, and nothing at all where the stream is no terminal.
-
-    Args:
-        stream: where it writes; None, as Python has it, where it is closed.
-        total: how many there are, if that is known.
-        noun: what is counted: `sentences`.
-        wanted: False if it would be in the way.
-        clock: tells seconds that never go back.
-    """
-
-    def __init__(
-        self,
-        stream: TextIO | None,
-        total: int | None,
-        noun: str,
-        wanted: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._terminal = stream if wanted and stream is not None and stream.isatty() else None
-        self._total = total
-        self._noun = noun
-        self._clock = clock
-        self._began = clock()
-        self._next = self._began + PATIENCE_S
-        self._shown = False
-
-    def show(self, done: int) -> None:
-        """So many are done."""
-        now = self._clock()
-        if self._terminal is None or now < self._next:
-            return
-        self._next = now + INTERVAL_S
-        self._shown = True
-        rate = done / (now - self._began)
-        of_all = "" if self._total is None else f" of {self._total:,}"
-        line = f"{done:,}{of_all} {self._noun}, {rate:,.1f} a second"
-        if self._total is not None and rate > 0:
-            from clearhead.training.display import duration
-
-            line += f", {duration((self._total - done) / rate)} left"
-        self._terminal.write(CLEAR + line)
-        self._terminal.flush()
-
-    def clear(self) -> None:
-        """Take the line away, so that something else can be written."""
-        if self._terminal is not None and self._shown:
-            self._terminal.write(CLEAR)
-            self._terminal.flush()
-            self._shown = False
-
-
-# ---- cli.streams
-# Where the sentences of a command come from, and where its output goes.
-
-STANDARD = "-"
+Item = TypeVar("Item", bound="tuple[str, Any]")
+Result = TypeVar("Result")
+Progress = Callable[[int], None]
 
 
 def refuse_standard(path: str) -> None:
-    """Say that a model of features reads a file, and not the standard input.
+    """Reject the standard input as a source of features.
 
     Raises:
         DataError: the path is `-`.
@@ -98,19 +47,24 @@ def refuse_standard(path: str) -> None:
     if path == STANDARD:
         raise DataError(
             "this model classifies sequences of features, which are read from a file",
-            todo="name it: --input sequences.ts",
+            todo="name the file: --input sequences.ts",
         )
 
 
-def input_lines(path: str) -> Iterator[str]:
-    """The lines of a file, or of the standard input where the path is `-`.
+def is_typed(path: str) -> bool:
+    """Whether the input is typed at a terminal."""
+    return path == STANDARD and sys.stdin is not None and sys.stdin.isatty()
 
-    An empty standard input has no lines; an empty file is an error, for it is hardly meant.
+
+def input_lines(path: str) -> Iterator[str]:
+    """The lines of a file, or of the standard input if the path is `-`.
+
+    An empty file is an error, since it is probably a mistake; an empty standard input is not.
 
     Raises:
-        DataError: the input is unreadable, binary or not UTF-8, with the number of the line.
+        DataError: the input is unreadable, binary or not UTF-8; `where` has the line number.
     """
-    from clearhead.data.readers import read_lines, read_stream
+    from clearhead.data.lines import read_lines, read_stream
 
     if path != STANDARD:
         return read_lines(path)
@@ -120,128 +74,23 @@ def input_lines(path: str) -> Iterator[str]:
 
 
 def counted_lines(path: str) -> int | None:
-    """The lines of a file, all of which are checked; None where it cannot be read twice.
+    """Check all lines of a file and count them; None if it cannot be read twice.
 
     Raises:
         DataError: the file is missing, unreadable, empty, binary or not UTF-8.
     """
-    from clearhead.data.readers import read_lines
+    from clearhead.data.lines import read_lines
 
     if path == STANDARD:
         return None
-    # As the reader will look for it; what may not be looked at is its to refuse.
     found = os.path.expanduser(path)
-    if os.path.exists(found) and not os.path.isfile(found):
+    if os.path.exists(found) and not os.path.isfile(found):  # a pipe or a device
         return None
     return sum(1 for _ in read_lines(path))
 
 
-class Output:
-    """Where results go.
-
-    Args:
-        stream: a file, or the standard output.
-        where: its name for messages.
-        old: whether the file holds what another command left, which is to go when this one begins.
-    """
-
-    def __init__(self, stream: BinaryIO, where: str, old: bool = False) -> None:
-        self._stream = stream
-        self._where = where
-        self.old = old
-
-    def begin(self) -> None:
-        """Let go what another command left in the file."""
-        if self.old:
-            self._stream.truncate(0)
-            self.old = False
-
-    def write(self, text: str) -> None:
-        """Write a text, through to whoever reads it; half a character (a surrogate) becomes `?`.
-
-        Raises:
-            DataError: it cannot be written.
-            BrokenPipeError: nobody reads it any more.
-        """
-        with _unwritable_said(self._where):
-            self.begin()
-            self._stream.write(text.encode("utf-8", errors="replace"))
-            self._stream.flush()
-
-    def isatty(self) -> bool:
-        """Whether a person reads it on a terminal."""
-        return self._stream.isatty()
-
-
-@contextmanager
-def opened_output(path: str) -> Iterator[Output]:
-    """An output to a file, or to the standard output where the path is `-`.
-
-    The file appears under its name when all of it is written. If that does not come to pass, what
-    was written stays beside it as `name.part`, until another command has something to write there.
-
-    Raises:
-        DataError: the file cannot be written.
-    """
-    if path == STANDARD:
-        if sys.stdout is None:
-            raise DataError("there is no standard output", todo="name a file: -o out.txt")
-        yield Output(sys.stdout.buffer, "standard output")
-        return
-    with _unwritable_said(path):
-        whole = Path(os.path.expanduser(path)).resolve()
-        # A device or a pipe is written to; moving a file to its name would take its place.
-        special = whole.exists() and not whole.is_file()
-        part = whole if special else whole.with_name(f"{whole.name}.part")
-        stream = part.open("wb" if special else "ab")
-    output = Output(stream, path, old=not special)
-    try:
-        yield output
-        with _unwritable_said(path):
-            output.begin()
-            stream.close()
-            if not special:
-                os.replace(part, whole)
-    except BaseException:
-        with suppress(OSError):  # what it still holds cannot be written either
-            stream.close()
-        if not special:
-            _settle(part, said=not output.old)
-        raise
-
-
-@contextmanager
-def _unwritable_said(where: str) -> Iterator[None]:
-    """Tell what the system refuses within as an error of the output; a broken pipe stays one."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except (OSError, RuntimeError) as error:  # of links in a circle, pathlib's is a RuntimeError
-        raise DataError("the output cannot be written", where=where, why=str(error)) from None
-
-
-def _settle(part: Path, said: bool) -> None:
-    """Keep what is worth keeping of an output that was not finished."""
-    if not part.stat().st_size:
-        part.unlink()
-    elif said:
-        say(f"what was written so far is in {part}")
-
-
-# ---- cli.blocks
-# Lines computed in blocks, as a stream: memory does not grow with the input.
-
-BLOCK_LINES = 1024  # enough to make batches of sentences of like length
-BLOCK_CHARACTERS = 4 * 2**20
-
-Item = TypeVar("Item", bound="tuple[str, Any]")
-Result = TypeVar("Result")
-Progress = Callable[[int], None]
-
-
 class Line(NamedTuple):
-    """A line to translate, and what its translation must begin with ("": with anything)."""
+    """A line to translate, and the beginning that its translation must have ("": any)."""
 
     text: str
     prefix: str
@@ -251,7 +100,7 @@ def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Itera
     """Each text with its prefix.
 
     Raises:
-        DataError: there are not as many prefixes as texts.
+        DataError: the numbers of texts and prefixes differ.
     """
     if prefixes is None:
         for text in texts:
@@ -259,26 +108,12 @@ def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Itera
         return
     for number, (text, prefix) in enumerate(zip_longest(texts, prefixes), start=1):
         if text is None or prefix is None:
-            if text is None:
-                what, where = "the input ended, but the prefixes go on", "prefixes"
-            else:
-                what, where = "the prefixes ended, but the input goes on", "input"
-            raise DataError(what, where=f"{where}, line {number}")
+            longer, shorter = ("prefixes", "input") if text is None else ("input", "prefixes")
+            raise DataError(
+                f"there are fewer lines in the {shorter} than in the {longer}",
+                where=f"{longer}, line {number}",
+            )
         yield Line(text, prefix)
-
-
-def blocks(lines: Iterable[Item], most: int = BLOCK_LINES) -> Iterator[list[Item]]:
-    """The lines in lists of at most so many, fewer where their texts, the first part, are long."""
-    block: list[Item] = []
-    characters = 0
-    for line in lines:
-        block.append(line)
-        characters += len(line[0])
-        if len(block) >= most or characters >= BLOCK_CHARACTERS:
-            yield block
-            block, characters = [], 0
-    if block:
-        yield block
 
 
 def translate_blocks(
@@ -289,16 +124,14 @@ def translate_blocks(
     counter: Counter,
     most: int = BLOCK_LINES,
 ) -> Iterator[tuple[str, list[Hypothesis]]]:
-    """Each text with its hypotheses, in order.
-
-    Warnings, such as that a text was cut, are said with the number of the line.
+    """Each text with its hypotheses, in order; warnings are printed with the line number.
 
     Args:
-        translator: does it.
-        lines: what to translate; read one block ahead of the output.
-        search: how to search.
-        batch_size: sentences at a time, at most.
-        counter: shown how many lines are done.
+        translator: translates the blocks.
+        lines: read one block at a time.
+        search: settings of the search.
+        batch_size: largest number of sentences in a batch.
+        counter: shows the number of finished lines.
         most: lines in a block.
     """
 
@@ -318,21 +151,22 @@ def translate_blocks(
 
 
 def through_blocks(
-    lines: Iterable[Item],
+    items: Iterable[Item],
     compute: Callable[[Sequence[Item], int, Progress], Sequence[Result]],
     counter: Counter,
     most: int = BLOCK_LINES,
 ) -> Iterator[tuple[Item, Result]]:
-    """Each line with its result, in order, block by block; warnings are said.
+    """Each item with its result, in order; the memory does not grow with the input.
 
     Args:
-        lines: read one block ahead of the output; the text comes first in each.
-        compute: (block, lines before it, told how many of it are done) -> its results.
-        counter: shown how many lines are done.
-        most: lines in a block.
+        items: tuples that begin with a text; read one block at a time.
+        compute: (block, number of items before it, progress) -> results of the block; it calls
+            progress with the number of items of the block that are finished.
+        counter: shows the number of finished items.
+        most: items in a block.
     """
     done = 0
-    for block in blocks(lines, most):
+    for block in blocks(items, most):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             found = compute(block, done, lambda count, before=done: counter.show(before + count))
@@ -345,11 +179,196 @@ def through_blocks(
         yield from zip(block, found, strict=True)
 
 
+def blocks(items: Iterable[Item], most: int = BLOCK_LINES) -> Iterator[list[Item]]:
+    """Lists of at most `most` items; of fewer if their texts are long."""
+    block: list[Item] = []
+    characters = 0
+    for item in items:
+        block.append(item)
+        characters += len(item[0])
+        if len(block) >= most or characters >= BLOCK_CHARACTERS:
+            yield block
+            block, characters = [], 0
+    if block:
+        yield block
+
+
 def one_line(text: str) -> str:
-    """A text without line breaks, which a model that knows all bytes may well write."""
+    """The text with spaces for line breaks, which a byte vocabulary can produce."""
     return text.replace("\r", " ").replace("\n", " ")
 
 
 def best_texts(results: Iterable[tuple[str, Sequence[Hypothesis]]]) -> list[str]:
-    """The best hypothesis of each, as one line."""
+    """The best hypothesis of each text, as one line."""
     return [one_line(hypotheses[0].text) for _, hypotheses in results]
+
+
+class Output:
+    """The output of a command.
+
+    Args:
+        stream: a file, or the standard output.
+        where: its name in messages.
+        leftover: whether the file may hold the output of an earlier command, which the first write
+            removes.
+    """
+
+    def __init__(self, stream: BinaryIO, where: str, leftover: bool = False) -> None:
+        self._stream = stream
+        self._where = where
+        self.leftover = leftover
+
+    def begin(self) -> None:
+        """Remove the output of an earlier command."""
+        if self.leftover:
+            self._stream.truncate(0)
+            self.leftover = False
+
+    def write(self, text: str) -> None:
+        """Write and flush a text; a lone surrogate becomes `?`.
+
+        Raises:
+            DataError: the text cannot be written.
+            BrokenPipeError: the reader of the output has gone.
+        """
+        with _write_errors(self._where):
+            self.begin()
+            self._stream.write(text.encode("utf-8", errors="replace"))
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether the output is a terminal."""
+        return self._stream.isatty()
+
+
+@contextmanager
+def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Output]:
+    """An output to a file, or to the standard output if the path is `-`.
+
+    The file gets its name when it is complete. After a failure, what was written stays in
+    `name.part` until another command writes the same file.
+
+    Args:
+        path: the file, or `-`.
+        inputs: files and folders that the command reads (None: no such input).
+
+    Raises:
+        DataError: the file cannot be written, or is one of the inputs.
+    """
+    if path == STANDARD:
+        if sys.stdout is None:
+            raise DataError("there is no standard output", todo="name a file: -o out.txt")
+        yield Output(sys.stdout.buffer, "standard output")
+        return
+    with _write_errors(path):
+        whole = Path(os.path.expanduser(path)).resolve()
+        # A device or a pipe is written directly: a file moved to its name would replace it.
+        special = whole.exists() and not whole.is_file()
+        part = whole if special else whole.with_name(f"{whole.name}.part")
+        if not special:
+            _refuse_inputs((whole, part), inputs)
+        stream = part.open("wb" if special else "ab")
+    output = Output(stream, path, leftover=not special)
+    try:
+        yield output
+        with _write_errors(path):
+            output.begin()
+            stream.close()
+            if not special:
+                os.replace(part, whole)
+    except BaseException:
+        with suppress(OSError):  # the disk is full, and the buffer cannot be written
+            stream.close()
+        if not special:
+            if not part.stat().st_size:
+                part.unlink()
+            elif not output.leftover:
+                say(f"the output so far is in {part}")
+        raise
+
+
+def _refuse_inputs(written: Iterable[Path], inputs: Iterable[str | None]) -> None:
+    """Raise a `DataError` if a file to be written is an input, or is in a folder that is one."""
+    statuses = [_status(path) for path in inputs if path is not None]
+    for file in written:
+        if not file.exists():
+            continue
+        places = [file.stat(), *(folder.stat() for folder in file.parents)]
+        for status in statuses:
+            if status is not None and any(os.path.samestat(status, place) for place in places):
+                raise DataError(
+                    "the output would overwrite an input",
+                    where=file,
+                    todo="write to another file: --output FILE",
+                )
+
+
+def _status(path: str) -> os.stat_result | None:
+    """The status of a file, or of the standard input if the path is `-`; None if it has none."""
+    try:
+        return os.stat(sys.stdin.fileno() if path == STANDARD else os.path.expanduser(path))
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
+@contextmanager
+def _write_errors(where: str) -> Iterator[None]:
+    """Turn errors of the file system into a `DataError`, but not a broken pipe."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (OSError, RuntimeError) as error:  # pathlib raises RuntimeError for links in a circle
+        raise DataError("the output cannot be written", where=where, why=str(error)) from None
+
+
+class Counter:
+    """A line on a terminal that shows how many inputs are finished.
+
+    It is silent for the first two seconds, and always if the stream is not a terminal.
+
+    Args:
+        stream: where it writes; None if the stream is closed, as in `sys`.
+        total: number of inputs, if it is known.
+        noun: what is counted, e.g. `sentences`.
+        wanted: False if it would disturb other output.
+        clock: a monotonic clock, in seconds.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None,
+        total: int | None,
+        noun: str,
+        wanted: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._terminal = stream if wanted and stream is not None and stream.isatty() else None
+        self._total = total
+        self._noun = noun
+        self._clock = clock
+        self._began = clock()
+        self._next = self._began + PATIENCE_S
+        self._shown = False
+
+    def show(self, done: int) -> None:
+        """Show the number of finished inputs, at most twice a second."""
+        now = self._clock()
+        if self._terminal is None or now < self._next:
+            return
+        self._next = now + INTERVAL_S
+        self._shown = True
+        rate = done / (now - self._began)
+        of_all = "" if self._total is None else f" of {self._total:,}"
+        line = f"{done:,}{of_all} {self._noun}, {rate:,.1f} a second"
+        if self._total is not None and rate > 0:
+            line += f", {timedelta(seconds=round((self._total - done) / rate))} left"
+        self._terminal.write(CLEAR_LINE + line)
+        self._terminal.flush()
+
+    def clear(self) -> None:
+        """Remove the line, so that something else can be written."""
+        if self._terminal is not None and self._shown:
+            self._terminal.write(CLEAR_LINE)
+            self._terminal.flush()
+            self._shown = False

@@ -1,15 +1,25 @@
-"""`clearhead train`: trains, or goes on with a run that was interrupted."""
+"""Train a model, or resume its training.
+
+The command learns the vocabulary, trains, validates, and writes the model
+folder. Run it again to resume a run that was interrupted (Ctrl-C) or killed; it
+continues from the last checkpoint. In a terminal it shows a live display,
+otherwise plain lines. The log of the run is training/log.jsonl in the model
+folder, one JSON object a line.
+
+  clearhead train my-model.toml
+  clearhead train my-model.toml --dry-run
+  clearhead train my-model.toml --set model.dropout=0.2 --set training.max_minutes=30
+"""
 
 from __future__ import annotations
 
 import shlex
 import signal
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from clearhead.cli.failures import INTERRUPTED, say
 
@@ -18,63 +28,56 @@ if TYPE_CHECKING:
     from clearhead.training.events import Event
 
 
-def train(
-    config: Annotated[
-        Path, typer.Argument(metavar="CONFIG.toml", help="Written by clearhead init, or by you.")
-    ],
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="A setting laid over the file's, by its dotted path; may be given again.",
-        ),
-    ] = None,
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Begin anew; the run in the folder is deleted.")
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Only say what is in the data and what the run would need. The vocabulary is "
-            "learned and the data are encoded for it, which takes its time; nothing is kept. Until "
-            "it ends they lie in the folder for temporary files, which TMPDIR names.",
-        ),
-    ] = False,
-) -> None:
-    """Train a model: learns the vocabulary, trains, validates, writes the model folder.
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s CONFIG.toml [options]"
+    parser.add_argument(
+        "config",
+        metavar="CONFIG.toml",
+        type=Path,
+        help="configuration of the run, e.g. from clearhead init",
+    )
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        help="replace a setting of the file, named by its dotted path; can be repeated",
+    )
+    parser.add_argument(
+        "--restart", action="store_true", help="delete the run in the folder and start again"
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only report what is in the data and what the run needs; keeps no files, but learns "
+        "the vocabulary and encodes the data in the folder for temporary files (TMPDIR)",
+    )
 
-    Said again, it goes on with an unfinished run from its last checkpoint, whether it was
-    interrupted with Ctrl-C or killed. A terminal shows a live screen, anything else plain lines;
-    the run's log is training/log.jsonl in the model folder, one JSON object a line.
 
-    \b
-    clearhead train my-model.toml
-    clearhead train my-model.toml --dry-run
-    clearhead train my-model.toml --set model.dropout=0.2 --set training.max_minutes=30
-    """  # noqa: D301
+def run(args: Namespace) -> None:
+    """Train, or report what training needs."""
     from clearhead.settings import read_config
 
-    run = read_config(config, settings or ())
-    # What a batch system, or a shutdown, sends first: time enough to write a checkpoint, or to
-    # remove what a dry run has written.
+    run = read_config(args.config, args.settings)
+    # Batch systems and shutdowns send SIGTERM first: it leaves time to write a checkpoint, or to
+    # remove the files of a dry run.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if dry_run:
-        from clearhead import api
+    if args.dry_run:
+        from clearhead.api.training import dry_run
         from clearhead.training.display import displays
 
-        for line in api.dry_run(run, observers=displays(sys.stderr)).lines():
-            typer.echo(line)
+        print("\n".join(dry_run(run, observers=displays(sys.stderr)).lines()))
         return
     beginning = Beginning()
-    if _finishes(run, restart, beginning):
+    if _finishes(run, args.restart, beginning):
         say(f"use the model: {USES[run.task, run.input].format(shlex.quote(run.folder))}")
     else:
-        # Before training begins, the run that is to be deleted may stand as it was.
-        again = restart and not beginning.seen
-        say(f"to go on: {resuming_command(config, settings or (), again)}")
-        raise typer.Exit(INTERRUPTED)
+        # Until training begins, the old run is still there, so that --restart is still needed.
+        again = args.restart and not beginning.seen
+        say(f"to resume: {resuming_command(args.config, args.settings, again)}")
+        raise SystemExit(INTERRUPTED)
 
 
 USES = {
@@ -82,27 +85,27 @@ USES = {
     ("classification", "text"): "clearhead classify {} < in.txt",
     ("classification", "features"): "clearhead classify {} --input in.ts",
 }
-"""What the model of each task and input is good for."""
+"""The command that uses a model, by task and input."""
 
 
 class Beginning:
-    """An observer that knows whether training has begun."""
+    """An observer that notes whether training has begun."""
 
     def __init__(self) -> None:
         self.seen = False
 
     def observe(self, event: Event) -> None:
-        """Note what shows that the model is being trained."""
+        """Note the event that marks the beginning of training."""
         from clearhead.training.events import RunStarted
 
         self.seen = self.seen or isinstance(event, RunStarted)
 
     def close(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
 
 def resuming_command(config: Path, settings: Sequence[str], restart: bool) -> str:
-    """The command that goes on with this run, to be copied into a shell."""
+    """The command that resumes this run, to be copied into a shell."""
     words = ["clearhead", "train", str(config)]
     for setting in settings:
         words += ["--set", setting]
@@ -112,15 +115,14 @@ def resuming_command(config: Path, settings: Sequence[str], restart: bool) -> st
 
 
 def _finishes(run: RunConfig, restart: bool, beginning: Beginning) -> bool:
-    """Train; False if somebody interrupted it."""
-    from clearhead import api
+    """Train; False if the user interrupts it."""
+    from clearhead.api.training import train
     from clearhead.training.display import displays
 
     shown = displays(sys.stderr)
     try:
-        return api.train(run, restart=restart, observers=[*shown, beginning]).finished
-    except KeyboardInterrupt:
-        # Not yet, or no longer, in the trainer's hands.
+        return train(run, restart=restart, observers=[*shown, beginning]).finished
+    except KeyboardInterrupt:  # before the training loop handles it, or after
         return False
     finally:
         for display in shown:

@@ -1,32 +1,38 @@
-"""`clearhead translate`: lines in, their translations out."""
+"""Translate lines of text.
+
+The command reads the standard input and writes the standard output by default.
+Each line gives one line; an empty line gives an empty line. With --n-best N > 1
+a line gives N lines `number ||| translation ||| score`, whose number is that of
+the input line, from 0; an empty line gives one. Hypotheses are sorted by the
+score, the log-probability divided by the length penalty; those of --sample are
+in the order in which they were drawn. A sentence of more than 1,024 tokens, or
+of more than the model has learned positions for, is cut there, with a warning
+that names its line.
+
+  clearhead translate runs/my-model < in.txt > out.txt
+  clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8
+  clearhead translate runs/my-model --n-best 3 < in.txt
+  clearhead translate runs/my-model --sample --temperature 0.8 --seed 7 < in.txt
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from clearhead.cli.failures import say
-from clearhead.cli.options import (
-    BatchSize,
-    ComputeType,
-    Device,
-    Engine,
-    SearchOptions,
-    Threads,
-    loaded_translator,
-    with_search,
-)
+from clearhead.cli.options import SearchOptions, add_search, add_shared, loaded_translator
 from clearhead.cli.streams import (
     BLOCK_LINES,
+    STANDARD,
     Counter,
     counted_lines,
     input_lines,
+    is_typed,
     one_line,
     opened_output,
     translate_blocks,
@@ -38,108 +44,90 @@ if TYPE_CHECKING:
     from clearhead.decoding.engine import Hypothesis
     from clearhead.tokenizer import Tokenizer
 
-Written = Callable[[int, str, "Sequence[Hypothesis]"], str]
-"""How (number, text, hypotheses) are written, as whole lines."""
+Format = Callable[[int, str, "Sequence[Hypothesis]"], str]
+"""Turns (line number, text, hypotheses) into whole lines of output."""
 
 
-@with_search
-def translate(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A model folder, e.g. runs/my-model.")
-    ],
-    search: SearchOptions,
-    input_file: Annotated[
-        str, typer.Option("--input", "-i", metavar="FILE", help="One sentence a line; - is stdin.")
-    ] = "-",
-    output_file: Annotated[
-        str,
-        typer.Option(
-            "--output", "-o", metavar="FILE", help="Appears when it is complete; - is stdout."
-        ),
-    ] = "-",
-    n_best: Annotated[
-        int | None, typer.Option(metavar="N", help="Translations given for each sentence.")
-    ] = None,
-    prefix_file: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="What each translation must begin with, line by line."),
-    ] = None,
-    scores: Annotated[
-        bool,
-        typer.Option(
-            "--scores",
-            help="Write `score, tab, translation`; not for --json or --n-best, which have scores.",
-        ),
-    ] = False,
-    json_lines: Annotated[
-        bool, typer.Option("--json", help="Write one JSON object a line, with all scores.")
-    ] = False,
-    batch_size: BatchSize = 64,
-    device: Device = "auto",
-    threads: Threads = 0,
-    engine: Engine = "auto",
-    compute_type: ComputeType = None,
-) -> None:
-    """Translate lines of text, from the standard input to the standard output by default.
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s FOLDER [options]"
+    add_shared(parser, "folder")
+    parser.add_argument(
+        *("-i", "--input"),
+        dest="input_file",
+        metavar="FILE",
+        default=STANDARD,
+        help="input file, one sentence a line (default: -, stdin)",
+    )
+    add_shared(parser, "--output")
+    parser.add_argument("--n-best", type=int, metavar="N", help="translations of each sentence")
+    parser.add_argument(
+        "--prefix-file",
+        metavar="FILE",
+        help="file whose lines are the beginnings that the translations must have",
+    )
+    parser.add_argument(
+        "--scores",
+        action="store_true",
+        help="write `score, tab, translation`; --json and --n-best have scores anyway",
+    )
+    parser.add_argument(
+        "--json",
+        dest="json_lines",
+        action="store_true",
+        help="write one JSON object a line, with all scores",
+    )
+    add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
+    add_search(parser)
 
-    Each line gives one line, an empty line an empty one. With --n-best above 1 each line gives so
-    many (an empty one gives one), written as `number ||| translation ||| score`, with the number
-    of the line counted from 0. The score is the log-probability divided by the length penalty, by
-    which hypotheses are ranked; with --sample they stand in the order in which they were drawn. A
-    sentence of more than 1,024 tokens, or than the model has learned positions for, is cut there,
-    with a warning that names its line.
 
-    \b
-    clearhead translate runs/my-model < in.txt > out.txt
-    clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8
-    clearhead translate runs/my-model --n-best 3 < in.txt
-    clearhead translate runs/my-model --sample --temperature 0.8 --seed 7 < in.txt
-    """  # noqa: D301
-    if input_file == prefix_file == "-":
+def run(args: Namespace) -> None:
+    """Translate the input line by line."""
+    if args.input_file == args.prefix_file == STANDARD:
         raise DataError("input and prefixes cannot both come from the standard input")
-    typed = input_file == "-" and sys.stdin is not None and sys.stdin.isatty()
-    with opened_output(output_file) as output:
-        total = counted_lines(input_file)
+    typed = is_typed(args.input_file)
+    with opened_output(args.output_file, inputs=(args.input_file, args.prefix_file)) as output:
+        total = counted_lines(args.input_file)
         lines = with_prefixes(
-            input_lines(input_file), None if prefix_file is None else input_lines(prefix_file)
+            input_lines(args.input_file),
+            None if args.prefix_file is None else input_lines(args.prefix_file),
         )
         translator = loaded_translator(
-            folder,
-            device=device,
-            threads=threads,
-            engine=engine,
-            compute_type=compute_type,
-            scores=scores or json_lines,
+            args.folder,
+            device=args.device,
+            threads=args.threads,
+            engine=args.engine,
+            compute_type=args.compute_type,
+            scores=args.scores or args.json_lines,
         )
-        asked = search.over(translator.search, n_best)
-        written = _written(json_lines, scores, asked.n_best, translator.target_tokenizer)
+        wanted = SearchOptions.of(args).over(translator.search, args.n_best)
+        form = _format(args.json_lines, args.scores, wanted.n_best, translator.target_tokenizer)
         if typed:
-            say("one sentence a line; Ctrl-D ends")
-        # On a terminal it would stand in the middle of the output, or of what is typed.
-        wanted = not typed and not (output_file == "-" and output.isatty())
-        counter = Counter(sys.stderr, total, "sentences", wanted)
+            say("type one sentence a line; Ctrl-D ends")
+        # In a terminal the counter would disturb the output, or what is being typed.
+        counted = not typed and not (args.output_file == STANDARD and output.isatty())
+        counter = Counter(sys.stderr, total, "sentences", counted)
         try:
-            # A person who types waits for each answer.
+            # Somebody who types waits for each answer.
             most = 1 if typed else BLOCK_LINES
-            results = translate_blocks(translator, lines, asked, batch_size, counter, most)
+            results = translate_blocks(translator, lines, wanted, args.batch_size, counter, most)
             for number, (text, hypotheses) in enumerate(results):
-                output.write(written(number, text, hypotheses))
+                output.write(form(number, text, hypotheses))
         finally:
             counter.clear()
 
 
-def _written(json_lines: bool, scores: bool, n_best: int, tokenizer: Tokenizer) -> Written:
-    """The form of output that is asked for.
+def _format(json_lines: bool, scores: bool, n_best: int, tokenizer: Tokenizer) -> Format:
+    """The output format that the options choose.
 
     Raises:
-        SearchError: `--scores` with a form that has scores anyway.
+        SearchError: `--scores` with a format that has scores anyway.
     """
     if scores and (json_lines or n_best > 1):
-        form = "--json" if json_lines else "more than one translation a line"
         raise SearchError(
-            f"--scores means nothing with {form}",
-            why="the scores are written there anyway",
-            todo="leave --scores out" + ("" if json_lines else ", or say --n-best 1"),
+            f"--scores has no effect with {'--json' if json_lines else '--n-best above 1'}",
+            why="that format has scores anyway",
+            todo="leave --scores out" + ("" if json_lines else ", or use --n-best 1"),
         )
     if json_lines:
         return functools.partial(_as_json, tokenizer)
@@ -158,7 +146,7 @@ def _with_score(number: int, text: str, hypotheses: Sequence[Hypothesis]) -> str
 
 
 def _as_n_best(number: int, text: str, hypotheses: Sequence[Hypothesis]) -> str:
-    """The form that Moses gave its n-best lists, without the scores of its single features."""
+    """As n-best lists of Moses, without its feature scores."""
     return "".join(
         f"{number} ||| {one_line(hypothesis.text)} ||| {hypothesis.normalised_score:.4f}\n"
         for hypothesis in hypotheses

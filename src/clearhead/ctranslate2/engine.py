@@ -1,43 +1,50 @@
-"""Runs an exported model with CTranslate2; torch is not needed, and not imported."""
+"""Runs an exported model with CTranslate2. Never imports torch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from clearhead.ctranslate2.folder import ExportedModel
-from clearhead.ctranslate2.runtime import Translators, failures_said, part_size
+from clearhead.ctranslate2.runtime import Translators, failures_explained, part_size
 from clearhead.ctranslate2.search import Candidate, Sentence, candidates_of, ranked
-from clearhead.decoding.engine import PADDED_TOKENS, Hypothesis, batches_by_length, longest_output
+from clearhead.decoding.engine import (
+    PADDED_TOKENS,
+    Hypothesis,
+    batches_by_length,
+    check_prefix,
+    longest_output,
+)
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
 SCORED_LOGITS = 2**24
-"""Logits held at a time, at most, where finished outputs are scored again: 64 MB."""
+"""Logits of a part of the second pass, at most: 64 MB."""
 
 
 class CTranslate2Engine:
-    """Translates with CTranslate2's own search, and gives each hypothesis the meaning of ours.
+    """Translates with the search of CTranslate2; its hypotheses mean the same as ours.
 
-    Greedy search gives what PyTorch gives. Beam search differs in a few sentences: a finished
-    hypothesis gives its place to a live one there, and keeps it here. Whether an output is
-    finished, how long it may be and how hypotheses rank is as in `clearhead.decoding`.
+    Greedy search gives the same outputs as PyTorch. Beam search differs in a few sentences: in
+    CTranslate2 a live hypothesis takes the place of a finished one, in `clearhead.decoding` it
+    does not. When an output is finished, how long it may be and how hypotheses rank are as in
+    `clearhead.decoding`.
 
-    Scores are those of the model under teacher forcing, got in a second pass over the outputs.
-    Where they are not wanted that pass is left out; `token_scores` are then empty, and `score` is
-    what the search knows: for a beam the log-probability among the tokens that were allowed, for
-    greedy search NaN. With `n_best` > 1 they are always given.
+    Scores are those of the model under teacher forcing, computed in a second pass over the
+    outputs. With `scores=False` this pass is skipped. `token_scores` are then empty, and `score`
+    is that of the search: for a beam the log-probability among the allowed tokens, for greedy
+    search NaN. With `n_best` > 1 scores are always computed.
 
     Args:
         exported: the model.
-        device: `cpu`, `cuda`, or `auto` for the GPU where there is one.
-        threads: of the CPU (0: as many as CTranslate2 chooses).
+        device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
+        threads: threads on the CPU (0: CTranslate2's default).
         compute_type: the numbers that it multiplies: `float32`, `int8`, …
-        scores: whether scores are wanted.
+        scores: whether scores are needed.
 
     Raises:
         ExportError: CTranslate2 is not installed, or cannot read the export.
-        ConfigError: the device is not there, or cannot multiply such numbers.
+        ConfigError: there is no such device, or it does not support the compute type.
         ClearheadError: the device failed, here or later, e.g. because its memory is full.
     """
 
@@ -61,30 +68,35 @@ class CTranslate2Engine:
         """The most tokens of a source."""
         return self.exported.longest_source
 
-    def refusal(self, search: SearchConfig, prefix: int = 0, source: int = 0) -> SearchError | None:
-        """What this engine says to a search that it lacks; None: it can do it.
+    def unsupported(
+        self, search: SearchConfig, prefix: int = 0, source: int = 0
+    ) -> SearchError | None:
+        """The error of a search that this engine does not support; None if it does.
 
-        `prefix` and `source` are the tokens of the longest prefix and source.
+        Args:
+            search: the settings of the search.
+            prefix: tokens of the longest prefix.
+            source: tokens of the longest source.
         """
-        todo = "use --engine torch, which has it"
+        todo = "use --engine torch, which supports it"
         if search.method == "sampling":
             return SearchError(
-                "the CTranslate2 engine does not sample (method = 'sampling')",
-                why="its draws would depend on the batch, not on the seed and the sentence alone",
+                "the CTranslate2 engine does not support sampling (method = 'sampling')",
+                why="its draws would depend on the batch, not only on the seed and the sentence",
                 todo=todo,
             )
         if search.no_repeat_ngram and search.min_length > len(self._targets) - len((PAD, BOS, EOS)):
             return SearchError(
-                f"no_repeat_ngram with min_length = {search.min_length}, which is more than the "
-                "vocabulary, is not for the CTranslate2 engine",
-                why="where no token may follow it takes a forbidden one",
+                "the CTranslate2 engine does not support no_repeat_ngram with min_length = "
+                f"{search.min_length}, which is more than the vocabulary",
+                why="if no token may follow, it uses a forbidden one",
                 todo=todo,
             )
         most = self.exported.longest_output
-        asked = longest_output(source, search, prefix)
-        if not self.exported.trained_positions and asked > most:
+        needed = longest_output(source, search, prefix)
+        if not self.exported.trained_positions and needed > most:
             return SearchError(
-                f"an output may have up to {asked} tokens, and the export has {most} positions",
+                f"an output may have up to {needed} tokens, but the export has {most} positions",
                 todo="set max_length, or use --engine torch",
             )
         return None
@@ -100,9 +112,10 @@ class CTranslate2Engine:
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
-        refusal = self.refusal(search)
-        if refusal is not None:
-            raise refusal
+        # Without lengths: an error about a length is raised below, and names the sentence.
+        error = self.unsupported(search)
+        if error is not None:
+            raise error
         sentences = self._sentences(sources, search, prefixes, keys)
         results: list[list[Hypothesis]] = [[] for _ in sources]
         done = 0
@@ -147,52 +160,51 @@ class CTranslate2Engine:
         ]
 
     def _prefix(self, prefix: Sequence[int], key: int) -> list[str]:
-        """The names of a forced prefix."""
-        if not all(0 <= token < len(self._targets) for token in prefix):
+        """The names of the tokens of a forced prefix."""
+        check_prefix(prefix, key)
+        if max(prefix, default=0) >= len(self._targets):
             raise SearchError(
-                f"the prefix of sentence {key + 1} holds ids outside the vocabulary of "
+                f"the prefix of sentence {key + 1} contains ids outside the vocabulary of "
                 f"{len(self._targets)} tokens",
                 todo="encode the prefix with the model's own target tokenizer",
-            )
-        if any(token in (PAD, BOS, EOS) for token in prefix):
-            raise SearchError(
-                f"the prefix of sentence {key + 1} holds padding, a start or an end symbol",
-                todo="give the ids of the words alone",
             )
         return [self._targets[token] for token in prefix]
 
     def _longest(self, source: int, prefix: int, search: SearchConfig, key: int) -> int:
-        """The most tokens of an output; a limit that is the export's own is never applied."""
+        """The most tokens of an output.
+
+        Positions of the model limit it, as with PyTorch. Positions of the export alone do not:
+        what needs more is an error.
+        """
         positions, trained = self.exported.longest_output, self.exported.trained_positions
-        asked = longest_output(source, search, prefix)
+        needed = longest_output(source, search, prefix)
         if not trained and longest_output(source, search) > positions:
             raise SearchError(
-                f"the output of sentence {key + 1} may have {asked} tokens, and the export has "
+                f"the output of sentence {key + 1} may have {needed} tokens, but the export has "
                 f"{positions} positions",
                 todo="set max_length, or use --engine torch",
             )
-        if prefix > positions or (asked > positions and not trained):
+        if prefix > positions or (needed > positions and not trained):
             raise SearchError(
-                f"the prefix of sentence {key + 1} has {prefix} tokens, and the "
+                f"the prefix of sentence {key + 1} has {prefix} tokens, but the "
                 f"{'model' if trained else 'export'} has {positions} positions",
                 todo="shorten the prefix" + ("" if trained else ", or use --engine torch"),
             )
-        return min(asked, positions)
+        return min(needed, positions)
 
     def _translate_batch(
         self, batch: Sequence[Sentence], search: SearchConfig
     ) -> list[list[Hypothesis]]:
         translator = self.translators.of(len(batch))
         found = candidates_of(translator, batch, search, self._targets, self._ids)
-        wanted = self.scores or search.n_best > 1
-        # With a choice among hypotheses whose tokens were forced or forbidden, what the search
-        # says of them is no log-probability of the model: all are scored before they are ranked.
+        # With forced or forbidden tokens the scores of the search are not log-probabilities of the
+        # model. A beam then scores all its candidates before they are ranked.
         forced = any(sentence.prefix for sentence in batch)
         if search.beam_size > 1 and (forced or search.min_length or search.no_repeat_ngram):
             found = self._scored_again(batch, found)
             return [ranked(candidates, search) for candidates in found]
         hypotheses = [ranked(candidates, search) for candidates in found]
-        if not wanted:
+        if not self.scores and search.n_best == 1:
             return hypotheses
         best = [[Candidate(h.tokens, h.finished) for h in each] for each in hypotheses]
         return [ranked(candidates, search) for candidates in self._scored_again(batch, best)]
@@ -200,7 +212,7 @@ class CTranslate2Engine:
     def _scored_again(
         self, batch: Sequence[Sentence], found: Sequence[Sequence[Candidate]]
     ) -> list[list[Candidate]]:
-        """The candidates with the model's own scores of each token."""
+        """The candidates with the model's own scores."""
         flat = [(s.source, c) for s, each in zip(batch, found, strict=True) for c in each]
         scores = iter(self._scored([source for source, _ in flat], [c.tokens for _, c in flat]))
         return [[candidate.with_scores(next(scores)) for candidate in each] for each in found]
@@ -209,14 +221,14 @@ class CTranslate2Engine:
         self, sources: Sequence[list[str]], outputs: Sequence[Sequence[int]]
     ) -> list[tuple[float, ...]]:
         found: list[tuple[float, ...]] = [()] * len(outputs)
-        places = max(1, SCORED_LOGITS // len(self._targets))
+        padded_tokens = max(1, SCORED_LOGITS // len(self._targets))
         lengths = [
             max(len(output) + 1, len(source))
             for source, output in zip(sources, outputs, strict=True)
         ]
-        for part in batches_by_length(lengths, len(outputs), places):
+        for part in batches_by_length(lengths, len(outputs), padded_tokens):
             translator = self.translators.of(len(part))
-            with failures_said():
+            with failures_explained():
                 scored = translator.score_batch(
                     [sources[i] for i in part],
                     [[self._targets[token] for token in outputs[i]] for i in part],

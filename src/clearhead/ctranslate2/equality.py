@@ -1,4 +1,4 @@
-"""Whether an exported model says what the model says."""
+"""Checks that an export computes the same as the model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
 TOLERANCE = 1e-3
-"""How far log-probabilities of a token may lie apart."""
+"""The largest allowed difference between log-probabilities of a token."""
 
 LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)
 GREEDY = SearchConfig(beam_size=1, max_length=48)
@@ -24,13 +24,13 @@ GREEDY = SearchConfig(beam_size=1, max_length=48)
 
 @dataclass(frozen=True)
 class Equality:
-    """What was compared, and what was found.
+    """The result of a comparison.
 
     Attributes:
-        sources: random ones, translated by greedy search.
-        tokens: of their outputs, whose log-probabilities were compared.
-        largest_difference: between two log-probabilities of a token.
-        ties: outputs that part where two tokens are equally likely.
+        sources: the number of random sources that were translated by greedy search.
+        tokens: the number of tokens whose log-probabilities were compared.
+        largest_difference: of two log-probabilities of a token.
+        ties: the number of outputs that differ from a token on that has a tie.
     """
 
     sources: int
@@ -50,15 +50,15 @@ class Equality:
 def check_equal(
     model: TorchEngine, exported: CTranslate2Engine, source_vocabulary: int
 ) -> Equality:
-    """Compare the two on random sources of several lengths, always the same ones.
+    """Compare the two on random sources of several lengths, the same at every call.
 
     Args:
-        model: runs the model, in float32.
-        exported: runs the export, in float32.
-        source_vocabulary: number of source tokens.
+        model: the engine of the model, in float32.
+        exported: the engine of the export, in float32.
+        source_vocabulary: the number of source tokens.
 
     Raises:
-        ExportError: they differ by more than rounding does.
+        ExportError: they differ by more than rounding.
     """
     sources = _random_sources(source_vocabulary, model.longest_source)
     ours, theirs = _greedy_outputs(model, sources), _greedy_outputs(exported, sources)
@@ -67,16 +67,16 @@ def check_equal(
     for output, found in zip(ours, exported.token_scores(sources, words), strict=True):
         differences = np.abs(np.subtract(output.scores, found[: len(output.scores)]))
         largest = max(largest, float(differences.max(initial=0.0)))
-        # NaN is no difference below a tolerance either.
+        # Written so that NaN is an error too.
         if not (differences <= TOLERANCE).all():
-            raise _unequal(f"log-probabilities of a token lie {differences.max():.2g} apart")
-    ties = sum(_part_at_a_tie(*pair) for pair in zip(ours, theirs, strict=True))
+            raise _unequal(f"log-probabilities of a token differ by {differences.max():.2g}")
+    ties = sum(_differ_by_tie(*pair) for pair in zip(ours, theirs, strict=True))
     tokens = sum(len(output.steps) for output in ours)
     return Equality(len(sources), tokens, largest, ties)
 
 
 class _Output(NamedTuple):
-    """The tokens of an output, the end symbol too if it came, and the log-probability of each."""
+    """The tokens of an output, with the end symbol if it ended, and their log-probabilities."""
 
     steps: tuple[int, ...]
     scores: tuple[float, ...]
@@ -95,11 +95,11 @@ def _random_sources(vocabulary: int, longest: int | None) -> list[list[int]]:
     return [draw.integers(first, vocabulary, length).tolist() for length in lengths]
 
 
-def _part_at_a_tie(ours: _Output, theirs: _Output) -> bool:
-    """Whether two outputs differ, and by no more than which of two equal tokens came first.
+def _differ_by_tie(ours: _Output, theirs: _Output) -> bool:
+    """Whether two outputs differ, from a token on for which two tokens are equally likely.
 
     Raises:
-        ExportError: they differ otherwise.
+        ExportError: they differ for another reason.
     """
     if ours.steps == theirs.steps:
         return False
@@ -108,14 +108,14 @@ def _part_at_a_tie(ours: _Output, theirs: _Output) -> bool:
     apart = abs(ours.scores[at] - theirs.scores[at])
     if not apart <= TOLERANCE:
         raise _unequal(
-            f"greedy outputs part at token {at + 1}, whose log-probabilities lie {apart:.2g} apart"
+            f"greedy outputs differ at token {at + 1}: log-probabilities differ by {apart:.2g}"
         )
     return True
 
 
 def _unequal(why: str) -> ExportError:
     return ExportError(
-        "the exported model does not say what the model says, so it was thrown away",
+        "the exported model differs from the model, so it was discarded",
         why=why,
         todo="use the model as it is: --engine torch",
     )

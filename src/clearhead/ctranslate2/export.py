@@ -1,11 +1,10 @@
-"""From a model folder to a model in another program's format, checked and put into place."""
+"""Export a translator for CTranslate2: write it, compare it with the model, put it into place."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from clearhead.ctranslate2.equality import Equality
     from clearhead.model.transformer import EncoderDecoder
 
-
 FORMATS = ("ctranslate2",)
 SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
 UNKNOWN = "<unk>"
@@ -32,21 +30,23 @@ def export_model(
     *,
     tell: Callable[[str], None] | None = None,
 ) -> Path:
-    """Write a trained translator in another program's format; gives the folder of the export.
+    """Write a trained translator in the format of another program; returns the export's folder.
 
     The export is loaded and compared with the model first: greedy outputs must be the same and
-    log-probabilities within 0.001. Only then does it take its place, whole.
+    log-probabilities within 0.001. Only then it replaces a previous export. Files in its folder
+    that are not of the previous export are kept.
 
     Args:
         folder: written by training.
         format: `ctranslate2`.
-        output: where to; by default a folder of the format's name in the model folder, where
-            `load` finds it.
-        tell: told in a sentence how equal the two were found.
+        output: the folder of the export; by default a folder with the name of the format in the
+            model folder, where `load` finds it.
+        tell: called with a sentence about the result of the comparison.
 
     Raises:
-        ExportError: the format lacks a choice of the model, the package is not installed, the
-            two are not equal, or the output is taken or cannot be written.
+        ExportError: the format does not support a setting of the model, the package is not
+            installed, the export differs from the model, or the output contains other files that
+            are in the way, or cannot be written.
         ModelFolderError: the model folder is missing or damaged.
     """
     if format not in FORMATS:
@@ -62,31 +62,49 @@ def export_model(
         )
     if found.is_checkpoint and output is None:
         raise ExportError(
-            "these are the weights of a checkpoint, and the folder's export is of its own weights",
+            "these are the weights of a checkpoint; the folder's export is of its final weights",
             where=folder,
-            todo="name another place for the export: --output",
+            todo="name another folder for the export: --output DIR",
         )
     output = (
         found.path / layout.NAME if output is None else Path(os.path.expanduser(output)).resolve()
     )
-    _check_free(output)
-    equality = _export(found, output)
+    previous = _previous_files(output)
+    equality = _export(found, output, previous)
     if tell is not None:
         tell(str(equality))
     return output
 
 
-def _export(found: ModelFolder, output: Path) -> Equality:
-    """Write the export under another name, compare it, and give it its own name."""
-    from clearhead.ctranslate2.spec import refuse_inexpressible
+def _previous_files(output: Path) -> set[str]:
+    """The names of the files of the previous export in a folder, which may be replaced.
 
-    refuse_inexpressible(found.config.model)
+    Raises:
+        ExportError: there is something else.
+    """
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return set()
+    files = layout.exported_files(output)
+    if files is None:
+        raise ExportError(
+            "there is something else where the export should be; nothing was changed",
+            where=output,
+            todo="remove it, or name another folder: --output DIR",
+        )
+    return files
+
+
+def _export(found: ModelFolder, output: Path, previous: set[str]) -> Equality:
+    """Write the export in a temporary folder, compare it, and put it into place."""
+    from clearhead.ctranslate2.spec import check_exportable
+
+    check_exportable(found.config.model)
     unfinished = output.with_name(f".{output.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
         equality = _write(found, unfinished)
-        _put_into_place(unfinished, output)
+        _put_into_place(unfinished, output, previous)
     except OSError as error:
         raise ExportError(
             "the export cannot be written",
@@ -100,26 +118,23 @@ def _export(found: ModelFolder, output: Path) -> Equality:
 
 
 def _write(found: ModelFolder, folder: Path) -> Equality:
-    """All files of the export, compared with the model."""
+    """Write all files of the export, and compare it with the model."""
     import torch
 
     from clearhead.ctranslate2.engine import CTranslate2Engine
     from clearhead.ctranslate2.equality import check_equal
     from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 
-    # The stamp before the digest, the digest before the model: no change goes unnoticed.
+    # Stamp, digest, model, in this order: if the weights change meanwhile, the export is stale.
     stamp = layout.stamp_of(found.weights)
     origin = layout.origin_of(found)
     model = trained_translator(found, torch.device("cpu"))
     tokenizers = read_tokenizers(found.path, found.config)
     _write_model(model, found, tokenizers, folder)
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    config = found.config.model
-    description = layout.description(origin, stamp, config, files, {})
-    write_json(folder / layout.DESCRIPTION, description)
-    exported = CTranslate2Engine(layout.read_export(folder, found))
-    equality = check_equal(TorchEngine(model), exported, len(tokenizers[0]))
-    description = layout.description(origin, stamp, config, files, vars(equality))
+    exported = layout.exported_model(folder, found.config.model)
+    equality = check_equal(TorchEngine(model), CTranslate2Engine(exported), len(tokenizers[0]))
+    description = layout.description(exported, origin, stamp, files, vars(equality))
     write_json(folder / layout.DESCRIPTION, description)
     return equality
 
@@ -130,7 +145,7 @@ def _write_model(
     tokenizers: tuple[Tokenizer, Tokenizer],
     folder: Path,
 ) -> None:
-    """CTranslate2's own files."""
+    """Write CTranslate2's own files."""
     from clearhead.ctranslate2.spec import transformer_spec
 
     try:
@@ -155,7 +170,7 @@ def _write_model(
 
 
 def token_names(tokenizer: Tokenizer) -> list[str]:
-    """A name for each id, no two the same: its piece, with # after it where that is taken."""
+    """A unique name for each id: its piece, with # appended while that name is taken."""
     ids = range(len(tokenizer))
     special = {**SPECIALS, tokenizer.unk_id: UNKNOWN}
     taken = set(special.values())
@@ -170,32 +185,43 @@ def token_names(tokenizer: Tokenizer) -> list[str]:
     return names
 
 
-def _check_free(output: Path) -> None:
-    """Refuse to write where something lies that is no export."""
-    if not output.exists() or (output / layout.DESCRIPTION).is_file():
-        return
-    if not output.is_dir() or any(output.iterdir()):
-        raise ExportError(
-            "there is something else where the export should be, and it stays untouched",
-            where=output,
-            todo="remove it, or name another folder: --output DIR",
-        )
+def _put_into_place(unfinished: Path, output: Path, previous: set[str]) -> None:
+    """Move a finished export into its folder, in place of the files of the previous one.
 
+    All other files in the folder stay as they are. The description is replaced last: if the
+    machine stops before that, the folder is found to be stale or damaged, or is the same as before,
+    and exporting again completes it.
 
-def _put_into_place(unfinished: Path, output: Path) -> None:
-    """Give a finished folder its name, once all of it is on the disk."""
-    for path in unfinished.iterdir():
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    # A folder cannot replace a full one, so for a moment there is none: then PyTorch translates.
-    old = output.with_name(f".{output.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    with suppress(FileNotFoundError):
-        os.replace(output, old)
-    try:
+    Raises:
+        ExportError: a file that is not of the previous export has the name of a new one.
+    """
+    names = sorted(path.name for path in unfinished.iterdir() if path.name != layout.DESCRIPTION)
+    for name in (*names, layout.DESCRIPTION):
+        _sync(unfinished / name)
+        path = output / name
+        if os.path.lexists(path) and (name not in previous or path.is_dir()):
+            raise ExportError(
+                "a file that is not of the previous export is in the way; nothing was changed",
+                where=path,
+                todo="move it, or name another folder for the export: --output DIR",
+            )
+    if not previous:
+        _sync(unfinished)
         os.replace(unfinished, output)
-    except OSError:
-        with suppress(OSError):
-            os.replace(old, output)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+        return
+    for name in names:
+        os.replace(unfinished / name, output / name)
+    _sync(output)
+    os.replace(unfinished / layout.DESCRIPTION, output / layout.DESCRIPTION)
+    for name in previous - {*names, layout.DESCRIPTION}:
+        if (output / name).is_file():
+            (output / name).unlink()
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What CTranslate2's search finds for a batch, told in our terms."""
+"""Runs the search of CTranslate2 on a batch and converts its results to our hypotheses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from clearhead.ctranslate2.runtime import failures_said, part_size
+from clearhead.ctranslate2.runtime import failures_explained, part_size
 from clearhead.decoding.engine import Hypothesis, length_penalty
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
@@ -15,15 +15,13 @@ from clearhead.tokenizer import BOS, EOS, PAD
 if TYPE_CHECKING:
     import ctranslate2
 
-
 IMPOSSIBLE = -1e8
-"""A log-probability below this stands for a token that was forbidden: it fills a place of the
-beam for which there was nothing else."""
+"""A lower log-probability means a forbidden token, used because nothing else was left."""
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """What is asked for: tokens by their names, and the most steps of an output."""
+    """What to translate: names of tokens, and the most steps of the output."""
 
     source: list[str]
     prefix: list[str]
@@ -32,7 +30,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An output: target ids without the end symbol, whether it came, and log-probabilities."""
+    """An output: target ids without the end symbol, whether it ended, and log-probabilities."""
 
     tokens: tuple[int, ...]
     finished: bool
@@ -41,7 +39,7 @@ class Candidate:
 
     @property
     def steps(self) -> int:
-        """Its tokens, the end symbol counted as one."""
+        """The number of its tokens, the end symbol included."""
         return len(self.tokens) + self.finished
 
     def with_scores(self, scores: Sequence[float]) -> Candidate:
@@ -57,21 +55,21 @@ def candidates_of(
     names: Sequence[str],
     ids: Mapping[str, int],
 ) -> list[list[Candidate]]:
-    """The candidates of each sentence: at least `n_best` where there are so many.
+    """The candidates of each sentence: at least `n_best`, if there are so many.
 
-    A batch is searched up to the longest output of any of its sentences. Where that gave a
-    sentence more than its own, which is rare, it is searched again with its own limit.
+    CTranslate2 has one length limit for a whole batch, so this is the highest of its sentences. A
+    sentence that gets longer than its own limit, which is rare, is searched again with that.
 
     Args:
-        translator: CTranslate2's.
+        translator: CTranslate2's translator.
         batch: the sentences.
-        search: how to search.
-        names: of the target ids.
+        search: the settings of the search.
+        names: the name of each target id.
         ids: the id of each name.
     """
     found: list[list[Candidate]] = [[Candidate((), False, 0.0)] for _ in batch]
     searching = [i for i, sentence in enumerate(batch) if sentence.longest > 0]
-    # A prefix in the batch would change how the first step of its neighbours is taken.
+    # A prefix changes the first step of all sentences of a batch, so those with one are apart.
     for part in _parted(searching, lambda i: bool(batch[i].prefix)):
         most = max(batch[i].longest for i in part)
         results = _search(translator, [batch[i] for i in part], most, search, names, ids)
@@ -89,7 +87,7 @@ def candidates_of(
 
 
 def _parted(indices: Sequence[int], key: Any) -> Iterator[list[int]]:
-    """The indices in lists of equal key."""
+    """The indices, in lists of those with the same key."""
     parts: dict[Any, list[int]] = defaultdict(list)
     for i in indices:
         parts[key(i)].append(i)
@@ -104,12 +102,12 @@ def _search(
     names: Sequence[str],
     ids: Mapping[str, int],
 ) -> list[list[Candidate]]:
-    """One call of CTranslate2: sentences that all have a prefix, or all have none."""
+    """One call of CTranslate2, for sentences that all have a prefix or all have none."""
     beam = search.beam_size
-    # Without a penalty of its own it stops when the best hypothesis is finished, and as many as
-    # are asked for. With one it would stop at as many finished ones as the beam has places, and
-    # in its search short bad ones fill that number while the best is still alive.
-    with failures_said():
+    # Without a length penalty CTranslate2 stops when the best hypothesis and `num_hypotheses` in
+    # all are finished. With one it stops as soon as `beam_size` are finished, and short bad ones
+    # can reach that number while the best is still live. So the penalty is applied in `ranked`.
+    with failures_explained():
         results = translator.translate_batch(
             [sentence.source for sentence in sentences],
             target_prefix=[s.prefix for s in sentences] if sentences[0].prefix else None,
@@ -129,7 +127,7 @@ def _search(
 
 
 def _candidates(result: ctranslate2.TranslationResult, ids: Mapping[str, int]) -> list[Candidate]:
-    """The hypotheses of a result, each once, without those that nothing stands behind."""
+    """The distinct hypotheses of a result, without impossible ones."""
     scores = result.scores or [float("nan")] * len(result.hypotheses)
     found: dict[tuple[int, ...], Candidate] = {}
     for tokens, score in zip(result.hypotheses, scores, strict=True):
@@ -142,7 +140,7 @@ def _candidates(result: ctranslate2.TranslationResult, ids: Mapping[str, int]) -
 
 
 def ranked(candidates: Sequence[Candidate], search: SearchConfig) -> list[Hypothesis]:
-    """The best as hypotheses, best first; what is unfinished ranks after all that is finished."""
+    """The `n_best` hypotheses, best first; unfinished ones rank after all finished ones."""
     hypotheses = [
         Hypothesis(
             tokens=c.tokens,

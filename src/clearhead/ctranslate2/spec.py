@@ -1,8 +1,8 @@
-"""A model's parameters laid out as CTranslate2 names them.
+"""Converts a model's parameters to CTranslate2's specification of a Transformer.
 
-CTranslate2 has one width for all parts of a head and its own sinusoids begin at position 1. So
-heads are padded with zeros, which change no product, while queries keep their scale 1/√d_k; and
-positions go along as a table, whatever their kind.
+CTranslate2 has one width for the queries, keys and values of a head. Narrower ones are padded with
+zeros, which change no product, and queries keep their scale 1/√d_k. Its own sinusoids begin at
+position 1, so positions of every kind are exported as a table.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import Learned, ModelConfig
 
 
-def refuse_inexpressible(config: ModelConfig) -> None:
-    """Refuse a model that CTranslate2 would run otherwise than PyTorch does.
+def check_exportable(config: ModelConfig) -> None:
+    """Check that CTranslate2 can run a model exactly as PyTorch does.
 
     Raises:
-        ExportError: it has such a choice; the message names the setting.
+        ExportError: it cannot; the error names the setting.
     """
     if config.norm_form != "standard":
         raise ExportError(
@@ -38,7 +38,7 @@ def refuse_inexpressible(config: ModelConfig) -> None:
     if config.norm == "pre" and not config.final_norm:
         raise ExportError(
             "model.final_norm = false cannot be exported to CTranslate2",
-            why="its stacks of pre-norm layers end with a norm",
+            why="its pre-norm encoder and decoder always end with a norm",
             todo="use the model as it is, or train one with final_norm = true",
         )
     if config.input_convolution:
@@ -54,17 +54,17 @@ def transformer_spec(model: EncoderDecoder, config: ModelConfig) -> Any:
     """The model as a `ctranslate2.specs.TransformerSpec`, in float32, without vocabularies.
 
     Raises:
-        ExportError: CTranslate2 lacks a choice of the model.
+        ExportError: CTranslate2 does not support a setting of the model.
     """
     from ctranslate2 import specs
 
-    refuse_inexpressible(config)
+    check_exportable(config)
     head = max(config.key_width, config.value_width)
     activations = {"relu": specs.Activation.RELU, "gelu": specs.Activation.GELU}
     shape: dict[str, Any] = dict(
         pre_norm=config.norm == "pre",
         activation=activations[config.activation],
-        # The width that it assumes by itself is not named.
+        # The default width is not given.
         head_dim=None if head * config.n_heads == config.d_model else head,
     )
     encoder = specs.TransformerEncoderSpec(config.encoder_layers, config.n_heads, **shape)
@@ -108,15 +108,15 @@ def _set_input(spec: Any, embeddings: Any, part: TokenEmbedding, config: ModelCo
 
 
 def _position_table(part: TokenEmbedding, config: ModelConfig) -> Any:
-    """(positions, d_model) what is added at each position; zeros where nothing is.
+    """(positions, d_model) the vectors that are added to embeddings; zeros without positions.
 
-    One more than an output may use: scoring a hypothesis that never ended looks one position
-    beyond it, and what is found there is not read.
+    The table has one row more than an output can use: scoring an unfinished hypothesis reads one
+    position beyond it, and ignores the result.
     """
-    places = TABLE_POSITIONS
+    positions = TABLE_POSITIONS
     if isinstance(config.positions, Learned):
-        places = config.positions.max_length
-    nothing = part.embedding.weight.new_zeros(1, places, config.d_model)
+        positions = config.positions.max_length
+    nothing = part.embedding.weight.new_zeros(1, positions, config.d_model)
     return _float32(F.pad(part.positions(nothing)[0], (0, 0, 0, 1)))
 
 
@@ -141,7 +141,7 @@ def _set_cross_attention(spec: Any, part: MultiHeadAttention, norm: nn.Module, h
 def _set_attention(
     spec: Any, output: Any, part: MultiHeadAttention, norm: nn.Module, head: int
 ) -> None:
-    """What both kinds of attention have: the projection back, the scale and the norm."""
+    """The parts of both kinds of attention: output projection, scale and norm."""
     _set_norm(spec.layer_norm, norm)
     columns = _padded_heads(part.output.weight.T, part.n_heads, head).T
     _set_linear(output, columns, part.output.bias)
@@ -150,7 +150,7 @@ def _set_attention(
 
 
 def _set_packed(spec: Any, part: MultiHeadAttention, which: tuple[int, ...], head: int) -> None:
-    """W^Q, W^K and W^V (0, 1 and 2), as many as are wanted, one below the other."""
+    """Some of W^Q, W^K and W^V (0, 1 and 2), stacked."""
 
     def rows(packed: Tensor) -> Tensor:
         parts = packed.split(part.widths)
@@ -161,7 +161,7 @@ def _set_packed(spec: Any, part: MultiHeadAttention, which: tuple[int, ...], hea
 
 
 def _padded_heads(rows: Tensor, n_heads: int, head: int) -> Tensor:
-    """(heads · width, …) -> (heads · head, …), each head filled up with rows of zeros."""
+    """(heads · width, …) -> (heads · head, …), each head padded with rows of zeros."""
     heads = rows.unflatten(0, (n_heads, -1))
     missing = head - heads.size(1)
     zeros = heads.new_zeros(n_heads, missing, *heads.shape[2:])

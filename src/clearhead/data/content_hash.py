@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from clearhead.data.arrays import files_of_array_folder
+from clearhead.data.lines import open_packed
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
-from clearhead.data.readers import open_packed
 from clearhead.errors import DataError
 
 

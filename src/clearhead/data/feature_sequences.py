@@ -1,19 +1,42 @@
-"""Feature sequences of any form, checked alike: not empty, finite, as wide as the first."""
+"""Feature sequences from CSV tables, `.ts` files and arrays, all checked the same way.
+
+`FEATURE_FORMATS` has the formats of files; a folder of arrays is read as well.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 import os
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
-from clearhead.data.arrays import SUFFIXES, read_array_file, read_array_folder
-from clearhead.data.feature_table import read_feature_table
-from clearhead.data.labelled import LabelledSequence
-from clearhead.data.tables import column_of, optional_column, read_csv
-from clearhead.data.time_series import case_times, read_time_series
+import numpy as np
+
+from clearhead.data.arrays import read_array_file, read_array_folder
+from clearhead.data.features import as_frames, read_value
+from clearhead.data.labelled import LabelledSequence, label_name
+from clearhead.data.lines import Format, Formats, read_lines
+from clearhead.data.tables import Header, Row, csv_table
 from clearhead.errors import DataError
+
+MISSING_IN_TABLES = ("", "nan")
+MISSING_IN_TS = ("?", "nan")
+
+TIME = "the column time has numbers, such as seconds, and no dates"
+FEATURES = (
+    "all columns except the sequence, the label and the time are features; remove the column if it "
+    "is not one"
+)
+
+Times = tuple[str, ...]
+"""The times of the frames of a sequence, as they are written in the file."""
+
+_Sequences = Iterator[tuple[LabelledSequence, Times | None]]
 
 
 def read_feature_sequences(
@@ -21,48 +44,37 @@ def read_feature_sequences(
 ) -> Iterator[LabelledSequence]:
     """The sequences of a file or folder, all of one width, and their labels.
 
-    - `.ts` and `.ts.gz`: see `read_time_series`.
-    - `.csv` and `.csv.gz`, one row a frame: see `read_feature_table`.
-    - `.npz`, many sequences, or a lone one in an `.npy` file: see `read_array_file`.
-    - a folder of `.npy` and `.npz` files: see `read_array_folder`.
+    - `.csv` has one row per frame. The column `sequence` names the sequence of a row; the rows of
+      one sequence are consecutive and have the same label. A column `time` must not go backwards
+      within a sequence; it is not a feature. All other columns are features, with distinct names.
+      An empty cell or `nan` is a missing value.
+    - `.ts` is the format of the UEA and UCR archives. A case is a line: its dimensions, separated
+      by `:`, and last the label if the header has `@classLabel true`. A dimension is its values,
+      separated by `,`; all dimensions of a case have the same number of values. `?` and `NaN` are
+      missing values. Lines that start with `#` or `%` are comments. With `@timeStamps true`, each
+      value is a tuple `(time,value)`, and all dimensions of a case have the same times, numbers or
+      dates. They are not interpreted: frames keep their order in the file.
+    - `.npz` has many sequences, `.npy` a single one without a label: see `read_array_file`.
+    - A folder has `.npy` and `.npz` files: see `read_array_folder`.
 
-    A missing value is NaN: `fill_missing` deals with it.
+    The names of `.csv` and `.ts` files may end in `.gz`. A missing value is NaN: `fill_missing`
+    replaces it.
 
     Args:
         path: the file or folder.
         label_column: of a `.csv` file, and of the `labels.csv` of a folder.
-        labelled: whether labels are asked for; if not, those that are there are passed over.
+        labelled: whether to read labels; otherwise those in the file are ignored.
 
     Raises:
-        DataError: the file is missing, unreadable or of another form, holds no sequence, or a
-            sequence is empty, infinite, of another width than the first, or has no label.
+        DataError: the file is missing, unreadable or of another format, has no sequence, or a
+            sequence is empty, infinite, of another width than the first, or without a label.
     """
     return _checked(path, _read(path, label_column, labelled))
 
 
-def _read(path: str, label_column: str, labelled: bool) -> Iterator[LabelledSequence]:
-    folder = Path(os.path.expanduser(path))
-    plain = path.lower().removesuffix(".gz")
-    if os.path.isdir(folder):
-        return read_array_folder(folder, label_column, labelled)
-    if plain.endswith(".ts"):
-        return read_time_series(path, labelled)
-    if plain.endswith(".csv"):
-        return read_feature_table(path, label_column, labelled)
-    if path.lower().endswith(SUFFIXES):
-        return read_array_file(path, labelled)
-    if not os.path.exists(folder):
-        raise DataError("there is no such file or folder", where=path)
-    raise DataError(
-        "feature sequences are read from .ts, .csv and .npz files and from folders of .npy files",
-        where=path,
-        todo="name the file after its form",
-    )
-
-
-def _checked(path: str, sequences: Iterator[LabelledSequence]) -> Iterator[LabelledSequence]:
+def _checked(path: str, sequences: _Sequences) -> Iterator[LabelledSequence]:
     first: LabelledSequence | None = None
-    for sequence in sequences:
+    for sequence, _ in sequences:
         first = first or sequence
         width, expected = sequence.input.shape[1], first.input.shape[1]
         if width != expected:
@@ -77,38 +89,229 @@ def _checked(path: str, sequences: Iterator[LabelledSequence]) -> Iterator[Label
         raise DataError("there is no sequence", where=path)
 
 
-# ---- data.frame_times
-# The times of the frames of a sequence in a file, by which pictures name them.
+def frame_times(path: str, number: int, label_column: str = "label") -> Times | None:
+    """The times of one sequence, as they are written in the file; None if it has none.
 
-
-def frame_times(path: str, number: int) -> tuple[str, ...] | None:
-    """The times of one sequence, as they are written there; None where there are none.
-
-    A CSV file has them in the column `time`, a `.ts` file in its tuples; no other file has times.
+    A CSV file has them in the column `time`, a `.ts` file in its tuples. Arrays have no times.
 
     Args:
         path: what `read_feature_sequences` reads.
         number: of the sequence, from 1.
+        label_column: of a `.csv` file.
 
     Raises:
-        DataError: the file is missing, unreadable or of another form, or has fewer sequences.
+        DataError: as `read_feature_sequences`, or the file has fewer sequences.
     """
-    name = "" if os.path.isdir(path) else path.lower().removesuffix(".gz")
-    if name.endswith(".ts"):
-        return case_times(path, number)
-    return _column_times(path, number) if name.endswith(".csv") else None
+    for _, times in itertools.islice(_read(path, label_column, False), number - 1, None):
+        return times
+    raise DataError(f"there is no sequence {number}", where=path)
 
 
-def _column_times(path: str, number: int) -> tuple[str, ...] | None:
-    """The column `time` of a sequence in a CSV file."""
-    with closing(read_csv(path)) as rows:
-        line, header = next(rows)
-        time = optional_column(header, "time", f"{path}:{line}")
-        if time is None:
-            return None
-        sequence = column_of(header, "sequence", f"{path}:{line}")
-        groups = itertools.groupby(rows, key=lambda row: row[1][sequence].strip())
-        _, found = next(itertools.islice(groups, number - 1, None), ("", None))
-        if found is None:
-            raise DataError(f"there is no sequence {number}", where=path)
-        return tuple(cells[time].strip() for _, cells in found)
+def _read(path: str, label_column: str, labelled: bool) -> _Sequences:
+    folder = os.path.expanduser(path)
+    if os.path.isdir(folder):
+        sequences = read_array_folder(Path(folder), label_column, labelled)
+        return ((sequence, None) for sequence in sequences)
+    read = FEATURE_FORMATS.reader(path, "feature sequences", "name a folder of .npy files")
+    return read(path, label_column, labelled)
+
+
+def _read_arrays(path: str, label_column: str, labelled: bool) -> _Sequences:
+    return ((sequence, None) for sequence in read_array_file(path, labelled))
+
+
+def _read_csv(path: str, label_column: str, labelled: bool) -> _Sequences:
+    with csv_table(path) as (header, rows):
+        columns = _columns(header, label_column, labelled)
+        begun: dict[str, int] = {}
+        groups = itertools.groupby(rows, key=lambda row: row[1][columns.sequence].strip())
+        for name, group in groups:
+            frames = list(group)
+            line = frames[0][0]
+            if not name:
+                raise DataError("the name of the sequence is empty", where=f"{path}:{line}")
+            if name in begun:
+                raise DataError(
+                    f"the sequence {name!r} occurs a second time",
+                    where=f"{path}:{line}",
+                    why=f"it starts in line {begun[name]}, and another sequence comes between",
+                    todo="put the rows of a sequence one after the other",
+                )
+            begun[name] = line
+            yield _sequence(path, frames, columns)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of a table by index, and the names of the features."""
+
+    sequence: int
+    label: int | None
+    time: int | None
+    features: Mapping[int, str]
+
+
+def _columns(header: Header, label_column: str, labelled: bool) -> _Columns:
+    sequence = header.column("sequence")
+    label = header.column(label_column) if labelled else header.optional(label_column)
+    time = header.optional("time")
+    features = {
+        index: name.strip()
+        for index, name in enumerate(header.names)
+        if index not in (sequence, label, time)
+    }
+    if not features:
+        raise DataError("there is no column of features", where=header.where)
+    name, count = Counter(features.values()).most_common(1)[0]
+    if count > 1:
+        todo = "give the features distinct names"
+        raise DataError(f"there are {count} columns {name!r}", where=header.where, todo=todo)
+    return _Columns(sequence, label if labelled else None, time, features)
+
+
+def _sequence(
+    path: str, rows: list[Row], columns: _Columns
+) -> tuple[LabelledSequence, Times | None]:
+    labels: tuple[str, ...] = ()
+    frames: list[list[float]] = []
+    before = -math.inf
+    for line, cells in rows:
+        where = f"{path}:{line}"
+        if columns.label is not None:
+            label = label_name(cells[columns.label], where)
+            labels = labels or (label,)
+            if label != labels[0]:
+                what = f"the label of the sequence is {label!r} here and {labels[0]!r} before"
+                raise DataError(what, where=where)
+        if columns.time is not None:
+            time = read_value(cells[columns.time], MISSING_IN_TABLES, where, TIME)
+            if math.isnan(time):
+                raise DataError("the time is missing", where=where)
+            if time < before:
+                what = f"the time goes backwards, from {before:g} to {time:g}"
+                raise DataError(what, where=where)
+            before = time
+        frames.append(
+            [
+                read_value(cells[i], MISSING_IN_TABLES, f"{where} (column {name!r})", FEATURES)
+                for i, name in columns.features.items()
+            ]
+        )
+    place = f"{path}:{rows[0][0]}"
+    values, names = as_frames(np.array(frames), place), tuple(columns.features.values())
+    times = None if columns.time is None else tuple(row[columns.time].strip() for _, row in rows)
+    return LabelledSequence(values, labels, place, names), times
+
+
+def _read_ts(path: str, label_column: str, labelled: bool) -> _Sequences:
+    with closing(_content(path)) as lines:
+        header = _read_header(path, lines)
+        if labelled and not header.labels:
+            raise DataError("the file has no labels: it lacks @classLabel true", where=path)
+        for line, case in lines:
+            yield _case(case, header, labelled, f"{path}:{line}")
+
+
+def _content(path: str) -> Generator[tuple[int, str], None, None]:
+    """The lines, with their numbers, that are neither empty nor comments."""
+    for number, line in enumerate(read_lines(path), start=1):
+        line = line.strip()
+        if line and line[0] not in "#%":
+            yield number, line
+
+
+@dataclass
+class _TsHeader:
+    labels: bool = False
+    dimensions: int = 0
+    timed: bool = False
+
+
+def _read_header(path: str, lines: Iterator[tuple[int, str]]) -> _TsHeader:
+    """What matters of the lines up to `@data`."""
+    header = _TsHeader()
+    for number, line in lines:
+        where = f"{path}:{number}"
+        if not line.startswith("@") or line == "@":
+            what = "a line before @data that starts with neither @ nor #"
+            raise DataError(what, where=where, todo="check that this is a .ts file")
+        tag, *values = line[1:].split()
+        first = values[0].lower() if values else ""
+        match tag.lower():
+            case "data":
+                return header
+            case "classlabel":
+                header.labels = _truth(first, line, where)
+            case "dimensions" | "dimension":
+                if not first.isdecimal() or int(first) == 0:
+                    raise DataError(f"{line!r} has no number of dimensions", where=where)
+                header.dimensions = int(first)
+            case "univariate" if _truth(first, line, where):
+                header.dimensions = 1
+            case "timestamps":
+                header.timed = _truth(first, line, where)
+            case "targetlabel" if _truth(first, line, where):
+                what = "the targets are numbers to predict (@targetLabel), not labels"
+                raise DataError(what, where=where)
+    raise DataError("the file has no line @data", where=path)
+
+
+def _truth(word: str, line: str, where: str) -> bool:
+    if word not in ("true", "false"):
+        raise DataError(f"{line!r} has neither true nor false", where=where)
+    return word == "true"
+
+
+def _case(
+    line: str, header: _TsHeader, labelled: bool, where: str
+) -> tuple[LabelledSequence, Times | None]:
+    if header.timed:  # a colon inside a tuple is part of a time of day
+        line = re.sub(r"\([^()]*\)", lambda found: found[0].replace(":", "\0"), line)
+    parts = [part.replace("\0", ":") for part in line.split(":")]
+    label = parts.pop() if header.labels else ""
+    labels = (label_name(label, where),) if header.labels and labelled else ()
+    if header.dimensions and len(parts) != header.dimensions:
+        what = f"the case has {len(parts)} dimensions, the header says {header.dimensions}"
+        raise DataError(what, where=where)
+    series = [_series(part, header.timed, where) for part in parts]
+    first_times, first = series[0] if series else ([], [])
+    for number, (times, values) in enumerate(series, start=1):
+        if len(values) != len(first):
+            what = f"dimension {number} has {len(values)} values, dimension 1 {len(first)}"
+            raise DataError(what, where=where)
+        for time, expected in zip(times, first_times, strict=True):
+            if time != expected:
+                what = (
+                    f"dimension {number} has the time {time!r}, where dimension 1 has {expected!r}"
+                )
+                todo = "give all dimensions the same times, and ? where a value is missing"
+                raise DataError(what, where=where, todo=todo)
+    frames = as_frames(np.array([values for _, values in series], ndmin=2).T, where)
+    return LabelledSequence(frames, labels, where), tuple(first_times) if header.timed else None
+
+
+def _series(part: str, timed: bool, where: str) -> tuple[list[str], list[float]]:
+    """The times of a dimension, if it has any, and its values."""
+    times: list[str] = []
+    values: list[float] = []
+    cells = re.split(r"(?<=\))\s*,", part) if timed else part.split(",")
+    for cell in cells if part.strip() else ():
+        if timed:
+            found = re.fullmatch(r"\s*\(([^(),]*),([^(),]*)\)\s*", cell)
+            if found is None:
+                what = f"{cell.strip()[:30]!r} is not a tuple (time,value)"
+                raise DataError(what, where=where, why="the header has @timeStamps true")
+            times.append(found[1].strip())
+            cell = found[2]
+        values.append(read_value(cell, MISSING_IN_TS, where))
+    return times, values
+
+
+FEATURE_FORMATS: Formats[Callable[[str, str, bool], _Sequences]] = Formats(
+    {
+        ".csv": Format(_read_csv, "one row per frame", named_columns=True),
+        ".ts": Format(_read_ts, "of the UEA and UCR archives"),
+        ".npz": Format(_read_arrays, "arrays x, lengths and y"),
+        ".npy": Format(_read_arrays, "one sequence without a label"),
+    }
+)

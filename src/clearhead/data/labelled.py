@@ -1,17 +1,33 @@
-"""Labelled examples: a text or a feature sequence, its labels, and where it came from."""
+"""Labelled examples, their labels, and the readers of labelled texts.
+
+`TEXT_FORMATS` has the formats of files of labelled texts.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from clearhead.data.checks import pair_hash
+from clearhead.data.lines import Format, Formats
+from clearhead.data.tables import (
+    Header,
+    csv_table,
+    read_jsonl,
+    read_tsv,
+    refuse_unwritable,
+    string_of,
+    value_of,
+)
 from clearhead.errors import DataError
+
+SEPARATOR = "|"
+"""Separates the labels of one text in a cell."""
 
 Input = TypeVar("Input", bound="str | np.ndarray")
 
@@ -22,10 +38,10 @@ class Labelled(NamedTuple, Generic[Input]):
     """One example.
 
     Attributes:
-        input: a text, or features, float32 (frames, width), in which NaN is a missing value.
-        labels: its labels; () where it has none, or where they were not asked for.
-        place: where it was read, as errors and reports name it: `train.csv:17`, `cat/3.npy`.
-        columns: the name of each feature; () where its file gives none.
+        input: a text, or features, float32 (frames, width), where NaN is a missing value.
+        labels: its labels; () if it has none, or if they are not read.
+        place: where it was read, for errors and reports: `train.csv:17`, `cat/3.npy`.
+        columns: the name of each feature; () if its file has no names.
     """
 
     input: Input
@@ -38,46 +54,116 @@ LabelledText: TypeAlias = Labelled[str]
 LabelledSequence: TypeAlias = Labelled[np.ndarray]
 
 
-def in_columns(example: Labelled[Any], names: Sequence[str]) -> Labelled[Any]:
-    """The features of an example in the order of these names, if both it and they have any.
+def read_labelled_texts(
+    file: str, text_column: str = "text", label_column: str = "label", multi_label: bool = False
+) -> Iterator[LabelledText]:
+    """The texts of a file and their labels. The name may end in `.gz`.
+
+    - `.csv`: a header, then one text per row; line breaks inside double quotes become a space.
+    - `.tsv`: the same with tabs and without quotes, or no header and `label<TAB>text`.
+    - `.jsonl`: objects with the text and either one label (text or a number) or a list of labels.
+      The key of the list may be the plural: `labels` if the column is `label`.
+    - `.txt`: `label<TAB>text`.
+
+    With `multi_label`, `|` separates the labels in a cell, and an empty cell or list means that no
+    label applies. An empty text is read as "".
 
     Raises:
-        DataError: a feature is missing, or there is one that is not among the names.
+        DataError: the file is missing, unreadable, empty, not UTF-8 or of the wrong format, a
+            label is missing, or a text has several labels without `multi_label`.
     """
-    if not names or not example.columns or example.columns == tuple(names):
-        return example
-    missing = [name for name in names if name not in example.columns]
-    more = [name for name in example.columns if name not in names]
-    if missing or more:
-        lacking = f"lacks the features {', '.join(missing)}" if missing else ""
-        having = f"has the features {', '.join(more)}, which the training data lack" if more else ""
-        raise DataError(
-            f"the sequence {' and '.join(filter(None, (lacking, having)))}",
-            where=example.place,
-            why=f"the training data have {', '.join(names)}",
-            todo="give the columns the names that they have there, in any order, and no others",
-        )
-    order = [example.columns.index(name) for name in names]
-    return example._replace(input=example.input[:, order], columns=tuple(names))
+    read = TEXT_FORMATS.reader(file, "labelled texts")
+    return _examples(file, read(file, text_column, label_column), multi_label)
+
+
+_Rows = Generator[tuple[int, str, object], None, None]
+"""The number of the line, the text, and the label or labels."""
+
+
+def _examples(file: str, rows: _Rows, multi_label: bool) -> Iterator[LabelledText]:
+    empty = True
+    with closing(rows):
+        for line, text, label in rows:
+            empty = False
+            where = f"{file}:{line}"
+            yield LabelledText(one_line(text), _labels(label, multi_label, where), where)
+    if empty:
+        raise DataError("the file has a header and no text", where=file)
+
+
+def _labels(cell: object, multi_label: bool, where: str) -> tuple[str, ...]:
+    if multi_label and isinstance(cell, str):
+        cell = cell.split(SEPARATOR) if cell.strip() else []
+    values = cell if isinstance(cell, list) else [cell]
+    labels = tuple(dict.fromkeys(label_name(value, where) for value in values))
+    if multi_label or len(labels) == 1:
+        return labels
+    raise DataError(
+        f"there are {len(labels)} labels: {', '.join(labels)}" if labels else "there is no label",
+        where=where,
+        todo="give one label, or allow any number: classifier.multi_label = true",
+    )
+
+
+def _read_csv(path: str, text_column: str, label_column: str) -> _Rows:
+    with csv_table(path) as (header, rows):
+        text, label = header.column(text_column), header.column(label_column)
+        for line, cells in rows:
+            yield line, cells[text], cells[label]
+
+
+def _read_tsv(path: str, text_column: str, label_column: str) -> _Rows:
+    with closing(read_tsv(path)) as rows:
+        line, first = next(rows)
+        # Whether line 1 is a header, whose columns may have other names than the settings. A label
+        # may well be "text", but hardly "label", and a text is hardly one of these words.
+        named = {text_column, label_column} <= set(first)
+        if named or len(first) != 2 or label_column in first or first[1] == text_column:
+            header = Header(first, f"{path}:{line}")
+            text, label = header.column(text_column), header.column(label_column)
+        else:
+            label, text = 0, 1
+            yield line, first[text], first[label]
+        for line, cells in rows:
+            yield line, cells[text], cells[label]
+
+
+def _read_jsonl(path: str, text_column: str, label_column: str) -> _Rows:
+    plural = f"{label_column}s"
+    for line, record in read_jsonl(path):
+        where = f"{path}:{line}"
+        text = string_of(record, text_column, where)
+        both = plural in record and label_column in record
+        if both and label_column == "label":
+            raise DataError(f'there are both "{label_column}" and "{plural}"', where=where)
+        key = plural if plural in record and not both else label_column
+        label = value_of(record, key, where)
+        # A list even for one string: in JSON, the separator has no meaning.
+        yield line, text, label if isinstance(label, list) else [label]
+
+
+def _read_txt(path: str, text_column: str, label_column: str) -> _Rows:
+    for line, (label, text) in read_tsv(path, ("label", "text")):
+        yield line, text, label
+
+
+TEXT_FORMATS: Formats[Callable[[str, str, str], _Rows]] = Formats(
+    {
+        ".csv": Format(_read_csv, "columns text and label", named_columns=True),
+        ".tsv": Format(_read_tsv, "the same with tabs, or label, tab, text", named_columns=True),
+        ".jsonl": Format(_read_jsonl, "keys text and label or labels", named_columns=True),
+        ".txt": Format(_read_txt, "label, tab, text"),
+    }
+)
 
 
 def one_line(text: str) -> str:
-    """A text with a space for each of its line breaks, as training and use both read it."""
+    """A text with spaces for its line breaks, as models read it in training and in use."""
     return _LINE_BREAKS.sub(" ", text)
 
 
-def input_hash(content: str | np.ndarray) -> int:
-    """64 bits of a text without the spaces at its ends, or of the values of features."""
-    if isinstance(content, str):
-        return pair_hash(content)
-    # All NaNs are one, and so are 0 and -0.
-    values = np.where(np.isnan(content), np.float32("nan"), content + 0).astype("<f4")
-    digest = hashlib.blake2b(repr(values.shape).encode() + values.tobytes(), digest_size=8)
-    return int.from_bytes(digest.digest(), "little")
-
-
 def label_name(value: object, where: str) -> str:
-    """A label as it was read, from text, JSON or an array: a string without spaces at its ends.
+    """A label from a text, JSON or an array, as a string without white space at its ends.
 
     Raises:
         DataError: it is missing, empty, or neither text nor a number.
@@ -95,14 +181,42 @@ def label_name(value: object, where: str) -> str:
 
 
 def refuse_unnamable(label: str, where: str | None = None) -> None:
-    """Raise a DataError for what a label cannot hold, since files have labels in columns."""
+    """Raise a DataError for a label with characters that a column of a file cannot hold."""
     refuse_unwritable(label, "the label", where)
     if any(mark in label for mark in "\n\r\t"):
         what = "a tab" if "\t" in label else "a line break"
-        raise DataError(f"the label holds {what}", where=where, why=f"it is {label!r}")
+        raise DataError(f"the label has {what}", where=where, why=f"it is {label!r}")
 
 
-def refuse_unwritable(text: str, what: str, where: str | None) -> None:
-    """Raise a DataError for what JSON can say and a text file cannot hold."""
-    if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
-        raise DataError(f"{what} holds a NUL or half a character (a lone surrogate)", where=where)
+def in_columns(example: Labelled[Any], names: Sequence[str]) -> Labelled[Any]:
+    """An example with its features in the order of these names, if both have names.
+
+    Raises:
+        DataError: a feature is missing, or there is one that is not among the names.
+    """
+    if not names or not example.columns or example.columns == tuple(names):
+        return example
+    missing = [name for name in names if name not in example.columns]
+    more = [name for name in example.columns if name not in names]
+    if missing or more:
+        lacks = f"lacks the features {', '.join(missing)}" if missing else ""
+        has = f"has the features {', '.join(more)}, which the training data lack" if more else ""
+        raise DataError(
+            f"the sequence {' and '.join(filter(None, (lacks, has)))}",
+            where=example.place,
+            why=f"the training data have {', '.join(names)}",
+            todo="give exactly the columns of the training data, in any order",
+        )
+    order = [example.columns.index(name) for name in names]
+    return example._replace(input=example.input[:, order], columns=tuple(names))
+
+
+def input_hash(content: str | np.ndarray) -> int:
+    """64 bits of a text without the white space at its ends, or of the values of features."""
+    if isinstance(content, str):
+        data = content.strip().encode()
+    else:
+        # All NaNs are the same, and so are 0 and -0.
+        values = np.where(np.isnan(content), np.float32("nan"), content + 0).astype("<f4")
+        data = repr(values.shape).encode() + values.tobytes()
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

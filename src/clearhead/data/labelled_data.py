@@ -9,10 +9,9 @@ import numpy as np
 
 from clearhead.data.feature_sequences import read_feature_sequences
 from clearhead.data.inputs import FeatureInputs, Inputs, NGrams, SpelledInputs, TextInputs
-from clearhead.data.labelled import Labelled, in_columns
+from clearhead.data.labelled import Labelled, in_columns, read_labelled_texts
 from clearhead.data.labelled_checks import check_kept_labelled, check_labelled
 from clearhead.data.labelled_report import LabelledReport, finding_of
-from clearhead.data.labelled_texts import read_labelled_texts
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.data.report import Finding

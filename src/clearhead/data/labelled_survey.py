@@ -10,9 +10,8 @@ import numpy as np
 
 from clearhead.data.feature_sequences import read_feature_sequences
 from clearhead.data.features import features_named
-from clearhead.data.labelled import Labelled, LabelledText
+from clearhead.data.labelled import SEPARATOR, Labelled, LabelledText, read_labelled_texts
 from clearhead.data.labelled_report import SHOWN_CLASSES, Classes, count_classes
-from clearhead.data.labelled_texts import SEPARATOR, read_labelled_texts
 from clearhead.data.survey import SURVEYED_PAIRS, Side, SideCounter
 from clearhead.errors import DataError
 from clearhead.tokenizer import WordTokenizer

@@ -1,4 +1,4 @@
-"""Features brought to mean 0 and deviation 1 over the training data, and kept with the model."""
+"""Scales features to mean 0 and deviation 1 over the training data; saved with the model."""
 
 from __future__ import annotations
 
@@ -10,32 +10,38 @@ from typing import Any
 
 import numpy as np
 
-from clearhead.data.features import first_of, refuse_fill_values
+from clearhead.data.features import first_of
 from clearhead.errors import DataError
 from clearhead.files import content_hash, read_description, write_description
 
+LARGEST = 1e17
+"""The largest value. Values that mark missing ones in scientific data (1e20, netCDF's 9.97e36) are
+larger, and so are times in nanoseconds since 1970 (1.7e18). One such mark in the training data
+makes the deviation of its feature so large that all other values become equal, and the squares of
+its frame overflow in 32 bits."""
+
 FARTHEST = 1e6
-"""Deviations from the mean that a value may have. Of n values none is more than √n from their own
-mean, so new ones alone can be: they would drown all else that the model reads. A feature that never
-changes has no deviation to measure by, and its values are only held to be no fill values."""
+"""The largest distance of a value from the mean, in deviations. No training value comes near: of n
+values, none is farther than √n deviations from their mean. A new value beyond it would dominate all
+other inputs of the model. The limit does not apply to a feature that is constant in training."""
 
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:
-    """Takes each feature's mean away and divides by its deviation, both of the training data.
+    """Subtracts each feature's mean and divides by its deviation.
 
-    Never those of the sequence at hand, which would erase what tells sequences apart.
+    Both are of the training data. Those of the single sequence would remove the differences
+    between sequences.
 
     Attributes:
         mean: float64 (width,).
         deviation: float64 (width,); 1 for a feature that never changes.
-        enabled: if not, features are given back as they are; `mean` still serves to fill in
-            what is missing.
-        names: of the features; () where the training data gave them none.
+        enabled: if not, features keep their values; `mean` still fills in missing ones.
+        names: of the features; () if the training data have none.
 
     Raises:
-        ValueError: the shapes differ, a value is not finite, a deviation not positive, or a name
-            comes twice.
+        ValueError: the shapes differ, a value is not finite, a deviation is not positive, or a
+            name occurs twice.
     """
 
     mean: np.ndarray
@@ -51,7 +57,7 @@ class Normaliser:
         if not (self.deviation > 0).all():
             raise ValueError("a deviation is not positive")
         if self.names and not len(set(self.names)) == len(self.names) == self.width:
-            raise ValueError(f"{len(self.names)} names for {self.width} features, or one twice")
+            raise ValueError(f"{len(self.names)} names for {self.width} features, or a name twice")
 
     @classmethod
     def learn(
@@ -59,23 +65,43 @@ class Normaliser:
     ) -> Normaliser:
         """The means and deviations over all frames of all sequences together.
 
-        NaN is left out. A feature without any value has mean 0.
+        NaN is ignored. A feature without any value has mean 0.
 
         Args:
-            sequences: of the training data, each (frames, width); they are read once.
-            enabled: whether to normalise by what is learned.
+            sequences: of the training data, each (frames, width); read once.
+            enabled: whether the normaliser scales features.
             names: of the features, if they have any.
 
         Raises:
             DataError: there is no sequence, or widths differ.
         """
-        moments: _Moments | None = None
+        # Means and sums of squared deviations are merged one sequence at a time (Chan, Golub and
+        # LeVeque 1983). A difference of sums of squares would lose all digits if a mean is large.
+        width: int | None = None
+        total, mean, squares, least, greatest = np.int64(0), 0.0, 0.0, np.inf, -np.inf
         for frames in sequences:
-            moments = moments or _Moments(frames.shape[1])
-            moments.add(frames)
-        if moments is None:
-            raise DataError("there is no sequence to learn the features' means from")
-        return cls(moments.mean, moments.deviation(), enabled, tuple(names))
+            width = width or frames.shape[1]
+            if frames.shape[1] != width:
+                what = f"a sequence has {frames.shape[1]} features, those before {width}"
+                raise DataError(what)
+            there = ~np.isnan(frames)
+            values = np.where(there, frames, 0.0).astype(np.float64)
+            count = there.sum(axis=0)
+            own_mean = values.sum(axis=0) / np.maximum(count, 1)
+            own_squares = (np.where(there, values - own_mean, 0.0) ** 2).sum(axis=0)
+            share = count / np.maximum(total + count, 1)
+            apart = own_mean - mean
+            mean = mean + apart * share
+            squares = squares + (own_squares + apart**2 * total * share)
+            total = total + count
+            least = np.minimum(least, np.where(there, values, np.inf).min(axis=0))
+            greatest = np.maximum(greatest, np.where(there, values, -np.inf).max(axis=0))
+        if width is None:
+            raise DataError("there is no sequence to learn the means of features from")
+        deviation = np.sqrt(squares / np.maximum(total, 1))
+        # Rounding gives a constant feature a tiny deviation, which would amplify its noise.
+        constant = (least >= greatest) | (deviation == 0)
+        return cls(np.asarray(mean), np.where(constant, 1.0, deviation), enabled, tuple(names))
 
     @property
     def width(self) -> int:
@@ -83,16 +109,16 @@ class Normaliser:
         return len(self.mean)
 
     def check(self, frames: np.ndarray, place: str | None = None) -> None:
-        """Raise an error for a sequence that cannot be brought to this scale.
+        """Raise an error for a sequence that does not fit the training data.
 
         Args:
-            frames: one sequence, before missing values are filled in: NaN is not judged, but a
-                0.0 in its place may lie far from the training data.
+            frames: one sequence, before missing values are filled in. NaN is allowed; a 0.0 in
+                its place may be far from the training data.
             place: where it was read, for the error.
 
         Raises:
-            DataError: it has another width than the training data, a value that looks like a fill
-                value, or one far beyond the training data.
+            DataError: it has another width than the training data, a value that seems to mark a
+                missing one, or a value far from the training data.
         """
         if frames.ndim != 2 or frames.shape[1] != self.width:
             raise DataError(
@@ -101,27 +127,31 @@ class Normaliser:
                 where=place,
                 todo="give the features that the model was trained on",
             )
-        refuse_fill_values(frames, place, self.names)
-        if not self.enabled:
-            return
         scaled = self._scaled(frames)
-        # A deviation of exactly 1 stands for that of a feature that never changes.
+        huge = np.abs(frames) > LARGEST
+        # A deviation of exactly 1 means that the feature never changes.
         far = (np.abs(scaled) > FARTHEST) & (self.deviation != 1.0)
-        if far.any():
-            raise DataError(
-                "a value lies too far from those of the training data",
-                where=place,
-                why=f"{first_of(far, self.names)} is {frames[far][0]:g}, "
-                f"{abs(scaled[far][0]):.1e} deviations from their mean",
-                todo="mend it, or write nan if it stands for a missing value (data.missing says "
-                "how it is filled)",
+        if huge.any():
+            what = "a value seems to mark a missing value"
+            why = f"{first_of(huge, self.names)} is {frames[huge][0]:g}, more than {LARGEST:g}"
+            todo = "give the feature in another unit (a time stamp in seconds)"
+        elif self.enabled and far.any():
+            what = "a value is too far from those of the training data"
+            why = (
+                f"{first_of(far, self.names)} is {frames[far][0]:g}, "
+                f"{abs(scaled[far][0]):.1e} deviations from their mean"
             )
+            todo = "correct the value"
+        else:
+            return
+        todo = f"write nan where a value is missing (data.missing sets how it is filled), or {todo}"
+        raise DataError(what, where=place, why=why, todo=todo)
 
     def __call__(self, frames: np.ndarray) -> np.ndarray:
         """Features (frames, width) in the model's scale, float32; NaN stays NaN.
 
         Args:
-            frames: one sequence that `check` accepts, missing values filled in or not.
+            frames: one sequence that `check` accepts, with or without missing values.
         """
         return (self._scaled(frames) if self.enabled else frames).astype(np.float32)
 
@@ -130,16 +160,16 @@ class Normaliser:
             return (frames - self.mean) / self.deviation
 
     def fingerprint(self) -> str:
-        """A hash of all that it does."""
+        """A hash of everything that affects the output."""
         return content_hash(json.dumps(["normaliser", self._tree()]).encode())
 
     def save(self, folder: Path, name: str) -> None:
-        """Write `name.json`, exactly."""
+        """Write `name.json`, without loss of precision."""
         write_description(folder, name, self._tree(), self.fingerprint())
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Normaliser:
-        """What `save(folder, name)` wrote.
+        """Read what `save(folder, name)` wrote.
 
         Raises:
             ModelFolderError: the file is missing, damaged, or of another version.
@@ -158,43 +188,3 @@ class Normaliser:
         numbers = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
         names = {"names": list(self.names)} if self.names else {}
         return {"enabled": self.enabled, **numbers, **names}
-
-
-class _Moments:
-    """Means and sums of squared deviations, merged block by block (Chan, Golub and LeVeque 1983).
-
-    The difference of sums of squares would lose all digits where a mean is large.
-    """
-
-    def __init__(self, width: int) -> None:
-        self.count = np.zeros(width, dtype=np.int64)
-        self.mean = np.zeros(width)
-        self._squares = np.zeros(width)
-        self._least = np.full(width, np.inf)
-        self._greatest = np.full(width, -np.inf)
-
-    def add(self, frames: np.ndarray) -> None:
-        """Take in values (frames, width); NaN is left out."""
-        if frames.shape[1] != len(self.mean):
-            what = f"a sequence has {frames.shape[1]} features, those before {len(self.mean)}"
-            raise DataError(what)
-        there = ~np.isnan(frames)
-        values = np.where(there, frames, 0.0).astype(np.float64)
-        count = there.sum(axis=0)
-        mean = values.sum(axis=0) / np.maximum(count, 1)
-        squares = (np.where(there, values - mean, 0.0) ** 2).sum(axis=0)
-        total = self.count + count
-        share = count / np.maximum(total, 1)
-        apart = mean - self.mean
-        self.mean = self.mean + apart * share
-        self._squares += squares + apart**2 * self.count * share
-        self.count = total
-        self._least = np.minimum(self._least, np.where(there, values, np.inf).min(axis=0))
-        self._greatest = np.maximum(self._greatest, np.where(there, values, -np.inf).max(axis=0))
-
-    def deviation(self) -> np.ndarray:
-        """The deviations (width,) over all values; 1 where they are all the same."""
-        found = np.sqrt(self._squares / np.maximum(self.count, 1))
-        # Rounding gives a constant feature some tiny deviation, which would blow up its noise.
-        constant = (self._least >= self._greatest) | (found == 0)
-        return np.where(constant, 1.0, found)

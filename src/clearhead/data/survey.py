@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from clearhead.data.lines import open_packed
 from clearhead.data.phrasebook import PHRASEBOOK, Part
-from clearhead.data.readers import open_packed, read_pairs
+from clearhead.data.readers import read_pairs
 from clearhead.errors import DataError
 
 SURVEYED_PAIRS = 200_000

@@ -1,104 +1,80 @@
-"""CSV files with a header: their rows as a stream, their columns by name."""
+"""Rows of text files: CSV, tab-separated, and JSON lines; columns by name.
+
+All functions raise a DataError with the file and line for a file that does not have its format.
+"""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Generator, Sequence
-from contextlib import closing
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, NamedTuple
 
-from clearhead.data.readers import MAX_LINE_BYTES, read_lines
+from clearhead.data.lines import MAX_LINE_BYTES, read_lines
 from clearhead.errors import DataError
-from clearhead.settings.nearest import nearest
 
-FIXED = {
-    "sequence": "says which rows, one after the other, belong together",
-    "file": "says which file the label of its row is for",
+Row = tuple[int, list[str]]
+"""The number of the line where a row begins, and its cells."""
+
+FIXED_COLUMNS = {
+    "source": "holds the sentence to translate",
+    "target": "holds its translation",
+    "sequence": "names the sequence that the frame of its row belongs to",
+    "file": "names the file that the label of its row is for",
 }
-"""What the columns say whose names no setting can change; all are of feature sequences."""
+"""The meaning of the columns whose names no setting can change."""
 
-DEFAULTS = {"text": "text_column", "label": "label_column"}
-"""The names that are looked for unless a setting, these of `data`, says another."""
-
-# Else a cell ends at 131,072 characters, which a long document has.
+# The default, 131,072 characters, is too short for a cell with a long document.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
 
 
-def read_csv(path: str) -> Generator[tuple[int, list[str]], None, None]:
-    r"""The rows of a CSV file, the header first, each with the number of the line it begins at.
+class Header(NamedTuple):
+    """The columns of a table or the keys of a JSON object, with their file and line."""
 
-    Cells are separated by commas and may stand in double quotes, where a line break is part of
-    the cell and reads `\n`. Empty lines between rows are passed over.
+    names: Sequence[str]
+    where: str
 
-    Raises:
-        DataError: the file is missing, unreadable, empty or not CSV, or a row has more or fewer
-            cells than the header.
-    """
-    columns = 0
-    with closing(read_lines(path)) as lines:
-        rows = csv.reader((line + "\n" for line in lines), strict=True)
-        while True:
-            number = rows.line_num + 1
-            try:
-                row = next(rows, None)
-            except csv.Error as error:
-                raise _broken(f"{path}:{number}", str(error)) from None
-            if row is None:
-                break
-            if not row:
-                continue
-            columns = columns or len(row)
-            if len(row) != columns:
-                what = f"the row has {len(row)} cells, the header {columns}"
-                todo = 'put a cell that holds a comma in double quotes: "yes, please"'
-                raise DataError(what, where=f"{path}:{number}", todo=todo)
-            yield number, row
-    if columns == 0:
-        raise DataError("the file holds nothing but empty lines", where=path)
+    def optional(self, name: str) -> int | None:
+        """The index of the column with this name, None if there is none; two are an error."""
+        count = self.names.count(name)
+        if count > 1:
+            raise DataError(f"there are {count} columns {name!r}", where=self.where)
+        return self.names.index(name) if count else None
 
-
-def column_of(header: Sequence[str], name: str, where: str) -> int:
-    """The index of the column of this name.
-
-    Raises:
-        DataError: there is none, or more than one; those that there are are named.
-    """
-    found = optional_column(header, name, where)
-    if found is not None:
+    def column(self, name: str) -> int:
+        """The index of the column with this name; none or two are an error."""
+        found = self.optional(name)
+        if found is None:
+            names = ", ".join(map(repr, self.names)) or "none"
+            what, why = f"there is no column {name!r}", f"the columns are {names}"
+            raise DataError(what, where=self.where, why=why, todo=self._instead_of(name))
         return found
-    todo = _naming(name, nearest(name, header))
-    if len(header) == 1 and any(mark in header[0] for mark in ";\t"):
-        todo = "separate the columns by commas"
-        # Texts alone are read from such files.
-        todo += "" if name in FIXED else ", or write tabs and name the file .tsv"
-    raise DataError(
-        f"there is no column {name!r}",
-        where=where,
-        why=f"there are {', '.join(repr(column) for column in header) or 'none'}",
-        todo=todo,
-    )
 
+    def _instead_of(self, name: str) -> str:
+        """What to do about a missing column."""
+        # The settings take long to import, and only the error needs them.
+        from clearhead.settings.nearest import nearest
 
-def _naming(name: str, like: str | None) -> str:
-    """How another column is named instead of the one that is not there."""
-    if name in FIXED:
-        meant = f"did you mean {like!r}? It must be called {name!r}: it" if like else "add it: it"
-        return f"{meant} {FIXED[name]}"
-    begins = f"did you mean {like!r}? Then say" if like else "mend the header, or say"
-    setting = DEFAULTS.get(name)
-    if setting is None:  # so one of them was said
-        return f"{begins} so in data.text_column or data.label_column, or to clearhead evaluate"
-    option = f"--{setting.replace('_', '-')}"
-    value = json.dumps(like or "NAME", ensure_ascii=False)
-    return f"{begins} data.{setting} = {value} (to clearhead init and evaluate: {option})"
+        fixed = FIXED_COLUMNS.get(name)
+        if len(self.names) == 1 and any(mark in self.names[0] for mark in ";\t"):
+            # Only texts are also read from .tsv files with a header.
+            tabs = "" if fixed else ", or by tabs and name the file .tsv"
+            return f"separate the columns by commas{tabs}"
+        like = nearest(name, self.names)
+        meant = f"did you mean {like!r}? " if like else ""
+        if fixed:
+            return f"{meant}{f'Rename it to {name!r}' if like else 'Add this column'}: it {fixed}"
+        start = f"{meant}Set" if like else "rename a column, or set"
+        if name not in ("text", "label"):  # these are the defaults, so the name was set
+            return f"{start} data.text_column or data.label_column (or the option of evaluate)"
+        value = json.dumps(like or "NAME", ensure_ascii=False)
+        return f"{start} data.{name}_column = {value} (init and evaluate: --{name}-column)"
 
 
 def header_hint(place: str | None) -> str:
-    """What may be wrong with the label of line 1, where a file may have a header or none.
-
-    Args:
-        place: of the example, `train.tsv:1`.
-    """
+    """A hint for a strange label, if its place is line 1 of a file that may have a header."""
     file, _, line = (place or "").rpartition(":")
     if line != "1" or not file.lower().removesuffix(".gz").endswith(".tsv"):
         return ""
@@ -106,24 +82,98 @@ def header_hint(place: str | None) -> str:
     return f"; if line 1 is a header, name its columns: {columns}"
 
 
-def optional_column(header: Sequence[str], name: str, where: str) -> int | None:
-    """The index of the column of this name, None if there is none.
+@contextmanager
+def csv_table(path: str) -> Iterator[tuple[Header, Iterator[Row]]]:
+    """The header of an open CSV file and its other rows; `read_csv` has the rules and errors."""
+    with closing(read_csv(path)) as rows:
+        line, names = next(rows)
+        yield Header(names, f"{path}:{line}"), rows
 
-    Raises:
-        DataError: there is more than one.
+
+def read_csv(path: str) -> Generator[Row, None, None]:
+    r"""The rows of a CSV file, the header first.
+
+    Commas separate cells. A cell may be in double quotes; a line break inside is part of the cell
+    and reads `\n`. Empty lines between rows are skipped. All rows have as many cells as the header.
     """
-    if header.count(name) > 1:
-        raise DataError(f"the column {name!r} is there {header.count(name)} times", where=where)
-    return header.index(name) if name in header else None
+    columns = 0
+    with closing(read_lines(path)) as lines:
+        rows = csv.reader((line + "\n" for line in lines), strict=True)
+        while True:
+            line = rows.line_num + 1
+            try:
+                row = next(rows, None)
+            except csv.Error as error:
+                raise _not_csv(f"{path}:{line}", str(error)) from None
+            if row is None:
+                break
+            columns = columns or len(row)
+            if row and len(row) != columns:
+                what = f"the row has {len(row)} cells, the header {columns}"
+                todo = 'put a cell with a comma in double quotes: "yes, please"'
+                raise DataError(what, where=f"{path}:{line}", todo=todo)
+            if row:
+                yield line, row
+    if columns == 0:
+        raise DataError("the file has only empty lines", where=path)
 
 
-def _broken(where: str, why: str) -> DataError:
+def _not_csv(where: str, why: str) -> DataError:
     todo = 'write a double quote inside a cell twice: "she said ""no"""'
-    # What ends at the end of the file, or at the module's limit, is most often an open quote.
+    # An error at the end of the file, or at the limit of the csv module, is usually an open quote.
     if "unexpected end of data" in why or "field larger" in why:
         todo = "look for a double quote that is not closed after this line"
-        if "field larger" in why:
-            todo += ", or for a cell that is too long"
+        todo += ", or for a cell that is too long" if "field larger" in why else ""
     elif "new-line" in why:
         why, todo = "a carriage return inside a line", "put cells with line breaks in double quotes"
     return DataError("the row is not CSV", where=where, why=why, todo=todo)
+
+
+def read_tsv(path: str, cells: Sequence[str] = ()) -> Generator[Row, None, None]:
+    """The lines of a file, split at tabs. Quotes have no special meaning.
+
+    Each line must have these cells (for example label and text), or as many as the first line.
+    """
+    form, expected = ", tab, ".join(cells) or "like the first line", len(cells)
+    for number, line in enumerate(read_lines(path), start=1):
+        row = line.split("\t")
+        expected = expected or len(row)
+        if len(row) != expected:
+            why = f"it has {len(row) - 1} tabs, not {expected - 1}"
+            raise DataError(f"the line is not {form}", where=f"{path}:{number}", why=why)
+        yield number, row
+
+
+def read_jsonl(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file with one in each line, with the numbers of the lines."""
+    for number, line in enumerate(read_lines(path), start=1):
+        why = None
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            record, why = None, str(error)
+        if not isinstance(record, dict):
+            raise DataError("the line is not a JSON object", where=f"{path}:{number}", why=why)
+        yield number, record
+
+
+def value_of(record: dict[str, Any], key: str, where: str) -> Any:
+    """The value with this key in a JSON object."""
+    if key not in record:
+        Header(list(record), where).column(key)
+    return record[key]
+
+
+def string_of(record: dict[str, Any], key: str, where: str) -> str:
+    """The string with this key in a JSON object, without characters that no text file can hold."""
+    text = value_of(record, key, where)
+    if not isinstance(text, str):
+        raise DataError(f'"{key}" is not a string', where=where)
+    refuse_unwritable(text, f'"{key}"', where)
+    return text
+
+
+def refuse_unwritable(text: str, what: str, where: str | None) -> None:
+    """Raise a DataError for characters that JSON can express and a text file cannot hold."""
+    if re.search("[\0\ud800-\udfff]", text):
+        raise DataError(f"{what} has a NUL or half a character (a lone surrogate)", where=where)

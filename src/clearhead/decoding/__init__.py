@@ -1,1 +1,1 @@
-"""Looking for the best outputs of a model that is known only by its next-token logits."""
+"""Greedy search, beam search and sampling; the fast decoder; the Engine protocol."""

@@ -1,4 +1,4 @@
-"""Beam search: the best few hypotheses of each sentence grow side by side."""
+"""Beam search: extend the best few hypotheses of each sentence in parallel."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ def beam_search(
     prefixes: Sequence[Sequence[int]],
     config: SearchConfig,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each sentence of a stepper that was started, best first.
+    """The `n_best` hypotheses of each sentence of a started stepper, best first.
 
-    At every step a sentence takes the best extensions of its live hypotheses by summed
-    log-probability, as many as it has places. One that takes the end symbol is set aside and
-    keeps its place. The sentence ends when no place is left, or at its longest output: what then
-    lives is unfinished, and ranks after all that is finished. Ranks go by score over length
-    penalty; of equals, the one found first is better. A beam of 1 is greedy search.
+    A sentence begins with `beam_size` places. At every step it takes the best extensions of its
+    live hypotheses by summed log-probability, one for each place. A hypothesis that takes the end
+    symbol is finished and keeps its place. The sentence ends when no place is left, or at its
+    length limit. Hypotheses that are then live are unfinished and rank after all finished ones.
+    The rank is the score divided by the length penalty; among equals, the one found first is
+    better. A beam of 1 is greedy search.
 
     Args:
-        stepper: the model; it has one row a sentence.
-        longest: (sentences,) the most steps for each.
-        prefixes: the tokens with which each output must begin.
-        config: how to search.
+        stepper: the model; it has one row for each sentence.
+        longest: (sentences,) the most steps of each.
+        prefixes: the tokens that each output must begin with.
+        config: the settings of the search.
 
     Raises:
-        SearchError: a forced token is not in the vocabulary, or the logits hold NaN or plus
+        SearchError: a forced token is not in the vocabulary, or the logits contain NaN or plus
             infinity.
     """
     constraints = Constraints(config, prefixes)
@@ -64,10 +65,10 @@ def _extend(
     found: list[list[Hypothesis]],
     config: SearchConfig,
 ) -> None:
-    """Let every sentence take its best extensions; changes `rows`, `places` and `found`."""
+    """Extend every sentence by its best tokens; changes `rows`, `places` and `found`."""
     scores, tokens = _extensions(rows, constraints, config.beam_size)
     parent, rank = _chosen(rows, scores, places)
-    # A sentence in which nothing may follow any hypothesis stops where it is.
+    # A sentence stops as it is if no token may follow any of its hypotheses.
     going = np.zeros(len(places), dtype=bool)
     going[rows.sentence[parent]] = True
     stuck = ~going[rows.sentence]
@@ -83,28 +84,28 @@ def _extend(
 
 
 def _extensions(rows: Rows, constraints: Constraints, beam_size: int) -> tuple[Scores, Ids]:
-    """(rows, k) the best tokens to follow each row, best first: log-probabilities and ids.
+    """(rows, k) the best next tokens of each row, best first: log-probabilities and ids.
 
-    Minus infinity marks what may not follow. k does not depend on how many places are left, so
-    that neither does the order among equals.
+    Tokens that may not follow have minus infinity. k does not depend on how many places are left,
+    so neither does the order among equals.
     """
     logits = rows.logits()
-    # Over all tokens, forbidden ones too: the score is that of the model.
+    # Over all tokens, forbidden ones included: scores are the model's own.
     normaliser = log_normaliser(logits)
     constraints.apply(logits, rows)
     best, tokens = best_tokens(logits, min(beam_size, logits.shape[1]))
     scores = log_probabilities(best, normaliser)
-    # One transfer a step: float64 holds float32 and any vocabulary's ids exactly.
+    # One transfer per step: float64 represents float32 and all ids exactly.
     packed = torch.stack((scores.double(), tokens.double())).cpu().numpy()
     check_scores(packed[0])
     return packed[0], packed[1].astype(np.int64)
 
 
 def _chosen(rows: Rows, scores: Scores, places: Ids) -> tuple[Ids, Ids]:
-    """The extensions that each sentence takes, as (row, column) of `scores`, best first."""
+    """The extensions that each sentence takes, as rows and columns of `scores`, best first."""
     parent, rank = np.nonzero(scores > -np.inf)
     total = rows.score[parent] + scores[parent, rank]
-    # A stable sort: of equals the earlier row comes first, whatever else is in the batch.
+    # A stable sort: among equals the earlier row is first, whatever else is in the batch.
     order = np.lexsort((-total, rows.sentence[parent]))
     parent, rank = parent[order], rank[order]
     sentence = rows.sentence[parent]
@@ -116,6 +117,6 @@ def _chosen(rows: Rows, scores: Scores, places: Ids) -> tuple[Ids, Ids]:
 def _set_aside(
     rows: Rows, stopped: np.ndarray, found: list[list[Hypothesis]], alpha: float
 ) -> None:
-    """Keep the rows that stop as unfinished hypotheses."""
+    """Add the rows that stop to `found`, as unfinished hypotheses."""
     for row in np.flatnonzero(stopped).tolist():
         found[rows.sentence[row]].append(rows.unfinished(row, alpha))

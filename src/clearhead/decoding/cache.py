@@ -1,4 +1,29 @@
-"""Where in a room each row lies, so that moving rows about copies little."""
+"""The key/value cache of the fast decoder, and how the rows of a beam move in it.
+
+A row is one hypothesis. After every step a search drops some rows and continues others, possibly
+more than once: new row i continues old row `rows[i]`. To copy all keys and values at each such
+move would take up to a fifth of the time of a search, so rows move as little as possible:
+
+- The cache consists of numbered slots, and each row owns one: `Slots.of_row[row]`. A slot holds
+  the keys and values of a row at all its positions, for all layers.
+- The first row that continues the row in slot s keeps slot s. Nothing is copied.
+- A second row that continues it gets a free slot t. The hypotheses of a sentence share their
+  beginnings, so slot t often holds the same keys and values as slot s at early positions. `Slots`
+  knows at which positions they differ, and only those are copied from s to t.
+- If there are fewer rows than before, rows in the last slots move to free ones below, so that the
+  rows always fill slots 0 to rows − 1. If there are more rows than slots, the cache is rebuilt.
+- A step computes its rows in the order of their slots (`into_slots`, `out_of_slots`), so it writes
+  the newest keys and values of a layer as one block.
+
+Example: rows 0, 1, 2 are in slots 0, 1, 2, and a beam continues rows 1, 1, 2. New row 0 keeps
+slot 1 and new row 2 keeps slot 2. New row 1 gets slot 0, which row 0 has left, and copies from slot
+1 the positions since old rows 0 and 1 separated.
+
+A move comes from `Rows.logits` (stepper.py), by way of `ModelStepper.reorder` (torch_engine.py), to
+`DecodingState.reorder`. There `Slots.move` decides what is copied, and `_move` copies it.
+
+The keys and values of the source are stored once for each sentence and do not move with rows.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +40,14 @@ from clearhead.model.attention import KeysValues
 
 Ids = NDArray[np.int64]
 
+INITIAL_POSITIONS = 32
+"""Target positions allocated at first; the number doubles when they are full."""
+
 
 class Copies(NamedTuple):
     """What a move copies: at `positions[i]`, from slot `sources[i]` to slot `targets[i]`.
 
-    All of it is read before any is written.
+    All sources are read before any target is written.
     """
 
     positions: Ids
@@ -28,36 +56,35 @@ class Copies(NamedTuple):
 
 
 class Slots:
-    """Gives each row a slot, and knows which slots hold the same.
+    """Assigns a slot to each row, and knows which slots have the same content.
 
-    The hypotheses of a beam were one until they parted, and what they hold of the time before is
-    the same. So a row that takes another's slot needs only what was written since, and a row that
-    goes on where it lies needs nothing.
+    Content is identified by its origin: the slot in which it was written first. At one position
+    two slots with the same origin have the same content.
 
     Args:
-        positions: room for so many at first.
-        count: rows, and slots.
+        positions: positions to allocate.
+        count: the number of rows, and of slots.
 
     Attributes:
-        length: how many positions are written.
-        of_row: (rows,) the slot of each row; together they are 0 … rows − 1.
+        length: the number of positions written.
+        of_row: (rows,) the slot of each row: a permutation of 0 … rows − 1.
     """
 
     def __init__(self, positions: int, count: int) -> None:
         self.length = 0
         self.of_row = np.arange(count)
-        # (position, slot): the slot in which was written what lies there.
+        # (position, slot): the origin of the content.
         self._origin = np.empty((positions, count), dtype=np.int64)
 
     @property
     def count(self) -> int:
-        """How many slots there are, whether a row lies in them or not."""
+        """The number of slots, whether a row owns them or not."""
         return self._origin.shape[1]
 
     def write(self) -> None:
         """Begin a new position, which each row writes in its slot.
 
-        Where there is no room for it, it doubles, and slots without rows are given up.
+        If the positions are full, their number doubles and slots without a row are dropped.
         """
         if self.length == len(self._origin):
             kept = self._origin[:, : len(self.of_row)]
@@ -66,55 +93,49 @@ class Slots:
         self.length += 1
 
     def move(self, rows: Ids) -> Copies:
-        """Let row i continue what was row rows[i]; there are at most as many rows as slots."""
+        """Let row i continue former row `rows[i]`; there are at most as many rows as slots."""
         old = self.of_row[rows]
-        new = _nearest(old, self.count)
-        going = np.flatnonzero(old != new)
-        sources, targets = old[going], new[going]
+        new = _assign_slots(old, self.count)
+        (moving,) = np.nonzero(old != new)
+        sources, targets = old[moving], new[moving]
         written = self._origin[: self.length]
         wanted = written[:, sources]
         positions, which = np.nonzero(written[:, targets] != wanted)
         written[:, targets] = wanted
-        # Another array, since the former may be on its way to a device.
+        # A new array, because the old one may still be on its way to the device.
         self.of_row = new
         return Copies(positions, sources[which], targets[which])
 
     def widened(self, rows: Ids) -> Slots:
-        """As many slots as rows, each of which has its own: row i continues row rows[i]."""
+        """One slot for each row, in order; row i continues row `rows[i]`."""
         wider = Slots(len(self._origin), len(rows))
         wider.length = self.length
         wider._origin[: self.length] = self._origin[: self.length, self.of_row[rows]]
         return wider
 
 
-def _nearest(old: Ids, count: int) -> Ids:
-    """(rows,) new slots, from 0 on: the old one of the first row that comes from it, if it can.
+def _assign_slots(old: Ids, count: int) -> Ids:
+    """(rows,) the new slot of each row that comes from slot `old[i]`.
 
-    The other rows take what is free, in order.
+    The first row from a slot keeps it, if its number is less than the number of rows. The other
+    rows get the free slots, in order.
     """
-    stays = np.full(count, -1)
-    # Backwards, since of rows with the same slot the one that is written last stands.
-    stays[old[::-1]] = np.arange(len(old))[::-1]
-    stays = stays[: len(old)]
-    free = stays < 0
+    keeps = np.full(count, -1)
+    # Written backwards, so that the first row from a slot is the one that remains.
+    keeps[old[::-1]] = np.arange(len(old))[::-1]
+    keeps = keeps[: len(old)]
+    free = keeps < 0
     new = np.full(len(old), -1)
-    new[stays[~free]] = np.flatnonzero(~free)
+    new[keeps[~free]] = np.flatnonzero(~free)
     new[new < 0] = np.flatnonzero(free)
     return new
 
 
-# ---- engines.decoding_state
-# What was decoded so far, laid out so that a step touches as little of it as it can.
-
-FIRST_ROOM = 32
-"""Target positions allocated at first; the room doubles when it is full."""
-
-
 class Attended(NamedTuple):
-    """What queries look at, as products take it: keys as columns, one matrix a head.
+    """Keys and values as matrix products take them, one matrix for each group and head.
 
-    `keys` (groups · heads, d_k, places), `values` (groups · heads, places, d_v); a group is a row
-    or a sentence.
+    `keys` (groups · heads, d_k, length), `values` (groups · heads, length, d_v). A group is a row
+    for the target, and a sentence for the source.
     """
 
     keys: Tensor
@@ -122,19 +143,18 @@ class Attended(NamedTuple):
 
 
 class DecodingState:
-    """The keys and values of the memory, once a sentence, and of the target so far, once a row.
+    """The keys and values of the sources, once for each sentence, and of each row's target so far.
 
-    A row is one hypothesis; several may belong to one sentence, and moving them about leaves the
-    memory where it is. In the target's room (its key-value cache) each has a slot, and within a
-    step rows come in the order of their slots: `into_slots` brings them there, `out_of_slots` back.
-    The positions come first in the room, and there the key of each head before its value: so a step
-    writes in one piece.
+    Each step calls `advance` once and then `extend` for each layer. The results of `extend` are
+    invalid after `reorder`.
 
-    `advance` comes before the layers' `extend`; what these gave is stale once rows are moved.
+    Args:
+        memories: of each layer the keys and values of the encoder's output.
+        mask: True at the tokens of a source, False at padding.
 
     Attributes:
-        hidden: (sentences · heads, 1, source) what hides the memory's padding when it is added to
-            scores.
+        hidden: (sentences · heads, 1, source) added to attention scores to hide the padding of the
+            sources.
     """
 
     def __init__(
@@ -142,7 +162,7 @@ class DecodingState:
     ) -> None:
         keys, values = memories[0]
         self._heads = keys.size(1)
-        # Of a source that is padding alone the attention is uniform, but over zeros.
+        # A source that is only padding has uniform attention, over zeros.
         nothing = ~mask.any(dim=-1, keepdim=True)
         self._memories = [
             KeysValues(each.keys.contiguous(), each.values.masked_fill(nothing, 0.0).contiguous())
@@ -151,65 +171,92 @@ class DecodingState:
         self._view_memories()
         # The row of each slot and the slot of each row, unless they are the same.
         self._order: tuple[Tensor, Tensor] | None = None
-        self._slots = Slots(FIRST_ROOM, len(mask))
+        self._slots = Slots(INITIAL_POSITIONS, len(mask))
         self._widths = keys.size(-1), values.size(-1)
-        # (position, layer, slot, heads · (d_k + d_v)).
-        self._room = keys.new_empty(
-            FIRST_ROOM, len(memories), len(keys), self._heads * sum(self._widths)
+        # (position, layer, slot, heads · (d_k + d_v)). Positions come first, and the key of a head
+        # is next to its value, so that a layer writes its newest position as one block.
+        self._cache = keys.new_empty(
+            INITIAL_POSITIONS, len(memories), len(keys), self._heads * sum(self._widths)
         )
-        self._view_room()
+        self._view_cache()
         self._newest = self._keys = self._values = ()
         self._hide(mask)
         self._group(np.arange(len(mask)))
 
     @property
     def length(self) -> int:
-        """How many target positions are held, the newest included."""
+        """The number of target positions in the cache, the newest included."""
         return self._slots.length
 
     def into_slots(self, rows: Shaped[Tensor, "rows *shape"]) -> Shaped[Tensor, "rows *shape"]:
-        """What the search has for each row, in the order of the slots."""
+        """From the order of the search's rows to the order of the slots."""
         return rows if self._order is None else rows.index_select(0, self._order[0])
 
     def out_of_slots(self, slots: Shaped[Tensor, "rows *shape"]) -> Shaped[Tensor, "rows *shape"]:
-        """What a step has in the order of the slots, as the search has its rows."""
+        """From the order of the slots to the order of the search's rows."""
         return slots if self._order is None else slots.index_select(0, self._order[1])
 
-    def memory(self, layer: int) -> Attended:
-        """What a layer sees of the memory; a group is a sentence."""
-        return self._memory_views[layer]
-
     def advance(self) -> None:
-        """Begin a new position, which each layer has yet to write."""
+        """Begin a new position, which each layer then writes."""
         position = self.length
-        if position == len(self._room):
-            # As the slots do: without those in which no row lies.
+        if position == len(self._cache):
+            # Slots without a row are dropped, as in `Slots.write`.
             rows = len(self._slots.of_row)
-            self._room = _with_room(self._room[:, :, :rows], 2 * position)
-            self._view_room()
+            self._cache = _lengthened(self._cache[:, :, :rows], 2 * position)
+            self._view_cache()
         self._slots.write()
-        # Of all layers in one operation: to make a view takes as long as a small product.
+        # One view for all layers: making a view takes as long as a small product.
         self._newest = self._live[position].unbind(0)
         self._keys = self._all_keys.narrow(3, 0, position + 1).unbind(0)
         self._values = self._all_values.narrow(2, 0, position + 1).unbind(0)
 
     def extend(self, layer: int, keys_values: Float[Tensor, "rows width"]) -> Attended:
-        """Write a layer's newest position; what it sees of the target; a group is a row.
+        """Write the newest position of a layer; returns the target so far, a group for each row.
 
         Args:
-            keys_values: of each head its key, then its value.
+            keys_values: of each head its key, then its value; in the order of the slots.
         """
         self._newest[layer].copy_(keys_values)
         return Attended(self._keys[layer], self._values[layer])
 
+    def memory(self, layer: int) -> Attended:
+        """The sources as a layer attends to them, a group for each sentence."""
+        return self._memory_views[layer]
+
+    def by_sentence(
+        self, queries: Float[Tensor, "rows hd_k"]
+    ) -> Float[Tensor, "sentences_heads rows_per_sentence d_k"]:
+        """Put the queries of each sentence's rows together, so that they share one memory.
+
+        Sentences with fewer rows than others are filled up with zeros.
+        """
+        if self._grouped is not None:
+            filled = queries.new_zeros(len(self._mask) * self._rows_per_sentence, queries.size(1))
+            queries = filled.index_copy_(0, self._grouped, queries)
+        if self._rows_per_sentence == 1:
+            return queries.view(len(queries) * self._heads, 1, -1)
+        grouped = queries.unflatten(0, (-1, self._rows_per_sentence))
+        return grouped.unflatten(-1, (self._heads, -1)).transpose(1, 2).flatten(0, 1)
+
+    def by_row(
+        self, context: Float[Tensor, "sentences_heads rows_per_sentence d_v"]
+    ) -> Float[Tensor, "rows hd_v"]:
+        """The inverse of `by_sentence`, for the results of attention."""
+        if self._rows_per_sentence == 1:
+            found = context.view(len(self._mask), -1)
+        else:
+            heads_last = context.unflatten(0, (-1, self._heads)).transpose(1, 2)
+            found = heads_last.flatten(2).flatten(0, 1)
+        return found if self._grouped is None else found.index_select(0, self._grouped)
+
     @torch.inference_mode()
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Row i continues what was row rows[i]; there may be fewer rows, or more.
+        """Let row i continue former row `rows[i]`; there may be fewer rows, or more.
 
         Args:
             rows: on the CPU.
         """
-        # Stale from here on: nothing is written or seen until `advance`.
+        # Invalid from here on; `advance` makes new views.
         self._newest = self._keys = self._values = ()
         continued, before = rows.numpy(), len(self._slots.of_row)
         sentence = self._sentence[self._slots.of_row[continued]]
@@ -218,58 +265,36 @@ class DecodingState:
         else:
             self._move(continued)
         if len(continued) != before:
-            self._view_room()
+            self._view_cache()
         slots = self._slots.of_row
         order = slots.argsort()
         in_order = bool((slots[:-1] < slots[1:]).all())
         self._order = None if in_order else (self._sent(order), self._sent(slots))
-        self._group(self._without_memory_of_others(sentence[order]))
-
-    def by_sentence(
-        self, queries: Float[Tensor, "rows hd_k"]
-    ) -> Float[Tensor, "sentences_heads places d_k"]:
-        """The queries of each sentence's rows together, so that they look at one memory."""
-        if self._seats is not None:
-            room = queries.new_zeros(len(self._mask) * self._places, queries.size(1))
-            queries = room.index_copy_(0, self._seats, queries)
-        if self._places == 1:
-            return queries.view(len(queries) * self._heads, 1, -1)
-        grouped = queries.unflatten(0, (-1, self._places)).unflatten(-1, (self._heads, -1))
-        return grouped.transpose(1, 2).flatten(0, 1)
-
-    def by_row(
-        self, context: Float[Tensor, "sentences_heads places d_v"]
-    ) -> Float[Tensor, "rows hd_v"]:
-        """What the queries of `by_sentence` found, for each row again."""
-        if self._places == 1:
-            found = context.view(len(self._mask), -1)
-        else:
-            heads_last = context.unflatten(0, (-1, self._heads)).transpose(1, 2)
-            found = heads_last.flatten(2).flatten(0, 1)
-        return found if self._seats is None else found.index_select(0, self._seats)
+        self._group(self._drop_memories(sentence[order]))
 
     def _move(self, rows: Ids) -> None:
-        """Let rows continue others where the room is wide enough."""
+        """Let rows continue others within the slots that there are."""
         positions, sources, targets = self._slots.move(rows)
         if not len(positions):
             return
-        _, layers, slots, width = self._room.shape
-        # Of each position, that of all layers.
+        _, layers, slots, width = self._cache.shape
+        # A piece is one layer of one position of one slot. A copy copies those of all layers.
         first = (positions[:, None] * layers + np.arange(layers)) * slots
         read, written = (self._sent((first + each[:, None]).ravel()) for each in (sources, targets))
-        pieces = self._room.view(-1, width)
+        pieces = self._cache.view(-1, width)
         pieces.index_copy_(0, written, pieces.index_select(0, read))
 
     def _widen(self, rows: Ids) -> None:
-        """Let rows continue others in a room that is wide enough for them."""
+        """Rebuild the cache with a slot for each row, because there are more rows than slots."""
         read = self._sent(self._slots.of_row[rows])
-        self._room = _widened(self._room, self.length, read)
+        self._cache = _widened(self._cache, self.length, read)
         self._slots = self._slots.widened(rows)
 
-    def _without_memory_of_others(self, sentence: Ids) -> Ids:
-        """Keep the memory of these sentences alone; their new numbers.
+    def _drop_memories(self, sentence: Ids) -> Ids:
+        """Keep only the memories of these sentences, and return the new sentence numbers.
 
-        They are numbered in the order of their first slots, so that queries seldom need moving.
+        Sentences are numbered in the order of their first slots, so that queries rarely need to
+        be moved in `by_sentence`.
         """
         live, firsts, numbers = np.unique(sentence, return_index=True, return_inverse=True)
         if len(live) == len(self._mask):
@@ -284,59 +309,57 @@ class DecodingState:
         return order.argsort()[numbers]
 
     def _sent(self, ids: Ids) -> Tensor:
-        """On the device; nobody need wait for the arrival, since no ids are changed later."""
+        """The ids on the device. Nothing waits for the transfer: ids are never changed later."""
         return torch.from_numpy(ids).to(self._mask.device, non_blocking=True)
 
-    def _view_room(self) -> None:
-        """See the slots of all rows, at every position that there is room for.
-
-        A step has only to cut off what is not written yet.
-        """
+    def _view_cache(self) -> None:
+        """Make views of the slots of all rows at all positions, which `advance` then narrows."""
         rows = len(self._slots.of_row)
         # (position, layer, slot, heads · (d_k + d_v)).
-        self._live = self._room[:, :, :rows]
+        self._live = self._cache[:, :, :rows]
         heads = self._live.view(*self._live.shape[:2], rows * self._heads, sum(self._widths))
         keys, values = heads.split(self._widths, dim=-1)
-        # (layer, slot · head, d_k, position) and (layer, slot · head, position, d_v): as products
-        # take them.
+        # (layer, slot · head, d_k, position) and (layer, slot · head, position, d_v), as in
+        # `Attended`.
         self._all_keys, self._all_values = keys.permute(1, 2, 3, 0), values.permute(1, 2, 0, 3)
 
     def _view_memories(self) -> None:
-        """Let each layer see the memory of the live sentences."""
+        """Make the views of the sources that `memory` returns."""
         self._memory_views = [
             Attended(each.keys.flatten(0, 1).transpose(1, 2), each.values.flatten(0, 1))
             for each in self._memories
         ]
 
     def _group(self, sentence: Ids) -> None:
-        """Give each row a place among those of its sentence, which `sentence` numbers by slot."""
+        """Set where `by_sentence` puts each row; `sentence` has the sentence of each slot."""
         counts = np.bincount(sentence, minlength=len(self._mask))
         self._sentence = sentence
-        self._places = int(counts.max(initial=0))
+        self._rows_per_sentence = int(counts.max(initial=0))
         order = sentence.argsort(kind="stable")
         firsts = counts.cumsum() - counts
-        place = np.empty_like(sentence)
-        place[order] = np.arange(len(sentence)) - firsts[sentence[order]]
-        seats = sentence * self._places + place
-        in_order = len(seats) == len(counts) * self._places and bool((np.diff(seats) == 1).all())
-        # With as many rows a sentence, in its order, there is nothing to move.
-        self._seats = None if in_order else self._sent(seats)
+        number = np.empty_like(sentence)  # of each row among the rows of its sentence
+        number[order] = np.arange(len(sentence)) - firsts[sentence[order]]
+        grouped = sentence * self._rows_per_sentence + number
+        full = len(grouped) == len(counts) * self._rows_per_sentence
+        in_order = full and bool((np.diff(grouped) == 1).all())
+        # Nothing to move if all sentences have as many rows and these are in order.
+        self._grouped = None if in_order else self._sent(grouped)
 
     def _hide(self, mask: Bool[Tensor, "sentences 1 1 source"]) -> None:
-        """Hide the padding of the live sentences, whose mask this is."""
+        """Set the mask of the live sentences, and the scores that hide their padding."""
         self._mask = mask
-        dtype = self._room.dtype
+        dtype = self._cache.dtype
         hidden = (~mask[:, 0]).to(dtype) * torch.finfo(dtype).min
         self.hidden = hidden.repeat_interleave(self._heads, dim=0)
 
 
-def _with_room(room: Tensor, positions: int) -> Tensor:
-    grown = room.new_empty(positions, *room.shape[1:])
-    grown[: len(room)] = room
-    return grown
+def _lengthened(cache: Tensor, positions: int) -> Tensor:
+    longer = cache.new_empty(positions, *cache.shape[1:])
+    longer[: len(cache)] = cache
+    return longer
 
 
-def _widened(room: Tensor, length: int, slots: Tensor) -> Tensor:
-    widened = room.new_empty(*room.shape[:2], len(slots), room.size(3))
-    torch.index_select(room[:length], 2, slots, out=widened[:length])
-    return widened
+def _widened(cache: Tensor, length: int, slots: Tensor) -> Tensor:
+    wider = cache.new_empty(*cache.shape[:2], len(slots), cache.size(3))
+    torch.index_select(cache[:length], 2, slots, out=wider[:length])
+    return wider

@@ -1,4 +1,4 @@
-"""What an output must begin with and may not contain."""
+"""The constraints of a search: forced prefixes and forbidden tokens."""
 
 from __future__ import annotations
 
@@ -14,14 +14,19 @@ from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
 FREE = -1
+"""Marks a position that no prefix forces."""
 
 
 class Constraints:
     """Forbids tokens by setting their logits to minus infinity.
 
-    Padding and the start symbol never come; the end symbol not before `min_length` tokens; no
-    n-gram twice where `no_repeat_ngram` = n (Paulus et al. 2018, section 2.5). A forced prefix
-    overrules all of these.
+    Forbidden are padding and the start symbol, the end symbol before `min_length` tokens, and with
+    `no_repeat_ngram` = n a second occurrence of any n-gram (Paulus et al. 2018, section 2.5). A
+    forced prefix overrides all of these.
+
+    Args:
+        config: the settings of the search.
+        prefixes: for each sentence the tokens that its output must begin with.
     """
 
     def __init__(self, config: SearchConfig, prefixes: Sequence[Sequence[int]]) -> None:
@@ -33,7 +38,7 @@ class Constraints:
             self._forced[sentence, : len(prefix)] = prefix
 
     def apply(self, logits: Tensor, rows: Rows) -> None:
-        """Forbid what may not follow each row, in place; logits are (rows, vocabulary).
+        """Forbid, in place, the tokens that may not follow each row; logits (rows, vocabulary).
 
         Raises:
             SearchError: a forced token is not in the vocabulary.
@@ -48,7 +53,7 @@ class Constraints:
         logits[forced_rows, forced_tokens] = forced_logits
 
     def _forbid(self, logits: Tensor, rows: Rows) -> None:
-        """What holds whether or not a prefix is forced."""
+        """Apply the constraints other than forced prefixes."""
         logits[:, PAD] = -torch.inf
         logits[:, BOS] = -torch.inf
         if rows.steps < self._min_length:
@@ -66,18 +71,18 @@ class Constraints:
         forced = self._forced[rows.sentence, rows.steps]
         if (forced >= vocabulary).any():
             raise SearchError(
-                f"a prefix holds the id {forced.max()}, and the vocabulary has {vocabulary} tokens",
+                f"a prefix has the id {forced.max()}, but the vocabulary has {vocabulary} tokens",
                 todo="encode the prefix with the model's own target tokenizer",
             )
-        (where,) = np.nonzero(forced != FREE)
-        return torch.from_numpy(where), torch.from_numpy(forced[where])
+        (row,) = np.nonzero(forced != FREE)
+        return torch.from_numpy(row), torch.from_numpy(forced[row])
 
 
 def _repeating(tokens: Ids, n: int) -> tuple[Tensor, Tensor]:
-    """Each row and token (two equally long lists) with which an n-gram would come again."""
+    """Rows and tokens, in pairs, for which the token would repeat an n-gram of the row."""
     steps = tokens.shape[1]
-    # (rows, steps - n + 1, n): all n-grams so far. The last n - 1 tokens begin the next one.
+    # (rows, steps - n + 1, n): all n-grams so far. The last n - 1 tokens begin the next n-gram.
     ngrams = np.lib.stride_tricks.sliding_window_view(tokens, n, axis=1)
     begun = tokens[:, steps - n + 1 :]
-    row, place = np.nonzero((ngrams[:, :, :-1] == begun[:, None, :]).all(axis=2))
-    return torch.from_numpy(row), torch.from_numpy(ngrams[row, place, -1])
+    row, position = np.nonzero((ngrams[:, :, :-1] == begun[:, None, :]).all(axis=2))
+    return torch.from_numpy(row), torch.from_numpy(ngrams[row, position, -1])

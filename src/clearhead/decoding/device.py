@@ -1,34 +1,62 @@
-"""Where tensors live and how many threads work on them."""
+"""The machine that computes: device, threads, memory, processors. Loads torch only when used."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-
-from clearhead.decoding.engine import check_device
 from clearhead.errors import ClearheadError, ConfigError
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICES = ("cpu", "cuda", "auto")
+
+# Where Linux describes its processors.
+PROCESSORS = Path("/sys/devices/system/cpu")
+INFORMATION = Path("/proc/cpuinfo")
+
+# Parameters of mallopt, numbered as in malloc.h, and a threshold that is never reached.
+_TRIM_THRESHOLD, _MMAP_MAX, _NEVER = -1, -4, -1
+
+
+def check_device(name: str) -> None:
+    """Check the name of a device.
+
+    Raises:
+        ConfigError: the name is not in `DEVICES`.
+    """
+    if name not in DEVICES:
+        raise ConfigError(
+            f"device = {name!r} is not the name of a device",
+            todo=f"choose one of {', '.join(DEVICES)}",
+        )
 
 
 def set_up_torch(device: str, threads: int) -> torch.device:
-    """The device by name; what holds for the whole process is set up once, here.
+    """Set PyTorch up for the whole process and return the device.
 
-    That is the threads, denormal numbers, what becomes of freed memory, and a GPU's float32.
+    This sets the threads, treats denormal numbers as zero, keeps freed memory, and on a GPU makes
+    convolutions as exact as products.
 
     Args:
-        device: `cpu`, `cuda`, or `auto` for the GPU where there is one.
-        threads: of the CPU (0: as PyTorch chooses).
+        device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
+        threads: threads on the CPU (0: PyTorch's default).
 
     Raises:
-        ConfigError: the name is none of these, or the device is not there.
+        ConfigError: the name is unknown, or there is no such device.
     """
+    import torch
+
     check_device(device)
     if threads > 0:
         torch.set_num_threads(threads)
-    # Denormal numbers make a CPU many times slower and mean nothing here.
+    # Denormal numbers make a CPU many times slower and do not matter here.
     torch.set_flush_denormal(True)
     keep_freed_memory()
     if device == "auto":
@@ -43,39 +71,22 @@ def set_up_torch(device: str, threads: int) -> torch.device:
 
 
 def convolve_as_exactly_as_multiply() -> None:
-    """Let a GPU's convolutions in float32 be as exact as its matrix products are set to be.
+    """Give float32 convolutions on a GPU the same precision as matrix products.
 
-    PyTorch makes products of all 24 bits, unless it is told otherwise, but convolutions in TF32, of
-    11 bits: what is called float32 here would be so only in part.
+    By default PyTorch computes products with 24 bits but convolutions in TF32 with 11 bits, so
+    only a part of the model would be float32.
     """
+    import torch
+
     products = torch.backends.cuda.matmul.fp32_precision
     torch.backends.cudnn.conv.fp32_precision = products  # pyright: ignore[reportAttributeAccessIssue]
 
 
-@contextmanager
-def full_memory_said(todo: str, where: str | None = None) -> Iterator[None]:
-    """What needs more memory than the GPU has is said as an error that a user can mend.
-
-    Args:
-        todo: how to compute it in less memory.
-        where: what is computed.
-
-    Raises:
-        ClearheadError: the memory is full.
-    """
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise ClearheadError(
-            "the memory of the GPU is full", where=where, why=str(error), todo=todo
-        ) from None
-
-
 def keep_freed_memory() -> None:
-    """Let the C library keep what is freed, where it is glibc; elsewhere nothing happens.
+    """Make glibc keep freed memory; with another C library nothing happens.
 
-    By default it gives large blocks back to the system at once, which clears each page anew when
-    the next step asks for the same: a fifth of the time of a beam search on a CPU.
+    By default glibc returns large blocks to the system, which clears every page again when the
+    next step allocates the same size. On a CPU that takes a fifth of the time of a beam search.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -85,5 +96,57 @@ def keep_freed_memory() -> None:
         tune(_TRIM_THRESHOLD, _NEVER)
 
 
-# The numbers of mallopt's parameters, as malloc.h has them, and a threshold that none reaches.
-_TRIM_THRESHOLD, _MMAP_MAX, _NEVER = -1, -4, -1
+@contextmanager
+def full_memory_said(todo: str, where: str | None = None) -> Iterator[None]:
+    """Turn PyTorch's out-of-memory error into one that tells the user what to do.
+
+    Args:
+        todo: how to use less memory.
+        where: what is computed.
+
+    Raises:
+        ClearheadError: the memory of the GPU is full.
+    """
+    import torch
+
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise ClearheadError(
+            "the memory of the GPU is full", where=where, why=str(error), todo=todo
+        ) from None
+
+
+def processors() -> int:
+    """The number of processors that this process may use."""
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
+
+
+def real_cores() -> int:
+    """The number of cores that this process may use; processors that share a core count once.
+
+    Only Linux reports which processors share a core; elsewhere every processor counts. A virtual
+    machine sees what its host reports. A container's limit on processor time is ignored.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    return len({_sharing(processor) for processor in os.sched_getaffinity(0)})
+
+
+def _sharing(processor: int) -> str:
+    """The processors that share a core with this one, itself included."""
+    siblings = PROCESSORS / f"cpu{processor}" / "topology" / "thread_siblings_list"
+    try:
+        return siblings.read_text().strip()
+    except OSError:
+        return str(processor)
+
+
+def intel() -> bool:
+    """Whether Linux reports an Intel processor; False on other systems."""
+    try:
+        return "GenuineIntel" in INFORMATION.read_text()
+    except OSError:
+        return False

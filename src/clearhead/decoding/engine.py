@@ -1,4 +1,4 @@
-"""How long an output may be, and how its length weighs on its score."""
+"""The Engine protocol, its hypotheses, and what every engine shares. Imports no torch."""
 
 from __future__ import annotations
 
@@ -7,51 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from clearhead.errors import ClearheadError, ConfigError
+from clearhead.errors import ClearheadError, SearchError
 from clearhead.settings import SearchConfig
+from clearhead.tokenizer import BOS, EOS, PAD
 
-
-def length_penalty(length: int, alpha: float) -> float:
-    """What a log-probability is divided by: ((5 + |Y|) / 6) ** alpha.
-
-    Wu et al. 2016, section 7, equation 14. `length` counts the end symbol. With an alpha of 0
-    nothing is changed.
-    """
-    return ((5 + length) / 6) ** alpha
-
-
-def longest_output(
-    source_length: int,
-    config: SearchConfig,
-    prefix_length: int = 0,
-    positions: int | None = None,
-) -> int:
-    """The most tokens that an output may have, the end symbol counted as one.
-
-    That is `max_length_ratio * source_length + max_length_offset`, rounded up, or
-    `prefix_length + max_length_offset` where a forced prefix makes that more, or `min_length` and
-    the end symbol where that is more; and `max_length` at most where that is set. A prefix that is
-    longer than `max_length` still stands whole, and is then the output.
-
-    Args:
-        source_length: tokens of the source.
-        config: names the limits.
-        prefix_length: tokens that the output must begin with.
-        positions: how many a model has for its output, which nothing can exceed; None: any number.
-    """
-    # Without the small number 1.1 * 50 gave 56, because floats make it 55.00000000000001.
-    longest = math.ceil(config.max_length_ratio * source_length + config.max_length_offset - 1e-9)
-    longest = max(longest, prefix_length + config.max_length_offset)
-    if config.min_length:
-        longest = max(longest, config.min_length + 1)
-    if config.max_length:
-        longest = min(longest, config.max_length)
-    longest = max(longest, prefix_length)
-    return longest if positions is None else min(longest, positions)
-
-
-# ---- decoding.hypothesis
-# What a search gives for a sentence; free of torch, so that every engine can speak it.
+PADDED_TOKENS = 16_384
+"""Source tokens of a batch, padding included, at most: this bounds memory for long inputs."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +21,13 @@ class Hypothesis:
 
     Attributes:
         tokens: the target ids, without the start and end symbols.
-        score: the log-probability of the whole output, that of the end symbol included.
-        token_scores: the log-probability of each token given those before it, and last that of
-            the end symbol if the hypothesis is finished; they sum to `score`. Empty where an
-            engine was told that scores are not wanted; `score` may then be NaN.
+        score: the log-probability of the whole output, the end symbol included.
+        token_scores: the log-probability of each token given the tokens before it, and last that
+            of the end symbol if the hypothesis is finished; they sum to `score`. Empty if the
+            engine was created without scores; `score` may then be NaN.
         normalised_score: `score` divided by the length penalty.
-        finished: whether it ended with the end symbol, and not at the longest output.
-        text: the tokens as text, filled in by whoever owns a tokenizer.
+        finished: whether it ended with the end symbol, not at the length limit.
+        text: the tokens as text; filled in by the caller that has the tokenizer.
     """
 
     tokens: tuple[int, ...]
@@ -80,42 +41,12 @@ class Hypothesis:
         return self.text
 
 
-def hypothesis_of(tokens: Sequence[int], token_scores: Sequence[float], alpha: float) -> Hypothesis:
-    """The hypothesis of these tokens, which ended if there is a score more: that of the end symbol.
-
-    Args:
-        tokens: without the start and end symbols.
-        token_scores: the log-probability of each.
-        alpha: as for `length_penalty`.
-    """
-    # Added up one by one, as a search does it: `sum` would round otherwise.
-    total = 0.0
-    for score in token_scores:
-        total += score
-    return Hypothesis(
-        tokens=tuple(tokens),
-        score=total,
-        token_scores=tuple(token_scores),
-        normalised_score=total / length_penalty(len(token_scores), alpha),
-        finished=len(token_scores) > len(tokens),
-    )
-
-
-def without_scores(hypothesis: Hypothesis) -> Hypothesis:
-    """The same output, of which nothing is said but whether it ended."""
-    return replace(hypothesis, score=math.nan, token_scores=(), normalised_score=math.nan)
-
-
-# ---- engines.engine
-# The seam between those who want translations and whatever computes them.
-
-
 class Engine(Protocol):
-    """Translates token ids; batching and its order are the engine's own business."""
+    """Translates token ids. How sentences are batched is the engine's own decision."""
 
     @property
     def longest_source(self) -> int | None:
-        """The most tokens of a source that it can take; None: any number."""
+        """The most tokens of a source; None: no limit."""
         ...
 
     def translate(
@@ -131,61 +62,103 @@ class Engine(Protocol):
         """The hypotheses of each source, in the order of the sources.
 
         Args:
-            sources: ids without start and end symbols; none is empty, nor longer than
+            sources: ids without start and end symbols; none is empty, or longer than
                 `longest_source`.
-            search: how to search.
+            search: the settings of the search.
             prefixes: for each source the ids that its output must begin with.
-            keys: for each source the number by which its random draws are known.
-            batch_size: sentences at a time, at most.
-            progress: told how many sentences are done, after each batch.
+            keys: for each source the number that its random draws depend on.
+            batch_size: sentences of a batch, at most.
+            progress: called after each batch with the number of sentences that are done.
 
         Raises:
-            SearchError: this engine lacks an option that `search` asks for, or a prefix does not
+            SearchError: the engine does not support a setting of `search`, or a prefix does not
                 fit.
         """
         ...
 
 
-# ---- engines.device_names
-# The names of devices; free of torch, for those who check a name before an engine is chosen.
+def hypothesis_of(tokens: Sequence[int], token_scores: Sequence[float], alpha: float) -> Hypothesis:
+    """The hypothesis of these tokens; one more score than tokens means that it is finished.
 
-DEVICES = ("cpu", "cuda", "auto")
-
-
-def check_device(name: str) -> None:
-    """Refuse what is not the name of a device.
-
-    Raises:
-        ConfigError: the name is none of `DEVICES`.
+    Args:
+        tokens: without the start and end symbols.
+        token_scores: the log-probability of each token, and of the end symbol if it was reached.
+        alpha: the exponent of `length_penalty`.
     """
-    if name not in DEVICES:
-        raise ConfigError(
-            f"device = {name!r} is not the name of a device",
-            todo=f"choose one of {', '.join(DEVICES)}",
-        )
+    # Added one by one, as a search does it: `sum` rounds differently.
+    total = 0.0
+    for score in token_scores:
+        total += score
+    return Hypothesis(
+        tokens=tuple(tokens),
+        score=total,
+        token_scores=tuple(token_scores),
+        normalised_score=total / length_penalty(len(token_scores), alpha),
+        finished=len(token_scores) > len(tokens),
+    )
 
 
-# ---- engines.batching
-# Which inputs are computed together: those of like length, the longest first.
+def without_scores(hypothesis: Hypothesis) -> Hypothesis:
+    """The same output with all scores unknown."""
+    return replace(hypothesis, score=math.nan, token_scores=(), normalised_score=math.nan)
 
-PADDED_TOKENS = 16_384
-"""Source tokens of a batch, padding included, at most: what bounds memory for long inputs."""
+
+def length_penalty(length: int, alpha: float) -> float:
+    """The divisor of a log-probability: ((5 + |Y|) / 6) ** alpha.
+
+    Wu et al. 2016, section 7, equation 14. `length` counts the end symbol. An alpha of 0 gives 1.
+    """
+    return ((5 + length) / 6) ** alpha
+
+
+def longest_output(
+    source_length: int,
+    config: SearchConfig,
+    prefix_length: int = 0,
+    positions: int | None = None,
+) -> int:
+    """The most tokens of an output, the end symbol counted as one.
+
+    This is `max_length_ratio * source_length + max_length_offset`, rounded up. It is at least
+    `prefix_length + max_length_offset`, and at least `min_length` and the end symbol. It is at
+    most `max_length`, if that is set. A prefix that is longer than `max_length` is kept whole and
+    is then the output.
+
+    Args:
+        source_length: tokens of the source.
+        config: has the limits.
+        prefix_length: tokens that the output must begin with.
+        positions: the model's positions for an output, a hard limit; None: no limit.
+    """
+    # Without the small number 1.1 * 50 gives 56, because in floats it is 55.00000000000001.
+    longest = math.ceil(config.max_length_ratio * source_length + config.max_length_offset - 1e-9)
+    longest = max(longest, prefix_length + config.max_length_offset)
+    if config.min_length:
+        longest = max(longest, config.min_length + 1)
+    if config.max_length:
+        longest = min(longest, config.max_length)
+    longest = max(longest, prefix_length)
+    return longest if positions is None else min(longest, positions)
 
 
 def batches_by_length(
-    lengths: Sequence[int], batch_size: int, padded_places: int
+    lengths: Sequence[int], batch_size: int, padded_tokens: int
 ) -> Iterator[list[int]]:
-    """Indices, longest first: what would not fit in memory fails at once, and time left is fair.
+    """Batches of indices of inputs of similar length, the longest inputs first.
+
+    With the longest first, a lack of memory shows at once, and estimates of the remaining time
+    are on the safe side.
 
     Args:
         lengths: of the inputs.
         batch_size: inputs of a batch, at most.
-        padded_places: places of a batch, padding included, at most; a longer input is alone.
+        padded_tokens: tokens of a batch, padding included, at most; a longer input is a batch of
+            its own.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         longest = lengths[batch[0]] if batch else 0
-        if batch and (len(batch) == batch_size or (len(batch) + 1) * longest > padded_places):
+        if batch and (len(batch) == batch_size or (len(batch) + 1) * longest > padded_tokens):
             yield batch
             batch = []
         batch.append(index)
@@ -193,21 +166,34 @@ def batches_by_length(
         yield batch
 
 
-# ---- tasks.batch_size
-# How many inputs are computed together, as a user may choose it.
+def check_prefix(prefix: Sequence[int], key: int) -> None:
+    """Check that a forced prefix contains only ids of words.
+
+    Args:
+        prefix: the ids.
+        key: the number of its sentence, from 0.
+
+    Raises:
+        SearchError: it contains another id.
+    """
+    if any(token < 0 or token in (PAD, BOS, EOS) for token in prefix):
+        raise SearchError(
+            f"the prefix of sentence {key + 1} contains padding, a start or an end symbol",
+            todo="give the ids of the words only",
+        )
 
 
 def check_batch_size(batch_size: Any, unit: str, where: str, error: type[ClearheadError]) -> None:
-    """Refuse what is no whole number of at least 1.
+    """Check that a batch size is a whole number of at least 1.
 
     Args:
-        batch_size: as it was given.
-        unit: what it counts: "sentences".
-        where: the name of the method it was given to.
-        error: the error of that method's arguments.
+        batch_size: the value to check.
+        unit: what it counts, e.g. "sentences".
+        where: the method that received it.
+        error: the class of the error.
 
     Raises:
-        ClearheadError: of the type that was asked for.
+        ClearheadError: it is not; of the class `error`.
     """
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise error(

@@ -1,4 +1,4 @@
-"""y = xWᵀ + b for decoding: the weights laid out once, as they are multiplied fastest."""
+"""y = xWᵀ + b for decoding: weights are converted once to the layout that multiplies fastest."""
 
 from __future__ import annotations
 
@@ -10,26 +10,25 @@ from torch import Tensor
 from torch.backends import mkldnn
 from torch.nn import functional as F
 
-from clearhead.decoding.cores import intel
+from clearhead.decoding.device import intel
 from clearhead.errors import ConfigError
 
 Product = Callable[[Tensor], Tensor]
-"""(rows, inputs) -> (rows, outputs), a tensor of its own, of the type of the input."""
+"""(rows, inputs) -> (rows, outputs), a new tensor of the type of the input."""
 
 LayOut = Callable[[Tensor, Tensor | None], Product]
 """(weight (outputs, inputs), bias (outputs,)) -> their product."""
 
-
 LEAST_LARGEST = 1e-30
-"""What a row's largest number is taken for where it is less, so that zeros stay zeros."""
+"""Lower bound of the largest number of a row, so that a row of zeros can be scaled."""
 
 PACKED_FROM = 2**17
-"""Numbers in a float32 weight from which oneDNN's layout is the faster one, where it is at all;
-below, to call it takes longer than it saves (docs/decisions/0010)."""
+"""Elements of a float32 weight from which the layout of oneDNN can be faster; with fewer the call
+takes longer than it saves (docs/decisions/0010)."""
 
 
 def plain_product(weight: Tensor, bias: Tensor | None) -> Product:
-    """In the weights' own precision; a GPU takes them as they are."""
+    """In the precision of the weights; on a GPU in their own layout."""
     if weight.is_cuda:
         weight, bias = weight.detach(), None if bias is None else bias.detach()
         return lambda x: F.linear(x, weight, bias)
@@ -38,7 +37,7 @@ def plain_product(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def bfloat16_product(weight: Tensor, bias: Tensor | None) -> Product:
-    """In bfloat16; what lies between two products stays in the precision of the model."""
+    """In bfloat16; operations between products keep the precision of the model."""
     rounded = weight.detach().bfloat16()
     addend = None if bias is None else bias.detach().bfloat16()
     if not weight.is_cuda and packs_bfloat16():
@@ -48,7 +47,7 @@ def bfloat16_product(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def transposed_product(weight: Tensor, bias: Tensor | None) -> Product:
-    """Weights as (inputs, outputs), which a CPU multiplies with few rows up to twice as fast."""
+    """Weights as (inputs, outputs): with few rows up to twice as fast on a CPU."""
     laid_out = weight.detach().t().contiguous()
     if bias is None:
         return lambda x: torch.mm(x, laid_out)
@@ -57,7 +56,7 @@ def transposed_product(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def packed_product(weight: Tensor, bias: Tensor | None) -> Product:
-    """Weights in blocks, as oneDNN would lay them out anew at each call."""
+    """Weights in the blocked layout of oneDNN, which would otherwise convert them at each call."""
     packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach())
     addend = None if bias is None else bias.detach().clone()
     return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, addend, "none", [], "")
@@ -65,32 +64,32 @@ def packed_product(weight: Tensor, bias: Tensor | None) -> Product:
 
 @cache
 def packs_float32() -> bool:
-    """Whether wide weights in float32 are multiplied faster as oneDNN lays them out.
+    """Whether large float32 weights multiply faster in the layout of oneDNN.
 
-    PyTorch takes MKL for them, which is at its fastest on Intel's processors alone. Others were
-    measured with AVX-512 only.
+    PyTorch multiplies them with MKL, which is fastest on Intel processors. Of other processors only
+    those with AVX-512 were measured.
     """
     return packs() and _processor_has("avx512_f") and not intel()
 
 
 @cache
 def packs_bfloat16() -> bool:
-    """Whether oneDNN multiplies bfloat16 on this processor in a layout of its own."""
+    """Whether oneDNN multiplies bfloat16 on this processor."""
     return packs() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 
 
 def packs() -> bool:
-    """Whether this PyTorch has the operations of `packed_product`, which it does not document."""
+    """Whether this PyTorch has the undocumented operations of `packed_product`."""
     names = ("_reorder_linear_weight", "_linear_pointwise", "_is_mkldnn_bf16_supported")
     return mkldnn.is_available() and all(hasattr(torch.ops.mkldnn, name) for name in names)
 
 
 def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
-    """In 8-bit integers, summed in 32 bits; on a CPU alone.
+    """In 8-bit integers, summed in 32 bits; on a CPU only.
 
-    Each output has a scale of its own for its weights, each row for its inputs: so a row's result
-    does not depend on its neighbours. Inputs have 7 bits where the processor sums two products in
-    16 bits, which would overflow with 8.
+    There is one scale for the weights of each output and one for the inputs of each row, so the
+    result for a row does not depend on other rows. Inputs have 7 bits on processors that sum two
+    products in 16 bits, which would overflow with 8.
     """
     largest = 127 if _sums_in_32_bits() else 63
     scales = _scales(weight.detach(), 127)
@@ -101,8 +100,8 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
 
     def product(x: Tensor) -> Tensor:
         row_scales = _scales(x, largest)
-        # The integers of inputs are unsigned there: 0 lies in the middle. Half a unit is added, so
-        # that cutting off the fraction rounds.
+        # Inputs are unsigned there, with 0 in the middle. Half a unit is added so that truncation
+        # rounds.
         integers = (x / row_scales).add_(largest + 0.5).to(torch.uint8)
         y = torch.ops.onednn.qlinear_pointwise(
             *(integers, 1.0, largest, packed, column_scales, zero_points, None),
@@ -115,13 +114,13 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
 
 
 def _scales(rows: Tensor, integer: int) -> Tensor:
-    """(rows, 1) what makes each row's largest number `integer`."""
-    # NaN stays NaN, so that damaged weights are noticed.
+    """(rows, 1) the scale at which the largest number of each row becomes `integer`."""
+    # NaN stays NaN, so damaged weights are noticed.
     return rows.abs().amax(dim=1, keepdim=True).clamp_min_(LEAST_LARGEST).div_(integer)
 
 
 def _sums_in_32_bits() -> bool:
-    """Whether the processor has instructions for sums of products of 8-bit integers (VNNI)."""
+    """Whether the processor has instructions that sum products of 8-bit integers (VNNI)."""
     return _processor_has("avx512_vnni", "avx_vnni", "amx_int8")
 
 
@@ -137,10 +136,10 @@ def _multiplies_bfloat16(device: torch.device) -> bool:
 
 
 def lay_out(compute_type: str, device: torch.device) -> LayOut:
-    """How weights are laid out to be multiplied in a type: `float32`, `bfloat16` or `int8`.
+    """The function that makes products in a type: `float32`, `bfloat16` or `int8`.
 
     Raises:
-        ConfigError: there is no such type, or not on this device.
+        ConfigError: the type is unknown, or this device does not support it.
     """
     kinds: dict[str, LayOut] = {
         "float32": plain_product,
@@ -149,17 +148,17 @@ def lay_out(compute_type: str, device: torch.device) -> LayOut:
     }
     if compute_type not in kinds:
         raise ConfigError(
-            f"the torch engine does not multiply in {compute_type}",
-            todo=f"choose one of {', '.join(kinds)}, or --engine ctranslate2",
+            f"the torch engine does not compute in {compute_type}",
+            todo=f"choose one of {', '.join(kinds)}, or use --engine ctranslate2",
         )
     if compute_type == "int8" and not (device.type == "cpu" and mkldnn.is_available()):
         raise ConfigError(
-            "the torch engine multiplies in int8 on a CPU alone, by oneDNN, which is not here",
-            todo="use bfloat16 on a GPU, float32 elsewhere",
+            "the torch engine computes in int8 only on a CPU and with oneDNN",
+            todo="use bfloat16 on a GPU, and float32 elsewhere",
         )
     if compute_type == "bfloat16" and not _multiplies_bfloat16(device):
         raise ConfigError(
-            "this device has no instructions for bfloat16, and is many times slower without",
+            "this device has no instructions for bfloat16, without which it is many times slower",
             todo="use float32, or int8 on a CPU",
         )
     return kinds[compute_type]

@@ -1,4 +1,4 @@
-"""Sampling: outputs drawn from the model's distribution."""
+"""Sampling: draw outputs from the distribution of the model."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ def sample(
     config: SearchConfig,
     keys: Sequence[int],
 ) -> list[list[Hypothesis]]:
-    """`n_best` independent draws for each sentence of a stepper that was started.
+    """`n_best` independent draws for each sentence of a started stepper.
 
-    They stand in the order drawn, not ranked, so that the first few are as fair a sample as all.
-    Each draw depends on `config.seed`, the sentence's key and the number of the draw, and on
-    nothing else. Temperature and cuts decide what is drawn (in the order temperature, `top_k`,
-    `top_p`; Holtzman et al. 2020, section 3); the scores are of the model's own distribution.
+    Draws are in the order drawn, not ranked, so the first few are as fair a sample as all. A draw
+    depends only on `config.seed`, the key of the sentence and the number of the draw. The
+    distribution is changed by temperature, `top_k` and `top_p`, in this order (Holtzman et al.
+    2020, section 3). The scores are those of the unchanged distribution of the model.
 
     Args:
-        stepper: the model; it has one row a sentence.
-        longest: (sentences,) the most steps for each.
-        prefixes: the tokens with which each output must begin.
-        config: how to draw.
-        keys: (sentences,) the number by which each is known, at least 0.
+        stepper: the model; it has one row for each sentence.
+        longest: (sentences,) the most steps of each.
+        prefixes: the tokens that each output must begin with.
+        config: the settings of the search.
+        keys: (sentences,) the number of each sentence for its random draws, at least 0.
 
     Raises:
-        SearchError: a forced token is not in the vocabulary, or the logits hold NaN or plus
+        SearchError: a forced token is not in the vocabulary, or the logits contain NaN or plus
             infinity.
     """
     count = config.n_best
-    # From here each draw counts as a sentence of its own.
+    # From here on each draw is a sentence of its own.
     source = np.repeat(np.arange(len(longest)), count)
     limit = np.asarray(longest, dtype=np.int64)[source]
     uniform = _uniform_numbers(config.seed, keys, count, max(longest))
@@ -65,7 +65,7 @@ def sample(
 def _advance(
     rows: Rows, scores: Scores, tokens: Ids, found: dict[int, Hypothesis], alpha: float
 ) -> None:
-    """Append what was drawn; a row that ends, or that nothing may follow, goes to `found`."""
+    """Append the drawn tokens; rows that end, or that no token may follow, go to `found`."""
     stuck = scores == -np.inf
     ends = ~stuck & (tokens == EOS)
     for row in np.flatnonzero(stuck).tolist():
@@ -78,7 +78,7 @@ def _advance(
 
 
 def _uniform_numbers(seed: int, keys: Sequence[int], count: int, steps: int) -> np.ndarray:
-    """(sentences * count, steps) numbers in [0, 1): a stream for each draw of each sentence."""
+    """(sentences * count, steps) numbers in [0, 1): one stream for each draw of each sentence."""
     streams = [
         np.random.default_rng((seed, key, draw)).random(steps)
         for key in keys
@@ -90,17 +90,17 @@ def _uniform_numbers(seed: int, keys: Sequence[int], count: int, steps: int) -> 
 def _draw(
     rows: Rows, constraints: Constraints, config: SearchConfig, uniform: np.ndarray
 ) -> tuple[Scores, Ids]:
-    """(rows,) a token for each row and its log-probability (minus infinity: none may follow)."""
+    """(rows,) log-probability and id of a drawn token; minus infinity if none may follow."""
     logits = rows.logits()
     normaliser = log_normaliser(logits)
     constraints.apply(logits, rows)
     weights, ids = _weights(logits, config)
     cumulative = weights.cumsum(dim=1)
     threshold = torch.from_numpy(uniform).to(logits.device)[:, None] * cumulative[:, -1:]
-    # The first place at which the sum exceeds the threshold: its weight is more than 0. There is
-    # none where all weights are 0 or NaN.
-    place = torch.searchsorted(cumulative, threshold, right=True).clamp(max=weights.shape[1] - 1)
-    tokens = ids.gather(1, place)
+    # The first index whose sum exceeds the threshold, so its weight is more than 0. There is none
+    # if all weights are 0 or NaN.
+    index = torch.searchsorted(cumulative, threshold, right=True).clamp(max=weights.shape[1] - 1)
+    tokens = ids.gather(1, index)
     scores = log_probabilities(logits.gather(1, tokens), normaliser)
     packed = torch.cat((scores.double(), tokens.double()), dim=1).cpu().numpy()
     check_scores(packed[:, 0])
@@ -108,7 +108,7 @@ def _draw(
 
 
 def _weights(logits: Tensor, config: SearchConfig) -> tuple[Tensor, Tensor]:
-    """(rows, kept) the weight of each token that may be drawn (float64, not normalised), its id."""
+    """(rows, kept) weight (float64, not normalised) and id of each token that may be drawn."""
     if config.top_k:
         values, ids = logits.topk(min(config.top_k, logits.shape[1]), dim=1)
     elif config.top_p < 1.0:
@@ -117,7 +117,7 @@ def _weights(logits: Tensor, config: SearchConfig) -> tuple[Tensor, Tensor]:
         values = logits
         ids = torch.arange(logits.shape[1], device=logits.device).expand_as(logits)
     values = values.double()
-    # Taken away before dividing: a tiny temperature then gives 0 and minus infinity, never NaN.
+    # Subtracted before dividing: a tiny temperature then gives 0 and minus infinity, never NaN.
     highest = values.amax(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float32).min)
     weights = ((values - highest) / config.temperature).exp()
     if config.top_p < 1.0:

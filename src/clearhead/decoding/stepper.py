@@ -1,4 +1,4 @@
-"""The seam between a search and a model: all that beam search and sampling know of it."""
+"""The step protocol, which is all that a search knows of a model, and the rows of a search."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from torch import Tensor
 from clearhead.decoding.engine import Hypothesis, hypothesis_of
 from clearhead.tokenizer import BOS
 
+Ids = NDArray[np.int64]
+Scores = NDArray[np.float64]
+
 
 class Stepper(Protocol):
-    """A model that continues rows of target tokens, one token at a time.
+    """A model that extends rows of target tokens by one token at a time.
 
-    A row is one hypothesis. The tensors given to a stepper are int64 and on the CPU: moving them
-    to where the model is, is the stepper's part.
+    A row is one hypothesis. The tensors given to a stepper are int64 and on the CPU; the stepper
+    moves them to the device of the model.
     """
 
     def start(self, sources: Sequence[Sequence[int]]) -> None:
@@ -26,7 +29,7 @@ class Stepper(Protocol):
         ...
 
     def step(self, tokens: Tensor) -> Tensor:
-        """Append `tokens` (rows,) to the rows, and give the logits of what comes next.
+        """Append `tokens` (rows,) to the rows and return the logits of the next tokens.
 
         Returns:
             Unnormalised logits (rows, vocabulary), float32, on any device. The caller may
@@ -35,32 +38,26 @@ class Stepper(Protocol):
         ...
 
     def reorder(self, rows: Tensor) -> None:
-        """Let new row i continue old row `rows[i]`; there may be fewer or more rows than before."""
+        """Let new row i continue old row `rows[i]`; the number of rows may change."""
         ...
 
 
-# ---- decoding.rows
-# The live hypotheses of a search: one row each, in step with the rows of a stepper.
-
-Ids = NDArray[np.int64]
-Scores = NDArray[np.float64]
-
-
 class Rows:
-    """What is known of each live hypothesis; all of them have the same number of tokens.
+    """The live hypotheses of a search, kept in step with the rows of a stepper.
 
-    It lies in the CPU's memory, and only logits do not: so a step waits for the device once, when
-    it fetches what was found. Forced tokens, forbidden n-grams and draws are waited for besides.
+    All rows have the same number of tokens. Their data is in the memory of the CPU and only
+    logits are on the device, so a step waits for the device once, when it fetches its results.
+    Forced tokens, forbidden n-grams and random draws each add one more wait.
 
     Attributes:
-        sentence: (rows,) the sentence that each row belongs to, ascending.
+        sentence: (rows,) the sentence of each row, ascending.
         tokens: (rows, steps) the tokens so far.
-        token_scores: (rows, steps) the log-probability of each.
+        token_scores: (rows, steps) the log-probability of each token.
         score: (rows,) their sum.
     """
 
     def __init__(self, sentence: Ids, stepper: Stepper, stepper_rows: Ids) -> None:
-        """One empty row for each number in `sentence`, which continues row `stepper_rows[i]`."""
+        """One empty row for each number in `sentence`; row i continues row `stepper_rows[i]`."""
         self.sentence = sentence
         self.tokens = np.empty((len(sentence), 0), dtype=np.int64)
         self.token_scores = np.empty((len(sentence), 0))
@@ -78,8 +75,8 @@ class Rows:
         return self.tokens.shape[1]
 
     def logits(self) -> Tensor:
-        """(rows, vocabulary) the logits of what follows each row: one step of the stepper."""
-        # Only now are the moves of `select` made, all at once.
+        """(rows, vocabulary) the logits of each row's next token: one step of the stepper."""
+        # The selections since the last step are passed to the stepper together, as one move.
         kept = np.arange(len(self))
         if len(kept) != self._stepper_count or (self._stepper_rows != kept).any():
             self._stepper.reorder(torch.from_numpy(self._stepper_rows))

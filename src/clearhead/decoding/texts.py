@@ -1,4 +1,4 @@
-"""From texts to hypotheses with texts: tokenizer, engine, tokenizer."""
+"""Translate texts: encode them, run an engine, decode its hypotheses."""
 
 from __future__ import annotations
 
@@ -14,25 +14,26 @@ from clearhead.settings.search import idle_for, method_for
 from clearhead.tokenizer import Tokenizer
 
 LONGEST_SOURCE = 1024
-"""Tokens of a source; what is longer is cut, with a warning: attention grows with the square."""
+"""Tokens of a source, at most, because the cost of attention grows with the square. Longer sources
+are cut, with a warning."""
 
 NOTHING = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
 """The translation of an empty text."""
 
 
 def chosen_search(search: SearchConfig, choices: Mapping[str, Any]) -> SearchConfig:
-    """The search with single settings laid over it, checked as strictly as a file would be.
+    """The search settings with some of them replaced, checked as strictly as a file.
 
     Raises:
-        SearchError: a setting is unknown, of a wrong type or value, or idle for the method.
+        SearchError: a setting is unknown, has a wrong type or value, or has no effect.
     """
     if not isinstance(search, SearchConfig):
-        raise SearchError(f"search is no SearchConfig: {search!r}", where="translate")
+        raise SearchError(f"search is not a SearchConfig: {search!r}", where="translate")
     settings = [field.name for field in dataclasses.fields(SearchConfig)]
     for name in choices:
         if name not in settings:
             todo = setting_meant(name, "", settings, ())
-            raise SearchError(f"{name}: there is no such setting", where="translate", todo=todo)
+            raise SearchError(f"{name} is not a setting", where="translate", todo=todo)
     method = method_for(choices, search.method)
     tree = {"search": {**dataclasses.asdict(search), "method": method, **choices}}
     try:
@@ -42,9 +43,9 @@ def chosen_search(search: SearchConfig, choices: Mapping[str, Any]) -> SearchCon
     if idle := idle_for(chosen.method, choices):
         other = "beam" if chosen.method == "sampling" else "sampling"
         raise SearchError(
-            f"{idle} means nothing for method = {chosen.method!r}",
+            f"{idle} has no effect with method = {chosen.method!r}",
             where="translate",
-            todo=f"say method={other!r}, or leave {idle} out",
+            todo=f"use method={other!r}, or leave {idle} out",
         )
     return chosen
 
@@ -60,28 +61,27 @@ def translate_texts(
     progress: Callable[[int], None] | None = None,
     offset: int = 0,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of each text, best first; an empty text has one, which is empty.
+    """The hypotheses of each text, best first; samples are in the order drawn.
 
-    Those of sampling stand in the order in which they were drawn.
+    An empty text has one empty hypothesis.
 
     Args:
-        engine: what searches.
-        tokenizers: the source's and the target's.
+        engine: runs the model.
+        tokenizers: of the source and of the target.
         texts: one sentence each.
-        search: how to search.
-        prefixes: for each text the beginning that its translation must have; spaces at its ends
-            do not count.
-        batch_size: sentences at a time, at most.
-        progress: told how many texts are done.
-        offset: how many texts came before these; a warning numbers them from there on, and so
-            do random draws, so that blocks give what the whole would have given.
+        search: the settings of the search.
+        prefixes: for each text the beginning of its translation; spaces at its ends are ignored.
+        batch_size: sentences of a batch, at most.
+        progress: called with the number of texts that are done.
+        offset: the number of texts before these. Warnings and random draws count from there, so
+            that translating block by block gives the same as translating all at once.
 
     Raises:
-        SearchError: the batch size is no positive number, or the prefixes do not fit.
+        SearchError: the batch size is not a positive number, or the prefixes do not fit.
 
     Warns:
-        UserWarning: a text has more tokens than `LONGEST_SOURCE`, or than the engine can take, and
-            was cut; or a prefix holds what the vocabulary lacks.
+        UserWarning: a text has more than `LONGEST_SOURCE` tokens, or more than the engine can read,
+            and was cut; or a prefix is not in the vocabulary.
     """
     check_batch_size(batch_size, "sentences", "translate", SearchError)
     if prefixes is not None:
@@ -102,7 +102,7 @@ def translate_texts(
         prefixes=None
         if prefixes is None
         else _encoded(
-            # A space at the end would be a piece of its own, which the next word begins with.
+            # A space at the end would become a piece, with which the next word should begin.
             [prefixes[i].strip() for i in filled],
             [offset + i for i in filled],
             target_tokenizer,
@@ -120,26 +120,22 @@ def translate_texts(
 
 
 def _encoded(prefixes: Sequence[str], keys: Sequence[int], tokenizer: Tokenizer) -> list[list[int]]:
-    """The ids of each prefix; says of which lines a translation cannot begin with it."""
+    """The ids of each prefix; warns if its translation cannot begin with it."""
     found = tokenizer.encode_batch(prefixes)
     for prefix, key, ids in zip(prefixes, keys, found, strict=True):
         if tokenizer.unk_id in ids:
             begins = tokenizer.decode(ids)
-            what = f"the prefix of line {key + 1} holds what the vocabulary lacks"
+            what = f"the prefix of line {key + 1} is not in the vocabulary"
             warn(f"{what}: its translation begins with {begins!r}, not with {prefix!r}")
     return found
 
 
 def _check_prefixes(prefixes: Sequence[str], count: int) -> None:
     if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
-        raise SearchError(
-            "prefixes is not a list of strings",
-            where="translate",
-            todo="give one for each text, an empty one where nothing is asked for",
-        )
-    if len(prefixes) != count:
-        raise SearchError(
-            f"{len(prefixes)} prefixes were given for {count} texts",
-            where="translate",
-            todo="give one for each text, an empty one where nothing is asked for",
-        )
+        what = "prefixes is not a list of strings"
+    elif len(prefixes) != count:
+        what = f"{len(prefixes)} prefixes were given for {count} texts"
+    else:
+        return
+    todo = "give one prefix for each text; it may be empty"
+    raise SearchError(what, where="translate", todo=todo)

@@ -1,10 +1,11 @@
-"""The trained model of a model folder, in PyTorch."""
+"""Runs trained models with PyTorch: translators and classifiers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -18,94 +19,36 @@ from clearhead.decoding.products import LayOut, plain_product
 from clearhead.decoding.search import search as search_batch
 from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import SearchError
-from clearhead.model.transformer import EncoderDecoder, evaluating
+from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import PAD
 
 if TYPE_CHECKING:
     from torch import nn
 
-
 Model = TypeVar("Model", bound="nn.Module")
 
-
-def trained_translator(found: ModelFolder, device: torch.device) -> EncoderDecoder:
-    """The encoder-decoder of a model folder, with its weights, on a device.
-
-    Raises:
-        ModelFolderError: a file is missing or damaged.
-    """
-    from clearhead.model.build import build_model
-
-    source, target = read_tokenizers(found.path, found.config)
-    return with_weights(build_model(found.config.model, len(source), len(target)), found, device)
-
-
-def with_weights(model: Model, found: ModelFolder, device: torch.device) -> Model:
-    """A model with the weights of a folder, on a device, ready to use.
-
-    Raises:
-        ModelFolderError: the weights are damaged, or of another model.
-    """
-    tensors, _ = read_tensors(found.weights)
-    load_parameters(model, tensors, found.weights)
-    return model.to(device).eval()
-
-
-# ---- engines.torch_engine
-# Runs a model with PyTorch and this package's own searches.
-
-SMALLER = "take a smaller --batch-size or --beam-size, or the CPU: --device cpu"
-"""What makes a search that the memory of a GPU does not hold one that it holds."""
-
-
-class ModelStepper:
-    """An unrolled decoder as the searches see it: one more token for each row at a time."""
-
-    def __init__(self, decoder: UnrolledDecoder) -> None:
-        self._decoder = decoder
-        self._device = decoder.model.output.weight.device
-        self._state: DecodingState | None = None
-
-    @property
-    def state(self) -> DecodingState:
-        """What was decoded so far."""
-        if self._state is None:
-            raise RuntimeError("start() comes before step() and reorder()")
-        return self._state
-
-    def start(self, sources: Sequence[Sequence[int]]) -> None:
-        """Encode the sources; one row for each."""
-        ids = [torch.tensor(source, dtype=torch.long) for source in sources]
-        padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
-        self._state = self._decoder.start(padded.to(self._device, non_blocking=True))
-
-    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
-        """The logits of the token after `tokens`, one of which is appended to each row."""
-        sent = tokens.to(self._device, non_blocking=True)
-        return self._decoder.step(sent, self.state).float()
-
-    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Row i continues what was row rows[i]."""
-        self.state.reorder(rows)
+# What to do if the memory of a GPU is full.
+SMALLER_SEARCH = "use a smaller --batch-size or --beam-size, or the CPU: --device cpu"
+SMALLER_BATCH = "use a smaller --batch-size, or the CPU: --device cpu"
 
 
 class TorchEngine:
-    """Sorts sources by length, searches them batch by batch, and gives them back in order.
+    """Translates with PyTorch and the searches of this package.
 
     Args:
-        model: when its weights change, it takes a new engine.
-        products: how its weights are laid out and multiplied.
-        smaller: what to do where the memory of a GPU does not hold a search.
-        scores: whether the scores of hypotheses are wanted; without, those of greedy search are
-            NaN, and their `token_scores` empty.
+        model: after its weights change, create a new engine.
+        products: makes the products with its weights.
+        smaller: what the user can do if the memory of a GPU is full.
+        scores: whether the scores of hypotheses are needed; without them those of greedy search
+            are NaN, and its `token_scores` are empty.
     """
 
     def __init__(
         self,
         model: EncoderDecoder,
         products: LayOut = plain_product,
-        smaller: str = SMALLER,
+        smaller: str = SMALLER_SEARCH,
         *,
         scores: bool = True,
     ) -> None:
@@ -116,7 +59,7 @@ class TorchEngine:
 
     @property
     def longest_source(self) -> int | None:
-        """The most tokens of a source: as many as the encoder has positions."""
+        """The most tokens of a source: the positions of the encoder."""
         return self.model.source_input.max_length
 
     def translate(
@@ -146,7 +89,7 @@ class TorchEngine:
                         search,
                         prefixes=None if prefixes is None else [prefixes[i] for i in batch],
                         keys=[keys[i] for i in batch],
-                        # One a step: the start symbol has the first.
+                        # One for each step; the first is that of the start symbol.
                         positions=self.model.target_input.max_length,
                         scored=self.scores,
                     )
@@ -156,3 +99,101 @@ class TorchEngine:
                 if progress is not None:
                     progress(done)
         return results
+
+
+class ModelStepper:
+    """The step protocol of the searches (`Stepper`), implemented by the fast decoder."""
+
+    def __init__(self, decoder: UnrolledDecoder) -> None:
+        self._decoder = decoder
+        self._device = decoder.model.output.weight.device
+        self._state: DecodingState | None = None
+
+    @property
+    def state(self) -> DecodingState:
+        """The keys and values of what has been decoded so far."""
+        if self._state is None:
+            raise RuntimeError("start() comes before step() and reorder()")
+        return self._state
+
+    def start(self, sources: Sequence[Sequence[int]]) -> None:
+        """Encode the sources and begin one row for each."""
+        ids = [torch.tensor(source, dtype=torch.long) for source in sources]
+        padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
+        self._state = self._decoder.start(padded.to(self._device, non_blocking=True))
+
+    def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
+        """Append `tokens` to the rows and return the logits of the next tokens."""
+        sent = tokens.to(self._device, non_blocking=True)
+        return self._decoder.step(sent, self.state).float()
+
+    def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
+        """Let new row i continue old row `rows[i]`."""
+        self.state.reorder(rows)
+
+
+class ClassifierEngine:
+    """Classifies rows of numbers with PyTorch.
+
+    Args:
+        model: the classifier.
+        smaller: what the user can do if the memory of a GPU is full.
+    """
+
+    def __init__(self, model: EncoderClassifier, smaller: str = SMALLER_BATCH) -> None:
+        self.model = model
+        self._smaller = smaller
+
+    @torch.inference_mode()
+    def logits(
+        self,
+        rows: Sequence[np.ndarray],
+        collate: Callable[[Sequence[np.ndarray]], Tensor],
+        *,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> np.ndarray:
+        """The logits of each row, float64 (rows, labels), in the order of the rows.
+
+        Args:
+            rows: ids (length,), ids with character n-grams (length, 1 + n-grams), or features
+                (length, width).
+            collate: makes the padded tensor of a batch of rows.
+            batch_size: rows of a batch, at most.
+            progress: called after each batch with the number of rows that are done.
+        """
+        found = np.zeros((len(rows), self.model.output.out_features))
+        device = self.model.output.weight.device
+        with evaluating(self.model):
+            done = 0
+            for batch in batches_by_length([len(row) for row in rows], batch_size, PADDED_TOKENS):
+                with full_memory_said(self._smaller, f"a batch of {len(batch)} inputs"):
+                    inputs = collate([rows[i] for i in batch]).to(device)
+                    found[batch] = self.model(inputs).double().cpu().numpy()
+                done += len(batch)
+                if progress is not None:
+                    progress(done)
+        return found
+
+
+def trained_translator(found: ModelFolder, device: torch.device) -> EncoderDecoder:
+    """The encoder-decoder of a model folder, with its weights, on a device.
+
+    Raises:
+        ModelFolderError: a file is missing or damaged.
+    """
+    from clearhead.model.build import build_model
+
+    source, target = read_tokenizers(found.path, found.config)
+    return with_weights(build_model(found.config.model, len(source), len(target)), found, device)
+
+
+def with_weights(model: Model, found: ModelFolder, device: torch.device) -> Model:
+    """A model with the weights of a folder, on a device, in evaluation mode.
+
+    Raises:
+        ModelFolderError: the weights are damaged, or belong to another model.
+    """
+    tensors, _ = read_tensors(found.weights)
+    load_parameters(model, tensors, found.weights)
+    return model.to(device).eval()

@@ -1,8 +1,8 @@
-"""A decoder unrolled for decoding: the formulas of `model`, in the fewest operations a step.
+"""The fast decoder: the formulas of `model` for one new position, in as few operations as possible.
 
-For one token of a small model, most of the time goes into calling operations, not into their
-work. So what training needs is left out here (dropout, whole sequences), the scale 1/√d_k lies in
-the weights that make the queries, and weights are laid out for their products once.
+With a small model most of the time of a step is spent on calling operations, not on their
+arithmetic. So dropout and whole sequences, which only training needs, are left out, the scale
+1/√d_k is part of the weights of the queries, and weights are prepared for their products once.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Step = Callable[[Tensor, DecodingState], Tensor]
 
 
 class UnrolledDecoder:
-    """The decoder of a model; when the model's weights change, it takes a new one.
+    """The fast decoder of a model; after its weights change, create a new one.
 
     Args:
-        model: in the mode for evaluation while this is used.
-        lay_out: how products with weights are made.
+        model: must be in evaluation mode while this is used.
+        lay_out: makes a product of a weight and a bias.
     """
 
     def __init__(self, model: EncoderDecoder, lay_out: LayOut = plain_product) -> None:
@@ -52,7 +52,7 @@ class UnrolledDecoder:
 
     @torch.inference_mode()
     def start(self, source: Int[Tensor, "sentences source"]) -> DecodingState:
-        """Encode the sources; one row for each."""
+        """Encode the sources and begin one row for each."""
         mask = self.model.source_input.mask(source)
         memory = self._encoder(self.model.source_input(source), mask)
         return DecodingState(self.model.decoder.project_memory(memory), mask)
@@ -61,7 +61,7 @@ class UnrolledDecoder:
     def step(
         self, tokens: Int[Tensor, " rows"], state: DecodingState
     ) -> Float[Tensor, "rows vocabulary"]:
-        """Append one token to each row; the logits of the next one."""
+        """Append one token to each row and return the logits of the next one."""
         tokens = state.into_slots(tokens)
         x = self._embed(tokens, state.length)
         state.advance()
@@ -71,12 +71,12 @@ class UnrolledDecoder:
 
 
 def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
-    """The vectors of the rows' newest tokens, scaled where the model scales, plus PE(position).
+    """The vectors of the newest tokens: embeddings, scaled if the model scales, plus PE(position).
 
-    Sections 3.4 and 3.5.
+    Sections 3.4 and 3.5 of the paper.
     """
     weight, positions = target_input.embedding.weight.detach(), target_input.positions
-    # As a tensor, since PyTorch would make one of a number at each step.
+    # A tensor, because PyTorch would convert a number at each step.
     scale = weight.new_tensor(target_input.scale)
 
     def embed(tokens: Tensor, position: int) -> Rows:
@@ -88,7 +88,7 @@ def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
 
 
 def _sublayers(layer: DecoderLayer, number: int, lay_out: LayOut) -> list[Step]:
-    """The three sub-layers, each within its residual."""
+    """The three sub-layers, each with its residual connection."""
     steps = (
         _self_attention(layer.self_attention, number, lay_out),
         _cross_attention(layer.cross_attention, number, lay_out),
@@ -99,7 +99,7 @@ def _sublayers(layer: DecoderLayer, number: int, lay_out: LayOut) -> list[Step]:
 
 
 def _self_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) -> Step:
-    """softmax(QKᵀ/√d_k)V over the row's own target (section 3.2)."""
+    """softmax(QKᵀ/√d_k)V over the target of the row (section 3.2)."""
     project = lay_out(*_values_beside_keys(attention, *_scaled_projection(attention)))
     output = lay_out(attention.output.weight, attention.output.bias)
     heads, (of_queries, *others) = attention.n_heads, attention.widths
@@ -116,7 +116,7 @@ def _self_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) 
 
 
 def _cross_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) -> Step:
-    """softmax(QKᵀ/√d_k)V over the memory of the row's sentence."""
+    """softmax(QKᵀ/√d_k)V over the source of the row's sentence."""
     weight, bias = _scaled_projection(attention)
     first = attention.widths[0]
     project = lay_out(weight[:first], None if bias is None else bias[:first])
@@ -146,14 +146,14 @@ def _feed_forward(feed_forward: FeedForward, lay_out: LayOut) -> Step:
 def _within(residual: Residual, sublayer: Step) -> Step:
     """x + Sublayer(LayerNorm(x)), or LayerNorm(x + Sublayer(x))."""
     norm = _norm(residual.norm)
-    # What a sub-layer gives is its own, so that x may be added in place.
+    # The output of a sub-layer is a new tensor, so x may be added in place.
     if isinstance(residual, PostNorm):
         return lambda x, state: norm(sublayer(x, state).add_(x))
     return lambda x, state: sublayer(norm(x), state).add_(x)
 
 
 def _with_products(encoder: Encoder, lay_out: LayOut) -> Encoder:
-    """The encoder, or one of the same weights whose products are those of `lay_out`."""
+    """The encoder with the products of `lay_out` in place of its linear layers."""
     if lay_out is plain_product:
         return encoder
     shared = {id(parameter): parameter for parameter in encoder.parameters()}
@@ -166,7 +166,7 @@ def _with_products(encoder: Encoder, lay_out: LayOut) -> Encoder:
 
 
 class _Product(nn.Module):
-    """Stands for a linear layer."""
+    """Replaces a linear layer."""
 
     def __init__(self, product: Product) -> None:
         super().__init__()
@@ -179,7 +179,7 @@ class _Product(nn.Module):
 def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
     if not isinstance(norm, nn.LayerNorm):
         return norm
-    # Held here, since to look up what belongs to a module takes as long as a small operation.
+    # Looked up once: the lookup in a module takes as long as a small operation.
     shape, weight, bias, epsilon = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
 
@@ -187,9 +187,9 @@ def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
 def _values_beside_keys(
     attention: MultiHeadAttention, weight: Tensor, bias: Tensor | None
 ) -> tuple[Tensor, Tensor | None]:
-    """The packed weights and biases, of each head those of the values right after the keys'.
+    """The packed weights and biases, reordered so that each head's value follows its key.
 
-    The state keeps keys and values in this order, so that a step writes them in one piece.
+    The cache stores keys and values in this order, so a step writes them as one block.
     """
     queries, *others = torch.arange(len(weight), device=weight.device).split(attention.widths)
     head_by_head = torch.cat([part.view(attention.n_heads, -1) for part in others], dim=1)
@@ -198,7 +198,7 @@ def _values_beside_keys(
 
 
 def _scaled_projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | None]:
-    """The packed weights and biases, those of the queries divided by √d_k."""
+    """The packed weights and biases, with those of the queries divided by √d_k."""
     width = attention.widths[0]
     scale = 1 / math.sqrt(width // attention.n_heads)
     weight, bias = attention.packed.weight.detach().clone(), attention.packed.bias

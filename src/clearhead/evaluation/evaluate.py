@@ -33,9 +33,6 @@ Output = TypeVar("Output", contravariant=True)
 System = TypeVar("System", bound="SystemScores")
 Setting = TypeVar("Setting", str, bool)
 
-NAMELESS = {"text": (".txt",), "features": (".ts", ".npz", ".npy")}
-"""Endings of files whose columns have no names, by the input of the model."""
-
 
 class SystemScores(Protocol):
     """All scores of one model."""
@@ -308,13 +305,16 @@ class ClassificationSet:
 
 def _check_columns(name: str, config: RunConfig, data: str, columns: Mapping[str, str]) -> None:
     """Refuse names of columns that the data cannot have."""
+    from clearhead.data.feature_sequences import FEATURE_FORMATS
+    from clearhead.data.labelled import TEXT_FORMATS
+
     if "text_column" in columns and config.input == "features":
         raise ConfigError(
             "--text-column has no effect on features", where=name, todo="leave it out"
         )
-    plain = data.lower().removesuffix(".gz")
     is_file = not os.path.isdir(os.path.expanduser(data))
-    if columns and is_file and plain.endswith(NAMELESS[config.input]):
+    form = (FEATURE_FORMATS if config.input == "features" else TEXT_FORMATS).of(data)
+    if columns and is_file and form is not None and not form.named_columns:
         raise ConfigError(
             "the columns of such a file have no names",
             where=data,

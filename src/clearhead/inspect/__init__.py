@@ -1,1 +1,1 @@
-"""Looking inside a model: the record of what it computed for an input, and pictures of it."""
+"""Inspection of models: a record of what a model computes for an input, and pictures of it."""

@@ -1,4 +1,4 @@
-"""Pictures of a record: what each head looks at, and what each layer makes of its input."""
+"""Pictures of a record: the attention of each head, and the values of each layer."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from clearhead.inspect.heatmaps import Panel, Scale, Side, heatmap_figure, save
 from clearhead.inspect.record import Array, Record
 
 Attention = Literal["encoder", "decoder", "cross"]
-"""Which of the three attentions: the encoder's, the decoder's, and that from target to source."""
+"""Self-attention of the encoder or of the decoder, or attention from target to source."""
 
 FORMATS = ("png", "svg")
 NAMES = {
     "encoder": "Encoder self-attention",
     "decoder": "Decoder self-attention",
-    "cross": "Decoder's attention to the source",
+    "cross": "Cross-attention",
 }
 
 
 def attention_figure(
     record: Record, attention: Attention = "encoder", layer: int = -1, head: int | None = None
 ) -> Figure:
-    """The weights of one head, or of all heads of a layer on average: queries down, keys across.
+    """The weights of one head, or the mean over the heads of a layer; queries down, keys across.
 
     Args:
-        record: of a replay.
-        attention: which of the three.
-        layer: from 0, or from the end as in a list.
-        head: from 0, or from the end; None: the mean over the heads, which the title says.
+        record: from `record`.
+        attention: the kind of attention.
+        layer: from 0, or negative from the end.
+        head: from 0, or negative from the end; None: the mean over the heads.
 
     Raises:
         DataError: the record has no such attention, layer or head.
@@ -51,12 +51,12 @@ def attention_figure(
 
 
 def heads_figure(record: Record, attention: Attention = "encoder", layer: int = -1) -> Figure:
-    """The weights of every head of a layer, a panel for each.
+    """The weights of every head of a layer, one panel a head.
 
     Args:
-        record: of a replay.
-        attention: which of the three.
-        layer: from 0, or from the end as in a list.
+        record: from `record`.
+        attention: the kind of attention.
+        layer: from 0, or negative from the end.
 
     Raises:
         DataError: the record has no such attention or layer.
@@ -68,11 +68,11 @@ def heads_figure(record: Record, attention: Attention = "encoder", layer: int = 
 
 
 def layer_figure(record: Record, layer: int = -1) -> Figure:
-    """Inside an encoder layer: its input, the attention's and the feed-forward network's output.
+    """Inside an encoder layer: its input, and the outputs of attention and feed-forward network.
 
     Args:
-        record: of a replay.
-        layer: from 0, or from the end as in a list.
+        record: from `record`.
+        layer: from 0, or negative from the end.
 
     Raises:
         DataError: the record has no such layer.
@@ -88,7 +88,7 @@ def layer_figure(record: Record, layer: int = -1) -> Figure:
 
 
 def stack_figure(record: Record) -> Figure:
-    """Through the encoder: its input, then the output of each layer."""
+    """The input of the encoder, and the output of each layer."""
     outputs = [layer.output for layer in record.encoder]
     panels = [("input", record.encoder[0].input)]
     panels += [(f"output of layer {number}", x) for number, x in enumerate(outputs, start=1)]
@@ -96,16 +96,17 @@ def stack_figure(record: Record) -> Figure:
 
 
 def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
-    """Which labels are taken for which: true ones down, predicted ones across.
+    """A confusion matrix: true labels down, predicted labels across.
 
-    A cell holds the number of examples; its colour is their share of the true label's examples.
+    A cell holds the number of examples; its colour is their share of the examples of the true
+    label.
 
     Args:
         confusion: (labels, labels), whole numbers.
         names: of the labels.
 
     Raises:
-        ValueError: the shape is not that of so many names.
+        ValueError: the shape does not fit the number of names.
     """
     if confusion.shape != (len(names), len(names)):
         raise ValueError(f"a confusion of shape {confusion.shape} for {len(names)} labels")
@@ -114,17 +115,17 @@ def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
     return heatmap_figure(
         f"Confusion of labels, {_count(int(totals.sum()), 'example')}",
         [Panel("", shares, written=confusion)],
-        Scale("share of the true label", "mako_r", 0.0, 1.0),
+        Scale("share of the true label", "GnBu", 0.0, 1.0),
         Side("true label", names),
         Side("predicted label", names),
     )
 
 
 def figures_of(record: Record) -> Iterator[tuple[str, Callable[[], Figure]]]:
-    """The name of each picture of a record, as a file has it, and what draws it.
+    """The file name (without suffix) of each picture of a record, and the function that draws it.
 
-    First the whole of each attention (the mean over the heads of the last layer), then every head
-    of every layer, then the inside of each encoder layer, and the way through the encoder.
+    First each attention (the mean over the heads of the last layer), then every head of every
+    layer, then the inside of each encoder layer, and the outputs of all encoder layers.
     """
     attentions: tuple[Attention, ...] = ("encoder", "decoder", "cross")
     counts = {name: len(_layers(record, name)) for name in attentions}
@@ -142,11 +143,11 @@ def figures_of(record: Record) -> Iterator[tuple[str, Callable[[], Figure]]]:
 def draw_all(
     record: Record, folder: str | Path, formats: Sequence[str] = ("png", "svg")
 ) -> list[Path]:
-    """Draw every picture of a record into a folder; gives the files, all of which are complete.
+    """Draw every picture of a record into a folder, and return the files.
 
     Raises:
-        ConfigError: a format is none of `FORMATS`.
-        DataError: the files cannot be written; then none of them is there.
+        ConfigError: a format is not one of `FORMATS`.
+        DataError: the files cannot be written; then none is.
     """
     return write_figures(figures_of(record), folder, formats)
 
@@ -156,11 +157,11 @@ def write_figures(
     folder: str | Path,
     formats: Sequence[str] = ("png", "svg"),
 ) -> list[Path]:
-    """Write figures, each drawn when its turn comes, as files `name.png` and the like.
+    """Draw and write figures one by one, as files such as `name.png`.
 
     Raises:
-        ConfigError: a format is none of `FORMATS`.
-        DataError: the files cannot be written; then none of them is there.
+        ConfigError: a format is not one of `FORMATS`.
+        DataError: the files cannot be written; then none is.
     """
     check_formats(formats)
 
@@ -174,15 +175,15 @@ def write_figures(
 
 
 def check_formats(formats: Sequence[str]) -> None:
-    """See that pictures can be written so, before there is anything to write.
+    """Check formats before anything is drawn.
 
     Raises:
-        ConfigError: a format is none of `FORMATS`.
+        ConfigError: a format is not one of `FORMATS`.
     """
     wrong = [form for form in formats if form not in FORMATS]
     if wrong or not formats:
         raise ConfigError(
-            f"pictures are not written as {', '.join(map(repr, wrong)) or 'nothing'}",
+            f"unknown picture format: {', '.join(map(repr, wrong)) or 'none given'}",
             todo=f"choose from {' and '.join(FORMATS)}",
         )
 
@@ -207,7 +208,7 @@ def _layer_name(record: Record, attention: Attention, layer: int) -> str:
 
 def _index(number: int, count: int, what: str) -> int:
     if not -count <= number < count:
-        raise DataError(f"there is no {what} {number}", why=f"there are {count}, from 0")
+        raise DataError(f"there is no {what} {number}", why=f"there are {count}, counted from 0")
     return number % count
 
 
@@ -217,25 +218,25 @@ def _attention_maps(
     source, target = (record.source_position, record.source), ("target position", record.target)
     queries = source if attention == "encoder" else target
     keys = target if attention == "decoder" else source
-    # What is yet to come cannot be attended to, which is not the same as a weight of zero.
+    # Later positions are masked, which is not the same as a weight of zero.
     ahead = np.triu(np.ones_like(panels[0][1], dtype=bool), k=1)
     return heatmap_figure(
         title,
         [Panel(name, x, ahead if attention == "decoder" else None) for name, x in panels],
-        Scale("attention weight", "mako_r", 0.0, max(float(x.max()) for _, x in panels)),
+        Scale("attention weight", "GnBu", 0.0, max(float(x.max()) for _, x in panels)),
         Side(f"query: {queries[0]}", queries[1]),
         Side(f"key: {keys[0]}", keys[1]),
     )
 
 
 def _activation_maps(record: Record, title: str, panels: Sequence[tuple[str, Array]]) -> Figure:
-    """Vectors side by side: positions across, dimensions down, so that pictures stay narrow."""
+    """Vectors side by side: positions across, dimensions down, which keeps the picture narrow."""
     largest = max(float(np.abs(x).max()) for _, x in panels) or 1.0
     dimensions = [str(number) for number in range(1, panels[0][1].shape[1] + 1)]
     return heatmap_figure(
         title,
         [Panel(name, x.T) for name, x in panels],
-        Scale("activation", "vlag", -largest, largest),
+        Scale("activation", "RdBu_r", -largest, largest),
         Side("dimension", dimensions),
         Side(record.source_position, record.source),
         most_across=8,

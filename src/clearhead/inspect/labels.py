@@ -1,4 +1,4 @@
-"""How tokens are written at an axis: printable, short, and in a font that has their characters."""
+"""Text of tokens on an axis: printable, short, and in a font that has their characters."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Iterable, Sequence
 from matplotlib import font_manager
 
 FAMILY = "sans-serif"
-"""To matplotlib the font that it brings along, to whoever shows an SVG file any other like it."""
+"""For matplotlib the font that it ships; for a viewer of SVG files any font of this kind."""
 
 LONGEST = 18
-"""Characters of a token that are written; a longer one is cut, with an ellipsis."""
+"""Largest number of characters of a token; a longer one is cut, with an ellipsis."""
 
 JOINERS = "\u200c\u200d"
-"""Unseen, but some scripts, Persian and Hindi among them, are not written right without them."""
+"""Invisible, but some scripts, e.g. Persian and Hindi, need them."""
 
 
 def shown(name: str) -> str:
-    """A name as it is written: control characters escaped, and cut where it is long."""
+    """A name with control characters escaped, and cut if it is long."""
     text = "".join(
         mark if mark.isprintable() or mark in JOINERS else mark.encode("unicode_escape").decode()
         for mark in name
@@ -28,12 +28,12 @@ def shown(name: str) -> str:
 
 
 def text_width(text: str) -> float:
-    """About how wide a text is, in multiples of the font's size."""
+    """The approximate width of a text, in multiples of the font size."""
     return sum(1.0 if unicodedata.east_asian_width(mark) in "WF" else 0.62 for mark in text)
 
 
 def families_for(names: Iterable[str]) -> list[str]:
-    """The default font, and fonts of this machine for characters that it lacks."""
+    """The default font, then fonts of this machine for characters that it lacks."""
     marks = {mark for name in names for mark in shown(name)}
     default = font_manager.findfont(font_manager.FontProperties(family=[FAMILY]))
     missing = frozenset(marks - _characters(default))
@@ -42,16 +42,16 @@ def families_for(names: Iterable[str]) -> list[str]:
 
 @functools.lru_cache(maxsize=64)
 def _fallbacks(missing: frozenset[str]) -> Sequence[str]:
-    """Fonts that together have as many of the characters as this machine can write."""
+    """Fonts of this machine that together have as many of the characters as possible."""
     left, families = set(missing), []
     for entry in font_manager.fontManager.ttflist:
-        # The last resort has a box for every character.
+        # The "last resort" font draws a box for every character.
         if "LastResort" in entry.fname or entry.style != "normal" or entry.weight != 400:
             continue
         try:
             found = left & _characters(entry.fname)
         except (OSError, RuntimeError, ValueError):
-            continue  # a font file that is damaged or gone is no loss
+            continue  # the font file is damaged or gone
         if found:
             left -= found
             families.append(entry.name)

@@ -1,4 +1,4 @@
-"""What a model computed for one input, from the first layer to the last; free of torch."""
+"""The record of what a model computes for one input; it does not need torch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clearhead.files import write_together
 Array = np.ndarray[Any, np.dtype[Any]]
 
 Unit = Literal["token", "frame"]
-"""What stands at a position of a source."""
+"""What a position of the source is."""
 
 FORMAT = 1
 _DAMAGES = (EOFError, zipfile.BadZipFile, zlib.error)
@@ -26,17 +26,18 @@ _DAMAGES = (EOFError, zipfile.BadZipFile, zlib.error)
 
 @dataclass(frozen=True, eq=False)
 class EncoderLayerRecord:
-    """What one encoder layer computed; `length` is that of the source.
+    """The values of one encoder layer; `length` is that of the source.
 
-    With pre-norm a sub-layer is given the norm of what is recorded before it, and what is recorded
-    after it is the residual stream; with post-norm, what is recorded after it is normalised.
+    With pre-norm, the input of a sub-layer is the norm of the value recorded before it, and the
+    value recorded after it is the residual stream. With post-norm, the value recorded after a
+    sub-layer is normalised.
 
     Attributes:
         input: (length, d_model).
-        attention: the weights of each head, (heads, queries, keys); each row sums to 1.
-        attention_output: of the attention itself, before the residual, (length, d_model).
-        after_attention: with the residual, (length, d_model).
-        feed_forward_output: of the network itself, before the residual, (length, d_model).
+        attention: weights of each head, (heads, queries, keys); each row sums to 1.
+        attention_output: output of the attention before the residual sum, (length, d_model).
+        after_attention: after the residual sum, (length, d_model).
+        feed_forward_output: output of the network before the residual sum, (length, d_model).
         output: (length, d_model).
     """
 
@@ -50,7 +51,7 @@ class EncoderLayerRecord:
 
 @dataclass(frozen=True, eq=False)
 class DecoderLayerRecord:
-    """What one decoder layer computed, in the order of its parts; see `EncoderLayerRecord`.
+    """The values of one decoder layer, in the order of its parts; see `EncoderLayerRecord`.
 
     Attributes:
         input: (target length, d_model).
@@ -77,27 +78,26 @@ class DecoderLayerRecord:
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """What a model computed for one input.
+    """What a model computes for one input.
 
-    The decoder of a translator reads the start symbol and then the target, so its position 0
-    predicts the first token of the target, position i predicts token i (from 0), and the last one
-    predicts what comes after the target: the end symbol, where the translation is finished. A
-    query of the decoder is named by the token that is read there, not by the one it predicts.
+    The decoder of a translator reads the start symbol and then the target. So position i predicts
+    token i of the target (from 0), and the last position predicts what follows the target, which is
+    the end symbol if the translation is finished. A query of the decoder has the name of the token
+    that it reads, not of the one that it predicts.
 
     Attributes:
         source: the name of each source position: a token, or the number or time of a frame.
-        target: the name of each position of the decoder, the start symbol first; empty for a
-            classifier.
-        input: what the encoder's input was given: ids (length,) or features (length, width).
-        encoder: its layers, the first one first.
-        decoder: its layers; empty for a classifier.
-        memory: the output of the encoder, its last norm included, (length, d_model).
-        hidden: what the last projection was given: the decoder's output (target length, d_model),
-            or what pooling made of the memory (pooled,).
+        target: the name of each decoder position, the start symbol first; empty for a classifier.
+        input: ids (length,) or features (length, width).
+        encoder: the encoder layers, from first to last.
+        decoder: the decoder layers; empty for a classifier.
+        memory: the output of the encoder, after its last norm, (length, d_model).
+        hidden: the input of the last projection: the output of the decoder (target length,
+            d_model), or the pooled memory (pooled,).
         logits: (target length, vocabulary), or (labels,) for a classifier.
-        unit: what a source position is: a token of a text, or a frame of features.
-        pooling_weights: how much each source position counts in the pooling of a classifier that
-            learns it (`attention`), (length,), of sum 1; None: it has no such pooling.
+        unit: whether a source position is a token of a text or a frame of features.
+        pooling_weights: weights of the source positions in attention pooling, (length,), of sum 1;
+            None if the model has no attention pooling.
     """
 
     source: tuple[str, ...]
@@ -121,7 +121,7 @@ class Record:
         """The decoder's self-attention, (layers, heads, target length, target length).
 
         Raises:
-            DataError: it is the record of a classifier.
+            DataError: this is the record of a classifier.
         """
         return np.stack([layer.self_attention for layer in self._decoder_layers()])
 
@@ -130,27 +130,22 @@ class Record:
         """The decoder's attention to the source, (layers, heads, target length, source length).
 
         Raises:
-            DataError: it is the record of a classifier.
+            DataError: this is the record of a classifier.
         """
         return np.stack([layer.cross_attention for layer in self._decoder_layers()])
 
     @property
     def source_position(self) -> str:
-        """What a position of the source is called; a classifier has no target to tell it from."""
+        """The name of a source position; a classifier has no target positions to distinguish."""
         return "source position" if self.decoder else self.unit
 
     def save(self, path: str | Path) -> None:
-        """Write it as an `.npz` file, wholly or not at all; nothing is pickled.
+        """Write an `.npz` file atomically, without pickles.
 
         Raises:
             DataError: the file cannot be written.
         """
-        names = {
-            "format": FORMAT,
-            "source": self.source,
-            "target": self.target,
-            "unit": self.unit,
-        }
+        names = {"format": FORMAT, "source": self.source, "target": self.target, "unit": self.unit}
         arrays = {
             "names": np.frombuffer(json.dumps(names).encode(), dtype=np.uint8),
             **{name: getattr(self, name) for name in ("input", "memory", "hidden", "logits")},
@@ -161,7 +156,7 @@ class Record:
             arrays["pooling_weights"] = self.pooling_weights
 
         def write(unfinished: Path) -> None:
-            # An open file, for numpy would give a bare name another ending.
+            # To a path numpy would add another suffix.
             with unfinished.open("wb") as file:
                 np.savez_compressed(file, **arrays)
 
@@ -170,20 +165,20 @@ class Record:
 
     @classmethod
     def load(cls, path: str | Path) -> Record:
-        """The record that `save` wrote.
+        """Read a record written by `save`.
 
         Raises:
-            DataError: the file is missing, damaged, or no record of this version.
+            DataError: the file is missing or damaged, or is not a record of this version.
         """
         try:
-            # Opened here: numpy leaves a damaged file open.
+            # numpy does not close a damaged file.
             with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as found:
                 arrays = dict(found)
             names = json.loads(arrays["names"].tobytes())
             if names["format"] != FORMAT:
-                raise ValueError(f"it has format {names['format']!r}, this reads format {FORMAT}")
+                raise ValueError(f"its format is {names['format']!r}, not {FORMAT}")
             if (unit := names.get("unit", "token")) not in get_args(Unit):
-                raise ValueError(f"its positions are {unit!r}")
+                raise ValueError(f"its unit is {unit!r}")
             return cls(
                 source=tuple(names["source"]),
                 target=tuple(names["target"]),
@@ -194,8 +189,7 @@ class Record:
                 pooling_weights=arrays.get("pooling_weights"),
             )
         except (*_DAMAGES, OSError, ValueError, KeyError, TypeError) as error:
-            what = "this is no record that can be read"
-            raise DataError(what, where=path, why=str(error)) from None
+            raise DataError("the record cannot be read", where=path, why=str(error)) from None
 
     def _decoder_layers(self) -> tuple[DecoderLayerRecord, ...]:
         if not self.decoder:
@@ -209,7 +203,7 @@ _Layer = TypeVar("_Layer", EncoderLayerRecord, DecoderLayerRecord)
 def _flat(
     stack: str, layers: tuple[EncoderLayerRecord, ...] | tuple[DecoderLayerRecord, ...]
 ) -> dict[str, Array]:
-    """The arrays of a stack by names of their own: `encoder.0.attention`."""
+    """The arrays of a stack under names such as `encoder.0.attention`."""
     return {
         f"{stack}.{number}.{field.name}": getattr(layer, field.name)
         for number, layer in enumerate(layers)
@@ -220,7 +214,7 @@ def _flat(
 def _layers(
     stack: str, kind: Callable[..., _Layer], arrays: Mapping[str, Array]
 ) -> tuple[_Layer, ...]:
-    """The layers of a stack as `_flat` laid them out."""
+    """The layers of a stack from the arrays of `_flat`."""
     layers: dict[int, dict[str, Array]] = {}
     for name, array in arrays.items():
         first, *rest = name.split(".")

@@ -1,11 +1,9 @@
-"""What a run is made of: frozen dataclasses, read from TOML and checked strictly.
+"""The settings of a run: frozen dataclasses that pydantic checks, read from TOML.
 
-`read_config` reads a file, `--set path=value` overrides it, and what comes out is a `RunConfig`
-in which every choice is made. Shorthands (`model.size`, `model.dropout = 0.1`) are expanded while
-reading, so nothing later has to know them.
+`read_config` reads a file, lays `--set path=value` over it and returns a `RunConfig`, in which
+every choice is made and shorthands (`model.size`, `model.dropout = 0.1`) are expanded.
 """
 
-from clearhead.settings.classifier import ClassifierConfig
 from clearhead.settings.data import DataConfig, TokenizerConfig
 from clearhead.settings.model import (
     SIZES,
@@ -17,7 +15,7 @@ from clearhead.settings.model import (
     Sinusoidal,
 )
 from clearhead.settings.reading import config_from, config_to_dict, read_config
-from clearhead.settings.run import RunConfig
+from clearhead.settings.run import ClassifierConfig, RunConfig
 from clearhead.settings.search import EvaluationConfig, SearchConfig
 from clearhead.settings.training import OptimizerConfig, ScheduleConfig, TrainingConfig
 

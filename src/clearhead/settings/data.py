@@ -1,85 +1,175 @@
-"""Where the data are, and how text becomes numbers."""
+"""The settings of the data and of the tokenizer."""
 
-from __future__ import annotations
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
 
-from dataclasses import dataclass
-from typing import Literal
+from pydantic import BeforeValidator
+from pydantic.dataclasses import dataclass
 
-from clearhead.settings.require import require
+from clearhead.settings.declare import STRICT, Runs, require, setting
 
 
-@dataclass(frozen=True)
+def _path_as_text(value: Any) -> Any:
+    """JSON has no paths."""
+    return str(value) if isinstance(value, PurePath) else value
+
+
+Files = tuple[Annotated[str, BeforeValidator(_path_as_text)], ...]
+
+
+@dataclass(frozen=True, config=STRICT)
 class DataConfig:
-    """Where the sentence pairs are, and which of them are kept.
+    """The data files, and which of their examples are used."""
 
-    Each of `train`, `validation` and `test` names two parallel files (source, target), or one
-    `.tsv` or `.jsonl` file; each may end in `.gz`. An environment variable is written `${NAME}`.
-    `test` is not trained on: it is named so that training lines found in it can be left out, of
-    the vocabulary too, as they are where they are found in the validation data (unless
-    `drop_held_out` is false).
-    `train = ["phrasebook:en-es"]` names the built-in data.
-
-    For classification each part is one file (or a folder, for features). `text_column` and
-    `label_column` name the columns of a `.csv`, `.tsv` or `.jsonl` file. Without validation
-    files, `validation_share` of the training examples are held out. `missing` says what is done
-    with missing values of features; a class with fewer than `smallest_class` training examples
-    is refused. `normalise` brings each feature to mean 0 and deviation 1 over the training data.
-    """
-
-    train: tuple[str, ...] = ()
-    validation: tuple[str, ...] = ()
-    test: tuple[str, ...] = ()
-    max_length: int = 256
-    max_length_ratio: float = 9.0
-    drop_duplicates: bool = True
-    drop_held_out: bool = True
-    text_column: str = "text"
-    label_column: str = "label"
-    validation_share: float = 0.1
-    smallest_class: int = 2
-    missing: Literal["refuse", "zero", "mean", "interpolate"] = "refuse"
-    normalise: bool = True
+    train: Files = setting(
+        (),
+        "training data (required)",
+        details="Sentence pairs: two parallel files (source, target), one `.tsv` or `.jsonl` file, "
+        'or `["phrasebook:en-es"]`, the built-in data. Labelled texts: one `.csv`, `.tsv`, '
+        "`.jsonl` or `.txt` file. All of these may be gzipped (`.gz`). Sequences: one file or one "
+        "folder; the README describes the formats.",
+        init=Runs.ALL,
+    )
+    validation: Files = setting(
+        (),
+        "validation data, by which the best model is selected; never trained on",
+        details="Formats as for `data.train`. Required for translation; for classification, "
+        "`data.validation_share` of the training data is held out if no file is given.",
+        init=Runs.ALL,
+    )
+    test: Files = setting(
+        (),
+        "test data; training examples that also occur in it are left out",
+        details="Formats as for `data.train`. Never trained on. Examples on which a classifier "
+        "cannot be evaluated are reported.",
+        init=Runs.ALL,
+    )
+    max_length: int = setting(
+        256,
+        "maximum tokens or frames of a training example; longer: left out",
+        details="For pairs, the limit of each side. When a trained model is used, texts and "
+        "sequences to classify are cut to this length; texts to translate are cut to 1,024 "
+        "tokens, or to the number of learned positions.",
+        ge=1,
+        init=Runs.ALL,
+    )
+    max_length_ratio: float = setting(
+        9.0,
+        "maximum ratio of the lengths of the two sides of a pair; other pairs are left out",
+        ge=1,
+        runs=Runs.TRANSLATION,
+    )
+    drop_duplicates: bool = setting(
+        True,
+        "leave out repeated training examples",
+        details="Examples are compared exactly, except for leading and trailing spaces.",
+    )
+    drop_held_out: bool = setting(
+        True,
+        "leave out training examples that also occur in the validation or test data",
+        details="They are left out of the vocabulary, too. A pair is kept, but counted, if only "
+        "one of its sides occurs there.",
+    )
+    text_column: str = setting(
+        "text",
+        "name of the text column, or of the key in a `.jsonl` file",
+        runs=Runs.TEXTS,
+        init_if_changed=Runs.TEXTS,
+    )
+    label_column: str = setting(
+        "label",
+        "name of the label column, or of the key in a `.jsonl` file",
+        runs=Runs.LABELLED,
+        init_if_changed=Runs.LABELLED,
+    )
+    validation_share: float = setting(
+        0.1,
+        "share of the training data that is held out if there are no validation files",
+        gt=0,
+        lt=1,
+        runs=Runs.LABELLED,
+    )
+    smallest_class: int = setting(
+        2,
+        "minimum number of training examples of a class; fewer are an error",
+        ge=1,
+        runs=Runs.LABELLED,
+    )
+    missing: Literal["refuse", "zero", "mean", "interpolate"] = setting(
+        "refuse",
+        "how missing values are handled",
+        details='`"refuse"`: as an error; `"zero"`: replaced by 0; `"mean"`: replaced by the mean '
+        'of the feature; `"interpolate"`: interpolated between the frames before and after, which '
+        "are treated as equally spaced.",
+        runs=Runs.SEQUENCES,
+        init_if_changed=Runs.SEQUENCES,
+    )
+    normalise: bool = setting(
+        True,
+        "scale each feature to mean 0 and standard deviation 1 over the training data",
+        runs=Runs.SEQUENCES,
+    )
 
     def __post_init__(self) -> None:
-        require(self.max_length > 0, "max_length must be at least 1")
-        require(self.max_length_ratio >= 1, "max_length_ratio must be at least 1")
-        require(0.0 < self.validation_share < 1.0, "validation_share lies in (0, 1)")
-        require(self.smallest_class > 0, "smallest_class must be at least 1")
         for name in ("train", "validation", "test"):
-            files = getattr(self, name)
-            require(not isinstance(files, str), f"{name} is one string: give a tuple of files")
-            require(
-                len(files) <= 2, f"{name} names {len(files)} files: give one, or source and target"
-            )
-            object.__setattr__(self, name, tuple(map(str, files)))  # a Path has no place in JSON
+            count = len(getattr(self, name))
+            require(count <= 2, name, f"names {count} files: give one, or source and target")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TokenizerConfig:
-    """How text becomes numbers; the vocabulary is learned from the training data.
+    """How text is split into tokens. The vocabulary is learned from the training data."""
 
-    `sampling` is the chance of another segmentation while training: the share of merges left out
-    (BPE-dropout, Provilkov et al. 2020) or the smoothing of the lattice (unigram, Kudo 2018).
-    `max_vocabulary` counts whole words kept (0: all) or SentencePiece pieces.
-    `split_punctuation` makes the marks around a whole word words of their own.
-    """
-
-    kind: Literal["words", "bpe", "unigram"] = "bpe"
-    max_vocabulary: int = 8000
-    joint: bool = True
-    lower: bool = False
-    split_punctuation: bool = False
-    sampling: float = 0.0
-    byte_fallback: bool = True
+    kind: Literal["words", "bpe", "unigram"] = setting(
+        "bpe",
+        "kind of tokens",
+        details='`"words"`: words between spaces; `"bpe"`, `"unigram"`: subword pieces of '
+        "SentencePiece.",
+        init=Runs.TEXT,
+    )
+    max_vocabulary: int = setting(
+        8000,
+        "maximum size of the vocabulary; with words, 0: all words",
+        details="The size of each vocabulary if source and target have one each.",
+        ge=0,
+        init=Runs.TEXT,
+    )
+    joint: bool = setting(
+        True, "one vocabulary for source and target", runs=Runs.TRANSLATION, init=Runs.TRANSLATION
+    )
+    lower: bool = setting(False, "lower-case all text", init=Runs.TEXT)
+    split_punctuation: bool = setting(
+        False,
+        "separate punctuation from words",
+        details='Only with `tokenizer.kind = "words"`.',
+        runs=Runs.TEXTS,
+        init_if_changed=Runs.TEXTS,
+    )
+    sampling: float = setting(
+        0.0,
+        "strength of subword sampling in training, e.g. 0.1; 0: none",
+        details='`"bpe"`: share of merges that are skipped (BPE-dropout, Provilkov et al. 2020); '
+        '`"unigram"`: smoothing of the lattice (Kudo 2018). Not with `"words"`.',
+        ge=0,
+        lt=1,
+        init=Runs.TEXT,
+    )
+    byte_fallback: bool = setting(
+        True,
+        "encode characters outside the vocabulary as bytes, so that nothing is unknown",
+        only_with=("kind", ("bpe", "unigram")),
+    )
 
     def __post_init__(self) -> None:
-        require(self.max_vocabulary >= 0, "max_vocabulary must not be negative")
+        words = self.kind == "words"
         require(
-            self.kind == "words" or self.max_vocabulary > 0,
-            "max_vocabulary must be at least 1 for SentencePiece",
+            words or self.max_vocabulary > 0,
+            "max_vocabulary",
+            f"must be at least 1 with kind = {self.kind!r}; got 0",
         )
-        require(0.0 <= self.sampling < 1.0, "sampling lies in [0, 1)")
         require(
-            self.kind != "words" or self.sampling == 0.0,
-            "whole words cannot be sampled: set sampling = 0 or choose bpe or unigram",
+            not words or self.sampling == 0.0,
+            "sampling",
+            f"= {self.sampling} has no effect on whole words: set it to 0, or choose bpe or "
+            "unigram",
         )

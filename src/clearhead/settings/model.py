@@ -1,137 +1,250 @@
-"""The shape of a Transformer and each choice of its parts."""
+"""The settings of a Transformer: its shape, and each choice between parts."""
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-import dataclasses
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from pydantic import BeforeValidator, Field, model_validator
+from pydantic.dataclasses import dataclass
 
 from clearhead.errors import ConfigError
+from clearhead.settings.declare import (
+    STRICT,
+    Declaration,
+    Runs,
+    WrongSettingError,
+    require,
+    setting,
+)
 from clearhead.settings.nearest import meant
-from clearhead.settings.require import require
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Sinusoidal:
     """Sines and cosines of the position (Vaswani et al. 2017, section 3.5)."""
 
-    kind: Literal["sinusoidal"] = "sinusoidal"
+    kind: Literal["sinusoidal"] = setting(
+        "sinusoidal",
+        "positional encoding",
+        details='`"sinusoidal"`: sines and cosines (Vaswani et al. 2017, section 3.5); '
+        '`"learned"`: one trained vector per position; `"none"`: the model does not see the order '
+        "of its input.",
+        init_if_changed=Runs.TEXTS,
+    )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Learned:
     """A trained vector for each position up to `max_length`."""
 
-    kind: Literal["learned"] = "learned"
-    max_length: int = 512
+    kind: Literal["learned"] = setting("learned", "positional encoding")
+    max_length: int = setting(
+        512, "number of learned positions", ge=1, only_with=("kind", ("learned",)), tolerated=True
+    )
 
-    def __post_init__(self) -> None:
-        require(self.max_length > 0, "max_length must be at least 1")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class NoPositions:
-    """The order of the input is not told to the model."""
+    """The model does not see the order of its input."""
 
-    kind: Literal["none"] = "none"
-
-
-Positions = Sinusoidal | Learned | NoPositions
+    kind: Literal["none"] = setting("none", "positional encoding")
 
 
-@dataclass(frozen=True)
+Positions = Annotated[Sinusoidal | Learned | NoPositions, Field(discriminator="kind")]
+
+
+@dataclass(frozen=True, config=STRICT)
 class DropoutConfig:
-    """The share of numbers set to zero while training, for each place that has a dropout."""
+    """A dropout rate for each place that has one."""
 
-    embeddings: float = 0.0
-    attention: float = 0.0
-    hidden: float = 0.0
-    residual: float = 0.0
-    layer_output: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name, rate in dataclasses.asdict(self).items():
-            require(0.0 <= rate < 1.0, f"{name} = {rate}: a dropout rate lies in [0, 1)")
+    embeddings: float = setting(0.0, "rate on the sum of embeddings and positions", ge=0, lt=1)
+    attention: float = setting(0.0, "rate on the attention weights", ge=0, lt=1)
+    hidden: float = setting(0.0, "rate on the hidden units of the feed-forward network", ge=0, lt=1)
+    residual: float = setting(0.0, "rate on the output of each sub-layer", ge=0, lt=1)
+    layer_output: float = setting(0.0, "rate on the output of each layer", ge=0, lt=1)
 
     @classmethod
-    def everywhere(cls, rate: float) -> DropoutConfig:
-        """The same rate on embeddings, attention weights, hidden units and residual branches."""
+    def everywhere(cls, rate: float) -> Self:
+        """The same rate on embeddings, attention weights, hidden units and sub-layer outputs."""
         return cls(embeddings=rate, attention=rate, hidden=rate, residual=rate)
 
 
-@dataclass(frozen=True)
+def expanded_dropout(value: Any) -> Any:
+    """A single dropout rate as the rates of four places; anything else unchanged."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return dict.fromkeys(("embeddings", "attention", "hidden", "residual"), value)
+    return value
+
+
+def _widths(value: Any) -> Any:
+    """A single width as a list; 0 is none."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value,) if value else ()
+    return value
+
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+
+SIZES: dict[str, dict[str, int]] = {
+    "tiny": dict(encoder_layers=4, decoder_layers=4, d_model=128, d_ff=256, n_heads=4),
+    "small": dict(encoder_layers=6, decoder_layers=6, d_model=256, d_ff=1024, n_heads=4),
+    "base": dict(encoder_layers=6, decoder_layers=6, d_model=512, d_ff=2048, n_heads=8),
+    "big": dict(encoder_layers=6, decoder_layers=6, d_model=1024, d_ff=4096, n_heads=16),
+}
+"""Ready-made sizes; base and big are those of Vaswani et al. 2017, table 3."""
+
+
+def _of_size(name: Any) -> dict[str, int]:
+    if not isinstance(name, str) or name not in SIZES:
+        raise WrongSettingError(
+            "size",
+            f"must be one of {', '.join(SIZES)}; got {name!r}",
+            todo=meant("model.size", name, SIZES),
+        )
+    return SIZES[name]
+
+
+@dataclass(frozen=True, config=STRICT)
 class ModelConfig:
-    """The shape of a Transformer and each choice of its parts (Vaswani et al. 2017, section 3).
+    """The shape of a Transformer and each choice of its parts (Vaswani et al. 2017, section 3)."""
 
-    `initialisation`: as PyTorch does it; Xavier-uniform on every matrix, embeddings too, but for
-    convolutions, learned positions and the query of a pooling, which stay as PyTorch begins them
-    (`xavier`); that, but embeddings drawn from N(0, 1/d_model), so that scaled by √d_model they are
-    of the size of the positions added to them (`xavier_unit`); or that, but the output matrix of
-    each of a stack's N sub-layers divided by √N (`xavier_scaled`, which learns fastest at first;
-    without it a post-norm model learns slowly).
+    SHORTHANDS: ClassVar = {
+        "size": (
+            Literal[tuple(SIZES)],  # pyright: ignore[reportInvalidTypeForm]
+            Declaration(
+                "model size",
+                "Sets the numbers of layers and heads and the widths; settings beside it override "
+                "it.",
+                init=Runs.TRANSLATION,
+            ),
+        )
+    }
 
-    `final_norm` is the norm after the last layer of a pre-norm stack. Without it the sizes of what
-    is found in an input are kept, which a classifier that pools by the maximum gains by.
+    encoder_layers: int = setting(6, "number of encoder layers", ge=1, init=Runs.LABELLED)
+    decoder_layers: int = setting(
+        6,
+        "number of decoder layers",
+        ge=1,
+        runs=Runs.TRANSLATION,
+        also_default=tuple(size["decoder_layers"] for size in SIZES.values()),
+    )
+    d_model: int = setting(512, "width of the vectors between layers", ge=1, init=Runs.LABELLED)
+    d_ff: int = setting(
+        2048, "width of the hidden layer of the feed-forward networks", ge=1, init=Runs.LABELLED
+    )
+    n_heads: int = setting(
+        8,
+        "number of attention heads per layer",
+        details="Must divide `d_model`, unless `d_k` and `d_v` are set.",
+        ge=1,
+        init=Runs.LABELLED,
+    )
+    d_k: int = setting(0, "width of the queries and keys of a head; 0: `d_model` / `n_heads`", ge=0)
+    d_v: int = setting(0, "width of the values of a head; 0: `d_model` / `n_heads`", ge=0)
+    norm: Literal["pre", "post"] = setting(
+        "pre",
+        "position of layer normalisation",
+        details='`"pre"`: before each sub-layer; `"post"`: after the residual sum, as in the '
+        "paper.",
+        init=Runs.ALL,
+    )
+    final_norm: bool = setting(
+        True,
+        "layer normalisation after the last layer of a pre-norm stack",
+        details='Without it, a classifier with `pooling = "maximum"` sees the magnitude of the '
+        "vectors.",
+        init_if_changed=Runs.TEXTS,
+    )
+    norm_form: Literal["standard", "std_plus_epsilon"] = setting(
+        "standard",
+        "formula of layer normalisation",
+        details='`"standard"`: divides by √(variance + ε); `"std_plus_epsilon"`: divides by '
+        "standard deviation + ε.",
+    )
+    norm_epsilon: float = setting(1e-5, "layer normalisation's ε", gt=0)
+    activation: Literal["relu", "gelu"] = setting(
+        "relu", "activation function of the feed-forward networks"
+    )
+    attention_bias: bool = setting(True, "biases in the projections of attention")
+    feed_forward_bias: bool = setting(True, "biases in the feed-forward networks")
+    output_bias: bool = setting(False, "bias in the output layer", runs=Runs.TRANSLATION)
+    share_embeddings: Literal["none", "target", "all"] = setting(
+        "all",
+        "shared embedding matrices",
+        details='`"all"`: source, target and output layer; `"target"`: target and output layer.',
+        runs=Runs.TRANSLATION,
+        init=Runs.TRANSLATION,
+    )
+    scale_embeddings: bool = setting(
+        True, "multiply embeddings by √`d_model`", runs=Runs.TEXT, init_if_changed=Runs.TEXTS
+    )
+    input_convolution: Annotated[tuple[Count, ...], BeforeValidator(_widths)] = setting(
+        (),
+        "widths of convolutions over the encoder's input; one number or a list",
+        details="In tokens or frames. Their output is added to each input vector; each computes an "
+        "equal share of it. `[]` or 0: none.",
+        init=Runs.LABELLED,
+    )
+    character_ngrams: tuple[Count, ...] = setting(
+        (),
+        "lengths of the character n-grams that words are composed of",
+        details="The mean of the n-grams' vectors is added to the vector of the word. An unknown "
+        'word has this mean alone. Only with `tokenizer.kind = "words"`. `[]`: none.',
+        runs=Runs.TEXTS,
+        init_if_changed=Runs.TEXTS,
+    )
+    ngram_vectors: int = setting(
+        20_000,
+        "number of vectors that all character n-grams share, by their hash",
+        ge=1,
+        runs=Runs.TEXTS,
+        needs="character_ngrams",
+    )
+    dropout: Annotated[DropoutConfig, BeforeValidator(expanded_dropout)] = setting(
+        lambda: DropoutConfig.everywhere(0.1),
+        "dropout rate, at least 0 and less than 1",
+        details="One rate for embeddings, attention, hidden units and residual branches, or a "
+        "table of rates, in which missing ones are 0. `--set model.dropout.hidden=0.3` changes one "
+        "rate and keeps the others.",
+        init=Runs.ALL,
+    )
+    initialisation: Literal["pytorch", "xavier", "xavier_unit", "xavier_scaled"] = setting(
+        "xavier_unit",
+        "initial weights",
+        details='`"pytorch"`: the defaults of PyTorch. `"xavier"`: Xavier-uniform for every '
+        "matrix, including embeddings; convolutions, learned positions and the query of attention "
+        'pooling keep the defaults of PyTorch. `"xavier_unit"`: like `"xavier"`, but embeddings '
+        "from N(0, 1/d_model), so that scaled by √d_model they are as large as the positions. "
+        '`"xavier_scaled"`: like `"xavier_unit"`, but the output matrix of each of the N '
+        "sub-layers of a stack is divided by √N. It learns fastest at first; post-norm models "
+        "learn slowly without it.",
+        init_if_changed=Runs.TEXTS,
+    )
+    positions: Positions = setting(
+        Sinusoidal, "positional encoding", details="A table with its `kind`."
+    )
 
-    `input_convolution` has the widths, in tokens or frames, of convolutions that together add to
-    each input of the encoder what stands beside it (none: nothing is added).
-
-    `character_ngrams` has the lengths of runs of characters; the mean of their vectors is added to
-    that of the word they spell, and a word outside the vocabulary has that mean alone (none: it is
-    merely unknown). The runs share `ngram_vectors` vectors, of which a run's hash names one.
-
-    `d_k` and `d_v`, the widths of a head's keys and values, are `d_model / n_heads` where 0.
-    """
-
-    encoder_layers: int = 6
-    decoder_layers: int = 6
-    d_model: int = 512
-    d_ff: int = 2048
-    n_heads: int = 8
-    d_k: int = 0
-    d_v: int = 0
-    norm: Literal["pre", "post"] = "pre"
-    final_norm: bool = True
-    norm_form: Literal["standard", "std_plus_epsilon"] = "standard"
-    norm_epsilon: float = 1e-5
-    activation: Literal["relu", "gelu"] = "relu"
-    attention_bias: bool = True
-    feed_forward_bias: bool = True
-    output_bias: bool = False
-    positions: Positions = field(default_factory=Sinusoidal)
-    share_embeddings: Literal["none", "target", "all"] = "all"
-    scale_embeddings: bool = True
-    input_convolution: tuple[int, ...] = ()
-    character_ngrams: tuple[int, ...] = ()
-    ngram_vectors: int = 20_000
-    dropout: DropoutConfig = field(default_factory=lambda: DropoutConfig.everywhere(0.1))
-    initialisation: Literal["pytorch", "xavier", "xavier_unit", "xavier_scaled"] = "xavier_unit"
+    @model_validator(mode="before")
+    @classmethod
+    def _expand_size(cls, tree: Any) -> Any:
+        if not isinstance(tree, Mapping) or "size" not in tree:
+            return tree
+        return {**_of_size(tree["size"]), **{k: v for k, v in tree.items() if k != "size"}}
 
     def __post_init__(self) -> None:
         require(
-            isinstance(self.dropout, DropoutConfig),
-            "dropout is not a DropoutConfig: give DropoutConfig.everywhere(0.1), for instance",
-        )
-        for name in ("encoder_layers", "decoder_layers", "d_model", "d_ff", "n_heads"):
-            require(getattr(self, name) > 0, f"{name} must be at least 1")
-        narrowest = min(self.input_convolution, default=1)
-        require(narrowest > 0, f"input_convolution has a width of {narrowest}, not of 1 or more")
-        require(
             len(self.input_convolution) <= self.d_model,
-            f"input_convolution names more widths than d_model = {self.d_model} can be dealt to",
+            "input_convolution",
+            f"has {len(self.input_convolution)} widths, more than d_model = {self.d_model}",
         )
-        shortest = min(self.character_ngrams, default=1)
-        require(shortest > 0, f"character_ngrams has a length of {shortest}, not of 1 or more")
         lengths = self.character_ngrams
-        require(len(set(lengths)) == len(lengths), "character_ngrams names the same length twice")
-        require(self.ngram_vectors > 0, "ngram_vectors must be at least 1")
-        require(self.norm_epsilon > 0, "norm_epsilon must be greater than 0")
+        require(
+            len(set(lengths)) == len(lengths), "character_ngrams", "contains a length repeatedly"
+        )
         for name in ("d_k", "d_v"):
-            width = getattr(self, name)
-            require(width >= 0, f"{name} must not be negative")
             require(
-                width > 0 or self.d_model % self.n_heads == 0,
-                f"d_model = {self.d_model} is not a multiple of n_heads = {self.n_heads}: "
+                getattr(self, name) > 0 or self.d_model % self.n_heads == 0,
+                "d_model",
+                f"= {self.d_model} is not a multiple of n_heads = {self.n_heads}: "
                 f"choose other numbers, or give {name}",
             )
 
@@ -146,41 +259,13 @@ class ModelConfig:
         return self.d_v or self.d_model // self.n_heads
 
     @classmethod
-    def of_size(cls, size: str, **choices: Any) -> ModelConfig:
-        """A ready-made size (`tiny`, `small`, `base`, `big`), other choices given by name.
+    def of_size(cls, size: str, **choices: Any) -> Self:
+        """A ready-made size (`tiny`, `small`, `base`, `big`), with other settings by name.
 
         Raises:
             ConfigError: there is no such size.
         """
-        return cls(**{**expanded_size(size), **choices})
-
-
-SIZES: dict[str, dict[str, int]] = {
-    "tiny": dict(encoder_layers=4, decoder_layers=4, d_model=128, d_ff=256, n_heads=4),
-    "small": dict(encoder_layers=6, decoder_layers=6, d_model=256, d_ff=1024, n_heads=4),
-    "base": dict(encoder_layers=6, decoder_layers=6, d_model=512, d_ff=2048, n_heads=8),
-    "big": dict(encoder_layers=6, decoder_layers=6, d_model=1024, d_ff=4096, n_heads=16),
-}
-"""Ready-made sizes; base and big are those of Vaswani et al. 2017, table 3."""
-
-
-def expanded_size(name: Any, where: str | None = None) -> dict[str, int]:
-    """The settings that a size stands for.
-
-    Raises:
-        ConfigError: there is no such size.
-    """
-    if not isinstance(name, str) or name not in SIZES:
-        raise ConfigError(
-            f"model.size: {name!r} is not one of {', '.join(SIZES)}",
-            where=where,
-            todo=meant("model.size", name, SIZES),
-        )
-    return SIZES[name]
-
-
-def expanded_dropout(value: Any) -> Any:
-    """A single rate written out for its four places; anything else as it is."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return dict.fromkeys(("embeddings", "attention", "hidden", "residual"), value)
-    return value
+        try:
+            return cls(**{**_of_size(size), **choices})
+        except WrongSettingError as error:
+            raise ConfigError(f"model.{error}", setting="model.size", todo=error.todo) from None

@@ -1,4 +1,4 @@
-"""What a person may have meant by a word that is not among those there are."""
+"""Suggestions for words that are not among the allowed ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 
 def nearest(word: object, choices: Iterable[str]) -> str | None:
-    """The choice that is most like the word, in whatever case; None if none is."""
+    """The choice that is most similar to the word, in any case; None if none is similar."""
     if not isinstance(word, str):
         return None
     by_lower = {choice.lower(): choice for choice in choices}
@@ -17,7 +17,7 @@ def nearest(word: object, choices: Iterable[str]) -> str | None:
 
 
 def meant(path: str, word: object, choices: Iterable[str]) -> str | None:
-    """What to do about a wrong choice for the setting of this path, if one is like it."""
+    """What to do about a wrong choice for the setting of this path, if one is similar."""
     section, _, last = path.rpartition(".")
     choices = list(choices)
     if last.isdecimal():  # the path of one item of a list
@@ -31,10 +31,10 @@ def meant(path: str, word: object, choices: Iterable[str]) -> str | None:
 
 
 def setting_meant(name: str, section: str, here: Iterable[str], everywhere: Iterable[str]) -> str:
-    """What to do about a setting that is not in its section.
+    """What to do about an unknown setting.
 
     Args:
-        name: of the setting that there is not.
+        name: of the unknown setting.
         section: its dotted path, "" for the top.
         here: the settings of that section.
         everywhere: the dotted paths of all settings.

@@ -1,151 +1,41 @@
-"""What `--set path=value` lays over the tree of a configuration file."""
+"""From TOML and `--set path=value` to a checked `RunConfig`, and back to plain values."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import json
-import math
 import os
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import ValidationError
 
 from clearhead.errors import ConfigError
-from clearhead.settings.classifier import ClassifierConfig
-from clearhead.settings.data import DataConfig, TokenizerConfig
-from clearhead.settings.meaning import refuse_meaningless
-from clearhead.settings.model import (
-    SIZES,
-    DropoutConfig,
-    Learned,
-    ModelConfig,
-    NoPositions,
-    Sinusoidal,
-    expanded_dropout,
-    expanded_size,
+from clearhead.settings.declare import (
+    Setting,
+    WrongSettingError,
+    in_words,
+    reject_without_effect,
+    settings_of,
+    tag_of,
 )
+from clearhead.settings.model import SIZES, expanded_dropout
 from clearhead.settings.nearest import meant, setting_meant
 from clearhead.settings.run import RunConfig
-from clearhead.settings.search import EvaluationConfig, SearchConfig
-from clearhead.settings.training import OptimizerConfig, ScheduleConfig, TrainingConfig
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
-    from pydantic_core import ErrorDetails
-
-
-UNSAID: dict[tuple[str, ...], dict[str, Any]] = {
-    ("training",): {"max_steps": RunConfig().training.max_steps},
-    ("model", "dropout"): dataclasses.asdict(ModelConfig().dropout),
-}
-"""What holds where a section is not there at all, and would not if a single value of it were."""
-
-
-def lay_over(tree: dict[str, Any], override: str) -> None:
-    """Lay `path=value` over the tree; the value is read as TOML, or else as a plain string.
-
-    Raises:
-        ConfigError: it is not `path=value`, or the path goes on beyond a single value.
-    """
-    dotted, separator, text = override.partition("=")
-    if not separator or not dotted.strip():
-        raise ConfigError(
-            f"--set {override}: this is not path=value", todo="e.g. --set training.max_steps=1000"
-        )
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text
-    *sections, name = dotted.strip().split(".")
-    for section, unsaid in UNSAID.items():
-        if sections[: len(section)] == [*section]:
-            _lay_under(tree, section, unsaid)
-    for depth, section in enumerate(sections, start=1):
-        inner = tree.setdefault(section, {})
-        if sections[:depth] == ["model", "dropout"]:
-            inner = tree[section] = expanded_dropout(inner)
-        if not isinstance(inner, dict):
-            raise ConfigError(
-                f"--set {override}: {section} is a single value here",
-                todo=f"give the parts of {section} in the file, each by name",
-            )
-        tree = inner
-    tree[name] = value
-
-
-def _lay_under(tree: dict[str, Any], section: Sequence[str], unsaid: dict[str, Any]) -> None:
-    """Write out a section that is not there, so that an override changes nothing else of it."""
-    *outer, last = section
-    for name in outer:
-        tree = tree.setdefault(name, {})
-        if not isinstance(tree, dict):
-            return
-    tree.setdefault(last, dict(unsaid))
-
-
-# ---- config.schema
-# Types checked by pydantic, whose schema takes far longer to build than to use.
-
-
-def checked(tree: Mapping[str, Any]) -> RunConfig:
-    """The run that a tree of plain values describes.
-
-    Raises:
-        pydantic.ValidationError: a type or a value is wrong.
-    """
-    # Through JSON, pydantic's strict mode takes a list for a tuple but no "3" for a 3.
-    return _adapter().validate_json(json.dumps(tree, default=str), strict=True)
-
-
-@functools.cache
-def _adapter() -> TypeAdapter[RunConfig]:
-    """Built once: each translation checks its search by it."""
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(RunConfig)
-
-
-# ---- config.sections
-# The sections of a configuration, and the dotted paths of all settings.
-
-SECTIONS: dict[str, type] = {
-    part.__name__: part
-    for part in (
-        *(DataConfig, TokenizerConfig, ModelConfig, TrainingConfig, SearchConfig),
-        ClassifierConfig,
-        *(EvaluationConfig, OptimizerConfig, ScheduleConfig, DropoutConfig),
-    )
-} | {"Positions": Learned}
-"""The dataclass of a section, by the type that is written at its field; of the kinds of positions
-the one that has all settings that any of them has."""
-
-SHORTHANDS: dict[type, tuple[str, ...]] = {ModelConfig: ("size",)}
-"""Settings of a section that stand for several others of it."""
-
-
-def paths(kind: type = RunConfig, section: str = "") -> Iterator[str]:
-    """The dotted paths of all settings of a section, and of those within it."""
-    for field in dataclasses.fields(kind):
-        path = f"{section}.{field.name}".lstrip(".")
-        yield path
-        if part := SECTIONS.get(str(field.type)):
-            yield from paths(part, path)
-    yield from (f"{section}.{name}" for name in SHORTHANDS.get(kind, ()))
-
-
-# ---- config.reading
-# From TOML and `--set path=value` to a checked RunConfig, and back to plain values.
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """The run that a TOML file describes, with `path=value` overrides laid over it.
+    """Read a TOML file, with `path=value` overrides laid over it.
+
+    `${NAME}` in a string is replaced by the environment variable NAME.
 
     Raises:
-        ConfigError: the file is missing or not TOML, or a key, type or value in it is wrong, or a
-            setting does nothing for such a run.
+        ConfigError: the file is missing or not TOML; a key, type or value is wrong; or a setting
+            has no effect on the task.
     """
     path = Path(path)
     try:
@@ -160,58 +50,22 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise ConfigError("this is not valid TOML", where=path, why=str(error)) from None
     for override in overrides:
         lay_over(tree, override)
-    config = config_from(tree, where=str(path))
-    # Not in config_from: a model folder of an earlier version may well hold such settings.
-    refuse_meaningless(config, path, overrides)
+    config = config_from(_with_environment(tree, "", str(path)), where=str(path))
+    # Not in config_from: a model folder of an earlier version may hold such settings.
+    reject_without_effect(config, path, overrides)
     return config if config.folder else dataclasses.replace(config, folder=f"runs/{path.stem}")
 
 
 def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunConfig:
-    """The checked `RunConfig` of a tree of plain values, as TOML or JSON give it.
+    """The checked `RunConfig` of a tree of plain values, such as that of a model folder.
 
     Raises:
         ConfigError: names the dotted path of the first wrong key, type or value.
     """
-    from pydantic import ValidationError
-
-    tree = _with_environment(_with_shorthands(tree, where), "", where)
-    _refuse_unknown_keys(RunConfig, tree, "", where)
-    _refuse_infinite(tree, "", where)
     try:
-        return checked(tree)
+        return RunConfig(**tree)
     except ValidationError as error:
-        # A table of positions is tried as each of their kinds: what the wrong ones say comes last.
-        first = min(error.errors(), key=lambda e: e["loc"][1::2] == ("positions", "kind"))
-        raise _refusal(first, where) from None
-
-
-def _refusal(error: ErrorDetails, where: str) -> ConfigError:
-    """What pydantic, or a check of ours within it, found wrong."""
-    names = [str(part) for part in error["loc"] if not str(part)[:1].isupper()]
-    path = ".".join(names)
-    message = error["msg"].removeprefix("Value error, ")
-    if error["type"] == "value_error":
-        # Most checks begin with the name of a setting of their own section.
-        begins = message.replace(" ", ".").partition(".")[0]
-        own = begins in {field.name for field in dataclasses.fields(_section(names))}
-        what = f"{path}.{message}" if path and own else f"{path}: {message}" if path else message
-        return ConfigError(what, where=where)
-    choices = re.findall(r"'([^']*)'", message) if error["type"] == "literal_error" else ()
-    return ConfigError(
-        f"{path or 'the configuration'}: {message}",
-        where=where,
-        why=f"it says {error['input']!r}",
-        todo=meant(path, error["input"], choices),
-    )
-
-
-def _section(names: Sequence[str]) -> type:
-    """The dataclass of a section, by the names on the way to it."""
-    kind: type = RunConfig
-    for name in names:
-        written = next(str(f.type) for f in dataclasses.fields(kind) if f.name == name)
-        kind = SECTIONS.get(written, Learned)  # of the kinds of positions, the only one with checks
-    return kind
+        raise config_error(error, where) from None
 
 
 def config_to_dict(config: RunConfig) -> dict[str, Any]:
@@ -219,42 +73,46 @@ def config_to_dict(config: RunConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def _with_shorthands(tree: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """`model.size`, a single dropout, width or pooling written out; what is explicit wins."""
-    tree = dict(tree)
-    classifier = tree.get("classifier")
-    if isinstance(classifier, Mapping) and isinstance(classifier.get("pooling"), str):
-        tree["classifier"] = {**classifier, "pooling": [classifier["pooling"]]}
-    model = tree.get("model")
-    if isinstance(model, str):
+def lay_over(tree: dict[str, Any], override: str) -> None:
+    """Lay `path=value` over the tree; the value is read as TOML, or else as a plain string.
+
+    Raises:
+        ConfigError: it is not `path=value`, or the path continues beyond a single value.
+    """
+    dotted, separator, text = override.partition("=")
+    if not separator or not dotted.strip():
         raise ConfigError(
-            "model: this is a section of settings, not one value",
-            where=where,
-            why=f"it says {model!r}",
-            todo=meant("model.size", model, SIZES) or f"a size is one of {', '.join(SIZES)}",
+            f"--set {override}: this is not path=value", todo="e.g. --set training.max_steps=1000"
         )
-    if not isinstance(model, Mapping):
-        return tree
-    model = dict(model)
-    size = model.pop("size", None)
-    if size is not None:
-        model = {**expanded_size(size, where), **model}
-    if "dropout" in model:
-        model["dropout"] = expanded_dropout(model["dropout"])
-    width = model.get("input_convolution")
-    if isinstance(width, int) and not isinstance(width, bool):
-        model["input_convolution"] = [width] if width else []
-    tree["model"] = model
-    return tree
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *sections, name = dotted.strip().split(".")
+    if sections[:1] == ["training"]:
+        tree.setdefault("training", {"max_steps": RunConfig().training.max_steps})
+    for depth, section in enumerate(sections, start=1):
+        if sections[:depth] == ["model", "dropout"]:
+            # The rates that are not named keep their values, which a table would set to 0.
+            rates = tree.setdefault(section, dataclasses.asdict(RunConfig().model.dropout))
+            tree[section] = expanded_dropout(rates)
+        inner = tree.setdefault(section, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(
+                f"--set {override}: {section} is a single value here",
+                todo=f"set the parts of {section} in the file, each by name",
+            )
+        tree = inner
+    tree[name] = value
 
 
 def _with_environment(value: Any, path: str, where: str) -> Any:
-    """`${NAME}` in every string replaced by the environment variable."""
+    """`${NAME}` in every string replaced by the environment variable; TOML's dates as strings."""
     if isinstance(value, Mapping):
         return {k: _with_environment(v, f"{path}.{k}".lstrip("."), where) for k, v in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return [_with_environment(item, path, where) for item in value]
-    if not isinstance(value, str):
+    if isinstance(value, int | float):
         return value
 
     def look_up(match: re.Match[str]) -> str:
@@ -263,55 +121,104 @@ def _with_environment(value: Any, path: str, where: str) -> Any:
             raise ConfigError(
                 f"{path}: the environment variable {name} is not set",
                 where=where,
+                setting=path,
                 todo=f"set it: export {name}=/the/folder",
             )
         return os.environ[name]
 
-    return re.sub(r"\$\{(\w+)\}", look_up, value)
+    return re.sub(r"\$\{(\w+)\}", look_up, str(value))
 
 
-def _refuse_unknown_keys(
-    kind: type,
-    tree: Mapping[str, Any],
-    path: str,
-    where: str,
-    everywhere: Collection[str] = tuple(paths()),
-) -> None:
-    """Walk the tree beside the dataclasses: a wrong key is met with the nearest right one."""
-    fields = {f.name: f for f in dataclasses.fields(kind)}
-    for key, value in tree.items():
-        dotted = f"{path}.{key}".lstrip(".")
-        if key not in fields:
-            raise ConfigError(
-                f"{dotted}: there is no such setting",
-                where=where,
-                todo=setting_meant(key, path, [*fields, *SHORTHANDS.get(kind, ())], everywhere),
-            )
-        if not isinstance(value, Mapping):
-            continue
-        if fields[key].type == "Positions":
-            # What another kind has, or another section, is of no use to this one.
-            _refuse_unknown_keys(_positions(value, dotted, where), value, dotted, where, ())
-        elif part := SECTIONS.get(str(fields[key].type)):
-            _refuse_unknown_keys(part, value, dotted, where)
+TYPES = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "a string",
+    "tuple_type": "a list",
+    "dataclass_type": "a section of settings",
+    "model_attributes_type": "a section of settings",
+}
+"""What is expected, by the type of pydantic's error."""
+
+OUT_OF_BOUNDS = {
+    "greater_than": "gt",
+    "greater_than_equal": "ge",
+    "less_than": "lt",
+    "less_than_equal": "le",
+}
 
 
-def _refuse_infinite(value: Any, path: str, where: str) -> None:
-    """TOML can write inf and nan, which no setting means."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            _refuse_infinite(inner, f"{path}.{key}".lstrip("."), where)
-    elif isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{path} must be a finite number", where=where, why=f"it says {value}")
+def config_error(error: ValidationError, where: str, section: str = "") -> ConfigError:
+    """The first of pydantic's errors, unknown settings before all others, as one of ours.
+
+    Args:
+        error: what pydantic raised.
+        where: the file or call.
+        section: the dotted path of the section that was checked; empty for a whole run.
+    """
+    errors = error.errors(include_url=False)
+    first = min(errors, key=lambda each: each["type"] != "unexpected_keyword_argument")
+    path, tag = _path((*filter(None, section.split(".")), *first["loc"]))
+    kind, context, got = first["type"], first.get("ctx", {}), first["input"]
+    if kind == "unexpected_keyword_argument":
+        what, todo = f"{path}: there is no such setting", _suggestion(path, tag)
+        return ConfigError(what, where=where, setting=path, todo=todo)
+    if isinstance(wrong := context.get("error"), WrongSettingError):
+        about = ".".join(filter(None, (path, wrong.setting)))
+        what = f"{about}{'' if wrong.setting else ':'} {wrong.problem}"
+        return ConfigError(what, where=where, setting=about, todo=wrong.todo)
+    if kind.startswith("union_tag"):
+        path, got = f"{path}.kind", got.get("kind") if isinstance(got, Mapping) else got
+    # The path of an item of a list is that of the list and a number.
+    setting = _known().get(path) or _known().get(path.rpartition(".")[0])
+    expected, todo = TYPES.get(kind), None
+    if setting and (kind == "literal_error" or kind.startswith("union_tag")):
+        words = [c if isinstance(c, str) else json.dumps(c) for c in setting.choices]
+        expected = f"one of {', '.join(words)}"
+        todo = meant(path, got, [c for c in setting.choices if isinstance(c, str)])
+    elif bound := OUT_OF_BOUNDS.get(kind):
+        declared = setting.declaration.bounds if setting else {}
+        expected = in_words(declared or {bound: context[bound]})
+    elif setting and kind == "model_attributes_type":
+        todo = meant(f"{path}.kind", got, map(tag_of, setting.sections))
+    elif kind == "dataclass_type" and path == "model":
+        todo = meant("model.size", got, SIZES) or f"a size is one of {', '.join(SIZES)}"
+    said = f"must be {expected}" if expected else f"is wrong ({first['msg']})"
+    what = f"{path or 'the configuration'} {said}; got {_short(got)}"
+    return ConfigError(what, where=where, setting=path, todo=todo)
 
 
-def _positions(value: Mapping[str, Any], path: str, where: str) -> type:
-    kinds = {"sinusoidal": Sinusoidal, "learned": Learned, "none": NoPositions}
-    kind = value.get("kind")
-    if not isinstance(kind, str) or kind not in kinds:
-        raise ConfigError(
-            f"{path}.kind: {kind!r} is not one of {', '.join(kinds)}",
-            where=where,
-            todo=meant(f"{path}.kind", kind, kinds),
-        )
-    return kinds[kind]
+def _path(location: Iterable[int | str]) -> tuple[str, str]:
+    """The dotted path of a location, and the kind of section that pydantic names within it."""
+    names: list[str] = []
+    tag = ""
+    for part in location:
+        around = _known().get(".".join(names))
+        if around and len(around.sections) > 1 and not tag:
+            tag = str(part)
+        else:
+            names.append(str(part))
+    return ".".join(names), tag
+
+
+def _suggestion(path: str, tag: str) -> str:
+    """What may have been meant by an unknown setting."""
+    section, _, name = path.rpartition(".")
+    around, everywhere = _known().get(section), tuple(_known())
+    sections = around.sections if around else (RunConfig,)
+    if tag:  # settings of other kinds, and of other sections, are of no use here
+        sections, everywhere = [each for each in sections if tag_of(each) == tag], ()
+    here = [s.path for each in sections for s in settings_of(each) if "." not in s.path]
+    return setting_meant(name, section, here, everywhere)
+
+
+@functools.cache
+def _known() -> dict[str, Setting]:
+    """All settings by dotted path, sections included."""
+    return {each.path: each for each in settings_of(RunConfig)}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

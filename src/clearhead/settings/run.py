@@ -1,97 +1,162 @@
-"""A whole run."""
-
-from __future__ import annotations
+"""The settings of a whole run, and those of a classifier."""
 
 import os
-from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import PurePath
+from typing import Annotated, Any, Literal
 
-from clearhead.settings.classifier import ClassifierConfig
+from pydantic import BeforeValidator
+from pydantic.dataclasses import dataclass
+
 from clearhead.settings.data import DataConfig, TokenizerConfig
+from clearhead.settings.declare import STRICT, Runs, require, setting
 from clearhead.settings.model import Learned, ModelConfig
-from clearhead.settings.require import require
-from clearhead.settings.search import EvaluationConfig, SearchConfig
+from clearhead.settings.search import MEASURES, EvaluationConfig, SearchConfig
 from clearhead.settings.training import TrainingConfig
 
-MEASURES = {
-    "translation": ("auto", "bleu", "chrf", "loss"),
-    "classification": ("auto", "accuracy", "macro_f1", "micro_f1", "loss"),
-}
-"""The scores that may pick the best model of each task."""
+
+def _expanded(value: Any) -> Any:
+    """A path as a shell would read it, so that no folder called ~ is created, or removed."""
+    return os.path.expanduser(value) if isinstance(value, str | PurePath) else value
 
 
-@dataclass(frozen=True)
-class RunConfig:
-    """A whole run: what `clearhead train` needs to know, and nothing else.
+def _as_list(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
 
-    `task` is what is learned: `translation` from sentence pairs, `classification` from labelled
-    texts or feature sequences (`input`).
-    `folder` is the model folder that the run writes (empty: `runs/` and the file's name).
-    """
 
-    task: Literal["translation", "classification"] = "translation"
-    input: Literal["text", "features"] = "text"
-    folder: str = ""
-    seed: int = 1
-    data: DataConfig = field(default_factory=DataConfig)
-    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    classifier: ClassifierConfig = field(default_factory=ClassifierConfig)
-    training: TrainingConfig = field(default_factory=lambda: TrainingConfig(max_steps=100_000))
-    search: SearchConfig = field(default_factory=SearchConfig)
-    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+Folder = Annotated[str, BeforeValidator(_expanded)]
+Pooling = Literal["mean", "first", "maximum", "attention"]
+
+
+@dataclass(frozen=True, config=STRICT)
+class ClassifierConfig:
+    """How the output of the encoder becomes labels, and how labels are learned."""
+
+    pooling: Annotated[tuple[Pooling, ...], BeforeValidator(_as_list)] = setting(
+        ("mean",),
+        "pooling, one or several",
+        details="Combines the encoder's vectors into one. The results of several are concatenated.",
+        init=Runs.LABELLED,
+    )
+    dropout: float = setting(
+        0.1, "dropout rate on the pooled vector", ge=0, lt=1, init=Runs.LABELLED
+    )
+    class_weights: Literal["none", "balanced"] = setting(
+        "none",
+        "weights of the classes in the loss",
+        details='`"balanced"`: every class has the same weight, however many examples it has. '
+        "With `multi_label`, presence and absence of a label have the same weight, except for very "
+        "rare labels.",
+        init=Runs.LABELLED,
+    )
+    multi_label: bool = setting(
+        False, "an example may have several labels, or none", runs=Runs.TEXTS, init=Runs.TEXTS
+    )
+    encoder_from: Folder = setting(
+        "",
+        "model folder, or a checkpoint in one, whose encoder is the starting point",
+        details="A translator or classifier of the same shape. Its vocabulary, or the scale of its "
+        "features, is used as well.",
+    )
 
     def __post_init__(self) -> None:
-        # As a shell would: a folder called ~ is what nobody wants to find, or to remove.
-        object.__setattr__(self, "folder", os.path.expanduser(self.folder))
-        require(0 <= self.seed < 2**63, "seed lies in [0, 2^63)")
+        require(bool(self.pooling), "pooling", "is empty")
+        require(
+            len(set(self.pooling)) == len(self.pooling), "pooling", "contains a choice repeatedly"
+        )
+
+
+@dataclass(frozen=True, config=STRICT)
+class RunConfig:
+    """A whole run: everything that `clearhead train` needs to know."""
+
+    task: Literal["translation", "classification"] = setting(
+        "translation",
+        "task",
+        details="Translation learns from sentence pairs, classification from labelled texts or "
+        "sequences.",
+        init=Runs.LABELLED,
+    )
+    input: Literal["text", "features"] = setting(
+        "text",
+        "input of a classifier",
+        details='`"features"`: sequences of numeric vectors.',
+        init=Runs.LABELLED,
+    )
+    folder: Folder = setting(
+        "", "model folder to write; empty: `runs/` and the name of the configuration file"
+    )
+    seed: int = setting(
+        1,
+        "seed of the initial weights, the data order and all other randomness",
+        ge=0,
+        lt=2**63,
+        init=Runs.ALL,
+    )
+    data: DataConfig = setting(DataConfig, "")
+    tokenizer: TokenizerConfig = setting(TokenizerConfig, "", runs=Runs.TEXT)
+    model: ModelConfig = setting(ModelConfig, "")
+    classifier: ClassifierConfig = setting(ClassifierConfig, "", runs=Runs.LABELLED)
+    training: TrainingConfig = setting(lambda: TrainingConfig(max_steps=100_000), "")
+    search: SearchConfig = setting(SearchConfig, "", runs=Runs.TRANSLATION)
+    evaluation: EvaluationConfig = setting(EvaluationConfig, "")
+
+    def __post_init__(self) -> None:
         self._check_task()
         positions = self.model.positions
         if isinstance(positions, Learned):
             needed = self.data.max_length + 1
             require(
                 needed <= positions.max_length,
-                f"data.max_length = {self.data.max_length} needs {needed} positions, the start "
-                f"symbol's among them, and model.positions.max_length = {positions.max_length}: "
+                "data.max_length",
+                f"= {self.data.max_length} needs {needed} positions, including one for the start "
+                f"symbol, and model.positions.max_length = {positions.max_length}: "
                 "raise it, or lower data.max_length",
             )
 
     def _check_task(self) -> None:
+        labelled = self.task == "classification"
         require(
-            self.task == "classification" or self.input == "text",
-            f"task = {self.task!r} needs input = 'text', and input = {self.input!r}",
+            labelled or self.input == "text",
+            "task",
+            f"= {self.task!r} needs input = 'text'; got {self.input!r}",
         )
         require(
-            self.task == "classification" or not self.classifier.encoder_from,
-            f"classifier.encoder_from is for task = 'classification', not for {self.task!r}",
+            labelled or not self.classifier.encoder_from,
+            "classifier.encoder_from",
+            f"is for task = 'classification', not for {self.task!r}",
         )
-        # The vocabulary that an encoder brings along is seen where its folder is read.
-        learns_vocabulary = (
-            self.task == "classification"
-            and self.input == "text"
-            and not self.classifier.encoder_from
-        )
-        for path, asked in (
-            ("tokenizer.split_punctuation", self.tokenizer.split_punctuation),
-            ("model.character_ngrams", self.model.character_ngrams),
-        ):
-            require(
-                not (learns_vocabulary and asked) or self.tokenizer.kind == "words",
-                f"{path} is for whole words, and tokenizer.kind = {self.tokenizer.kind!r} has "
-                "pieces: set tokenizer.kind = 'words'",
-            )
-        features = self.task == "classification" and self.input == "features"
+        # The vocabulary of another encoder is checked where its folder is read.
+        if self.kind is Runs.TEXTS and not self.classifier.encoder_from:
+            for path, given in (
+                ("tokenizer.split_punctuation", self.tokenizer.split_punctuation),
+                ("model.character_ngrams", self.model.character_ngrams),
+            ):
+                require(
+                    not given or self.tokenizer.kind == "words",
+                    path,
+                    f"is for whole words: set tokenizer.kind = 'words' ({self.tokenizer.kind!r} "
+                    "splits words into pieces)",
+                )
         require(
-            not (features and self.classifier.multi_label),
-            "classifier.multi_label needs input = 'text': a sequence of features has one label, of "
-            "which a | is a part like any other; leave classifier.multi_label out",
+            self.kind is not Runs.SEQUENCES or not self.classifier.multi_label,
+            "classifier.multi_label",
+            "needs input = 'text': a sequence has one label, in which | is an ordinary character; "
+            "leave classifier.multi_label out",
         )
-        measure = self.evaluation.measure
+        measures = MEASURES[self.task]
         require(
-            measure in MEASURES[self.task],
-            f"evaluation.measure = {measure!r} does not score task = {self.task!r}: "
-            f"choose one of {', '.join(MEASURES[self.task])}",
+            self.evaluation.measure in measures,
+            "evaluation.measure",
+            f"= {self.evaluation.measure!r} does not score task = {self.task!r}: "
+            f"choose one of {', '.join(measures)}",
         )
+
+    @property
+    def kind(self) -> Runs:
+        """The kind of run, by task and input."""
+        if self.task == "translation":
+            return Runs.TRANSLATION
+        return Runs.TEXTS if self.input == "text" else Runs.SEQUENCES
 
     @property
     def lowercase(self) -> bool:
@@ -101,7 +166,7 @@ class RunConfig:
 
     @property
     def measure(self) -> str:
-        """The score that picks the best model."""
+        """The score that selects the best model."""
         if self.evaluation.measure != "auto":
             return self.evaluation.measure
         if self.task == "classification":

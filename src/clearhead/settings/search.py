@@ -1,111 +1,166 @@
-"""How translations are looked for and how they are scored."""
+"""The settings of search and of evaluation."""
 
-from __future__ import annotations
-
-import math
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Literal
 
-from clearhead.settings.require import require
+from pydantic.dataclasses import dataclass
+
+from clearhead.settings.declare import STRICT, Runs, require, setting, settings_of
 
 Method = Literal["beam", "sampling"]
 
-BEAM_ONLY = ("beam_size",)
-SAMPLING_ONLY = ("temperature", "top_k", "top_p", "seed")
+MOST = 1_000_000  # counts beyond use, which would overflow in the middle of a search
 
 
-MOST = {
-    **{"length_penalty": 10.0, "max_length_ratio": 1000.0, "temperature": 1000.0},
-    **dict.fromkeys(("beam_size", "n_best", "no_repeat_ngram", "top_k"), 1_000_000),
-    **dict.fromkeys(("min_length", "max_length", "max_length_offset"), 1_000_000),
-}
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class SearchConfig:
-    """How a translation is looked for.
+    """How translations are searched for, in validation and by default in `clearhead translate`.
 
-    Greedy search is a beam of 1. `length_penalty` is the alpha of Wu et al. 2016, equation 14
-    (0: plain sums of log-probabilities). The longest output has
-    `max_length_ratio * source length + max_length_offset` tokens, or, where that is more,
-    `min_length` and the end symbol; never more than `max_length` where that is set.
-    `no_repeat_ngram` = n forbids an n-gram to come twice (0: allowed; Paulus et al. 2018, section
-    2.5).
-    Sampling draws from the distribution sharpened by `temperature` and cut to the `top_k`
-    likeliest tokens and to the likeliest that hold `top_p` of the mass (0 and 1: not cut;
-    Holtzman et al. 2020, section 3).
+    Each setting is also an option of `clearhead translate`, except `max_length_ratio` and
+    `max_length_offset` (`--sample` sets `method`), and an argument of `translate` in Python.
     """
 
-    method: Method = "beam"
-    beam_size: int = 5
-    n_best: int = 1
-    length_penalty: float = 0.6
-    min_length: int = 0
-    max_length: int = 0
-    max_length_ratio: float = 2.0
-    max_length_offset: int = 20
-    no_repeat_ngram: int = 0
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    seed: int = 1
+    method: Method = setting(
+        "beam", "search method", details='`"sampling"` draws outputs at random.'
+    )
+    beam_size: int = setting(
+        5,
+        "number of hypotheses kept at each step; 1: greedy search",
+        ge=1,
+        le=MOST,
+        only_with=("method", ("beam",)),
+        tolerated=True,
+        init=Runs.TRANSLATION,
+    )
+    n_best: int = setting(1, "number of outputs per sentence", ge=1, le=MOST)
+    length_penalty: float = setting(
+        0.6,
+        "length penalty; 0: none, higher: longer outputs",
+        details="The α of Wu et al. 2016, equation 14.",
+        ge=0,
+        le=10,
+        init=Runs.TRANSLATION,
+    )
+    min_length: int = setting(0, "minimum length of an output in tokens", ge=0, le=MOST)
+    max_length: int = setting(
+        0,
+        "maximum length of an output in tokens; 0: no further limit",
+        details="An output never has more than `max_length_ratio` · source length + "
+        "`max_length_offset` tokens, or `min_length` and the end symbol where that is more.",
+        ge=0,
+        le=MOST,
+    )
+    max_length_ratio: float = setting(
+        2.0, "maximum length of an output per token of the source", ge=0, le=1000
+    )
+    max_length_offset: int = setting(
+        20, "tokens added to the limit of `max_length_ratio`", ge=0, le=MOST
+    )
+    no_repeat_ngram: int = setting(
+        0,
+        "length of token sequences that must not repeat; 0: all may",
+        details="Paulus et al. 2018, section 2.5.",
+        ge=0,
+        le=MOST,
+    )
+    temperature: float = setting(
+        1.0,
+        "divisor of the logits; below 1: more likely tokens, above 1: more varied ones",
+        gt=0,
+        le=1000,
+        only_with=("method", ("sampling",)),
+        tolerated=True,
+    )
+    top_k: int = setting(
+        0,
+        "number of most likely tokens to draw from; 0: all",
+        ge=0,
+        le=MOST,
+        only_with=("method", ("sampling",)),
+        tolerated=True,
+    )
+    top_p: float = setting(
+        1.0,
+        "draw from the most likely tokens with this total probability; 1: all",
+        details="Holtzman et al. 2020, section 3.",
+        gt=0,
+        le=1,
+        only_with=("method", ("sampling",)),
+        tolerated=True,
+    )
+    seed: int = setting(
+        1, "seed of the random draws", ge=0, only_with=("method", ("sampling",)), tolerated=True
+    )
 
     def __post_init__(self) -> None:
-        for name in ("beam_size", "n_best"):
-            require(getattr(self, name) > 0, f"{name} must be at least 1")
-        for name in (
-            *("length_penalty", "min_length", "max_length", "max_length_ratio"),
-            *("max_length_offset", "no_repeat_ngram", "top_k", "seed"),
-        ):
-            require(getattr(self, name) >= 0, f"{name} must not be negative")
-        for name, most in MOST.items():
-            # What is not finite, or far beyond use, would overflow in the middle of a search.
-            found = getattr(self, name)
-            require(math.isfinite(found) and found <= most, f"{name} must be at most {most:,}")
         require(
             self.method == "sampling" or self.n_best <= self.beam_size,
-            f"n_best = {self.n_best} is more than beam_size = {self.beam_size}",
+            "n_best",
+            f"= {self.n_best} is more than beam_size = {self.beam_size}",
         )
-        require(self.temperature > 0, "temperature must be greater than 0")
-        require(0.0 < self.top_p <= 1.0, "top_p lies in (0, 1]")
         require(
             self.max_length == 0 or self.min_length <= self.max_length,
-            f"min_length = {self.min_length} is more than max_length = {self.max_length}",
+            "min_length",
+            f"= {self.min_length} is more than max_length = {self.max_length}",
         )
 
 
 def method_for(named: Collection[str], default: Method) -> Method:
-    """The method of a search of which these settings are named and no method is.
+    """The method of a search for which these settings are given, but no method.
 
-    Who names a beam wants one, whatever the model's configuration says.
+    Settings of beam search imply beam search, whatever the model's configuration is.
     """
-    return "beam" if any(name in named for name in BEAM_ONLY) else default
+    return "beam" if idle_for("sampling", named) else default
 
 
 def idle_for(method: Method, named: Collection[str]) -> str | None:
-    """The first of the settings that are named that means nothing for the method, if any."""
-    idle = BEAM_ONLY if method == "sampling" else SAMPLING_ONLY
-    return next((name for name in idle if name in named), None)
+    """The first of the given settings that has no effect with the method, if any."""
+    return next(
+        (
+            each.path
+            for each in settings_of(SearchConfig)
+            if each.path in named and (only := each.declaration.only_with) and method not in only[1]
+        ),
+        None,
+    )
 
 
-Measure = Literal["auto", "loss", "bleu", "chrf", "accuracy", "macro_f1", "micro_f1"]
+MEASURES = {
+    "translation": ("auto", "bleu", "chrf", "loss"),
+    "classification": ("auto", "accuracy", "macro_f1", "micro_f1", "loss"),
+}
+"""The scores that can select the best model of each task."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class EvaluationConfig:
-    """How output is scored: sacreBLEU's tokenizer and the measure that picks the best model.
+    """How outputs are scored, and which score selects the best model."""
 
-    `measure = "auto"` is BLEU for translation, accuracy for classification (the loss, where an
-    example may have several labels). `lowercase` says whether
-    translations and references are lower-cased before they are compared; "auto" does so for a
-    model that lower-cases (`tokenizer.lower`), which cannot hit a capital.
-    """
-
-    tokenize: Literal["13a", "none", "intl", "char", "zh"] = "13a"
-    lowercase: Literal["auto", True, False] = "auto"
-    measure: Measure = "auto"
-    max_sentences: int = 0
-
-    def __post_init__(self) -> None:
-        require(self.max_sentences >= 0, "max_sentences must not be negative")
+    tokenize: Literal["13a", "none", "intl", "char", "zh"] = setting(
+        "13a",
+        "tokenizer of sacreBLEU",
+        details='`"none"`: the text is tokenised already.',
+        runs=Runs.TRANSLATION,
+        init=Runs.TRANSLATION,
+    )
+    lowercase: Literal["auto", True, False] = setting(
+        "auto",
+        "score translations without regard to case",
+        details='`"auto"`: if the model lower-cases its text (`tokenizer.lower`).',
+        runs=Runs.TRANSLATION,
+        init=Runs.TRANSLATION,
+    )
+    measure: Literal["auto", "loss", "bleu", "chrf", "accuracy", "macro_f1", "micro_f1"] = setting(
+        "auto",
+        "selects the best model",
+        details='`"auto"`: `"bleu"` for translation; `"accuracy"` for classification, or `"loss"` '
+        "with `classifier.multi_label`.",
+        choices=MEASURES,
+        init=Runs.ALL,
+    )
+    max_sentences: int = setting(
+        0,
+        "number of validation pairs that are translated and scored, from the first; 0: all",
+        ge=0,
+        runs=Runs.TRANSLATION,
+    )

@@ -1,48 +1,62 @@
-"""How a run trains: optimizer, schedule, and when it stops."""
+"""The settings of training: optimizer, schedule, limits, and what is kept."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from typing import Literal
 
-from clearhead.settings.require import require
+from pydantic.dataclasses import dataclass
+
+from clearhead.settings.declare import STRICT, Runs, require, setting
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class OptimizerConfig:
     """Adam (Kingma and Ba 2015; betas of Vaswani et al. 2017, section 5.3) or SGD with momentum."""
 
-    kind: Literal["adam", "sgd"] = "adam"
-    beta1: float = 0.9
-    beta2: float = 0.98
-    epsilon: float = 1e-9
-    momentum: float = 0.9
-    weight_decay: float = 0.0
+    kind: Literal["adam", "sgd"] = setting("adam", "optimizer")
+    beta1: float = setting(
+        0.9,
+        "decay of Adam's running mean of the gradients",
+        ge=0,
+        lt=1,
+        only_with=("kind", ("adam",)),
+    )
+    beta2: float = setting(
+        0.98,
+        "decay of Adam's running mean of the squared gradients",
+        ge=0,
+        lt=1,
+        only_with=("kind", ("adam",)),
+    )
+    epsilon: float = setting(1e-9, "Adam's ε", gt=0, only_with=("kind", ("adam",)))
+    momentum: float = setting(0.9, "momentum of SGD", ge=0, lt=1, only_with=("kind", ("sgd",)))
+    weight_decay: float = setting(
+        0.0, "weight decay; with Adam, decoupled from the gradient (AdamW)", ge=0
+    )
 
-    def __post_init__(self) -> None:
-        for name in ("beta1", "beta2", "momentum"):
-            require(0.0 <= getattr(self, name) < 1.0, f"{name} lies in [0, 1)")
-        require(self.weight_decay >= 0, "weight_decay must not be negative")
-        require(self.epsilon > 0, "epsilon must be greater than 0")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ScheduleConfig:
-    """The learning rate at each step: a linear rise to `peak` over `warmup` steps, then `kind`.
+    """The learning rate at each step: a linear rise to `peak` over `warmup` steps, then `kind`."""
 
-    `inverse_sqrt` falls with the root of the step (the paper's schedule, section 5.3, in which
-    peak = 1/sqrt(d_model * warmup): `kind = "paper"` computes just that and ignores `peak`);
-    `cosine` and `linear` fall to zero at the end of the run; `constant` stays.
-    """
-
-    kind: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = "inverse_sqrt"
-    peak: float = 1e-3
-    warmup: int = 4000
-
-    def __post_init__(self) -> None:
-        require(self.peak > 0, "peak must be greater than 0")
-        require(self.warmup >= 0, "warmup must not be negative")
+    kind: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = setting(
+        "inverse_sqrt",
+        "decay after warm-up",
+        details='`"inverse_sqrt"`: falls with the square root of the step; `"cosine"`, '
+        '`"linear"`: fall to zero at the end of `max_steps` or `max_epochs`; `"constant"`; '
+        '`"paper"`: like `"inverse_sqrt"` with peak = 1/√(d_model · warmup) (Vaswani et al. 2017, '
+        "section 5.3).",
+        init=Runs.ALL,
+    )
+    peak: float = setting(
+        1e-3,
+        "highest learning rate",
+        gt=0,
+        details='Not used with `kind = "paper"`.',
+        init=Runs.ALL,
+    )
+    warmup: int = setting(4000, "steps of the warm-up", ge=0, init=Runs.ALL)
 
     def learning_rate(self, step: int, d_model: int, total_steps: int) -> float:
         """The learning rate of a step.
@@ -70,66 +84,120 @@ class ScheduleConfig:
                 return self.peak
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TrainingConfig:
-    """How a run trains, when it stops, and what it keeps.
+    """How a run trains, when it ends, and what it keeps.
 
-    `batch_tokens` bounds the padded tokens of a batch on each side (in the usual segmentation,
-    where others are drawn), and a step takes `accumulate` batches. A limit of 0 means
-    none; the first limit reached ends the run.
-    `patience` counts validations without a better score. `r_drop` is the weight of the
-    divergence between two passes with different dropout (Liang et al. 2021, R-Drop);
-    `report_every` is in steps (0: every two seconds);
-    `word_dropout` the share of input tokens hidden from the model.
-    `keep` says which weights are the model in the end: those with the best validation score, the
-    average of the last `average_last` checkpoints among them, or that average whatever it scores
-    (but NaN), where scores are too uncertain to tell by: of few examples, or at a high rate.
-    `precision = "auto"` is bf16 where the processor multiplies it and float32 elsewhere, so that
-    the bits of a run continued on another kind of processor may differ.
+    The run ends at the first limit that it reaches: `max_steps`, `max_epochs`, `max_minutes` or
+    `patience`; 0 is no limit. `max_steps` is 100,000 if the file has no `[training]` section, and 0
+    otherwise.
     """
 
-    batch_tokens: int = 4096
-    accumulate: int = 1
-    label_smoothing: float = 0.1
-    clip_norm: float = 1.0
-    r_drop: float = 0.0
-    word_dropout: float = 0.0
-    max_steps: int = 0
-    max_epochs: int = 0
-    max_minutes: float = 0.0
-    patience: int = 0
-    validate_every: int = 500
-    report_every: int = 0
-    checkpoint_minutes: float = 5.0
-    average_last: int = 5
-    keep: Literal["best", "average"] = "best"
-    precision: Literal["auto", "float32", "bf16"] = "float32"
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    threads: int = 0
-    tensorboard: bool = False
-    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
-    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
+    max_steps: int = setting(
+        0, "maximum number of steps; the first limit reached ends the run", ge=0, init=Runs.ALL
+    )
+    max_epochs: int = setting(
+        0, "maximum passes through the training data; 0: no limit", ge=0, init=Runs.ALL
+    )
+    max_minutes: float = setting(
+        0.0,
+        "maximum minutes of training, summed over resumed runs; 0: no limit",
+        ge=0,
+        init=Runs.ALL,
+    )
+    patience: int = setting(
+        0, "maximum validations in a row without a better score; 0: no limit", ge=0, init=Runs.ALL
+    )
+    validate_every: int = setting(
+        500, "steps between validations, which also write checkpoints", ge=1, init=Runs.ALL
+    )
+    report_every: int = setting(0, "steps between progress reports; 0: every two seconds", ge=0)
+    checkpoint_minutes: float = setting(
+        5.0,
+        "minutes between saves of the training state, besides those at validations",
+        details="A killed run loses at most this much work. 0: saves at validations only.",
+        ge=0,
+    )
+    average_last: int = setting(
+        5, "checkpoints that are kept, and averaged at the end", ge=1, init=Runs.ALL
+    )
+    keep: Literal["best", "average"] = setting(
+        "best",
+        "weights of the final model",
+        details='`"best"`: those with the best validation score, the average of the last '
+        'checkpoints included; `"average"`: that average, whatever its score (except NaN). Choose '
+        '`"average"` if scores are noisy: few validation examples, or a high learning rate.',
+        init=Runs.ALL,
+    )
+    batch_tokens: int = setting(
+        4096,
+        "maximum tokens or frames per batch and side, padding included",
+        details="With subword sampling, counted in the usual segmentation.",
+        ge=1,
+        init=Runs.ALL,
+    )
+    accumulate: int = setting(
+        1,
+        "batches per step: to save memory, raise it and lower `batch_tokens`",
+        details="The gradient of a step is that of all tokens of its batches together.",
+        ge=1,
+        init=Runs.ALL,
+    )
+    word_dropout: float = setting(
+        0.0,
+        "share of input tokens or frames hidden in training",
+        details="For translation, on both sides.",
+        ge=0,
+        lt=1,
+        init=Runs.ALL,
+    )
+    label_smoothing: float = setting(
+        0.1,
+        "label smoothing: probability spread evenly over all tokens or labels",
+        details="With `classifier.multi_label`, targets are moved towards one half.",
+        ge=0,
+        lt=1,
+        init=Runs.ALL,
+    )
+    clip_norm: float = setting(1.0, "maximum norm of the gradient; 0: no limit", ge=0)
+    r_drop: float = setting(
+        0.0,
+        "weight of R-Drop, which doubles the training time; 0: off",
+        details="The divergence between two passes with different dropout (Liang et al. 2021).",
+        ge=0,
+        init=Runs.TRANSLATION,
+    )
+    precision: Literal["auto", "float32", "bf16"] = setting(
+        "float32",
+        "number format of matrix products",
+        details='`"auto"`: bf16 if the processor supports it in hardware, otherwise float32. A run '
+        "that is resumed on another processor may then give other bits.",
+        init=Runs.ALL,
+    )
+    device: Literal["auto", "cpu", "cuda"] = setting(
+        "auto", "device", details='`"auto"`: a GPU if there is one.', init=Runs.ALL
+    )
+    threads: int = setting(
+        0, "processor threads; 0: PyTorch's default, one per core", ge=0, init=Runs.ALL
+    )
+    tensorboard: bool = setting(False, "also write a log for TensorBoard", init=Runs.ALL)
+    optimizer: OptimizerConfig = setting(OptimizerConfig, "")
+    schedule: ScheduleConfig = setting(ScheduleConfig, "")
 
     def __post_init__(self) -> None:
-        for name in ("batch_tokens", "accumulate", "validate_every", "average_last"):
-            require(getattr(self, name) > 0, f"{name} must be at least 1")
-        for name in ("label_smoothing", "word_dropout"):
-            require(0.0 <= getattr(self, name) < 1.0, f"{name} lies in [0, 1)")
-        for name in (
-            *("clip_norm", "r_drop", "max_steps", "max_epochs", "max_minutes"),
-            *("patience", "checkpoint_minutes", "threads", "report_every"),
-        ):
-            require(getattr(self, name) >= 0, f"{name} must not be negative")
         require(
             self.keep == "best" or self.average_last > 1,
-            f"keep = 'average' of average_last = {self.average_last} is no average: give 2 or more",
+            "average_last",
+            f"must be at least 2 with keep = 'average'; got {self.average_last}",
         )
         require(
             self.max_steps > 0 or self.max_epochs > 0 or self.max_minutes > 0 or self.patience > 0,
+            "",
             "the run would never end: give max_steps, max_epochs, max_minutes or patience",
         )
         require(
             self.schedule.kind not in ("cosine", "linear") or self.max_steps + self.max_epochs > 0,
-            f"schedule.kind = {self.schedule.kind!r} falls to zero at the end of the run, "
+            "schedule.kind",
+            f"= {self.schedule.kind!r} falls to zero at the end of the run, "
             "so it needs max_steps or max_epochs",
         )

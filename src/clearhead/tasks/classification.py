@@ -15,7 +15,7 @@ from clearhead.data.batches import PREPARED_BATCHES, batch_order, largest, prefe
 from clearhead.data.labelled import Labelled
 from clearhead.data.labelled_data import LabelledData
 from clearhead.data.labels import Labels
-from clearhead.decoding.classifier_engine import ClassifierEngine
+from clearhead.decoding.torch_engine import ClassifierEngine
 from clearhead.evaluation.calibration import (
     expected_calibration_error,
     fit_temperature,

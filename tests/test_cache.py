@@ -1,4 +1,4 @@
-"""The slots of rows: what a move copies is what it needs, and no more."""
+"""The slots of the key/value cache: a move copies what it needs, and no more."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_moved_row_finds_all_that_it_continues_and_nothing_is_copied_in_vain(
     walk: list[list[int] | None], positions: int
 ) -> None:
     slots = Slots(positions, FIRST)
-    room = np.zeros((len(walk), FIRST), dtype=int)  # each write is a number of its own
+    cache = np.zeros((len(walk), FIRST), dtype=int)  # each write has its own number
     rows = [[] for _ in range(FIRST)]
     written = 0
     for move in walk:
@@ -34,19 +34,19 @@ def test_a_moved_row_finds_all_that_it_continues_and_nothing_is_copied_in_vain(
             for row, slot in zip(rows, slots.of_row, strict=True):
                 written += 1
                 row.append(written)
-                room[slots.length - 1, slot] = written
+                cache[slots.length - 1, slot] = written
         else:
             chosen = np.array(move[: slots.count]) % len(rows)
             rows = [list(rows[row]) for row in chosen]
             copies = slots.move(chosen)
-            found = room[copies.positions, copies.sources]
-            assert (room[copies.positions, copies.targets] != found).all()
-            room[copies.positions, copies.targets] = found
+            found = cache[copies.positions, copies.sources]
+            assert (cache[copies.positions, copies.targets] != found).all()
+            cache[copies.positions, copies.targets] = found
         assert sorted(slots.of_row) == list(range(len(rows)))
-        assert room[: slots.length, slots.of_row].T.tolist() == rows
+        assert cache[: slots.length, slots.of_row].T.tolist() == rows
 
 
-def test_a_row_goes_on_where_it_lies_and_its_twin_copies_only_what_was_written_since() -> None:
+def test_a_row_keeps_its_slot_and_its_twin_copies_only_what_was_written_since() -> None:
     slots = Slots(8, 3)
     slots.write()
     slots.move(np.array([0, 0, 0]))  # three hypotheses of one beam
@@ -64,7 +64,7 @@ def test_when_rows_leave_the_last_ones_fill_their_slots() -> None:
     assert [part.tolist() for part in copies] == [[0], [3], [1]]
 
 
-def test_slots_without_rows_are_given_up_when_the_room_grows() -> None:
+def test_slots_without_rows_are_dropped_when_the_positions_double() -> None:
     slots = Slots(1, 3)
     slots.write()
     slots.move(np.array([2, 0]))

@@ -1,4 +1,4 @@
-"""Settings that do nothing for a run: which they are, that they do nothing, and their refusal."""
+"""Settings without effect on a run: which they are, that they change nothing, their rejection."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from clearhead.data.proposal import propose
 from clearhead.errors import ConfigError
 from clearhead.settings import (
     SIZES,
+    DataConfig,
     OptimizerConfig,
     RunConfig,
     TokenizerConfig,
@@ -25,7 +26,7 @@ from clearhead.settings import (
     read_config,
 )
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
-from clearhead.settings.meaning import ONLY_WITH, meaningless
+from clearhead.settings.declare import settings_of, without_effect
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.training.step import make_optimizer
 from test_classification import feature_run, text_run
@@ -37,8 +38,18 @@ KINDS = [
     ("classification", "text"),
     ("classification", "features"),
 ]
-BY_ITSELF = "classifier.encoder_from"
-"""What every configuration but a classifier's refuses by itself, wherever it comes from."""
+BY_ITSELF = {
+    "translation": {"classifier.encoder_from"},
+    "features": {"classifier.multi_label"},
+}
+"""What a configuration rejects by itself, wherever it comes from, by task or input."""
+
+ONLY_WITH = {
+    each.path: (each.sibling(only[0]), only[1])
+    for each in settings_of(RunConfig)
+    if (only := each.declaration.only_with) and not each.declaration.tolerated
+}
+"""Settings that are rejected unless another one has one of some choices."""
 
 OTHER: dict[str, Any] = {
     "data.max_length_ratio": 1.5,
@@ -82,7 +93,7 @@ OTHER: dict[str, Any] = {
     "evaluation.lowercase": True,
     "evaluation.max_sentences": 1,
 }
-"""A value other than the default of every setting that means nothing for some run."""
+"""A value other than the default of every setting that has no effect on some run."""
 
 
 def run_file(folder: Path, task: str, kind: str) -> Path:
@@ -105,26 +116,34 @@ def refusal(path: Path, overrides: list[str]) -> ConfigError:
 
 
 def idle(task: str, kind: str) -> set[str]:
-    """What means nothing for a run and is refused as such."""
+    """What has no effect on a run and is rejected as such."""
     run: Any = {"task": task, "input": kind}
-    return set(meaningless(RunConfig(**run))) - {BY_ITSELF}
+    rejected = BY_ITSELF.get(task, set()) | BY_ITSELF.get(kind, set())
+    return set(without_effect(RunConfig(**run))) - rejected
 
 
-def test_each_setting_that_means_nothing_for_some_run_is_tried_here() -> None:
+def test_each_setting_without_effect_on_some_run_is_tried_here() -> None:
     assert set().union(*(idle(*run) for run in KINDS)) == set(OTHER)
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
-def test_what_means_nothing_is_refused_by_name_and_the_rest_is_taken(
+def test_settings_without_effect_are_rejected_and_others_accepted(
     tmp_path: Path, task: str, kind: str
 ) -> None:
     path = run_file(tmp_path, task, kind)
     error = refusal(path, said(idle(task, kind), OTHER))
     for setting in idle(task, kind):
         assert f"{setting} = " in error.what
-        assert f"{setting} is for a " in str(error.why)
-    assert error.what.endswith(f" mean nothing for a {task} of {kind}")
-    assert error.todo == "leave them out"
+        assert f"{setting} is for " in str(error.why)
+    assert error.what.endswith(
+        " have no effect on "
+        + {
+            ("translation", "text"): "translation",
+            ("classification", "text"): "classification of texts",
+            ("classification", "features"): "classification of sequences",
+        }[task, kind]
+    )
+    assert error.todo == "remove them"
     rest = OTHER.keys() - idle(task, kind)
     if kind == "features":
         rest -= {"classifier.multi_label"}  # of which a rule of its own speaks
@@ -133,27 +152,27 @@ def test_what_means_nothing_is_refused_by_name_and_the_rest_is_taken(
     read_config(path, said(rest, OTHER))
 
 
-def test_a_single_one_is_met_with_the_runs_that_it_is_for(tmp_path: Path) -> None:
+def test_the_error_names_the_runs_that_a_setting_is_for(tmp_path: Path) -> None:
     path = run_file(tmp_path, "translation", "text")
     error = refusal(path, ["data.smallest_class=1"])
-    assert error.what == "data.smallest_class = 1 means nothing for a translation of text"
+    assert error.what == "data.smallest_class = 1 has no effect on translation"
     assert error.why == (
-        "data.smallest_class is for a classification of text or a classification of features"
+        "data.smallest_class is for classification of texts and classification of sequences"
     )
-    assert error.todo == "leave it out"
+    assert error.todo == "remove it"
 
 
-def test_vectors_of_runs_of_characters_need_runs(tmp_path: Path) -> None:
+def test_ngram_vectors_need_ngrams(tmp_path: Path) -> None:
     path = run_file(tmp_path, "classification", "text")
     error = refusal(path, ["model.ngram_vectors=500", "tokenizer.kind=words"])
-    assert error.what == "model.ngram_vectors = 500 means nothing without model.character_ngrams"
-    assert error.todo == "set model.character_ngrams too, or leave model.ngram_vectors out"
+    assert error.what == "model.ngram_vectors = 500 has no effect without model.character_ngrams"
+    assert error.todo == "set model.character_ngrams too, or remove model.ngram_vectors"
     words = ["tokenizer.kind=words", "model.character_ngrams=[3]"]
     assert read_config(path, ["model.ngram_vectors=500", *words]).model.ngram_vectors == 500
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
-def test_a_default_that_is_said_asks_for_nothing(tmp_path: Path, task: str, kind: str) -> None:
+def test_defaults_without_effect_are_accepted(tmp_path: Path, task: str, kind: str) -> None:
     defaults: Any = config_to_dict(RunConfig())
     values = {path: defaults[path.split(".")[0]][path.split(".")[1]] for path in OTHER}
     read_config(run_file(tmp_path, task, kind), said(OTHER, values))
@@ -174,8 +193,12 @@ CHOICES = {
 }
 
 
+def test_each_setting_that_goes_with_another_choice_is_tried_here() -> None:
+    assert ONLY_WITH.keys() == WITH_ANOTHER.keys()
+
+
 @pytest.mark.parametrize("path", ONLY_WITH)
-def test_what_goes_with_another_choice_is_refused_by_name(tmp_path: Path, path: str) -> None:
+def test_a_setting_of_another_choice_is_rejected(tmp_path: Path, path: str) -> None:
     other, acting = ONLY_WITH[path]
     file, (setting,) = run_file(tmp_path, "translation", "text"), said([path], WITH_ANOTHER)
     for choice in CHOICES[other]:
@@ -185,13 +208,13 @@ def test_what_goes_with_another_choice_is_refused_by_name(tmp_path: Path, path: 
             continue
         error = refusal(file, words)
         value = WITH_ANOTHER[path]
-        assert error.what == f"{path} = {value!r} means nothing with {other} = {choice!r}"
+        assert error.what == f"{path} = {value!r} has no effect with {other} = {choice!r}"
         for right in acting:
             assert repr(right) in str(error.todo)
 
 
 @pytest.mark.parametrize("path", ONLY_WITH)
-def test_another_choice_can_be_tried_over_a_file(tmp_path: Path, path: str) -> None:
+def test_an_override_of_a_choice_keeps_the_settings_of_the_file(tmp_path: Path, path: str) -> None:
     other, acting = ONLY_WITH[path]
     (idle,) = set(CHOICES[other]) - set(acting)
     section, _, name = path.rpartition(".")
@@ -205,7 +228,7 @@ def test_another_choice_can_be_tried_over_a_file(tmp_path: Path, path: str) -> N
     refusal(file, [])
 
 
-def test_what_goes_with_another_choice_changes_nothing_beside_this_one() -> None:
+def test_a_setting_of_another_choice_changes_nothing() -> None:
     texts = ["the cat sees a dog", "a dog is on its way home"]
 
     def built(path: str, choice: str, value: Any) -> str:
@@ -226,7 +249,7 @@ def test_what_goes_with_another_choice_changes_nothing_beside_this_one() -> None
             assert same == (choice not in acting), (path, choice)
 
 
-def test_what_init_writes_may_stay_when_a_choice_is_edited(tmp_path: Path) -> None:
+def test_a_choice_in_a_file_of_init_can_be_edited_alone(tmp_path: Path) -> None:
     """One edit, and nothing else to take out: of the schedule, or of how to search."""
     assert not TRANSLATION.meanings.keys() & ONLY_WITH.keys()
     file = tmp_path / "run.toml"
@@ -241,17 +264,17 @@ SAMPLING = '[search]\nmethod = "sampling"'
 
 
 @pytest.mark.parametrize("size", sorted(SIZES))
-def test_the_decoder_that_a_size_brings_along_is_not_held_against_a_classifier(
+def test_the_decoder_layers_of_a_size_are_accepted_for_a_classifier(
     tmp_path: Path, size: str
 ) -> None:
     path = run_file(tmp_path, "classification", "text")
     assert read_config(path, [f"model.size={size}"]).model.d_model == SIZES[size]["d_model"]
     error = refusal(path, [f"model.size={size}", "model.decoder_layers=3"])
-    assert error.what.startswith("model.decoder_layers = 3 means nothing for a classification")
+    assert error.what.startswith("model.decoder_layers = 3 has no effect on classification")
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
-def test_a_model_folder_that_holds_such_settings_is_read(
+def test_a_model_folder_with_settings_without_effect_is_read(
     tmp_path: Path, task: str, kind: str
 ) -> None:
     tree: dict[str, Any] = config_to_dict(RunConfig()) | {"task": task, "input": kind}
@@ -260,8 +283,17 @@ def test_a_model_folder_that_holds_such_settings_is_read(
     assert read_folder_config(tmp_path) == config_from(tree)
 
 
+def test_variables_in_a_model_folder_are_not_expanded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CH_DATA", "/data")
+    tree = config_to_dict(RunConfig(data=DataConfig(train=("${CH_DATA}/x", "${CH_NONE}/y"))))
+    write_json(tmp_path / "config.json", {"format": FORMAT, "config": tree})
+    assert read_folder_config(tmp_path).data.train == ("${CH_DATA}/x", "${CH_NONE}/y")
+
+
 def with_idle(tree: dict[str, Any], task: str, kind: str) -> None:
-    """Set all that means nothing for such a run."""
+    """Set all that has no effect for such a run."""
     for setting in idle(task, kind):
         section, name = setting.split(".")
         tree[section] = {**tree[section], name: OTHER[setting]}
@@ -286,9 +318,7 @@ def what_it_computes(config: RunConfig, folder: Path) -> tuple[dict[str, Any], l
 
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
-def test_what_means_nothing_changes_no_bit_of_what_is_computed(
-    tmp_path: Path, task: str, kind: str
-) -> None:
+def test_settings_without_effect_change_no_bit(tmp_path: Path, task: str, kind: str) -> None:
     plain = small(tmp_path / "plain", task, kind)
     tree = config_to_dict(plain)
     with_idle(tree, task, kind)
@@ -302,11 +332,11 @@ def test_what_means_nothing_changes_no_bit_of_what_is_computed(
 
 
 @pytest.mark.parametrize("form", [TRANSLATION, TEXTS, SEQUENCES])
-def test_init_writes_nothing_that_means_nothing(form: Form) -> None:
-    assert not form.meanings.keys() & meaningless(form.run).keys()
+def test_init_writes_nothing_without_effect(form: Form) -> None:
+    assert not form.meanings.keys() & without_effect(form.run).keys()
 
 
-def test_the_examples_say_nothing_that_means_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_set_nothing_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLEARHEAD_DATA", "/data")
     examples = sorted(EXAMPLES.rglob("*.toml"))
     assert {read_config(path).task for path in examples} == {task for task, _ in KINDS}

@@ -1,0 +1,154 @@
+r"""Text files as streams of lines, strictly checked, and tables of file formats.
+
+A line ends at `\n` or `\r\n` and nowhere else (not at U+2028, for example). A byte order mark at
+the start of a file is dropped. Text is UTF-8. A file whose name ends in `.gz` is unpacked.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import os
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from typing import BinaryIO, Generic, NamedTuple, TypeVar, cast
+
+from clearhead.errors import DataError
+
+# Protects the memory: a line of a megabyte may be text, a line of a hundred is not.
+MAX_LINE_BYTES = 64 * 2**20
+
+R = TypeVar("R")
+
+
+class Format(NamedTuple, Generic[R]):
+    """A file format.
+
+    Attributes:
+        read: reads a file of this format.
+        holds: what the file holds, for help texts and errors.
+        named_columns: whether the columns have names (the keys of JSON objects count).
+    """
+
+    read: R
+    holds: str
+    named_columns: bool = False
+
+
+class Formats(dict[str, Format[R]]):
+    """File formats by the ending of the file name, which `.gz` may follow."""
+
+    def of(self, path: str) -> Format[R] | None:
+        """The format of a file by its name, None if it has another ending."""
+        name = path.lower().removesuffix(".gz")
+        return next((found for ending, found in self.items() if name.endswith(ending)), None)
+
+    def reader(self, path: str, content: str, otherwise: str = "") -> R:
+        """The reader for a file.
+
+        Args:
+            path: the file.
+            content: of the file, for the error: "sentence pairs".
+            otherwise: another way to give this content, for the error.
+
+        Raises:
+            DataError: the name has another ending.
+        """
+        found = self.of(path)
+        if found is not None:
+            return found.read
+        if not os.path.exists(os.path.expanduser(path)):
+            raise DataError("there is no such file or folder", where=path)
+        raise DataError(
+            f"{content} are not read from files with this ending",
+            where=path,
+            why=f"the formats are {self.described('and')}",
+            todo="name the file after its format" + (f", or {otherwise}" if otherwise else ""),
+        )
+
+    def described(self, last: str) -> str:
+        """All endings with what the files hold; `last` joins the last two: "and" or "or"."""
+        *most, final = (f"{ending} ({found.holds})" for ending, found in self.items())
+        return f"{', '.join(most)} {last} {final}"
+
+
+def read_lines(path: str) -> Generator[str, None, None]:
+    """The lines of one text file, without their ends.
+
+    Raises:
+        DataError: the file is missing, unreadable, empty, binary or not UTF-8.
+    """
+    empty = True
+    with _unpacked(path) as stream:
+        for line in read_stream(stream, path):
+            empty = False
+            yield line
+    if empty:
+        raise DataError("the file is empty", where=path)
+
+
+def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
+    """The lines of an open stream, such as the standard input, which may be empty.
+
+    Args:
+        stream: its bytes.
+        name: its name for errors.
+
+    Raises:
+        DataError: it is unreadable, binary or not UTF-8.
+    """
+    for number in itertools.count(1):
+        try:
+            raw = stream.readline(MAX_LINE_BYTES + 1)
+        except EOFError:
+            raise DataError("the .gz file is cut short", where=f"{name}:{number}") from None
+        except (OSError, zlib.error) as error:
+            raise DataError("the file cannot be read", where=name, why=str(error)) from None
+        if not raw:
+            return
+        text = _decode(raw, name, number)
+        yield text.removeprefix("\ufeff") if number == 1 else text
+
+
+def _decode(raw: bytes, name: str, number: int) -> str:
+    why, todo = None, "give a text file in UTF-8, one text per line"
+    if len(raw) > MAX_LINE_BYTES:
+        what = f"a line has more than {MAX_LINE_BYTES // 2**20} MiB"
+    elif b"\0" in raw:
+        what = "a NUL byte: this is not a text file in UTF-8"
+        todo += " (convert a file in UTF-16 first)"
+    else:
+        try:
+            return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            what = "this is not UTF-8"
+            why = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}"
+            todo = "convert the file, for example with iconv -f latin1 -t utf-8"
+    raise DataError(what, where=f"{name}:{number}", why=why, todo=todo)
+
+
+@contextmanager
+def _unpacked(path: str) -> Iterator[BinaryIO]:
+    with open_packed(path) as stream:
+        if path.lower().endswith(".gz"):
+            with gzip.open(stream, "rb") as unpacked:
+                yield cast(BinaryIO, unpacked)
+        else:
+            yield stream
+
+
+def open_packed(path: str) -> BinaryIO:
+    """The bytes of a file as they are on disk, not unpacked.
+
+    Raises:
+        DataError: the file is missing, a folder, or cannot be read.
+    """
+    try:
+        return open(os.path.expanduser(path), "rb")
+    except FileNotFoundError:
+        raise DataError("there is no such file", where=path) from None
+    except IsADirectoryError:
+        raise DataError("this is a folder, not a file", where=path) from None
+    except (OSError, ValueError) as error:
+        raise DataError("the file cannot be read", where=path, why=str(error)) from None

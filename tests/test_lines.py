@@ -1,0 +1,129 @@
+"""Text files: exactly their lines, or an error with the line and the reason."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from clearhead.data.lines import MAX_LINE_BYTES, Format, Formats, read_lines
+from clearhead.errors import DataError
+
+Write = Callable[[str, bytes], str]
+line_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"))
+# tmp_path is one folder for all examples of a test: each example writes its files anew.
+same_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_file(name: str, content: bytes) -> str:
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return str(path)
+
+    return write_file
+
+
+def refusal(file: str) -> DataError:
+    with pytest.raises(DataError) as raised:
+        list(read_lines(file))
+    return raised.value
+
+
+@same_folder
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@given(lines=st.lists(line_text, min_size=1), end=st.sampled_from(["\n", "\r\n"]))
+@example(lines=["a\u2028b\x85c\x0bd\x1ce"], end="\n")
+@example(lines=["", "", ""], end="\r\n")
+def test_lines_end_at_line_feeds_and_nowhere_else(
+    name: str, lines: list[str], end: str, write: Write
+) -> None:
+    # A first line that begins with U+FEFF would lose it as a byte order mark.
+    content = "\ufeff" + "".join(line + end for line in lines)
+    assert list(read_lines(write(name, content.encode()))) == lines
+
+
+def test_a_last_line_without_an_end_counts(write: Write) -> None:
+    assert list(read_lines(write("a", b"one\ntwo"))) == ["one", "two"]
+
+
+def test_a_line_of_a_megabyte_is_read(write: Write) -> None:
+    assert list(read_lines(write("a", b"x" * 2**20 + b"\ny\n"))) == ["x" * 2**20, "y"]
+
+
+def test_only_one_byte_order_mark_at_the_beginning_is_dropped(write: Write) -> None:
+    path = write("a", "\ufeff\ufeffa\n\ufeffb\n".encode())
+    assert list(read_lines(path)) == ["\ufeffa", "\ufeffb"]
+
+
+def test_bytes_that_are_not_utf8_are_refused_with_the_line_and_the_byte(write: Write) -> None:
+    error = refusal(write("bad", b"a\nb\ncaf\xe9\n"))
+    assert str(error.where).endswith("bad:3")
+    assert error.why == "byte 4 of the line is 0xe9"
+
+
+def test_a_byte_order_mark_does_not_shift_the_byte_that_is_named(write: Write) -> None:
+    error = refusal(write("bad", b"\xef\xbb\xbf\xff\n"))
+    assert error.why == "byte 4 of the line is 0xff"
+
+
+@pytest.mark.parametrize("content", [b"ab\ncd\0ef\n", "ab\ncd\n".encode("utf-16-le"), b"\0" * 99])
+def test_binary_files_are_refused(content: bytes, write: Write) -> None:
+    error = refusal(write("bad", content))
+    assert "not a text file" in error.what
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, write: Write) -> None:
+    assert "no such file" in refusal(str(tmp_path / "none")).what
+    assert "folder" in refusal(str(tmp_path)).what
+    assert "cannot be read" in refusal("nul\0in-name").what
+
+
+def test_a_gz_file_cut_short_or_not_gz_at_all_is_refused(tmp_path: Path, write: Write) -> None:
+    path = tmp_path / "bad.gz"
+    whole = gzip.compress(bytes(range(1, 10)) * 9999 + b"\n", mtime=0)
+    path.write_bytes(whole[: len(whole) // 2])
+    assert "cut short" in refusal(str(path)).what
+    path.write_bytes(b"plain text\n")
+    assert "cannot be read" in refusal(str(path)).what
+    path.write_bytes(whole[:40] + bytes(20) + whole[60:])
+    assert refusal(str(path)).what
+
+
+def test_an_endless_line_is_refused_before_it_fills_the_memory(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MAX_LINE_BYTES >= 2**20
+    monkeypatch.setattr("clearhead.data.lines.MAX_LINE_BYTES", 100)
+    error = refusal(write("bad", b"a\n" + b"x" * 101))
+    assert str(error.where).endswith("bad:2")
+
+
+# Formats
+
+
+FORMATS = Formats({".one": Format(1, "a", named_columns=True), ".two": Format(2, "b")})
+
+
+@pytest.mark.parametrize("name", ["x.one", "x.ONE", "x.One.GZ", "x.two.one"])
+def test_a_format_goes_by_the_ending_of_the_name(name: str) -> None:
+    assert FORMATS.reader(name, "ones") == 1
+    found = FORMATS.of(name)
+    assert found is not None
+    assert found.named_columns
+
+
+def test_another_ending_is_refused_with_those_that_are_read(tmp_path: Path, write: Write) -> None:
+    path = write("x.three", b"")
+    with pytest.raises(DataError, match="ones are not read") as raised:
+        FORMATS.reader(path, "ones", "do without")
+    assert raised.value.where == path
+    assert ".one (a) and .two (b)" in str(raised.value.why)
+    assert "do without" in str(raised.value.todo)
+    with pytest.raises(DataError, match="no such file"):
+        FORMATS.reader(str(tmp_path / "y.three"), "ones")

@@ -1,0 +1,342 @@
+"""Loading: which engine runs a translator, and what is loaded for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clearhead
+from clearhead import api
+from clearhead.api.loading import AutoEngine
+from clearhead.checkpoint import read_model_folder, read_tokenizers
+from clearhead.ctranslate2.engine import CTranslate2Engine
+from clearhead.ctranslate2.export import export_model
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.errors import ConfigError, ExportError
+from clearhead.settings import SearchConfig
+from exported_models import assert_same, fast_engine, random_folder, write_random_weights
+from fake_translator import run
+from small_models import small_config
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small random translator with its export."""
+    shape = small_config(output_bias=True)
+    path = random_folder(tmp_path_factory.mktemp("model"), shape, seed=4, scale=0.5, ends=1.5)
+    export_model(path)
+    return path
+
+
+# Which engine
+
+
+def test_auto_takes_the_export_and_gives_what_pytorch_gives(folder: Path) -> None:
+    texts = ["s1 s2", "", "s3 s4 s8 never", "s0"]
+    by_name = {
+        name: api.load_translator(folder, engine=name, device="cpu", threads=1)
+        for name in ("auto", "torch", "ctranslate2")
+    }
+    assert isinstance(by_name["auto"].engine, AutoEngine)
+    assert isinstance(by_name["torch"].engine, TorchEngine)
+    assert isinstance(by_name["ctranslate2"].engine, CTranslate2Engine)
+    wanted = by_name["torch"].translate(texts, beam_size=1)
+    for translator in by_name.values():
+        found = translator.translate(texts, beam_size=1)
+        assert_same(found, wanted)
+        assert [each[0].text for each in found] == [each[0].text for each in wanted]
+
+
+class TorchNeededError(Exception):
+    """Raised in place of loading PyTorch."""
+
+
+@pytest.fixture
+def auto(folder: Path) -> AutoEngine:
+    """An engine whose PyTorch must not be needed."""
+
+    def make_torch() -> TorchEngine:
+        raise TorchNeededError
+
+    return AutoEngine(fast_engine(folder), make_torch)
+
+
+SHORT: list[list[int]] = [[3, 4, 5], [6]]
+
+
+@pytest.mark.parametrize(
+    ("search", "sources", "prefixes"),
+    [
+        ({"method": "sampling"}, SHORT, None),
+        ({"no_repeat_ngram": 1, "min_length": 14}, SHORT, None),
+        # More than the positions of the export.
+        ({"max_length_offset": 100}, SHORT, [[3] * 4000, []]),
+        ({"max_length_ratio": 5.0}, [[3] * 1024], None),
+    ],
+)
+def test_auto_uses_pytorch_for_what_ctranslate2_does_not_support(
+    auto: AutoEngine,
+    search: dict[str, Any],
+    sources: list[list[int]],
+    prefixes: list[list[int]] | None,
+) -> None:
+    with pytest.raises(TorchNeededError):
+        auto.translate(sources, SearchConfig(**search), prefixes=prefixes)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+@pytest.mark.parametrize("batch_size", [1, 256])
+def test_auto_uses_the_export_for_all_else_however_much_it_is(
+    auto: AutoEngine, beam_size: int, batch_size: int
+) -> None:
+    search = SearchConfig(beam_size=beam_size, max_length=8)
+    for count in (1, 600):
+        found = auto.translate(SHORT * count, search, batch_size=batch_size)
+        assert len(found) == 2 * count
+    assert_same(found, auto.exported.translate(SHORT * count, search, batch_size=batch_size))
+    assert auto.longest_source == auto.exported.longest_source
+
+
+def test_auto_gives_the_same_before_and_after_pytorch_was_needed(folder: Path) -> None:
+    translator = api.load_translator(folder, device="cpu")
+    texts = [f"s{n} s{n % 3}" for n in range(10)]
+    before = translator.translate(texts, beam_size=3)
+    translator.translate(["s1 s2"], method="sampling")
+    assert translator.translate(texts, beam_size=3) == before
+
+
+def test_auto_samples_with_pytorch_and_can_be_looked_into(folder: Path) -> None:
+    found = [
+        api.load_translator(folder, engine=name, device="cpu").translate(
+            ["s1 s2 s3"], method="sampling", n_best=3, seed=4
+        )
+        for name in ("auto", "torch")
+    ]
+    assert found[0] == found[1]
+    translator = api.load_translator(folder, device="cpu")
+    ((hypothesis,),) = translator.translate(["s1 s2"])
+    assert clearhead.record(translator, "s1 s2", hypothesis)
+
+
+@pytest.fixture
+def stale(tmp_path: Path) -> Path:
+    """A translator's folder whose export is of former weights."""
+    folder = random_folder(tmp_path / "stale")
+    export_model(folder)
+    found = read_model_folder(folder)
+    tokenizers = read_tokenizers(folder, found.config)
+    write_random_weights(folder, found.config, tokenizers, seed=9)
+    return folder
+
+
+def test_auto_does_not_use_a_stale_export(stale: Path) -> None:
+    with pytest.raises(ExportError, match=r"(?s)weights.*clearhead export"):
+        api.load_translator(stale, engine="ctranslate2")
+    with pytest.warns(UserWarning, match=r"(?s)PyTorch.*weights"):
+        translator = api.load_translator(stale, device="cpu")
+    assert isinstance(translator.engine, TorchEngine)
+    export_model(stale)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert isinstance(api.load_translator(stale, device="cpu").engine, AutoEngine)
+
+
+def test_auto_does_not_use_a_damaged_export(tmp_path: Path) -> None:
+    folder = random_folder(tmp_path)
+    weights = export_model(folder) / "model.bin"
+    weights.write_bytes(b"x" * weights.stat().st_size)
+    with pytest.raises(ExportError, match="read the export"):
+        api.load_translator(folder, engine="ctranslate2")
+    with pytest.warns(UserWarning, match="read the export"):
+        assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
+
+
+def test_without_an_export_auto_is_pytorch_and_ctranslate2_says_how_to_make_one(
+    tmp_path: Path,
+) -> None:
+    folder = random_folder(tmp_path)
+    assert isinstance(api.load_translator(folder, device="cpu").engine, TorchEngine)
+    with pytest.raises(ExportError, match=f"clearhead export {folder} --format ctranslate2"):
+        api.load_translator(folder, engine="ctranslate2")
+
+
+def test_without_the_package_auto_is_pytorch_and_ctranslate2_says_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.warns(UserWarning, match=r"(?s)PyTorch.*pip install ctranslate2"):
+        engine = api.load_translator(folder, device="cpu").engine
+    assert isinstance(engine, TorchEngine)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        api.load_translator(folder, device="cpu", engine="torch")
+    with pytest.raises(ExportError, match=r"pip install ctranslate2"):
+        api.load_translator(folder, engine="ctranslate2")
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_auto_leaves_a_gpu_to_pytorch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, gpus: int
+) -> None:
+    import ctranslate2
+
+    monkeypatch.setattr(ctranslate2, "get_cuda_device_count", lambda: gpus)
+    wanted = TorchEngine if gpus else AutoEngine
+    assert isinstance(api.load_translator(folder).engine, wanted)
+    assert isinstance(api.load_translator(folder, device="cpu").engine, AutoEngine)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"engine": "ctranslate"}, 'did you mean engine = "ctranslate2"'),
+        ({"engine": "?"}, "auto, torch, ctranslate2"),
+        ({"compute_type": "int8"}, r"(?s)compute_type = 'int8'.*--engine torch"),
+        ({"engine": "torch", "compute_type": "int16"}, "torch engine .*int16"),
+        ({"engine": "ctranslate2", "compute_type": "int7"}, "compute_type = 'int7'"),
+        ({"engine": "ctranslate2", "device": "gpu"}, "device = 'gpu'"),
+    ],
+)
+def test_a_wrong_option_is_named(folder: Path, choices: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        api.load_translator(folder, **choices)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"engine": "torch", "compute_type": "int8"}, r"(?s)compute_type = 'int8'.*leave .* out"),
+        ({"engine": "ctranslate2"}, "CTranslate2 .* translators"),
+    ],
+)
+def test_a_classifier_takes_no_option_for_translators(
+    tmp_path: Path, choices: dict[str, str], message: str
+) -> None:
+    folder = random_folder(tmp_path)
+    tree = json.loads((folder / "config.json").read_text())
+    tree["config"]["task"] = "classification"
+    (folder / "config.json").write_text(json.dumps(tree))
+    with pytest.raises(ConfigError, match=message):
+        api.load(folder, **choices)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_missing_gpu_is_named(folder: Path) -> None:
+    import ctranslate2
+
+    if ctranslate2.get_cuda_device_count():
+        pytest.skip("there is a GPU here")
+    with pytest.raises(ConfigError, match=r"(?s)device = 'cuda'.*use device = 'cpu'"):
+        api.load_translator(folder, engine="ctranslate2", device="cuda")
+
+
+# The command
+
+
+def test_the_command_translates_with_either_engine(folder: Path) -> None:
+    stdin = "s1 s2\n\ns3 s4 s8\n"
+    lines = [
+        run("translate", str(folder), "--engine", name, "--beam-size", "1", stdin=stdin)
+        for name in ("torch", "ctranslate2", "auto")
+    ]
+    assert lines[0][0] == 0
+    assert lines[0][1].count("\n") == 3
+    assert lines[1] == lines[2] == lines[0]
+
+
+@pytest.mark.parametrize("form", [["--scores"], ["--n-best", "3"], ["--json"]])
+def test_scores_are_written_if_they_are_requested(folder: Path, form: list[str]) -> None:
+    command = ["translate", str(folder), "--engine", "ctranslate2", *form]
+    code, out, _ = run(*command, stdin="s1 s2\n")
+    assert code == 0
+    assert "nan" not in out.lower()
+    if form == ["--json"]:
+        (hypothesis,) = json.loads(out)["hypotheses"]
+        assert sum(hypothesis["token_scores"]) == pytest.approx(hypothesis["score"])
+
+
+def test_the_command_warns_of_a_stale_export_and_continues(stale: Path) -> None:
+    code, out, err = run("translate", str(stale), "--device", "cpu", stdin="s1 s2\n")
+    assert (code, out.count("\n")) == (0, 1)
+    assert "warning: PyTorch translates" in err
+    assert f"clearhead export {stale} --format ctranslate2" in err
+    code, out, err = run("translate", str(stale), "--engine", "ctranslate2", stdin="s1 s2\n")
+    assert (code, out) == (ExportError.exit_code, "")
+    assert "weights" in err
+
+
+def test_evaluate_scores_either_engine(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "source").write_text("s1 s2 s3\ns4 s5\ns8 s1\n")
+    (tmp_path / "reference").write_text("t1 t2 t3\nt4 t5\nt8 t1\n")
+    files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "reference")]
+    found = [
+        run("evaluate", str(folder), *files, "--json", "--beam-size", "1", "--engine", name)
+        for name in ("torch", "ctranslate2")
+    ]
+    assert found[0][0] == 0
+    assert found[0] == found[1]
+    rough = run(
+        "evaluate", str(folder), *files, "--engine", "ctranslate2", "--compute-type", "int8"
+    )
+    assert rough[0] == 0
+    assert (
+        run("evaluate", str(folder), *files, "--compute-type", "int8")[0] == ConfigError.exit_code
+    )
+
+
+TORCH_FREE = """
+import sys
+from clearhead.cli import main
+try:
+    main()
+finally:
+    print("torch" in sys.modules, file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def bare_environment() -> dict[str, str]:
+    """Without what measures coverage in subprocesses."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
+
+
+@pytest.mark.parametrize("options", [["--engine", "ctranslate2"], ["--device", "cpu"]])
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_with_an_export_the_command_translates_without_torch(
+    folder: Path, bare_environment: dict[str, str], options: list[str], form: list[str]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TORCH_FREE, "translate", str(folder), *options, *form],
+        input="s1 s2\ns3\n",
+        capture_output=True,
+        text=True,
+        check=True,
+        env=bare_environment,
+    )
+    assert done.stderr == "False\n"
+    assert done.stdout.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "api.loading",
+        "decoding.engine",
+        "decoding.device",
+        "ctranslate2.engine",
+        "ctranslate2.export",
+    ],
+)
+def test_importing_what_chooses_an_engine_loads_neither_torch_nor_ctranslate2(module: str) -> None:
+    program = (
+        f"import clearhead.{module}, sys; "
+        "sys.exit('torch' in sys.modules or 'ctranslate2' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
