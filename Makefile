@@ -81,9 +81,8 @@ settings: install
 	$(BIN)/python -m clearhead.settings.reference > docs/settings.md
 
 # Python-Markdown imports docs/extension.py by its name.
-docs: export PYTHONPATH := docs
 docs: install
-	$(BIN)/zensical build --strict --clean
+	PYTHONPATH=docs $(BIN)/zensical build --strict --clean
 
 phrasebook: install
 	$(BIN)/python -m phrasebook.make
