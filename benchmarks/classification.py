@@ -33,7 +33,7 @@ from results import Results, line
 
 from clearhead import api
 from clearhead.data.labelled import Labelled
-from clearhead.data.labelled_data import read_examples
+from clearhead.data.parts import read_examples
 from clearhead.settings import RunConfig, read_config
 
 CLAIMED = {"trec": "trec", "japanese-vowels": "vowels"}

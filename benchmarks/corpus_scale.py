@@ -29,6 +29,7 @@ from results import Results, line
 
 from clearhead.data.batches import batch_order
 from clearhead.data.corpus import build_corpus
+from clearhead.data.parts import DataPart
 from clearhead.errors import ClearheadError
 from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import learn_tokenizer, load_tokenizer
@@ -104,7 +105,8 @@ def build(work: Path) -> dict[str, float]:
     tokenizer = load_tokenizer(work, "bpe")
     files, corpus = [str(work / "train.tsv")], work / "corpus"
     began, cpu_began = time.perf_counter(), time.process_time()
-    built, report = build_corpus(corpus, files, tokenizer, tokenizer, DataConfig())
+    part = DataPart("train", tuple(files))
+    built = build_corpus(corpus, part, (tokenizer, tokenizer), DataConfig())
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     peak, began = peak_mb("cpu"), time.perf_counter()
     first, *_ = batch_order(built.source_lengths, built.target_lengths, BATCH_TOKENS, 1, 0)
@@ -114,7 +116,7 @@ def build(work: Path) -> dict[str, float]:
     shutil.rmtree(corpus)
     return {
         **{"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_mb": peak},
-        **{"bytes": size, "kept": report.kept},
+        **{"bytes": size, "kept": built.report.kept},
         **{"batch_seconds": batch_seconds, "batch_peak_mb": peak_mb("cpu")},
     }
 

@@ -30,7 +30,7 @@ from results import Results, line
 
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
-from clearhead.data.translation_data import TranslationData
+from clearhead.data.preparation import TranslationData
 from clearhead.decoding.device import set_up_torch
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.model.build import build_model

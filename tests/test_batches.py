@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from clearhead.data.batches import Batch, Sampling, batch_order, collate, epoch_batches, largest
 from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.data.translation_data import TranslationData
+from clearhead.data.parts import DataPart
+from clearhead.data.preparation import TranslationData
 from clearhead.settings import DataConfig, RunConfig, TokenizerConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, learn_tokenizer
@@ -76,7 +77,8 @@ def corpus_of(folder: Path, tokenizer: Tokenizer, rows: int = 60) -> Corpus:
     sources.write_text("".join(f"{TEXTS[n % 5]} {n}\n" for n in range(rows)))
     targets.write_text("".join(f"{n} {TEXTS[n % 4]}\n" for n in range(rows)))
     files = [str(sources), str(targets)]
-    return build_corpus(folder / "c", files, tokenizer, tokenizer, DataConfig())[0]
+    part = DataPart("train", tuple(files))
+    return build_corpus(folder / "c", part, (tokenizer, tokenizer), DataConfig())
 
 
 def tokenizer_of(
@@ -200,7 +202,9 @@ def test_padding_stays_rare_where_segmentations_are_drawn(tmp_path: Path) -> Non
         (tmp_path / name).write_text("\n".join(lines))
     tokenizer = tokenizer_of(sampling=0.3)
     files = [str(tmp_path / name) for name in "st"]
-    corpus, _ = build_corpus(tmp_path / "c", files, tokenizer, tokenizer, DataConfig())
+    corpus = build_corpus(
+        tmp_path / "c", DataPart("train", tuple(files)), (tokenizer, tokenizer), DataConfig()
+    )
     how = Sampling(tokenizer, tokenizer, max_length=256)
     drawn, usual = (list(epoch_batches(corpus, 1000, 1, 0, sampling=way)) for way in (how, None))
     assert len(drawn) == len(usual)

@@ -202,7 +202,8 @@ def test_a_failure_that_no_other_name_mends_keeps_its_traceback(
 
 def test_a_home_of_nobody_is_a_file_that_is_not_there(tmp_path: Path) -> None:
     config = tmp_path / "run.toml"
-    config.write_text('[data]\ntrain = ["~nobody-at-all/x.en", "~nobody-at-all/x.de"]\n')
+    files = '["~nobody-at-all/x.en", "~nobody-at-all/x.de"]'
+    config.write_text(f"[data]\ntrain = {files}\nvalidation = {files}\n")
     code, _, err = run("train", str(config))
     assert code == 3
     assert "~nobody-at-all/x.en: there is no such file" in err

@@ -8,17 +8,17 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from clearhead.data import corpus as corpus_module
-from clearhead.data import corpus as writer_module
-from clearhead.data.content_hash import content_hash, folder_hash
 from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.data.parts import DataPart, content_hash, folder_hash
 from clearhead.data.readers import Pair, read_pairs
+from clearhead.data.report import DataReport
 from clearhead.errors import DataError
 from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
@@ -31,6 +31,20 @@ CONFIG = DataConfig(max_length=5, max_length_ratio=9.0)
 def write(path: Path, lines: Iterable[str]) -> str:
     path.write_text("".join(f"{line}\n" for line in lines))
     return str(path)
+
+
+def encoded(
+    folder: Path,
+    files: Sequence[str],
+    source: Tokenizer,
+    target: Tokenizer,
+    config: DataConfig,
+    held_out: Iterable[Pair] = (),
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Corpus, DataReport]:
+    part = DataPart("train", tuple(files))
+    corpus = build_corpus(folder, part, (source, target), config, held_out, progress)
+    return corpus, corpus.report
 
 
 @pytest.fixture
@@ -47,7 +61,7 @@ def tokenizers() -> tuple[Tokenizer, Tokenizer]:
 def built(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The folders that were written, in order; those used again are not among them."""
     folders: list[Path] = []
-    write_corpus = writer_module.write_corpus
+    write_corpus = corpus_module.write_corpus
 
     def counted(whole: Path, *rest: object) -> None:
         folders.append(whole)
@@ -72,18 +86,18 @@ def test_kept_pairs_come_back_in_order(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(writer_module, "BLOCK_PAIRS", block)
+    monkeypatch.setattr(corpus_module, "BLOCK_PAIRS", block)
     monkeypatch.setattr(corpus_module, "BLOCK", block)
     read: list[int] = []
-    corpus, report = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, progress=read.append)
+    corpus, report = encoded(tmp_path / "c", files, *tokenizers, CONFIG, progress=read.append)
     kept = [
         pair for pair in zip(SOURCES, TARGETS, strict=True) if max(len(t.split()) for t in pair) < 6
     ]
     assert texts(corpus, tokenizers) == kept
-    assert len(corpus) == report.kept == len(kept) < report.pairs == len(SOURCES) == read[-1]
+    assert len(corpus) == report.kept == len(kept) < report.read == len(SOURCES) == read[-1]
     assert corpus.source_lengths.tolist() == [len(source.split()) for source, _ in kept]
     assert corpus.target_lengths.tolist() == [len(target.split()) for _, target in kept]
-    assert report.source_tokens == corpus.source_lengths.sum()
+    assert report.tokens[0] == corpus.source_lengths.sum()
     for row in (-1, len(corpus)):
         with pytest.raises(IndexError):
             corpus.source(row)
@@ -92,11 +106,11 @@ def test_kept_pairs_come_back_in_order(
 def test_every_finding_is_in_a_file_though_the_report_has_the_first_ones(
     tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer_module, "BLOCK_PAIRS", 4)
+    monkeypatch.setattr(corpus_module, "BLOCK_PAIRS", 4)
     pairs = [("a", "b"), *[("a", "b")] * 9, ("", "b"), ("c", "")]
     names = [tmp_path / "train.en", tmp_path / "train.de"]
     files = [write(name, side) for name, side in zip(names, zip(*pairs, strict=True), strict=True)]
-    corpus, report = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    corpus, report = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
     found = [line.split("\t") for line in corpus.findings.read_text().splitlines()]
     empty = ("train.en:11", "a side is empty"), ("train.de:12", "a side is empty")
     repeated = {(f"train.en:{line}", "the same pair came before") for line in range(2, 11)}
@@ -114,7 +128,7 @@ def test_a_finding_in_a_file_whose_name_is_no_unicode_is_noted(
     name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.tsv")
     with open(name, "w") as file:
         file.write("a\tb\na\tb\n")
-    corpus, _ = build_corpus(tmp_path / "c", [name], *tokenizers, CONFIG)
+    corpus, _ = encoded(tmp_path / "c", [name], *tokenizers, CONFIG)
     assert corpus.findings.read_bytes() == b"caf\xe9.tsv:2\tthe same pair came before\n"
 
 
@@ -125,10 +139,10 @@ def test_a_large_vocabulary_is_stored_in_32_bits(
     fits, large = WordTokenizer(words), WordTokenizer([*words, "source"])
     assert len(fits) == 2**16
     config = DataConfig()
-    corpus, _ = build_corpus(tmp_path / "c", files, fits, tokenizers[1], config)
+    corpus, _ = encoded(tmp_path / "c", files, fits, tokenizers[1], config)
     assert corpus.source(0).dtype == np.uint16
     assert corpus.source(0).tolist() == [fits.unk_id] * 2
-    corpus, _ = build_corpus(tmp_path / "c", files, large, tokenizers[1], config)
+    corpus, _ = encoded(tmp_path / "c", files, large, tokenizers[1], config)
     assert corpus.source(0).dtype == np.uint32
     assert corpus.source(0).tolist() == large.encode("source 0")
     assert max(corpus.source(0)) == 2**16
@@ -136,7 +150,7 @@ def test_a_large_vocabulary_is_stored_in_32_bits(
 
 def test_sentencepiece_ids_come_back(files: list[str], tmp_path: Path) -> None:
     joint = learn_tokenizer([*SOURCES, *TARGETS], TokenizerConfig(max_vocabulary=300))
-    corpus, report = build_corpus(tmp_path / "c", files, joint, joint, DataConfig())
+    corpus, report = encoded(tmp_path / "c", files, joint, joint, DataConfig())
     assert texts(corpus, (joint, joint)) == list(zip(SOURCES, TARGETS, strict=True))
     assert report.findings == ()
 
@@ -144,9 +158,9 @@ def test_sentencepiece_ids_come_back(files: list[str], tmp_path: Path) -> None:
 def test_a_corpus_is_used_again_while_nothing_changed(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, built: list[Path]
 ) -> None:
-    forbidden = [Pair("x", "y", 1)]
-    first = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, forbidden)
-    again = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, list(forbidden))
+    excluded = [Pair("x", "y", 1)]
+    first = encoded(tmp_path / "c", files, *tokenizers, CONFIG, excluded)
+    again = encoded(tmp_path / "c", files, *tokenizers, CONFIG, list(excluded))
     assert len(built) == 1
     assert first[1] == again[1]
     assert texts(first[0], tokenizers) == texts(again[0], tokenizers)
@@ -164,8 +178,8 @@ Change = Callable[[list[str], "dict[str, object]"], object]
         lambda files, options: options.update(
             config=DataConfig(max_length=5, drop_duplicates=False)
         ),
-        lambda files, options: options.update(forbidden=[Pair(SOURCES[0], TARGETS[0], 1)]),
-        lambda files, options: options.update(forbidden=[Pair(SOURCES[0], "z", 1)]),
+        lambda files, options: options.update(excluded=[Pair(SOURCES[0], TARGETS[0], 1)]),
+        lambda files, options: options.update(excluded=[Pair(SOURCES[0], "z", 1)]),
         lambda files, options: options.update(target=WordTokenizer(["other"])),
     ],
     ids=["a line", "length", "ratio", "duplicates", "held out", "held-out source", "tokenizer"],
@@ -177,13 +191,13 @@ def test_anything_it_depends_on_makes_a_new_corpus(
     tmp_path: Path,
     built: list[Path],
 ) -> None:
-    options: dict[str, object] = {"config": CONFIG, "forbidden": [], "target": tokenizers[1]}
+    options: dict[str, object] = {"config": CONFIG, "excluded": [], "target": tokenizers[1]}
 
     def build() -> None:
-        build_corpus(
+        encoded(
             *(tmp_path / "c", files, tokenizers[0], options["target"]),  # pyright: ignore
             config=options["config"],  # pyright: ignore[reportArgumentType]
-            forbidden=options["forbidden"],  # pyright: ignore[reportArgumentType]
+            held_out=options["excluded"],  # pyright: ignore[reportArgumentType]
         )
 
     build()
@@ -198,7 +212,7 @@ def test_held_out_pairs_are_left_out(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:
     held_out = Pair(SOURCES[5], TARGETS[5], 1)
-    corpus, report = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, [held_out])
+    corpus, report = encoded(tmp_path / "c", files, *tokenizers, CONFIG, [held_out])
     assert held_out[:2] not in texts(corpus, tokenizers)
     places = {finding.rule: finding.places for finding in report.findings}
     assert places["held_out"] == ("train.en:6",)
@@ -214,7 +228,7 @@ def test_a_damaged_corpus_is_made_anew(
     tmp_path: Path,
     built: list[Path],
 ) -> None:
-    corpus, _ = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    corpus, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
     expected = texts(corpus, tokenizers)
     path = corpus.folder / name
     content = path.read_bytes()
@@ -222,7 +236,7 @@ def test_a_damaged_corpus_is_made_anew(
     path.unlink()
     if damage != "missing":
         path.write_bytes(content[: len(content) // 2] if damage == "short" else b"")
-    again, _ = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    again, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
     assert texts(again, tokenizers) == expected
     assert len(built) == 2
 
@@ -237,19 +251,19 @@ def test_a_build_that_ends_early_leaves_nothing_that_is_trusted(
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, progress=interrupt)
+        encoded(tmp_path / "c", files, *tokenizers, CONFIG, progress=interrupt)
     assert [path.name for path in (tmp_path / "c").iterdir()] == [".lock"]
 
     # Killed outright, a build cleans up nothing: what it left must not disturb the next one.
     def killed(read: int) -> None:
-        monkeypatch.setattr(writer_module.shutil, "rmtree", lambda *_, **__: None)
+        monkeypatch.setattr(corpus_module.shutil, "rmtree", lambda *_, **__: None)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        build_corpus(tmp_path / "c", files, *tokenizers, CONFIG, progress=killed)
+        encoded(tmp_path / "c", files, *tokenizers, CONFIG, progress=killed)
     monkeypatch.undo()
     assert list((tmp_path / "c").glob(".*.partial"))
-    corpus, report = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    corpus, report = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
     assert len(corpus) == report.kept
     assert not list((tmp_path / "c").glob(".*.partial"))
 
@@ -266,7 +280,7 @@ def test_a_new_corpus_takes_the_place_of_those_that_nobody_has_open(
 
     def build(max_length: int) -> Corpus:
         gc.collect()
-        return build_corpus(folder, files, *tokenizers, DataConfig(max_length=max_length))[0]
+        return encoded(folder, files, *tokenizers, DataConfig(max_length=max_length))[0]
 
     first, second = build(5), build(6)
     names = [corpus.folder.name for corpus in (first, second)]
@@ -304,7 +318,7 @@ def test_a_corpus_that_another_process_reads_stays(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:
     folder = tmp_path / "c"
-    corpus, _ = build_corpus(folder, files, *tokenizers, CONFIG)
+    corpus, _ = encoded(folder, files, *tokenizers, CONFIG)
     name, expected = corpus.folder.name, len(corpus.source(0))
     command = [sys.executable, "-c", READER, str(corpus.folder)]
     del corpus
@@ -313,10 +327,10 @@ def test_a_corpus_that_another_process_reads_stays(
     ) as reader:
         assert reader.stdout is not None
         assert reader.stdout.readline() == "open\n"
-        build_corpus(folder, files, *tokenizers, DataConfig(max_length=6))
+        encoded(folder, files, *tokenizers, DataConfig(max_length=6))
         assert name in kept_in(folder)
         assert reader.communicate("\n")[0] == f"{expected}\n"
-    build_corpus(folder, files, *tokenizers, DataConfig(max_length=7))
+    encoded(folder, files, *tokenizers, DataConfig(max_length=7))
     assert name not in kept_in(folder)
 
 
@@ -327,16 +341,16 @@ def test_a_corpus_that_is_removed_while_it_is_being_opened_is_made_anew(
     built: list[Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expected = texts(build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)[0], tokenizers)
-    hold = corpus_module._hold
+    expected = texts(encoded(tmp_path / "c", files, *tokenizers, CONFIG)[0], tokenizers)
+    hold = corpus_module._lock_against_removal
 
     def too_late(corpus: Corpus, file: Path) -> None:
         hold(corpus, file)
         shutil.rmtree(file.parent)  # by who had the lock before
-        monkeypatch.setattr(corpus_module, "_hold", hold)
+        monkeypatch.setattr(corpus_module, "_lock_against_removal", hold)
 
-    monkeypatch.setattr(corpus_module, "_hold", too_late)
-    again, _ = build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+    monkeypatch.setattr(corpus_module, "_lock_against_removal", too_late)
+    again, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
     assert texts(again, tokenizers) == expected
     assert len(built) == 2
 
@@ -346,7 +360,7 @@ def test_a_bad_line_late_in_a_file_leaves_no_corpus(
 ) -> None:
     write(Path(files[1]), TARGETS[:-1])
     with pytest.raises(DataError, match="differ in length"):
-        build_corpus(tmp_path / "c", files, *tokenizers, CONFIG)
+        encoded(tmp_path / "c", files, *tokenizers, CONFIG)
     assert [path.name for path in (tmp_path / "c").iterdir()] == [".lock"]
 
 
@@ -354,7 +368,7 @@ def test_no_pair_left_is_an_error_with_the_reasons(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="no pair is left") as raised:
-        build_corpus(tmp_path / "c", files, *tokenizers, DataConfig(max_length=1))
+        encoded(tmp_path / "c", files, *tokenizers, DataConfig(max_length=1))
     assert "25 left out: a side has more than 1 tokens" in str(raised.value)
 
 
@@ -363,7 +377,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(
 ) -> None:
     write(tmp_path / "taken", [])
     with pytest.raises(DataError, match="cannot be written"):
-        build_corpus(tmp_path / "taken", files, *tokenizers, CONFIG)
+        encoded(tmp_path / "taken", files, *tokenizers, CONFIG)
 
 
 def test_a_content_hash_follows_the_bytes(tmp_path: Path) -> None:
@@ -423,7 +437,7 @@ def test_real_data_come_back(clearhead_data: Path, tmp_path: Path) -> None:
     pairs = list(read_pairs(files))
     lines = [text for pair in pairs for text in pair[:2]]
     joint = learn_tokenizer(lines, TokenizerConfig(max_vocabulary=2000))
-    corpus, report = build_corpus(tmp_path / "c", files, joint, joint, DataConfig())
+    corpus, report = encoded(tmp_path / "c", files, joint, joint, DataConfig())
     assert texts(corpus, (joint, joint)) == [pair[:2] for pair in pairs]
     described = json.loads((corpus.folder / "corpus.json").read_text())
     assert described["report"]["kept"] == len(pairs) == report.kept

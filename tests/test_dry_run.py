@@ -12,7 +12,7 @@ import torch
 
 from clearhead import api
 from clearhead.api.preparation import prepare
-from clearhead.data.labelled_data import LabelledData
+from clearhead.data.preparation import LabelledData
 from clearhead.errors import DataError
 from clearhead.settings import TrainingConfig
 from clearhead.tasks.translation import TranslationTask

@@ -11,14 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.labelled import LabelledSequence, LabelledText, input_hash
-from clearhead.data.labelled_checks import check_kept_labelled, check_labelled
-from clearhead.data.labels import Labels
-from clearhead.data.validation_split import split_validation
+from clearhead.data.labelled import Labelled, LabelledSequence, LabelledText, input_hash
+from clearhead.data.parts import DataPart, parts_of
+from clearhead.data.preparation import (
+    check_classes,
+    check_labelled,
+    learn_inputs,
+    prepare_labelled,
+    read_labelled,
+)
 from clearhead.errors import DataError
-from clearhead.settings import DataConfig
+from clearhead.settings import DataConfig, RunConfig, TokenizerConfig
 
+TRAIN, VALIDATION = DataPart("train", ("train.csv",)), DataPart("validation", ("train.csv",))
 Row = tuple[str, tuple[str, ...]]
+WORDS = TokenizerConfig(kind="words", max_vocabulary=0)
 CONFIG = DataConfig(max_length=3, smallest_class=1)
 texts = st.lists(st.sampled_from("ab"), max_size=5).map(" ".join)
 labels = st.lists(st.sampled_from("xyz"), min_size=1, max_size=2, unique=True).map(tuple)
@@ -29,6 +36,10 @@ TWO_CLASSES: list[Row] = [("one", ("x",)), ("two", ("y",))]
 def numbered(rows: list[Row]) -> list[LabelledText]:
     places = (f"/data/train.csv:{line}" for line in range(2, len(rows) + 2))
     return [LabelledText(*row, place) for row, place in zip(rows, places, strict=True)]
+
+
+def of(part: DataPart, examples: Sequence[Labelled]) -> DataPart:
+    return dataclasses.replace(part, examples=tuple(examples))
 
 
 def judged_plainly(
@@ -78,9 +89,7 @@ def test_examples_are_judged_as_the_rules_say(
         asked.append(list(left))
         return [len(example.input.split()) for example in left]
 
-    kept, report = check_labelled(
-        "train", examples, config, numbered(held_out), lengths=count, labelled=False
-    )
+    kept, report = check_labelled(of(TRAIN, examples), config, numbered(held_out), count)
     verdicts = judged_plainly(rows, held_out, config, lengths)
     stay = [None, "contradiction", "held_out_input"]
     stay += ["duplicate"] * (not drop) + ["held_out"] * (not drop_held_out)
@@ -91,7 +100,7 @@ def test_examples_are_judged_as_the_rules_say(
     assert asked == [
         [row for row, verdict in zip(examples, verdicts, strict=True) if verdict in used]
     ]
-    assert (report.examples, report.kept) == (len(rows), len(expected))
+    assert (report.read, report.kept) == (len(rows), len(expected))
     assert dict(report.classes) == Counter(name for row in expected for name in row.labels)
     for finding in report.findings:
         found = [line for line, verdict in enumerate(verdicts, 2) if verdict == finding.rule]
@@ -104,9 +113,10 @@ def test_examples_are_judged_as_the_rules_say(
 @given(rows_of_examples)
 def test_validation_examples_are_judged_alike_and_all_kept(rows: list[Row]) -> None:
     examples, lengths = numbered(rows), [len(text.split()) for text, _ in rows]
-    known = Labels(("x", "y", "z"))
-    report = check_kept_labelled("validation", examples, CONFIG, known, lengths=lengths)
-    assert report.kept == report.examples == len(rows)
+    counts = np.array(lengths, dtype=np.int64).reshape(-1, 1)
+    kept, report = check_labelled(of(VALIDATION, examples), CONFIG, lengths=counts)
+    assert list(kept) == examples
+    assert report.kept == report.read == len(rows)
     counts = {finding.rule: finding.count for finding in report.findings}
     assert counts == Counter(filter(None, judged_plainly(rows, [], CONFIG, lengths)))
     assert not any(finding.left_out for finding in report.findings)
@@ -114,14 +124,14 @@ def test_validation_examples_are_judged_alike_and_all_kept(rows: list[Row]) -> N
 
 def test_spaces_at_the_ends_do_not_hide_a_duplicate_or_a_held_out_example() -> None:
     rows: list[Row] = [*TWO_CLASSES, (" one ", ("x",)), ("three", ("x",)), (" \u3000", ("y",))]
-    kept, report = check_labelled("train", numbered(rows), CONFIG, numbered([("three ", ("x",))]))
+    kept, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG, numbered([("three ", ("x",))]))
     assert [example.input for example in kept] == ["one", "two"]
     assert [finding.rule for finding in report.findings] == ["empty", "held_out", "duplicate"]
 
 
 def test_the_order_of_labels_does_not_hide_a_duplicate() -> None:
     rows: list[Row] = [("a", ("x", "y")), ("a", ("y", "x"))]
-    assert len(check_labelled("train", numbered(rows), CONFIG)[0]) == 1
+    assert len(check_labelled(of(TRAIN, numbered(rows)), CONFIG)[0]) == 1
 
 
 def test_features_are_the_same_when_all_values_are() -> None:
@@ -136,7 +146,7 @@ def test_features_are_the_same_when_all_values_are() -> None:
             [(values, "x"), (negative, "x"), (values, "y"), *((array, "y") for array in other)]
         )
     ]
-    kept, report = check_labelled("train", examples, CONFIG)
+    kept, report = check_labelled(of(TRAIN, examples), CONFIG)
     assert [example.place for example in kept] == [f"a.ts:{line}" for line in (0, 2, 3, 4, 5, 6)]
     assert {finding.rule: finding.count for finding in report.findings} == {
         "duplicate": 1,
@@ -148,8 +158,10 @@ def test_features_are_the_same_when_all_values_are() -> None:
 
 
 def refusal(rows: list[Row], config: DataConfig, held_out: list[Row] | None = None) -> DataError:
+    examples = numbered(rows)
+    _, report = check_labelled(of(TRAIN, examples), config, numbered(held_out or []))
     with pytest.raises(DataError) as raised:
-        check_labelled("train", numbered(rows), config, numbered(held_out or []))
+        check_classes(examples, report, config.smallest_class)
     return raised.value
 
 
@@ -159,7 +171,7 @@ def test_a_class_that_is_too_small_is_refused_with_its_count_and_place() -> None
     assert error.what == "the class 'lonely' has 1 training example, and 2 are needed"
     assert error.where == "/data/train.csv:4"
     assert "data.smallest_class = 1" in str(error.todo)
-    kept, _ = check_labelled("train", numbered(rows), CONFIG)
+    kept, _ = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert len(kept) == 4
 
 
@@ -176,25 +188,25 @@ def test_one_class_is_none() -> None:
     assert "no label" in refusal([("a", ()), ("b", ())], CONFIG).what
 
 
-def test_without_classes_to_learn_labels_do_not_matter() -> None:
-    rows: list[Row] = [("a", ()), ("b", ())]
-    kept, report = check_labelled("train", numbered(rows), CONFIG, labelled=False)
-    assert len(kept) == 2
-    assert report.lines() == ["train: 2 examples, all kept"]
-    assert check_kept_labelled("validation", numbered(rows), CONFIG).kept == 2
+def prepared(
+    examples: list[tuple[str, str]], validation: list[tuple[str, str]] | None = None
+) -> None:
+    config = RunConfig(task="classification", data=CONFIG, tokenizer=WORDS)
+    parts = parts_of(config, examples, validation)
+    read = read_labelled(config, parts)
+    prepare_labelled(config, read, lambda train: learn_inputs(config, train))
 
 
 def test_no_example_left_is_refused_with_the_reasons() -> None:
-    error = refusal([("", ("x",)), ("", ("y",))], CONFIG)
-    assert "no example is left" in error.what
-    assert "2 left out: the text is empty" in str(error.why)
-    assert "no example is left" in refusal([], CONFIG).what
+    with pytest.raises(DataError, match="no example is left") as raised:
+        prepared([("", "x"), ("", "y")], [("a", "x")])
+    assert "2 left out: the text is empty" in str(raised.value.why)
 
 
 def test_a_label_that_training_lacks_is_refused_with_its_place() -> None:
     with pytest.raises(DataError) as raised:
-        check_kept_labelled("test", numbered([("a", ("z",))]), CONFIG, Labels(("x", "y")))
-    assert raised.value.where == "/data/train.csv:2"
+        prepared([("a", "x"), ("b", "y")], [("c", "x"), ("d", "z")])
+    assert raised.value.where == "validation example 2"
     assert "x, y" in str(raised.value.why)
 
 
@@ -202,9 +214,9 @@ def test_a_label_that_training_lacks_is_refused_with_its_place() -> None:
 def test_imbalance_is_said_of_training_data(large: int, said: bool) -> None:
     rows: list[Row] = [(f"text {number}", ("many",)) for number in range(large)]
     rows += [("a", ("few",)), ("b", ("few",))]
-    _, report = check_labelled("train", numbered(rows), CONFIG)
+    _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert any('class_weights = "balanced"' in line for line in report.lines()) is said
-    kept = check_kept_labelled("test", numbered(rows), CONFIG, Labels(("few", "many")))
+    _, kept = check_labelled(of(VALIDATION, numbered(rows)), CONFIG)
     assert len(kept.lines()) == 1
 
 
@@ -213,7 +225,7 @@ def test_imbalance_is_said_of_training_data(large: int, said: bool) -> None:
 
 def test_the_report_reads_as_counts_classes_reasons_and_places() -> None:
     rows: list[Row] = [*TWO_CLASSES, ("", ("x",)), *[("one", ("x",))] * 6, ("one", ("y",))]
-    _, report = check_labelled("train", numbered(rows), CONFIG)
+    _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert report.lines() == [
         "train: 10 examples, 3 kept; 2 classes: y 2, x 1",
         "train: 1 left out: the text is empty (train.csv:4)",
@@ -240,98 +252,22 @@ def test_the_features_are_told_and_what_of_them_is_filled(
         for n, array in enumerate([frames, frames + 1, np.nan_to_num(frames)])
     ]
     config = DataConfig(max_length=3, smallest_class=1, missing="mean")
-    _, report = check_labelled("train", examples, config)
+    _, report = check_labelled(of(TRAIN, examples), config)
     _, features, filled = report.lines()
     assert features.startswith(f"train: {said}")
     assert features.endswith("f20 and 10 more") is bool(names)
     assert filled == 'train: 4 of 270 values are missing and filled: data.missing = "mean"'
     # The others have the same features, or it is said that they have not.
-    assert check_kept_labelled("test", examples, config).lines()[1:] == [
-        filled.replace("train", "test")
-    ]
-    refused = check_kept_labelled("test", examples, dataclasses.replace(config, missing="refuse"))
+    _, kept = check_labelled(of(VALIDATION, examples), config)
+    assert kept.lines()[1:] == [filled.replace("train", "validation")]
+    _, refused = check_labelled(
+        of(VALIDATION, examples), dataclasses.replace(config, missing="refuse")
+    )
     assert len(refused.lines()) == 1
 
 
 def test_of_many_classes_the_largest_are_shown() -> None:
     rows: list[Row] = [(f"text {number}", (f"c{number:03}",)) for number in range(120)]
-    _, report = check_labelled("train", numbered(rows), CONFIG)
+    _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert report.lines()[0].startswith("train: 120 examples, all kept; 120 classes: c000 1, ")
     assert report.lines()[0].endswith("c009 1, and 110 more")
-
-
-# The split
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 30).map(str), labels), max_size=60),
-    st.floats(0.0, 0.9),
-    st.integers(0, 5),
-    st.integers(1, 4),
-)
-def test_a_split_parts_nothing_that_belongs_together(
-    rows: list[Row], share: float, seed: int, smallest: int
-) -> None:
-    examples = numbered(rows)
-    training, validation = split_validation(examples, share, seed, smallest)
-    assert sorted([*training, *validation], key=lambda one: examples.index(one)) == examples
-    assert list(training) == [example for example in examples if example in training]
-    assert list(validation) == [example for example in examples if example in validation]
-    assert not {one.input for one in training} & {one.input for one in validation}
-    assert len(validation) <= round(share * len(examples))
-    for label in "xyz":
-        inputs, kept = (
-            {example.input for example in part if label in example.labels}
-            for part in (examples, training)
-        )
-        assert len(kept) >= min(len(inputs), smallest)
-    assert (training, validation) == split_validation(examples, share, seed, smallest)
-
-
-sizes_of_classes = st.lists(st.integers(1, 40), min_size=1, max_size=5)
-
-
-@given(sizes_of_classes, st.floats(0.0, 0.5), st.integers(0, 5), st.integers(1, 3))
-def test_different_examples_are_split_class_by_class(
-    sizes: list[int], share: float, seed: int, smallest: int
-) -> None:
-    rows: list[Row] = [
-        (f"{label} {number}", (str(label),))
-        for label, size in enumerate(sizes)
-        for number in range(size)
-    ]
-    _, validation = split_validation(numbered(rows), share, seed, smallest)
-    found = Counter(example.labels[0] for example in validation)
-    total = round(share * len(rows))
-    divisible = [size for size in sizes if size > smallest]
-    assert len(validation) == min(total, sum(size - smallest for size in divisible))
-    if total >= len(divisible):
-        assert len(found) == len(divisible)
-    taken = [(size, found[str(label)]) for label, size in enumerate(sizes) if size > smallest]
-    # No example would be better placed in another class: the rule of odd divisors.
-    for size, count in taken:
-        for other, more in taken:
-            if count < size - smallest and more > 1:
-                assert size / (2 * count + 1) <= other / (2 * more - 1) + 1e-9
-
-
-def test_a_large_data_set_is_split_in_proportion() -> None:
-    rows: list[Row] = [(str(number), ("abbb"[number % 4],)) for number in range(4000)]
-    _, validation = split_validation(numbered(rows), 0.1, 1)
-    assert Counter(example.labels[0] for example in validation) == {"a": 100, "b": 300}
-
-
-def test_another_seed_gives_another_split_and_more_data_hardly_change_it() -> None:
-    rows: list[Row] = [(str(number), ("ab"[number % 2],)) for number in range(200)]
-    examples = numbered(rows)
-    one, other = (
-        {example.input for example in split_validation(examples, 0.2, seed)[1]} for seed in (1, 2)
-    )
-    assert len(one & other) < 20 < len(one)
-    fewer = {example.input for example in split_validation(examples[:190], 0.2, 1)[1]}
-    assert len(one & fewer) >= 30
-
-
-def test_examples_without_a_label_are_a_class_of_their_own() -> None:
-    rows: list[Row] = [(str(number), ()) for number in range(50)]
-    assert len(split_validation(numbered(rows), 0.1, 1)[1]) == 5

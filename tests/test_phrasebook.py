@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.data.content_hash import content_hash
+from clearhead.data.parts import content_hash
 from clearhead.data.phrasebook import (
     LANGUAGE_PAIRS,
     REFERENCE_TIMES,

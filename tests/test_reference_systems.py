@@ -27,8 +27,8 @@ from torch.nn import functional as F
 
 import clearhead
 from clearhead import api
-from clearhead.data.labelled_data import read_parts
-from clearhead.data.translation_data import learn_tokenizers
+from clearhead.data.parts import parts_of
+from clearhead.data.preparation import learn_tokenizers, read_labelled
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.inspect.recording import record_classification, record_translation
@@ -218,7 +218,8 @@ def test_an_untrained_model_of_system_e_depends_on_its_seed_alone() -> None:
 
 
 def vocabularies(config: RunConfig) -> list[WordTokenizer]:
-    return [cast(WordTokenizer, tokenizer) for tokenizer in learn_tokenizers(config)]
+    learned = learn_tokenizers(config, parts_of(config))
+    return [cast(WordTokenizer, tokenizer) for tokenizer in learned]
 
 
 def test_system_a_has_one_vocabulary_of_sorted_words() -> None:
@@ -549,8 +550,10 @@ def test_system_b_classifies_sentences_that_it_has_not_seen(
 
 def sizes(letter: str, *settings: str) -> tuple[int, int, int]:
     """How many examples are learned from, validate, and are held out."""
-    parts = read_parts(config_of(letter, *settings))
-    return len(parts.train), len(parts.validation), len(parts.test)
+    config = config_of(letter, *settings)
+    parts = read_labelled(config, parts_of(config))
+    train, validation, test = (len(part.examples) for part in parts)
+    return train, validation, test
 
 
 def labelled_lines(path: Path) -> list[tuple[str, str]]:

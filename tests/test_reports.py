@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 
 from clearhead.api.preparation import prepare
-from clearhead.data.labelled_data import checked, learn_inputs, read_parts
-from clearhead.data.labelled_report import LabelledReport
+from clearhead.data.parts import Parts, parts_of
+from clearhead.data.preparation import (
+    LabelledData,
+    learn_inputs,
+    learn_tokenizers,
+    prepare_labelled,
+    prepare_pairs,
+    read_labelled,
+)
 from clearhead.data.report import DataReport, Finding
-from clearhead.data.translation_data import learn_tokenizers, prepare_data, read_held_out
 from clearhead.settings import DataConfig, RunConfig, TokenizerConfig, config_from
 from test_classification import SMALL_MODEL
 
@@ -44,8 +50,9 @@ def translation_reports(
         **choices,
     )
     config = RunConfig(data=data, tokenizer=WORDS)
-    held_out = read_held_out(config)
-    return prepare_data(config, folder / "corpus", learn_tokenizers(config), held_out).reports
+    parts = Parts(*(part.read(config) for part in parts_of(config)))
+    tokenizers = learn_tokenizers(config, parts)
+    return prepare_pairs(config, parts, tokenizers, folder / "corpus").reports
 
 
 @pytest.mark.parametrize("drop_held_out", [True, False])
@@ -62,7 +69,7 @@ def test_pairs_of_the_test_data_are_counted_and_all_kept(
         PAIRS[0],  # training does without it, not the test
     ]
     train, validation, report = translation_reports(tmp_path, test, drop_held_out=drop_held_out)
-    assert (report.name, report.pairs, report.kept) == ("test", len(test), len(test))
+    assert (report.name, report.read, report.kept) == ("test", len(test), len(test))
     assert counted(report.findings) == {
         "duplicate": (1, ("test.tsv:2",)),
         "empty": (1, ("test.tsv:3",)),
@@ -107,9 +114,14 @@ def text_run(folder: Path, **data: Any) -> RunConfig:
     )
 
 
-def labelled_reports(config: RunConfig) -> tuple[LabelledReport, ...]:
-    parts = read_parts(config)
-    return checked(config, parts, lambda train: learn_inputs(config, train)).reports
+def labelled_reports(config: RunConfig) -> tuple[DataReport, ...]:
+    return labelled_data(config).reports
+
+
+def labelled_data(config: RunConfig) -> LabelledData:
+    parts = parts_of(config)
+    parts = read_labelled(config, parts)
+    return prepare_labelled(config, parts, lambda train: learn_inputs(config, train))
 
 
 @pytest.mark.parametrize("drop_held_out", [True, False])
@@ -135,7 +147,7 @@ def test_examples_of_the_test_data_are_counted_and_all_kept(
         drop_held_out=drop_held_out,
     )
     _, on_validation, report = labelled_reports(config)
-    assert (report.name, report.examples, report.kept) == ("test", len(test), len(test))
+    assert (report.name, report.read, report.kept) == ("test", len(test), len(test))
     assert counted(report.findings) == {
         "duplicate": (1, ("test.tsv:2",)),
         "contradiction": (1, ("test.tsv:3",)),
@@ -213,7 +225,7 @@ def test_a_training_sequence_too_long_is_left_out_whatever_it_holds(
     train = write_arrays(tmp_path / "train", {**some_arrays(), "cat/9.npy": long})
     validation = write_arrays(tmp_path / "val", {"cat/1.npy": ramp(90), "dog/1.npy": ramp(80)})
     config = feature_run(train, validation=[validation])
-    data = checked(config, read_parts(config), lambda train: learn_inputs(config, train))
+    data = labelled_data(config)
     (found,) = data.reports[0].findings
     assert (found.rule, found.places, found.left_out) == ("long", ("cat/9.npy",), True)
     assert [len(row) for row in data.rows] == [3] * len(some_arrays())

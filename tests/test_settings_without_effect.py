@@ -13,7 +13,7 @@ import torch
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import write_json
 from clearhead.checkpoint.folder import FORMAT, read_folder_config
-from clearhead.data.proposal import propose
+from clearhead.data.proposal_translation import propose_translation
 from clearhead.errors import ConfigError
 from clearhead.settings import (
     SIZES,
@@ -253,7 +253,7 @@ def test_a_choice_in_a_file_of_init_can_be_edited_alone(tmp_path: Path) -> None:
     """One edit, and nothing else to take out: of the schedule, or of how to search."""
     assert not TRANSLATION.meanings.keys() & ONLY_WITH.keys()
     file = tmp_path / "run.toml"
-    text = propose().to_toml("run")
+    text = propose_translation().to_toml("run")
     for written, edited in (('kind = "inverse_sqrt"', 'kind = "paper"'), ("[search]", SAMPLING)):
         assert written in text
         file.write_text(text.replace(written, edited), encoding="utf-8")

@@ -14,7 +14,8 @@ import torch
 import clearhead
 from clearhead import api
 from clearhead.api import Translator
-from clearhead.data.translation_data import learn_tokenizers, prepare_data, read_held_out
+from clearhead.data.parts import Parts, parts_of
+from clearhead.data.preparation import learn_tokenizers, prepare_pairs
 from clearhead.decoding import texts as texts_module
 from clearhead.decoding import torch_engine
 from clearhead.decoding.engine import batches_by_length
@@ -239,9 +240,9 @@ def test_the_validation_loss_is_the_mean_over_tokens_and_encodes_once(
 ) -> None:
     monkeypatch.setattr(translation, "VALIDATION_PAIRS", 5)
     config = small_run(tmp_path)
-    tokenizers = learn_tokenizers(config)
-    held_out = read_held_out(config)
-    data = prepare_data(config, tmp_path / "corpus", tokenizers, held_out)
+    parts = Parts(*(part.read(config) for part in parts_of(config)))
+    tokenizers = learn_tokenizers(config, parts)
+    data = prepare_pairs(config, parts, tokenizers, tmp_path / "corpus")
     task = translation.TranslationTask(config, data)
     model = task.build_model()
     total, units = 0.0, 0

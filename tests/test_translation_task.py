@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from clearhead.api.preparation import prepare
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
-from clearhead.data.translation_data import TranslationData
+from clearhead.data.preparation import TranslationData
 from clearhead.decoding.engine import Hypothesis
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder

@@ -12,8 +12,8 @@ import pytest
 
 from clearhead.checkpoint import read_model_folder
 from clearhead.cli.streams import counted_lines, opened_output
-from clearhead.data.content_hash import content_hash
 from clearhead.data.lines import read_lines
+from clearhead.data.parts import content_hash
 from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
 from clearhead.settings import RunConfig
 from clearhead.training.run_folder import forget_run, only_run_in, run_folder

@@ -12,7 +12,7 @@ from clearhead import api
 from clearhead.checkpoint import WEIGHTS, parameters_of, write_model_folder, write_tensors
 from clearhead.data.batches import Batch as OwnBatch
 from clearhead.data.batches import collate
-from clearhead.data.translation_data import TranslationData
+from clearhead.data.preparation import TranslationData
 from clearhead.decoding.device import set_up_torch
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder

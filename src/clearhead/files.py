@@ -189,18 +189,18 @@ def read_description(folder: Path, name: str, what: str, build: Callable[[dict[s
                 where=path,
             )
         built = build(tree)
-        why = None if built.fingerprint() == tree.get("fingerprint") else "its hash is another one"
+        if built.fingerprint() == tree.get("fingerprint"):
+            return built
+        why = "its content and its hash disagree"
     except FileNotFoundError as error:
         raise ModelFolderError(f"the file of {what} is missing", where=error.filename) from None
     except OSError as error:
         raise ModelFolderError(f"{what} cannot be read", where=path, why=str(error)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         why = repr(error)
-    if why is not None:
-        model = path.with_suffix(".model")
-        where = f"{path} or {model.name}" if model.exists() else path
-        raise ModelFolderError(f"{what} is damaged", where=where, why=why)
-    return built
+    model = path.with_suffix(".model")
+    where = f"{path} or {model.name}" if model.exists() else path
+    raise ModelFolderError(f"{what} is damaged", where=where, why=why)
 
 
 def content_hash(content: bytes) -> str:

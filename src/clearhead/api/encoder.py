@@ -1,4 +1,4 @@
-"""A classifier's encoder that begins where another model's ended."""
+"""A classifier that starts with the encoder of another model (`classifier.encoder_from`)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
 SAME_MODEL = "give the classifier the same [model] settings as the model it begins with"
 
 PARTS = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
-"""How a translator's or an encoder's parameters begin, and how a classifier's do."""
+"""Prefixes of a translator's or a classifier's parameters, and what they become here."""
 
 MEANINGS = (
     *("n_heads", "norm", "final_norm", "norm_form", "norm_epsilon", "activation", "positions"),
     "scale_embeddings",
 )
-"""Settings that change what an encoder's parameters mean, though they may leave their shapes."""
+"""Settings that change what an encoder's parameters mean, but perhaps not their shapes."""
 
 
 def with_encoders_settings(config: RunConfig, restart: bool) -> RunConfig:
-    """The run with the settings of the vocabulary, or of the features' scale, that it takes over.
+    """The run with the vocabulary settings, or the scale of features, that `encoder_from` brings.
 
-    They are those of `encoder_from`, or of a run that has begun with it, whose folder is enough to
-    go on. A setting that stands at its default asks for nothing.
+    A run that resumes takes them from its own folder. Settings at their defaults are replaced.
 
     Raises:
         ConfigError: the run asks for another vocabulary or scale.
@@ -37,47 +36,41 @@ def with_encoders_settings(config: RunConfig, restart: bool) -> RunConfig:
     """
     if not config.classifier.encoder_from:
         return config
-    begun = Path(config.folder)
-    goes_on = bool(config.folder) and not restart and (begun / "config.json").exists()
-    found = read_folder_config(begun if goes_on else folder_of(config.classifier.encoder_from))
+    own = Path(config.folder)
+    resumes = bool(config.folder) and not restart and (own / "config.json").exists()
+    found = read_folder_config(own if resumes else folder_of(config.classifier.encoder_from))
     if found.input != config.input:
-        return config  # which preparing the data refuses
-    if config.input == "features":
-        _refuse_others(config, _normalise(RunConfig()), _normalise(config), _normalise(found))
-        return replace(config, data=replace(config.data, normalise=found.data.normalise))
-    _refuse_others(config, _vocabulary(RunConfig()), _vocabulary(config), _vocabulary(found))
-    joint = config.tokenizer.joint
-    return replace(config, tokenizer=replace(found.tokenizer, joint=joint))
-
-
-def _normalise(config: RunConfig) -> dict[str, Any]:
-    return {"data.normalise": config.data.normalise}
-
-
-def _vocabulary(config: RunConfig) -> dict[str, Any]:
-    settings = asdict(config.tokenizer)
-    del settings["joint"]  # of two languages, where here there is one
-    # The lengths of n-grams are not in the shape of the model: others would be met as strangers.
-    ngrams = {"model.character_ngrams": config.model.character_ngrams}
-    return {f"tokenizer.{name}": value for name, value in settings.items()} | ngrams
-
-
-def _refuse_others(
-    config: RunConfig, default: dict[str, Any], asked: dict[str, Any], found: dict[str, Any]
-) -> None:
-    others = [name for name in asked if asked[name] not in (default[name], found[name])]
+        return config  # preparing the data raises the error
+    brought = _scale if config.input == "features" else _vocabulary
+    default, asked, there = brought(RunConfig()), brought(config), brought(found)
+    others = [name for name in asked if asked[name] not in (default[name], there[name])]
     if others:
         what = "vocabulary" if config.input == "text" else "scale of the features"
         raise ConfigError(
             f"classifier.encoder_from brings its own {what}",
             where=others[0],
-            why=", ".join(f"{n} = {asked[n]!r}, and there it is {found[n]!r}" for n in others),
+            why=", ".join(f"{n} = {asked[n]!r}, and there it is {there[n]!r}" for n in others),
             todo=f"leave {' and '.join(others)} out, or train without encoder_from",
         )
+    if config.input == "features":
+        return replace(config, data=replace(config.data, normalise=found.data.normalise))
+    return replace(config, tokenizer=replace(found.tokenizer, joint=config.tokenizer.joint))
+
+
+def _scale(config: RunConfig) -> dict[str, Any]:
+    return {"data.normalise": config.data.normalise}
+
+
+def _vocabulary(config: RunConfig) -> dict[str, Any]:
+    settings = asdict(config.tokenizer)
+    del settings["joint"]  # that of two languages, where here there is one
+    # The shape of the model does not depend on the lengths of n-grams, but what they mean does.
+    ngrams = {"model.character_ngrams": config.model.character_ngrams}
+    return {f"tokenizer.{name}": value for name, value in settings.items()} | ngrams
 
 
 def begin_with_encoder(model: nn.Module, trained: Path, config: RunConfig) -> None:
-    """Put the input and the encoder of a trained model in place of the classifier's own.
+    """Copy the input and the encoder of a trained model into a classifier.
 
     Args:
         model: the classifier.
@@ -85,8 +78,8 @@ def begin_with_encoder(model: nn.Module, trained: Path, config: RunConfig) -> No
         config: the classifier's run.
 
     Raises:
-        ModelFolderError: the folder cannot be read, or its encoder has another shape, or other
-            settings under which the same numbers mean something else.
+        ModelFolderError: the folder cannot be read, or its encoder has another shape, or settings
+            under which the same parameters mean something else.
     """
     import torch
 
@@ -111,7 +104,7 @@ def begin_with_encoder(model: nn.Module, trained: Path, config: RunConfig) -> No
     ]
     if wrong:
         raise ModelFolderError(
-            "its encoder is not of the shape that the classifier's configuration asks for",
+            "its encoder is not of the shape of the classifier's configuration",
             where=trained,
             why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
             todo=SAME_MODEL,
@@ -122,14 +115,14 @@ def begin_with_encoder(model: nn.Module, trained: Path, config: RunConfig) -> No
 
 
 def _refuse_other_meanings(found: RunConfig, config: RunConfig, trained: Path) -> None:
-    its, own = asdict(found.model), asdict(config.model)
-    idle = set() if config.input == "text" else {"scale_embeddings"}
-    idle |= {"final_norm"} if its["norm"] == own["norm"] == "post" else set()
-    others = [name for name in MEANINGS if name not in idle and its[name] != own[name]]
+    theirs, own = asdict(found.model), asdict(config.model)
+    unused = set() if config.input == "text" else {"scale_embeddings"}
+    unused |= {"final_norm"} if theirs["norm"] == own["norm"] == "post" else set()
+    others = [name for name in MEANINGS if name not in unused and theirs[name] != own[name]]
     if others:
-        differ = (f"model.{n} is {own[n]!r} here and {its[n]!r} there" for n in others)
+        differ = (f"model.{n} is {own[n]!r} here and {theirs[n]!r} there" for n in others)
         raise ModelFolderError(
-            "its encoder is not the one that the classifier's configuration asks for",
+            "its encoder is not that of the classifier's configuration",
             where=trained,
             why="; ".join(differ),
             todo=SAME_MODEL,

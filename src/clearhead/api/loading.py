@@ -275,7 +275,8 @@ def _torch_engine(found: ModelFolder, options: EngineOptions) -> TorchEngine:
 
 
 def _classifier(found: ModelFolder, options: EngineOptions) -> Classifier:
-    from clearhead.api.preparation import read_inputs, read_labels
+    from clearhead.data.inputs import read_inputs
+    from clearhead.data.labels import LABELS, Labels
     from clearhead.decoding.device import set_up_torch
     from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
     from clearhead.model.build import build_classifier
@@ -303,7 +304,7 @@ def _classifier(found: ModelFolder, options: EngineOptions) -> Classifier:
         temperature = _temperature(found)
     device = set_up_torch(options.device, options.threads)
     config = found.config
-    inputs, labels = read_inputs(found.path, config), read_labels(found.path)
+    inputs, labels = read_inputs(found.path, config), Labels.load(found.path, LABELS)
     model = build_classifier(
         config.model, config.classifier, inputs.width, len(labels), config.input == "features"
     )

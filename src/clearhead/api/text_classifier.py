@@ -19,7 +19,7 @@ from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
 from clearhead.checkpoint import read_json
 from clearhead.data.labelled import refuse_unnamable
-from clearhead.data.labelled_proposal import FEW, WORD_NGRAMS, read_by_words
+from clearhead.data.proposal_classification import FEW, WORD_NGRAMS, read_by_words
 from clearhead.data.survey import Side, SideCounter, pieces_for
 from clearhead.errors import ClearheadError, ConfigError, DataError, NotTrainedError, warn
 from clearhead.settings import RunConfig, config_from

@@ -98,8 +98,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Score the models and print the report."""
-    from clearhead.api.preparation import read_labels
     from clearhead.checkpoint import read_model_folder
+    from clearhead.data.labels import LABELS, Labels
     from clearhead.evaluation.evaluate import ClassificationSet, TranslationSet, evaluate_models
 
     search = SearchOptions.of(args)
@@ -128,7 +128,7 @@ def run(args: Namespace) -> None:
     idle |= {"--engine ctranslate2": args.engine == "ctranslate2"}
     idle |= {"--compute-type": args.compute_type}
     _refuse_idle(idle | search.by_option(), "classifiers", "--data test.tsv")
-    labels = {name: read_labels(model.path) for name, model in models.items()}
+    labels = {name: Labels.load(model.path, LABELS) for name, model in models.items()}
     data = _named(args.data, "--data")
     labelled = ClassificationSet(configs, labels, data, args.text_column, args.label_column)
     if args.figures is not None and labelled.multi_label:

@@ -70,11 +70,11 @@ def run(args: Namespace) -> None:
     _refuse_place(path, args.force)
     proposal: CommentedConfig
     if args.task == "translation":
-        from clearhead.data.proposal import propose
+        from clearhead.data.proposal_translation import propose_translation
 
-        proposal = propose(args.train, args.validation, args.test)
+        proposal = propose_translation(args.train, args.validation, args.test)
     else:
-        from clearhead.data.labelled_proposal import propose_classification
+        from clearhead.data.proposal_classification import propose_classification
 
         proposal = propose_classification(
             args.kind or "text",

@@ -1,1 +1,5 @@
-"""Data: readers, checks, the memory-mapped corpus, batches by tokens, the phrasebook."""
+"""From files to batches: read, check, encode, batch.
+
+`parts` knows where examples come from, `checks` which are used, and `preparation` turns them into
+what the tasks train on: a `corpus` of pairs on disk, or labelled examples as `inputs` in memory.
+"""

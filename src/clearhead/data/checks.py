@@ -1,296 +1,321 @@
-"""Every finding of a check, in a file: a line each, its place, a tab, and what is found there."""
+"""The rules that examples are checked by before training, and the engine that applies them.
+
+A sentence pair and a labelled example are two kinds of example, each with its list of rules. Rules
+that drop an example go first, in the order of the list, then those that only count it; an example
+is reported under the first rule that it breaks. Validation and test data are checked by the same
+rules and kept whole, because scores over a part of them would not be comparable.
+
+Texts are equal if they are equal without the white space at their ends, features if all values are.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from clearhead.data.readers import Pair, place
-from clearhead.data.report import DataReport, Finding
+from clearhead.data.hashes import HashSet, pair_hash
+from clearhead.data.labelled import input_hash
+from clearhead.data.parts import DataPart
+from clearhead.data.readers import Pair
+from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, Note
 from clearhead.settings import DataConfig
 
-FINDINGS = "findings.tsv"
-
-Note = Callable[[str, str], object]
-"""Takes a finding: its place, and what is found there."""
+Lengths = np.ndarray | Callable[[Sequence[Any]], Sequence[int]]
+"""Tokens or frames of each example, int (N, sides); or a function that counts those of some."""
 
 
-@contextmanager
-def noting(path: Path) -> Iterator[Note]:
-    """Writes findings into a new file; names of files that are no UTF-8 stay as they are on disk.
+class Block:
+    """N examples as the rules see them. Each fact is computed when a rule first needs it.
 
-    Raises:
-        OSError: it cannot be written.
-    """
-    with path.open("w", encoding="utf-8", errors="surrogateescape") as file:
-        yield lambda place, found: file.write(f"{place}\t{found}\n")
-
-
-# ---- data.hashes
-# Sentence pairs as 64-bit hashes, to find those that come twice among millions.
-#
-# Two of 50 million different pairs share a hash by chance in one of 15,000 corpora; one of them
-# is then left out.
-
-
-def pair_hash(*texts: str) -> int:
-    """64 bits of a text, or of a pair, without the spaces at its ends."""
-    joined = "\0".join(text.strip() for text in texts)
-    return int.from_bytes(hashlib.blake2b(joined.encode(), digest_size=8).digest(), "little")
-
-
-def hash_array(values: Iterable[int]) -> np.ndarray:
-    """Hashes as an array, uint64 (N,)."""
-    return np.fromiter(values, dtype=np.uint64)
-
-
-class HashSet:
-    """A set of 64-bit hashes in 8 bytes each, so that 50 million pairs take 400 MB.
-
-    Sorted runs, each at least twice as long as the next: adding n hashes in blocks takes
-    O(n log n) time, and a look-up one binary search a run.
+    `left` (N,) marks the examples that no rule has caught so far.
     """
 
-    def __init__(self) -> None:
-        self._runs: list[np.ndarray] = []
+    def __init__(self, checker: Checker, examples: Sequence[Any], lengths: Lengths | None) -> None:
+        self.examples, self.config = examples, checker.config
+        self.left = np.ones(len(examples), dtype=bool)
+        self._kind, self._lengths = checker.kind, lengths
+        self._held_out, self._seen = checker.held_out, checker.seen
+        self._hashes: dict[str, np.ndarray] = {}
+        self._repeated: dict[str, np.ndarray] = {}
 
-    def contains(self, hashes: np.ndarray) -> np.ndarray:
-        """Which of the hashes (N,) are in the set: bool (N,)."""
-        found = np.zeros(len(hashes), dtype=bool)
-        for run in self._runs:
-            at = np.minimum(np.searchsorted(run, hashes), len(run) - 1)
-            found |= run[at] == hashes
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Tokens or frames, int (N, sides); 0 where they are unknown, or the example is dropped.
+
+        A function that counts them is called once, with all examples that are left, so that it can
+        first learn a vocabulary from them.
+        """
+        if isinstance(self._lengths, np.ndarray):
+            return self._lengths
+        found = np.zeros((len(self.examples), 1), dtype=np.int64)
+        rows = np.flatnonzero(self.left)
+        if self._lengths is not None and len(rows):
+            found[rows, 0] = self._lengths([self.examples[row] for row in rows.tolist()])
         return found
 
-    def add(self, hashes: np.ndarray) -> None:
-        """Put hashes (N,), none of them in the set yet, into the set."""
-        if len(hashes) == 0:
-            return
-        self._runs.append(np.sort(hashes))
-        while len(self._runs) > 1 and len(self._runs[-2]) < 2 * len(self._runs[-1]):
-            last = self._runs.pop()
-            merged = np.concatenate([self._runs.pop(), last])
-            merged.sort(kind="stable")  # on two sorted runs this is a merge
-            self._runs.append(merged)
+    @cached_property
+    def blank(self) -> np.ndarray:
+        """Which texts are empty or white space, bool (N, sides); features never are."""
+        if isinstance(self.examples[0], Pair):
+            return np.array([(not p.source.strip(), not p.target.strip()) for p in self.examples])
+        return np.array([[isinstance(e.input, str) and not e.input.strip()] for e in self.examples])
+
+    def hashes(self, part: str) -> np.ndarray:
+        """The hash of a part of each example, uint64 (N,)."""
+        if part not in self._hashes:
+            self._hashes[part] = hashes_of(self.examples, self._kind.hashes[part])
+        return self._hashes[part]
+
+    def held_out(self, part: str) -> np.ndarray:
+        """Whose part is also in the held-out data, bool (N,)."""
+        held_out = self._held_out[part]
+        if not len(held_out):
+            return np.zeros(len(self.examples), dtype=bool)
+        return held_out.contains(self.hashes(part))
+
+    def repeated(self, part: str) -> np.ndarray:
+        """Whose part came before, in this block or an earlier one: bool (N,)."""
+        if part not in self._repeated:
+            self._repeated[part] = self._seen[part].add(self.hashes(part))
+        return self._repeated[part]
 
 
-class HeldOut:
-    """The hashes of validation and test pairs, of their sources and of their targets."""
+class Rule(NamedTuple):
+    """One rule.
 
-    def __init__(self, pairs: Iterable[tuple[str, str] | Pair] = ()) -> None:
-        both, sources, targets = [], [], []
-        for source, target, *_ in pairs:
-            both.append(pair_hash(source, target))
-            sources.append(pair_hash(source))
-            targets.append(pair_hash(target))
-        self.pairs = np.unique(hash_array(both))
-        self.sources = np.unique(hash_array(sources))
-        self.targets = np.unique(hash_array(targets))
+    Attributes:
+        name: in reports.
+        text: what is wrong; settings of `data` and `held_in` in braces are filled in.
+        broken: which examples of a block break it, bool (N,).
+        drop: whether they are dropped from training; the name of a setting of `data` lets users
+            decide. Others are only counted.
+        in_target: of these pairs, which have it in the target's file: bool (N,).
+    """
 
-
-# ---- data.checks
-# What is looked at in the sentence pairs before anything trains, and what is done about it.
-#
-# A pair is left out of the training data for the first of these reasons that holds:
-#
-# - `empty`: the source or the target has no token, or is nothing but white space;
-# - `held_out`: the same pair is in the validation or test data, where it would inflate the score
-#   (if `drop_held_out`; otherwise it is counted and kept);
-# - `duplicate`: the same pair came before (if `drop_duplicates`; otherwise it is counted and kept);
-# - `long`: the source or the target has more than `max_length` tokens;
-# - `ratio`: one side has more than `max_length_ratio` times the tokens of the other.
-#
-# `held_out_source` and `held_out_target`, training pairs of which one side alone is in the
-# validation
-# or test data (beside another one), are counted and kept. Validation and test data are judged by
-# the
-# same rules and kept whole: a score over a part of them would compare with nothing. What the
-# rules of
-# held-out pairs find in the test data is also in the validation data, by which the best model is
-# picked.
-#
-# Texts are the same when they are equal after spaces at their ends have been taken away. A place
-# is in the file of the side that breaks the rule: of the empty one, the one that is too long, or
-# the
-# longer of two; of the source where both do, or the pair does.
-
-RULES = {
-    "empty": "a side is empty",
-    "held_out": "the same pair is in the {held_in} data",
-    "duplicate": "the same pair came before",
-    "long": "a side has more than {max_length} tokens",
-    "ratio": "a side has more than {max_length_ratio:g} times the tokens of the other",
-    "held_out_source": "the source is in the {held_in} data, with another target",
-    "held_out_target": "the target is in the {held_in} data, with another source",
-}
-KEPT_RULES = ("held_out_source", "held_out_target")
-SHOWN_PLACES = 5
-HELD_IN = "validation or test"
-"""What training pairs must not be in."""
+    name: str
+    text: str
+    broken: Callable[[Block], Any]
+    drop: bool | str = True
+    in_target: Callable[[Block], np.ndarray] | None = None
 
 
-class PairChecker:
-    """Judges blocks of pairs one after the other and adds up a `DataReport`.
+@dataclass(frozen=True)
+class Kind:
+    """A kind of example.
+
+    Attributes:
+        unit: its name in reports.
+        place: where an example of a part is; True: in the target's file.
+        hashes: of what is looked for among other examples, by name.
+        rules: what to check.
+    """
+
+    unit: Literal["pairs", "examples"]
+    place: Callable[[DataPart, Any, bool], str]
+    hashes: Mapping[str, Callable[[Any], int]]
+    rules: tuple[Rule, ...]
+
+
+PAIRS = Kind(
+    "pairs",
+    DataPart.place_of_pair,
+    {
+        "pair": lambda pair: pair_hash(pair.source, pair.target),
+        "source": lambda pair: pair_hash(pair.source),
+        "target": lambda pair: pair_hash(pair.target),
+    },
+    (
+        Rule(
+            "empty",
+            "a side is empty",
+            # SentencePiece has a token for white space alone, so both have to be checked.
+            lambda b: ((b.lengths == 0) | b.blank).any(axis=1),
+            in_target=lambda b: (b.lengths[:, 0] > 0) & ~b.blank[:, 0],
+        ),
+        Rule(
+            "held_out",
+            "the same pair is in the {held_in} data",
+            lambda b: b.held_out("pair"),
+            drop="drop_held_out",
+        ),
+        Rule(
+            "duplicate",
+            "the same pair came before",
+            lambda b: b.repeated("pair"),
+            drop="drop_duplicates",
+        ),
+        Rule(
+            "long",
+            "a side has more than {max_length} tokens",
+            lambda b: b.lengths.max(axis=1) > b.config.max_length,
+            in_target=lambda b: b.lengths[:, 0] <= b.config.max_length,
+        ),
+        Rule(
+            "ratio",
+            "a side has more than {max_length_ratio:g} times the tokens of the other",
+            lambda b: b.lengths.max(axis=1) > b.config.max_length_ratio * b.lengths.min(axis=1),
+            in_target=lambda b: b.lengths[:, 0] < b.lengths[:, 1],
+        ),
+        Rule(
+            "held_out_source",
+            "the source is in the {held_in} data, with another target",
+            lambda b: b.held_out("source"),
+            drop=False,
+        ),
+        Rule(
+            "held_out_target",
+            "the target is in the {held_in} data, with another source",
+            lambda b: b.held_out("target"),
+            drop=False,
+            in_target=lambda b: np.ones(len(b.examples), dtype=bool),
+        ),
+    ),
+)
+
+LABELLED = Kind(
+    "examples",
+    DataPart.place_of_example,
+    {
+        "example": lambda e: pair_hash(str(input_hash(e.input)), *sorted(e.labels)),
+        "input": lambda e: input_hash(e.input),
+    },
+    (
+        Rule("empty", "the text is empty", lambda b: b.blank.any(axis=1)),
+        Rule(
+            "held_out",
+            "the same example is in the {held_in} data",
+            lambda b: b.held_out("example"),
+            drop="drop_held_out",
+        ),
+        Rule(
+            "duplicate",
+            "the same example came before",
+            lambda b: b.repeated("example"),
+            drop="drop_duplicates",
+        ),
+        Rule(
+            "long",
+            "more than {max_length} tokens or frames",
+            lambda b: b.lengths.max(axis=1) > b.config.max_length,
+        ),
+        Rule(
+            "contradiction",
+            "the same input came before with another label",
+            lambda b: b.repeated("input"),
+            drop=False,
+        ),
+        Rule(
+            "held_out_input",
+            "the input is in the {held_in} data, with another label",
+            lambda b: b.held_out("input"),
+            drop=False,
+        ),
+    ),
+)
+
+
+class Checker:
+    """Checks blocks of examples one after the other and adds up a report.
+
+    Memory does not grow with the number of examples but by 8 bytes of hash for each.
 
     Args:
-        name: what the data are called in the report ("train").
-        files: their files, to name places by.
+        part: of the data. Of the training data examples are dropped; others are only counted.
+        kind: of its examples.
         config: the limits.
-        held_out: the pairs that must not be trained on.
-        mend: leave out what the rules say; otherwise only count it.
-        held_in: the data that those pairs are of, in the words of the report.
+        held_out: for training data the validation and test examples, for test data the validation
+            examples.
     """
 
     def __init__(
-        self,
-        name: str,
-        files: Sequence[str],
-        config: DataConfig,
-        held_out: HeldOut | None = None,
-        *,
-        mend: bool = True,
-        held_in: str = HELD_IN,
+        self, part: DataPart, kind: Kind, config: DataConfig, held_out: Iterable[Any] = ()
     ) -> None:
-        self._name, self._files, self._config, self._mend = name, files, config, mend
-        self._held_out = held_out or HeldOut()
-        kept = {"held_out": not config.drop_held_out, "duplicate": not config.drop_duplicates}
-        self._kept_rules = (*KEPT_RULES, *(rule for rule, is_kept in kept.items() if is_kept))
-        limits = {"max_length": config.max_length, "max_length_ratio": config.max_length_ratio}
-        self._texts = {rule: text.format(**limits, held_in=held_in) for rule, text in RULES.items()}
-        self._seen = HashSet()
-        self._pairs = self._kept = self._source_tokens = self._target_tokens = 0
-        self._counts = dict.fromkeys(RULES, 0)
-        self._places: dict[str, list[str]] = {rule: [] for rule in RULES}
+        self.kind, self.config, self._part = kind, config, part
+        training = part.name == "train"
+        self.held_out = hash_sets(held_out, kind)
+        self.seen = {part: HashSet() for part in kind.hashes}
+        # Settings decide what training drops; other data are reported as if they were the default.
+        drops = {
+            rule.name: getattr(config, rule.drop)
+            if training and isinstance(rule.drop, str)
+            else bool(rule.drop)
+            for rule in kind.rules
+        }
+        # Rules that only count must not hide one that drops.
+        self._order = sorted(kind.rules, key=lambda rule: not drops[rule.name])
+        limits = vars(config) | {"held_in": "validation or test" if training else "validation"}
+        self._findings = {
+            name: Finding(name, text.format(**limits), 0, (), training and drops[name])
+            for name, text, *_ in kind.rules
+        }
+        self._report = DataReport(part.name, kind.unit, 0, 0, training=training)
 
     def check(
-        self,
-        pairs: Sequence[Pair],
-        source_lengths: np.ndarray,
-        target_lengths: np.ndarray,
-        note: Note | None = None,
+        self, examples: Sequence[Any], lengths: Lengths | None = None, note: Note | None = None
     ) -> np.ndarray:
-        """Which of the pairs (N,), with lengths in tokens (N,), are used: bool (N,).
+        """Which of the examples (N,) are used: bool (N,).
 
-        `note` is given every finding; the report has the first places of each rule alone.
+        Args:
+            examples: the next block.
+            lengths: of the examples; without them none is too long.
+            note: is called with every finding; the report has only the first places of each rule.
         """
-        verdicts = self._verdicts(pairs, source_lengths, target_lengths)
-        keep = np.ones(len(pairs), dtype=bool)
-        undecided = keep.copy()
-        for rule, hit in verdicts.items():
-            rows = np.flatnonzero(hit & undecided)
-            self._counts[rule] += len(rows)
-            room = SHOWN_PLACES - len(self._places[rule])
-            places = [
-                self._place(rule, pairs[row], int(source_lengths[row]), int(target_lengths[row]))
-                for row in (rows[:room] if note is None else rows).tolist()
-            ]
-            self._places[rule] += places[:room]
+        keep = np.ones(len(examples), dtype=bool)
+        if not len(examples):
+            return keep
+        block = Block(self, examples, lengths)
+        for rule in self._order:
+            rows = np.flatnonzero(rule.broken(block) & block.left)
+            if not len(rows):
+                continue
+            finding = self._findings[rule.name]
+            shown = SHOWN_PLACES - len(finding.places)
+            in_target = rule.in_target(block) if rule.in_target else np.zeros_like(keep)
+            places = tuple(
+                self.kind.place(self._part, examples[row], bool(in_target[row]))
+                for row in (rows[:shown] if note is None else rows).tolist()
+            )
             if note is not None:
-                for found in places:
-                    note(found, self._texts[rule])
-            undecided[rows] = False
-            if self._leaves_out(rule):
+                for place in places:
+                    note(place, finding.text)
+            self._findings[rule.name] = replace(
+                finding, count=finding.count + len(rows), places=finding.places + places[:shown]
+            )
+            block.left[rows] = False
+            if finding.left_out:
                 keep[rows] = False
-        self._pairs += len(pairs)
-        self._kept += int(keep.sum())
-        self._source_tokens += int(source_lengths[keep].sum())
-        self._target_tokens += int(target_lengths[keep].sum())
+        report, tokens = self._report, block.lengths[keep].sum(axis=0).tolist()
+        self._report = replace(
+            report,
+            read=report.read + len(examples),
+            kept=report.kept + int(keep.sum()),
+            tokens=(report.tokens[0] + tokens[0], report.tokens[1] + tokens[-1]),
+        )
         return keep
+
+    @property
+    def rules(self) -> list[tuple[str, bool]]:
+        """The text of each rule, with the limits, and whether it drops examples."""
+        return [(finding.text, finding.left_out) for finding in self._findings.values()]
 
     def report(self) -> DataReport:
         """What was found so far."""
-        findings = tuple(
-            Finding(
-                rule=rule,
-                text=self._texts[rule],
-                count=count,
-                places=tuple(self._places[rule]),
-                left_out=self._leaves_out(rule),
-            )
-            for rule, count in self._counts.items()
-            if count
-        )
-        return DataReport(
-            *(self._name, self._pairs, self._kept, self._source_tokens, self._target_tokens),
-            findings,
-        )
-
-    def _leaves_out(self, rule: str) -> bool:
-        return self._mend and rule not in self._kept_rules
-
-    def _place(self, rule: str, pair: Pair, source_length: int, target_length: int) -> str:
-        in_target = {
-            "empty": source_length > 0 and bool(pair.source.strip()),
-            "long": source_length <= self._config.max_length,
-            "ratio": source_length < target_length,
-            "held_out_target": True,
-        }
-        return place(self._files, pair.line, in_target.get(rule, False))
-
-    def _verdicts(
-        self, pairs: Sequence[Pair], source_lengths: np.ndarray, target_lengths: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        shorter = np.minimum(source_lengths, target_lengths)
-        longer = np.maximum(source_lengths, target_lengths)
-        hashes = hash_array(pair_hash(pair.source, pair.target) for pair in pairs)
-        # SentencePiece has a token for white space alone.
-        blank = [not (pair.source.strip() and pair.target.strip()) for pair in pairs]
-        verdicts = {"empty": (shorter == 0) | np.array(blank, dtype=bool)}
-        held_out, repeated = np.isin(hashes, self._held_out.pairs), self._repeated(hashes)
-        if self._config.drop_held_out:
-            verdicts["held_out"] = held_out
-        if self._config.drop_duplicates:
-            verdicts["duplicate"] = repeated
-        verdicts["long"] = longer > self._config.max_length
-        verdicts["ratio"] = longer > self._config.max_length_ratio * shorter
-        # Those that are kept are among the last: other rules may leave the pair out.
-        verdicts.setdefault("held_out", held_out)
-        verdicts.setdefault("duplicate", repeated)
-        if len(self._held_out.pairs):
-            sources = hash_array(pair_hash(pair.source) for pair in pairs)
-            targets = hash_array(pair_hash(pair.target) for pair in pairs)
-            verdicts["held_out_source"] = np.isin(sources, self._held_out.sources)
-            verdicts["held_out_target"] = np.isin(targets, self._held_out.targets)
-        return verdicts
-
-    def _repeated(self, hashes: np.ndarray) -> np.ndarray:
-        """Which hashes came before, in this block or an earlier one; remembers them all."""
-        fresh, first = np.unique(hashes, return_index=True)
-        repeated = np.ones(len(hashes), dtype=bool)
-        repeated[first] = self._seen.contains(fresh)
-        self._seen.add(fresh[~self._seen.contains(fresh)])
-        return repeated
+        found = tuple(finding for finding in self._findings.values() if finding.count)
+        return replace(self._report, findings=found)
 
 
-def check_kept(
-    name: str,
-    files: Sequence[str],
-    pairs: Sequence[Pair],
-    lengths: tuple[Sequence[int], Sequence[int]],
-    config: DataConfig,
-    validation: Sequence[Pair] = (),
-    note: Note | None = None,
-) -> DataReport:
-    """The report on validation or test pairs, of which none is left out.
+def hash_sets(examples: Iterable[Any], kind: Kind) -> dict[str, HashSet]:
+    """The hashes of the parts of examples, such as held-out ones."""
+    examples, sets = list(examples), {part: HashSet() for part in kind.hashes}
+    for part, hash_of in kind.hashes.items():
+        sets[part].add(hashes_of(examples, hash_of))
+    return sets
 
-    Args:
-        name: what the data are called ("validation").
-        files: their files.
-        pairs: the pairs (N,).
-        lengths: the tokens of each source (N,) and of each target (N,).
-        config: the limits.
-        validation: for test pairs, the validation pairs, which should be others.
-        note: is given every finding.
-    """
-    # What these two say is said of training pairs.
-    config = replace(config, drop_held_out=True, drop_duplicates=True)
-    held_out = HeldOut(validation)
-    checker = PairChecker(name, files, config, held_out, mend=False, held_in="validation")
-    sources, targets = (np.asarray(side, dtype=np.int64) for side in lengths)
-    checker.check(pairs, sources, targets, note)
-    return checker.report()
+
+def hashes_of(examples: Sequence[Any], hash_of: Callable[[Any], int]) -> np.ndarray:
+    """The hash of each example, uint64 (N,)."""
+    return np.fromiter(map(hash_of, examples), dtype=np.uint64, count=len(examples))

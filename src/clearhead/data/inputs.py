@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -15,11 +16,13 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from clearhead.checkpoint import JOINT_TOKENIZER, read_folder_config, read_tokenizers
 from clearhead.data.features import Rule, as_frames, fill_missing
 from clearhead.data.labelled import Labelled, in_columns, one_line
 from clearhead.data.normaliser import Normaliser
-from clearhead.errors import DataError
-from clearhead.tokenizer import BOS, PAD, Tokenizer, WordTokenizer
+from clearhead.errors import ConfigError, DataError, ModelFolderError
+from clearhead.settings import RunConfig
+from clearhead.tokenizer import BOS, PAD, Tokenizer, WordTokenizer, load_tokenizer
 
 TOKENIZER, NORMALISER = "tokenizer", "normaliser"
 """The names of the parts in a model folder."""
@@ -259,6 +262,47 @@ class FeatureInputs(Inputs):
 
     def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
         return tuple(str(number) for number in range(1, min(len(row), self.max_length) + 1))
+
+
+def text_inputs(config: RunConfig, tokenizer: Tokenizer) -> TextInputs:
+    """Texts as the ids of a tokenizer, with character n-grams if the run has them.
+
+    Raises:
+        ConfigError: there are to be n-grams, and the vocabulary has no whole words.
+    """
+    model, max_length = config.model, config.data.max_length
+    start = "first" in config.classifier.pooling
+    if not model.character_ngrams:
+        return TextInputs(tokenizer, max_length, start)
+    if not isinstance(tokenizer, WordTokenizer):
+        raise ConfigError(
+            "model.character_ngrams need whole words",
+            why="the vocabulary has pieces of words",
+            todo="leave character_ngrams out",
+        )
+    ngrams = NGrams(model.character_ngrams, model.ngram_vectors)
+    return SpelledInputs(tokenizer, ngrams, max_length, start)
+
+
+def feature_inputs(config: RunConfig, normaliser: Normaliser) -> FeatureInputs:
+    """Features, filled as the run says and scaled by a normaliser."""
+    return FeatureInputs(normaliser, config.data.missing, config.data.max_length)
+
+
+def read_inputs(folder: Path, config: RunConfig) -> Inputs:
+    """What turns examples into numbers, from the folder of a model.
+
+    Raises:
+        ModelFolderError: it is missing, damaged, or made for another kind of input.
+    """
+    found = read_folder_config(folder)
+    if found.input != config.input:
+        raise ModelFolderError(f"this model reads {found.input}, not {config.input}", where=folder)
+    if config.input == "features":
+        return feature_inputs(config, Normaliser.load(folder, NORMALISER))
+    if found.task == "translation":
+        return text_inputs(config, read_tokenizers(folder, found)[0])
+    return text_inputs(config, load_tokenizer(folder, JOINT_TOKENIZER))
 
 
 def hide_words(ids: Tensor, unk_id: int, rate: float) -> Tensor:

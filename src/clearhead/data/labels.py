@@ -16,28 +16,27 @@ from clearhead.settings.nearest import nearest
 
 SHOWN_NAMES = 10
 
+LABELS = "labels"
+"""The name of the label set in a model folder."""
+
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels and their numbers: a label's number is its place in `names`.
+    """Labels and their numbers: a label's number is its index in `names`.
 
     Raises:
-        ValueError: a name comes twice, or is empty.
+        ValueError: a name occurs twice, or is empty.
     """
 
     names: tuple[str, ...]
 
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names) or not all(self.names):
-            raise ValueError("a label comes twice, or is empty")
+            raise ValueError("a label occurs twice, or is empty")
 
     @classmethod
     def learn(cls, labels: Iterable[Sequence[str]]) -> Labels:
-        """The distinct labels of all examples, sorted.
-
-        Args:
-            labels: the labels of each example: `example.labels for example in examples`.
-        """
+        """The distinct labels of all examples, sorted, from the labels of each example."""
         return cls(tuple(sorted({name for example in labels for name in example})))
 
     def __len__(self) -> int:
@@ -48,11 +47,7 @@ class Labels:
         return {name: number for number, name in enumerate(self.names)}
 
     def index(self, name: str, where: str | None = None) -> int:
-        """The number of a label.
-
-        Args:
-            name: the label.
-            where: the example that has it, for the error.
+        """The number of a label; `where` is the place of its example, for the error.
 
         Raises:
             DataError: there is no such label.
@@ -60,11 +55,13 @@ class Labels:
         number = self._numbers.get(name)
         if number is None:
             like = nearest(name, self.names)
+            more = len(self) - SHOWN_NAMES
+            shown = ", ".join(self.names[:SHOWN_NAMES]) + (f" and {more:,} more" * (more > 0))
             raise DataError(
                 f"the label {name!r} is not among those of the training data",
                 where=where,
-                why=f"these are {self._shown()}",
-                todo="mend the label, or train on examples that have it"
+                why=f"these are {shown}",
+                todo="correct the label, or train on examples that have it"
                 + (f" (did you mean {like!r}?)" if like else "")
                 + header_hint(where),
             )
@@ -101,8 +98,3 @@ class Labels:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("the labels are not a list of strings")
         return cls(tuple(names))
-
-    def _shown(self) -> str:
-        more = len(self) - SHOWN_NAMES
-        shown = ", ".join(self.names[:SHOWN_NAMES])
-        return f"{shown} and {more:,} more" if more > 0 else shown

@@ -1,14 +1,34 @@
-"""What the check found: a finding of any data, and the report on sentence pairs."""
+"""What the check found in one part of the data, for people and for JSON."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from clearhead.data.features import FeatureCounts
+from clearhead.data.labelled import Labelled
+
+FINDINGS = "findings.tsv"
+SHOWN_PLACES = 5
+SHOWN_CLASSES = 10
+
+IMBALANCE = 10.0
+"""The report mentions classes if the largest has more than so many times the smallest."""
+
+Classes = tuple[tuple[str, int], ...]
+"""Each label and the number of examples that have it, most frequent first."""
+
+Note = Callable[[str, str], object]
+"""Takes the place of a finding, and what was found there."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """How many examples one rule met, their first places, and whether they were left out."""
+    """How many examples broke one rule, the first places, and whether they were dropped."""
 
     rule: str
     text: str
@@ -18,11 +38,11 @@ class Finding:
 
     @property
     def has_more(self) -> bool:
-        """Whether there are places beyond those."""
+        """Whether there are more places than `places` has."""
         return self.count > len(self.places)
 
     def line(self, name: str) -> str:
-        """For people, as found in the part of the data that has this name."""
+        """The finding for people; `name` is that of the part of the data."""
         kept, more = "left out" if self.left_out else "kept", ", …" if self.has_more else ""
         return f"{name}: {self.count:,} {kept}: {self.text} ({', '.join(self.places)}{more})"
 
@@ -31,44 +51,107 @@ class Finding:
 class DataReport:
     """What the check found in one part of the data.
 
-    `pairs` were read and `kept` are used; tokens are counted over the kept pairs, without BOS
-    and EOS.
+    Attributes:
+        name: of the part.
+        unit: sentence pairs, or labelled examples.
+        read: how many were read.
+        kept: how many are used.
+        tokens: source and target tokens of the kept pairs, without BOS and EOS.
+        classes: of the kept examples.
+        findings: one for each rule that was broken.
+        training: whether the part is trained on, so that the balance of classes matters.
+        features: of the kept sequences; None for texts.
     """
 
     name: str
-    pairs: int
+    unit: Literal["pairs", "examples"]
+    read: int
     kept: int
-    source_tokens: int
-    target_tokens: int
-    findings: tuple[Finding, ...] = field(default=())
+    findings: tuple[Finding, ...] = ()
+    tokens: tuple[int, int] = (0, 0)
+    classes: Classes = ()
+    training: bool = True
+    features: FeatureCounts | None = None
 
     @property
     def has_more(self) -> bool:
-        """Whether there are places that it does not have."""
+        """Whether a finding has more places than the report lists."""
         return any(finding.has_more for finding in self.findings)
 
     def lines(self) -> list[str]:
-        """The report for people: one line of counts and one line a finding."""
-        kept = "all kept" if self.kept == self.pairs else f"{self.kept:,} kept"
-        lines = [
-            f"{self.name}: {self.pairs:,} pairs, {kept}; "
-            f"{self.source_tokens:,} source and {self.target_tokens:,} target tokens"
-        ]
+        """The report for people: counts, features, imbalance, then one line a finding."""
+        kept = "all kept" if self.kept == self.read else f"{self.kept:,} kept"
+        lines = [f"{self.name}: {self.read:,} {self.unit}, {kept}{self._amounts()}"]
+        if self.features is not None:
+            lines += self.features.lines(self.name, named=self.training)
+        if self.training and imbalance(self.classes) > IMBALANCE:
+            (largest, most), (smallest, least) = self.classes[0], self.classes[-1]
+            lines.append(
+                f"{self.name}: the largest class ({largest}, {most:,}) has "
+                f"{imbalance(self.classes):.1f} times the examples of the smallest ({smallest}, "
+                f'{least:,}): classifier.class_weights = "balanced" gives all classes equal weight'
+            )
         return lines + [finding.line(self.name) for finding in self.findings]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; `from_dict` reads them back."""
-        return asdict(self)
+        """Plain values for JSON; `from_dict` reads those of pairs."""
+        findings = [asdict(finding) for finding in self.findings]
+        head = {"name": self.name, self.unit: self.read, "kept": self.kept}
+        if self.unit == "pairs":
+            source, target = self.tokens
+            return {**head, "source_tokens": source, "target_tokens": target, "findings": findings}
+        features = None if self.features is None else asdict(self.features)
+        tail = {"findings": findings, "training": self.training, "features": features}
+        return {**head, "classes": [list(each) for each in self.classes], **tail}
 
     @classmethod
     def from_dict(cls, tree: dict[str, Any]) -> DataReport:
-        """The report that `to_dict` wrote.
+        """The report on pairs that `to_dict` wrote.
 
         Raises:
-            TypeError, KeyError: it did not write this.
+            TypeError, KeyError: `to_dict` did not write this.
         """
+        tree = dict(tree)
         findings = tuple(
             Finding(**{**finding, "places": tuple(finding["places"])})
-            for finding in tree["findings"]
+            for finding in tree.pop("findings")
         )
-        return cls(**{**tree, "findings": findings})
+        read, tokens = tree.pop("pairs"), (tree.pop("source_tokens"), tree.pop("target_tokens"))
+        return cls(unit="pairs", read=read, tokens=tokens, findings=findings, **tree)
+
+    def _amounts(self) -> str:
+        if self.unit == "pairs":
+            return f"; {self.tokens[0]:,} source and {self.tokens[1]:,} target tokens"
+        if not self.classes:
+            return ""
+        shown = ", ".join(f"{name} {count:,}" for name, count in self.classes[:SHOWN_CLASSES])
+        more = len(self.classes) - SHOWN_CLASSES
+        tail = f", and {more:,} more" if more > 0 else ""
+        return f"; {len(self.classes):,} classes: {shown}{tail}"
+
+
+def count_classes(examples: Iterable[Labelled[Any]]) -> Classes:
+    """Each label and how many examples have it."""
+    return ranked(Counter(name for example in examples for name in example.labels))
+
+
+def ranked(counts: Mapping[str, int]) -> Classes:
+    """The labels with their counts, most frequent first; ties are sorted by name."""
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def imbalance(classes: Classes) -> float:
+    """How many times the size of the smallest class the largest has; 1 without classes."""
+    return classes[0][1] / classes[-1][1] if classes else 1.0
+
+
+@contextmanager
+def write_findings(path: Path) -> Iterator[Note]:
+    """Opens a new file for findings, one a line: place, tab, text.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    # Names of files that are not UTF-8 keep their bytes.
+    with path.open("w", encoding="utf-8", errors="surrogateescape") as file:
+        yield lambda place, found: file.write(f"{place}\t{found}\n")

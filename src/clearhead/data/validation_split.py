@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from clearhead.data.checks import pair_hash
+from clearhead.data.hashes import pair_hash
 from clearhead.data.labelled import Labelled, input_hash
 
 T = TypeVar("T", bound=Labelled[Any])
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=Labelled[Any])
 
 @dataclass(frozen=True)
 class _Group:
-    """The rows of examples with one input, which stay together."""
+    """The rows of all examples with the same input."""
 
     rows: tuple[int, ...]
     stratum: str
@@ -27,16 +27,15 @@ class _Group:
 def split_validation(
     examples: Sequence[T], share: float, seed: int, smallest_class: int = 1
 ) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """The examples to train on and those to validate on, both in the order they came in.
+    """The examples to train on and those to validate on, both in their original order.
 
-    Classes are those of the first label. `share` of all examples, rounded, is dealt out among
-    the classes in proportion to their size, at least one to each if there are that many. Which
-    examples of a class are taken is a function of the seed and their contents, so that the
-    same question stays on its side when others are added.
+    The first label of an example is its class. `share` of all examples, rounded, is divided among
+    the classes in proportion to their size, at least one for each if there are that many. The
+    choice within a class depends on the seed and the contents, so that most examples keep their
+    part when others are added.
 
-    Examples with the same input stay together. Every label keeps `smallest_class` different
-    inputs to train on: what has no more is never validated on. Where either stands in the way,
-    the validation part is smaller than `share`.
+    Examples with the same input stay together. Every label keeps `smallest_class` different inputs
+    to train on. For either reason the validation part may be smaller than `share`.
 
     Args:
         examples: all of them.
@@ -76,9 +75,9 @@ def _groups(examples: Sequence[Labelled[Any]], seed: int) -> list[_Group]:
 
 
 def _portions(sizes: Mapping[str, int], total: int, smallest_class: int) -> Counter[str]:
-    """`total` dealt out in proportion to the sizes, by Sainte-Laguë's method of odd divisors.
+    """`total` divided in proportion to the sizes, by Sainte-Laguë's method of odd divisors.
 
-    Each class gets one first if all of them can.
+    Each class first gets one if there are enough.
     """
     portions = Counter(dict.fromkeys(sizes, 1 if total >= len(sizes) else 0))
     queue = [(-size / (2 * portions[name] + 1), name) for name, size in sizes.items()]
@@ -94,7 +93,7 @@ def _portions(sizes: Mapping[str, int], total: int, smallest_class: int) -> Coun
 
 
 def _take(groups: list[_Group], portion: int, left: Counter[str], smallest_class: int) -> list[int]:
-    """Rows of whole groups, as many as the portion has room for; takes the groups off `left`."""
+    """The rows of whole groups, at most `portion`; subtracts their labels from `left`."""
     rows: list[int] = []
     for group in sorted(groups, key=lambda group: group.rank):
         fits = len(rows) + len(group.rows) <= portion

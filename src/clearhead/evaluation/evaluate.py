@@ -240,7 +240,7 @@ class ClassificationSet:
         label_column: str | None = None,
     ) -> None:
         # Imported here because it loads torch, which a translator may not need.
-        from clearhead.data.labelled_data import read_examples
+        from clearhead.data.parts import read_examples
 
         self.title = data
         self.settings = {"data": data}

@@ -1,1 +1,1 @@
-"""What a model is trained to do, and how well it does it."""
+"""The tasks: each ties data, model, loss and evaluation together in one file."""

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from clearhead.data.batches import PREPARED_BATCHES, batch_order, largest, prefetch
 from clearhead.data.labelled import Labelled
-from clearhead.data.labelled_data import LabelledData
 from clearhead.data.labels import Labels
+from clearhead.data.preparation import LabelledData
 from clearhead.decoding.torch_engine import ClassifierEngine
 from clearhead.evaluation.calibration import (
     expected_calibration_error,
@@ -30,25 +30,25 @@ from clearhead.settings import RunConfig
 from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
 SAMPLES = 3
-"""Validation examples shown again at each validation."""
+"""Validation examples to show at each validation."""
 
 SMALLER = "use the CPU: training.device = 'cpu'"
-"""What to do where the memory of a GPU does not hold a validation."""
+"""What to do if a validation needs more memory than a GPU has."""
 
 LARGEST_WEIGHT = 100.0
-"""Of the right decisions of a rare label, where an example may have several."""
+"""The limit of the weight of a rare label, if an example may have several labels."""
 
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """B inputs, padded, and the truth (B, labels): 1.0 where a label is right."""
+    """B inputs, padded, and the truth (B, labels): 1.0 for a right label."""
 
     inputs: Tensor
     truth: Tensor
 
 
 class ClassificationTask:
-    """Batches of examples, the loss of their labels, accuracy and F1 on the validation data."""
+    """Batches of examples; the loss of their labels; accuracy, F1 and calibration."""
 
     def __init__(self, config: RunConfig, data: LabelledData) -> None:
         self.config = config
@@ -76,7 +76,7 @@ class ClassificationTask:
         return len(self._order(epoch))
 
     def batches(self, epoch: int, first: int) -> Iterator[LabelledBatch]:
-        """The batches of an epoch from index `first` on, prepared by a thread of their own."""
+        """The batches of an epoch from index `first` on, prepared by a thread."""
         order = self._order(epoch)
 
         def prepare() -> Iterator[LabelledBatch]:
@@ -103,12 +103,16 @@ class ClassificationTask:
         return batch_order(self._lengths, nothing, config.training.batch_tokens, config.seed, epoch)
 
     def counts(self, batch: LabelledBatch) -> Mapping[str, int]:
-        """Examples, tokens or frames, and all places of the padded batch."""
+        """Tokens or frames, and all positions of the padded batch."""
         places = batch.inputs.shape[0] * batch.inputs.shape[1]
         return {self.data.inputs.unit: self.data.inputs.real(batch.inputs), "places": places}
 
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
-        """The summed cross-entropy of the examples' labels."""
+        """The summed cross-entropy of the examples' labels.
+
+        With R-Drop (Liang et al. 2021) the batch passes twice. Two passes differ in what is random:
+        dropout, and hidden words.
+        """
         training = self.config.training
         model = cast(EncoderClassifier, model)
         device = model.output.weight.device
@@ -116,7 +120,6 @@ class ClassificationTask:
         truth = batch.truth.to(device, non_blocking=True)
         passes = 2 if training.r_drop > 0 else 1
         if passes == 2:
-            # Two passes of the same batch differ in what is random: dropout, and hidden words.
             inputs, truth = torch.cat((inputs, inputs)), torch.cat((truth, truth))
         if training.word_dropout > 0:
             inputs = self.data.inputs.hide(inputs, training.word_dropout)
@@ -131,8 +134,7 @@ class ClassificationTask:
     def evaluate(self, model: nn.Module) -> Evaluation:
         """Loss, accuracy, F1 and calibration on the validation examples.
 
-        The temperature that suits them is among the scores: whoever uses the model divides its
-        logits by it.
+        The scores include the temperature: whoever uses the model divides its logits by it.
         """
         data = self.data
         engine = ClassifierEngine(cast(EncoderClassifier, model), SMALLER)
@@ -167,32 +169,31 @@ class ClassificationTask:
         return truth_of(self.data.validation, self.data.labels)
 
     def _class_weights(self) -> Tensor:
-        """The weight of each label in the loss (labels,), balanced if the run has it so.
+        """The weight of each label in the loss (labels,): 1, or balanced.
 
-        Of N examples that have one of K labels each, a label of c examples has N / (K · c): the
-        mean over the examples is 1, and the sum over those of a label is N / K. Where they may
-        have several, its right decisions have (N - c) / c and so count as much as its wrong ones,
-        within [1 / 100, 100].
+        For N examples with one of K labels each, a label of c examples has N / (K · c): the mean
+        over the examples is 1, and the sum over those of a label is N / K. If examples may have
+        several labels, positive cases have (N - c) / c, within [1 / 100, 100], and so count as much
+        as negative ones.
         """
         counts = self.truth.sum(axis=0)
         if self.config.classifier.class_weights == "none":
             return torch.ones(len(counts))
         examples = len(self.truth)
         if self.multi_label:
-            # Two examples in 10,000 would weigh 4,999 each: a batch with one of them would be about
-            # that alone. At the limit one weighs about as much as the rest of its batch. And what
-            # every example has would weigh nothing, and never be learned.
+            # Without limits, two examples in 10,000 would weigh 4,999 each and dominate their
+            # batches, and a label that every example has would weigh nothing and not be learned.
             balanced = (examples - counts) / np.maximum(counts, 1)
             return torch.tensor(balanced.clip(1 / LARGEST_WEIGHT, LARGEST_WEIGHT)).float()
         return torch.tensor(examples / (len(counts) * np.maximum(counts, 1))).float()
 
 
 def said(probability: np.ndarray, labels: Labels) -> str:
-    """The likeliest label and its probability, as people read it."""
+    """The most probable label and its probability, for people."""
     best = int(probability.argmax())
     return f"{labels.names[best]} ({100 * probability[best]:.0f} %)"
 
 
 def shown(example: Labelled) -> str:
-    """An example as a sample line shows it: its text, or where it is."""
+    """An example in a sample line: its text, or its place."""
     return example.input if isinstance(example.input, str) else example.place

@@ -1,4 +1,4 @@
-"""Translation: an encoder-decoder learns from sentence pairs and is judged by what it says."""
+"""Translation: an encoder-decoder learns from sentence pairs and is scored by its translations."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from clearhead.data.batches import (
     epoch_batches,
     largest_batch,
 )
+from clearhead.data.corpus import encode_pairs
 from clearhead.data.inputs import hide_words
-from clearhead.data.translation_data import TranslationData
+from clearhead.data.preparation import TranslationData
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.evaluation.scores import bleu_and_chrf, exact_match
@@ -32,54 +33,51 @@ from clearhead.tokenizer import EOS, PAD
 from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
 SAMPLES = 3
-"""Validation sentences shown again at each validation."""
+"""Validation sentences to show at each validation."""
 
 SMALLER = "lower search.beam_size, or use the CPU: training.device = 'cpu'"
-"""What to do where the memory of a GPU does not hold a validation."""
+"""What to do if a validation needs more memory than a GPU has."""
 
 VALIDATION_PAIRS = 64
-"""Pairs of a batch where the loss on the validation data is computed."""
+"""Pairs of a batch when the loss on the validation data is computed."""
 
 
 class TranslationTask:
-    """Batches of pairs, the loss of the target tokens, BLEU and chrF of real beam output."""
+    """Batches of pairs; the loss of the target tokens; BLEU and chrF of the run's own search."""
 
     def __init__(self, config: RunConfig, data: TranslationData) -> None:
         self.config = config
         self.data = data
         self.measure = config.measure
         self.higher_is_better = self.measure != "loss"
-        most = config.evaluation.max_sentences or len(data.validation)
-        self.validation = data.validation[:most]
-        tokenizers = data.source_tokenizer, data.target_tokenizer
-        self._sampling = Sampling(*tokenizers, config.data.max_length)
+        self.validation = data.validation[: config.evaluation.max_sentences or None]
+        self._tokenizers = data.source_tokenizer, data.target_tokenizer
+        self._sampling = Sampling(*self._tokenizers, config.data.max_length)
 
     def build_model(self) -> EncoderDecoder:
         """A new model of the run's configuration, initialised from its seed."""
         torch.manual_seed(self.config.seed)
-        sizes = len(self.data.source_tokenizer), len(self.data.target_tokenizer)
-        return build_model(self.config.model, *sizes)
+        source, target = map(len, self._tokenizers)
+        return build_model(self.config.model, source, target)
 
     def batch_count(self, epoch: int) -> int:
         """Batches in an epoch."""
-        corpus = self.data.corpus
-        limit = self.config.training.batch_tokens
+        corpus, limit = self.data.corpus, self.config.training.batch_tokens
         lengths = corpus.source_lengths, corpus.target_lengths
         return len(batch_order(*lengths, limit, self.config.seed, epoch))
 
     def batches(self, epoch: int, first: int) -> Iterator[Batch]:
         """The batches of an epoch from index `first` on."""
-        limit = self.config.training.batch_tokens
-        seed = self.config.seed
+        limit, seed = self.config.training.batch_tokens, self.config.seed
         return epoch_batches(self.data.corpus, limit, seed, epoch, first, self._sampling)
 
     def largest_batch(self) -> Batch:
-        """A batch of the rows of the first epoch's largest; words are segmented anew."""
+        """The largest batch of the first epoch; with sampling its words are segmented anew."""
         limit = self.config.training.batch_tokens
         return largest_batch(self.data.corpus, limit, self.config.seed, self._sampling)
 
     def counts(self, batch: Batch) -> Mapping[str, int]:
-        """Tokens of both sides, and all places of the padded batch."""
+        """Tokens of both sides, and all positions of the padded batch."""
         return {
             "source tokens": batch.source_tokens,
             "target tokens": batch.target_tokens,
@@ -87,15 +85,18 @@ class TranslationTask:
         }
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
-        """The summed cross-entropy of the target tokens; padding is left out."""
+        """The summed cross-entropy of the target tokens, without padding.
+
+        With R-Drop (Liang et al. 2021) the batch passes twice. Two passes differ in what is random:
+        dropout, and hidden words.
+        """
         training = self.config.training
         model = cast(EncoderDecoder, model)
         device = model.output.weight.device
-        # Two passes of the same batch differ in what is random: dropout, and hidden words.
         divergence = training.r_drop if model.training else 0.0
         passes = 2 if divergence > 0 else 1
         outputs = batch.target_output.repeat(passes, 1).flatten()
-        # Counted out on the CPU: a GPU would have to be waited for.
+        # Computed on the CPU, because waiting for a GPU would take longer.
         real = (outputs != PAD).nonzero()[:, 0]
         source, inputs, outputs, real = (
             part.to(device, non_blocking=True)
@@ -115,19 +116,18 @@ class TranslationTask:
         return Loss(total / passes, plain / passes, batch.target_tokens)
 
     def evaluate(self, model: nn.Module) -> Evaluation:
-        """Loss, BLEU and chrF on the validation pairs, by the run's own search."""
+        """Loss, BLEU, chrF and exact matches on the validation pairs, by the run's own search."""
         model = cast(EncoderDecoder, model)
         loss = self._validation_loss(model)
         if not math.isfinite(loss):
             return diverged(self.measure)
-        tokenizers = (self.data.source_tokenizer, self.data.target_tokenizer)
         sources = [pair.source for pair in self.validation]
         references = [pair.target for pair in self.validation]
         engine = TorchEngine(model, smaller=SMALLER, scores=False)
         with warnings.catch_warnings():
-            # The report on the data has said, with file and line, which are too long.
+            # The report on the data has already listed sentences that are too long.
             warnings.filterwarnings("ignore", r"line \d+ has \d+ tokens and was cut")
-            found = translate_texts(engine, tokenizers, sources, self.config.search)
+            found = translate_texts(engine, self._tokenizers, sources, self.config.search)
         outputs = [hypotheses[0].text for hypotheses in found]
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=lowercase)
@@ -159,13 +159,11 @@ class TranslationTask:
         """The validation pairs, encoded once; pairs of like lengths share a batch."""
         longest = self.config.data.max_length
         sources, targets = (
-            [ids[:longest] or [EOS] for ids in tokenizer.encode_batch(texts)]
-            for tokenizer, texts in (
-                (self.data.source_tokenizer, [pair.source for pair in self.validation]),
-                (self.data.target_tokenizer, [pair.target for pair in self.validation]),
-            )
+            [ids[:longest] or [EOS] for ids in side]
+            for side in encode_pairs(self.validation, self._tokenizers)
         )
-        pairs = list(zip(sources, targets, strict=True))
-        pairs.sort(key=lambda pair: (len(pair[1]), len(pair[0])))
+        pairs = sorted(
+            zip(sources, targets, strict=True), key=lambda pair: (len(pair[1]), len(pair[0]))
+        )
         groups = [pairs[i : i + VALIDATION_PAIRS] for i in range(0, len(pairs), VALIDATION_PAIRS)]
         return [collate([s for s, _ in group], [t for _, t in group]) for group in groups]

@@ -19,8 +19,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.data import labelled_proposal as proposing
-from clearhead.data.labelled_proposal import (
+from clearhead.data import proposal_classification as proposing
+from clearhead.data.proposal import Recipe
+from clearhead.data.proposal_classification import (
     EXAMPLES_A_STEP,
     FEW,
     KEPT,
@@ -28,19 +29,18 @@ from clearhead.data.labelled_proposal import (
     SEQUENCE_RECIPES,
     WORD_RECIPES,
     Kind,
-    Recipe,
     propose_classification,
     read_by_words,
     recipe_for,
 )
-from clearhead.data.labelled_report import IMBALANCE
-from clearhead.data.labelled_survey import (
-    SequenceSurvey,
-    TextSurvey,
+from clearhead.data.report import IMBALANCE, imbalance
+from clearhead.data.survey import (
+    NONE,
+    Side,
+    Survey,
     survey_sequences,
     survey_texts,
 )
-from clearhead.data.survey import Side
 from clearhead.errors import ConfigError, DataError
 from clearhead.settings import RunConfig, read_config
 from clearhead.settings.commented import SEQUENCES, TEXTS, Form
@@ -115,9 +115,9 @@ def test_texts_are_counted_measured_and_parted_into_their_classes(
     found = survey_texts(write_jsonl(tmp_path / "train.jsonl", records))
     assert dict(found.classes) == Counter(name for _, name in rows)
     assert found.lengths.tolist() == [len(text) for text, _ in rows]
-    assert found.text.words == sum(len(text.split()) for text, _ in rows)
+    assert found.sides[0].words == sum(len(text.split()) for text, _ in rows)
     counts = [count for _, count in found.classes]
-    assert found.imbalance == max(counts) / min(counts)
+    assert imbalance(found.classes) == max(counts) / min(counts)
     assert not found.several
     assert not found.without
 
@@ -207,17 +207,19 @@ def test_every_setting_is_written_with_the_value_proposed_and_a_comment(
     assert set(proposal.values) == set(proposal.form.meanings) >= set(proposal.reasons)
 
 
-def fake_texts(examples: int, width: int = 50) -> TextSurvey:
+def fake_texts(examples: int, width: int = 50) -> Survey:
     lengths = np.full(examples, width)
     side = dataclasses.replace(LATIN, words=10 * examples, characters=width * examples)
     classes = (("a", examples), ("b", examples))
     words = np.full(examples, 10)
-    return TextSurvey("train.tsv", lengths, classes, "", "", side, lengths, words)
+    return Survey("texts", "train.tsv", examples, (side,), lengths, lengths / 2, words, classes)
 
 
-def fake_sequences(examples: int, frames: int = 16) -> SequenceSurvey:
+def fake_sequences(examples: int, frames: int = 16) -> Survey:
     lengths, classes = np.full(examples, frames), (("a", examples), ("b", examples))
-    return SequenceSurvey("train.ts", lengths, classes, "", "", 12, 0, "", ())
+    return Survey(
+        *("sequences", "train.ts", examples, (), lengths, lengths, NONE), classes=classes, width=12
+    )
 
 
 def proposed_for(examples: int, folder: Path, patch: pytest.MonkeyPatch, kind: Kind) -> RunConfig:
@@ -233,7 +235,10 @@ def test_each_amount_of_data_gets_a_valid_configuration(
 ) -> None:
     config = proposed_for(examples, tmp_path, monkeypatch, kind)
     words = kind == "text" and examples < 20_000
-    recipe, training = recipe_for(kind, examples, words), config.training
+    recipe, training = (
+        recipe_for(fake_texts(examples) if kind == "text" else fake_sequences(examples)),
+        config.training,
+    )
     assert examples < recipe.below
     assert (config.task, config.input) == ("classification", kind)
     assert config.model.encoder_layers == recipe.layers
@@ -244,7 +249,7 @@ def test_each_amount_of_data_gets_a_valid_configuration(
     assert (config.tokenizer.kind == "words") == words
     mean = (10 if words else 10 * 1.3) if kind == "text" else 16
     steps = training.max_epochs * -(-0.9 * examples * mean // training.batch_tokens)
-    assert 1 <= training.schedule.warmup <= max(1, min(recipe.warmup, steps / proposing.WARMUP))
+    assert 1 <= training.schedule.warmup <= max(1, min(recipe.warmup, steps / proposing.RISE))
 
 
 @pytest.mark.parametrize(
@@ -466,7 +471,7 @@ def test_labels_and_files_of_any_name_come_back_or_do_no_harm(
     names: list[str], file: str, tmp_path: Path
 ) -> None:
     classes = tuple((name, 20 - 19 * place) for place, name in enumerate(names))
-    found = dataclasses.replace(fake_texts(21), path=file, classes=classes, several=file)
+    found = dataclasses.replace(fake_texts(21), where=file, classes=classes, several=file)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proposing, "survey_texts", lambda *_: found)
         text = propose_classification("text", (file,), label_column=file).to_toml("my-model")

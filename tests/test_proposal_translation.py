@@ -15,10 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.data import proposal
+from clearhead.data import proposal_translation as proposal
 from clearhead.data import survey as surveying
-from clearhead.data.proposal import RECIPES, WARMUP, propose, recipe_for, round_figure
-from clearhead.data.survey import Side, Survey, survey
+from clearhead.data.proposal import round_figure, row_for
+from clearhead.data.proposal_translation import RECIPES, RISE, propose_translation
+from clearhead.data.survey import NONE, Side, Survey, survey_pairs
 from clearhead.errors import DataError
 from clearhead.settings import SIZES, ModelConfig, RunConfig, read_config
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
@@ -50,16 +51,16 @@ def read_back(text: str, folder: Path) -> RunConfig:
 def seen(pairs: int, source: Side = LATIN, target: Side = LATIN) -> Survey:
     words = {"words": 12 * pairs, "characters": 60 * pairs}
     sides = (dataclasses.replace(side, **words) for side in (source, target))
-    return Survey(("a", "b"), pairs, *sides)
+    return Survey("pairs", "a, b", pairs, tuple(sides), NONE, NONE, NONE)
 
 
 def test_pairs_words_and_characters_are_counted(tmp_path: Path) -> None:
-    found = survey(parallel(tmp_path, ENGLISH, GERMAN))
-    assert found.pairs == 3
-    assert found.source.words == sum(len(line.split()) for line in ENGLISH)
-    assert found.target.words == sum(len(line.split()) for line in GERMAN)
-    assert found.target.characters == sum(map(len, GERMAN))
-    assert found.target.alphabet == len(set("".join(GERMAN)))
+    found = survey_pairs(parallel(tmp_path, ENGLISH, GERMAN))
+    assert found.examples == 3
+    assert found.sides[0].words == sum(len(line.split()) for line in ENGLISH)
+    assert found.sides[1].words == sum(len(line.split()) for line in GERMAN)
+    assert found.sides[1].characters == sum(map(len, GERMAN))
+    assert found.sides[1].alphabet == len(set("".join(GERMAN)))
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -67,49 +68,49 @@ def test_pairs_words_and_characters_are_counted(tmp_path: Path) -> None:
 def test_all_pairs_are_counted_though_the_text_is_a_sample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, last_break: bool
 ) -> None:
-    monkeypatch.setattr(surveying, "SURVEYED_PAIRS", 10)
+    monkeypatch.setattr(surveying, "SURVEYED", 10)
     text = "two words\n" * 37 if last_break else "two words\n" * 36 + "two words"
     files = []
     for name in ("a", "b"):
         path = tmp_path / f"{name}{suffix}"
         path.write_bytes(gzip.compress(text.encode()) if suffix else text.encode())
         files.append(str(path))
-    found = survey(files)
-    assert found.pairs == 37
-    assert found.source.words == 74
+    found = survey_pairs(files)
+    assert found.examples == 37
+    assert found.sides[0].words == 74
 
 
 def test_a_damaged_archive_beyond_the_sample_is_a_data_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surveying, "SURVEYED_PAIRS", 10)
+    monkeypatch.setattr(surveying, "SURVEYED", 10)
     chance = random.Random(1)
     lines = [str(chance.random()) for _ in range(20_000)]
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress("\n".join(lines).encode())[:-1000])
     with pytest.raises(DataError, match=r"a\.gz"):
-        survey([str(path), str(path)])
+        survey_pairs([str(path), str(path)])
 
 
 def test_tokenised_text_is_told_from_plain_text(tmp_path: Path) -> None:
     tokenised = [line.replace(".", " .").replace(",", " ,") for line in ENGLISH]
-    found = survey(parallel(tmp_path, tokenised, ENGLISH))
-    assert found.source.tokenised
-    assert not found.target.tokenised
+    found = survey_pairs(parallel(tmp_path, tokenised, ENGLISH))
+    assert found.sides[0].tokenised
+    assert not found.sides[1].tokenised
 
 
 def test_french_spaces_before_question_marks_do_not_make_tokenised_text(tmp_path: Path) -> None:
     french = ["Où est le chat ?", "Voilà !", "Il dort, je crois."]
-    assert not survey(parallel(tmp_path, french, french)).source.tokenised
+    assert not survey_pairs(parallel(tmp_path, french, french)).sides[0].tokenised
 
 
 def test_lower_cased_text_is_told_and_script_without_case_is_not_lower_cased(
     tmp_path: Path,
 ) -> None:
-    found = survey(parallel(tmp_path, [line.lower() for line in ENGLISH], ["我有一只猫"] * 3))
-    assert found.source.lower_cased
-    assert not found.target.lower_cased
-    assert not survey(parallel(tmp_path, ENGLISH, GERMAN)).source.lower_cased
+    found = survey_pairs(parallel(tmp_path, [line.lower() for line in ENGLISH], ["我有一只猫"] * 3))
+    assert found.sides[0].lower_cased
+    assert not found.sides[1].lower_cased
+    assert not survey_pairs(parallel(tmp_path, ENGLISH, GERMAN)).sides[0].lower_cased
 
 
 @pytest.mark.parametrize(
@@ -127,8 +128,8 @@ def test_the_target_s_script_and_form_decide_how_it_is_scored(
     tmp_path: Path, sentence: str, script: str, tokenize: str
 ) -> None:
     files = parallel(tmp_path, ["A man rides a bicycle."], [sentence])
-    assert survey(files).target.script == script
-    config = read_back(propose(files).to_toml("my-model"), tmp_path)
+    assert survey_pairs(files).sides[1].script == script
+    config = read_back(propose_translation(files).to_toml("my-model"), tmp_path)
     assert config.evaluation.tokenize == tokenize
 
 
@@ -140,7 +141,7 @@ def test_languages_of_one_script_share_their_vocabulary(
     tmp_path: Path, target: str, joint: bool, share: str
 ) -> None:
     files = parallel(tmp_path, ["A man."], [target])
-    config = read_back(propose(files).to_toml("my-model"), tmp_path)
+    config = read_back(propose_translation(files).to_toml("my-model"), tmp_path)
     assert config.tokenizer.joint is joint
     assert config.model.share_embeddings == share
 
@@ -150,16 +151,16 @@ def test_a_vocabulary_has_room_for_every_character(tmp_path: Path, count: int, j
     signs = "".join(chr(0x4E00 + i) for i in range(count))
     lines = [signs[i : i + 10] for i in range(0, count, 10)]
     files = parallel(tmp_path, lines if joint else ["A man."] * len(lines), lines)
-    config = read_back(propose(files).to_toml("my-model"), tmp_path)
+    config = read_back(propose_translation(files).to_toml("my-model"), tmp_path)
     assert config.tokenizer.joint is joint
     if count == 30:
-        assert config.tokenizer.max_vocabulary == recipe_for(3).vocabulary
+        assert config.tokenizer.max_vocabulary == row_for(RECIPES, 3).vocabulary
     learned = learn_tokenizer(lines + (lines if joint else []), config.tokenizer)
     assert learned.decode(learned.encode(signs[-10:])) == signs[-10:]
 
 
 def test_without_files_the_defaults_are_written(tmp_path: Path) -> None:
-    text = propose().to_toml("my-model")
+    text = propose_translation().to_toml("my-model")
     assert read_back(text, tmp_path) == dataclasses.replace(RunConfig(), folder="runs/my-model")
     for part in ("train", "validation", "test"):
         assert f"\n# {part} = [" in text
@@ -167,7 +168,7 @@ def test_without_files_the_defaults_are_written(tmp_path: Path) -> None:
 
 def test_every_setting_is_written_with_the_value_proposed_and_a_comment(tmp_path: Path) -> None:
     files = parallel(tmp_path, ENGLISH, GERMAN)
-    proposed = propose(files, files, files)
+    proposed = propose_translation(files, files, files)
     text = proposed.to_toml("my-model")
     tree = tomllib.loads(text)
     for path in TRANSLATION.meanings:
@@ -199,10 +200,10 @@ def test_the_comments_name_every_choice(form: Form) -> None:
 def test_each_amount_of_data_gets_a_valid_configuration_with_reasons(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
 ) -> None:
-    monkeypatch.setattr(proposal, "survey", lambda files, part: seen(pairs))
-    text = propose(("a", "b"), ("a", "b")).to_toml("my-model")
+    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part: seen(pairs))
+    text = propose_translation(("a", "b"), ("a", "b")).to_toml("my-model")
     config = read_back(text, tmp_path)
-    recipe = recipe_for(pairs)
+    recipe = row_for(RECIPES, pairs)
     assert config.data.train == ("a", "b")
     assert config.model.d_model == SIZES[recipe.size]["d_model"]
     dropout = config.model.dropout
@@ -222,8 +223,8 @@ def test_the_recipe_of_multi30k_has_its_example_s_size_and_half_its_epochs(
 ) -> None:
     monkeypatch.setenv("CLEARHEAD_DATA", "data")
     example = read_config(EXAMPLES / "multi30k-en-de.toml")
-    monkeypatch.setattr(proposal, "survey", lambda files, part: seen(29_000))
-    config = read_back(propose(("a", "b")).to_toml("my-model"), tmp_path)
+    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part: seen(29_000))
+    config = read_back(propose_translation(("a", "b")).to_toml("my-model"), tmp_path)
     for name in ("encoder_layers", "d_model", "d_ff", "n_heads", "share_embeddings"):
         assert getattr(config.model, name) == getattr(example.model, name), name
     for name in ("embeddings", "residual"):
@@ -242,12 +243,12 @@ def test_a_rate_that_falls_to_zero_has_time_to_fall(
     pairs: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(proposal, "survey", lambda files, part: seen(pairs))
-        text = propose(("a", "b")).to_toml("my-model")
+        patch.setattr(proposal, "survey_pairs", lambda files, part: seen(pairs))
+        text = propose_translation(("a", "b")).to_toml("my-model")
     training = read_back(text, tmp_path_factory.mktemp("few")).training
     if training.schedule.kind == "linear":
-        steps = training.max_epochs * -(-seen(pairs).source.tokens // training.batch_tokens)
-        assert 1 <= training.schedule.warmup <= max(1, steps / WARMUP)
+        steps = training.max_epochs * -(-seen(pairs).sides[0].tokens // training.batch_tokens)
+        assert 1 <= training.schedule.warmup <= max(1, steps / RISE)
         assert f"{round(steps):,} in all" in text
 
 
@@ -273,7 +274,9 @@ def test_files_of_any_name_come_back_from_the_file(
     names: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     text = dataclasses.replace(
-        propose(), values={**TRANSLATION.defaults(), "data.train": tuple(names)}, seen=tuple(names)
+        propose_translation(),
+        values={**TRANSLATION.defaults(), "data.train": tuple(names)},
+        seen=tuple(names),
     ).to_toml("my-model")
     assert tomllib.loads(text)["data"]["train"] == names
 
@@ -288,16 +291,16 @@ def test_a_round_figure_is_near_and_within_its_limits(value: float) -> None:
 
 def test_a_missing_file_and_files_of_unequal_length_are_data_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
-        propose((str(tmp_path / "no.en"), str(tmp_path / "no.de")))
+        propose_translation((str(tmp_path / "no.en"), str(tmp_path / "no.de")))
     with pytest.raises(DataError, match="differ in length"):
-        propose(parallel(tmp_path, ENGLISH, GERMAN[:2]))
+        propose_translation(parallel(tmp_path, ENGLISH, GERMAN[:2]))
     files = parallel(tmp_path, ENGLISH, GERMAN)
     with pytest.raises(DataError, match="no such file"):
-        propose(files, (str(tmp_path / "no.en"), files[1]))
+        propose_translation(files, (str(tmp_path / "no.en"), files[1]))
 
 
 def test_the_built_in_phrasebook_can_be_proposed_for(tmp_path: Path) -> None:
     name = ("phrasebook:en-es",)
-    proposed = propose(name, name, name)
+    proposed = propose_translation(name, name, name)
     assert len({line.split(":")[1].split(",")[0] for line in proposed.seen}) == 3
     assert read_back(proposed.to_toml("my-model"), tmp_path).data.train == name

@@ -1,0 +1,285 @@
+"""The parts of the data (train, validation, test): files, or examples in memory."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from clearhead.data.arrays import files_of_array_folder
+from clearhead.data.feature_sequences import read_feature_sequences
+from clearhead.data.features import as_frames
+from clearhead.data.labelled import Labelled, label_name, one_line, read_labelled_texts
+from clearhead.data.lines import open_packed
+from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
+from clearhead.data.readers import Pair, place, read_pairs
+from clearhead.data.tables import refuse_unwritable
+from clearhead.errors import ConfigError, DataError
+from clearhead.settings import RunConfig
+
+Given = Sequence[Sequence[Any]]
+"""Examples in memory: (source, target), or (text or features, label or list of labels)."""
+
+
+@dataclass(frozen=True)
+class DataPart:
+    """One part of the data.
+
+    Attributes:
+        name: of the part.
+        files: as `read_pairs` or `read_examples` takes them; () for examples given in memory.
+        examples: pairs or labelled examples in memory: those that were read, or given.
+    """
+
+    name: Part
+    files: tuple[str, ...] = ()
+    examples: tuple[Any, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.examples)
+
+    @property
+    def where(self) -> str:
+        """The place to name in an error about the whole part."""
+        return ", ".join(self.files) or f"{self.name} examples"
+
+    @cached_property
+    def hashes(self) -> list[tuple[str, bytes]]:
+        """Each file, or folder, and 32 bytes of hash of its content; `memory` for examples there.
+
+        Raises:
+            DataError: a file is missing or cannot be read.
+        """
+        if not self.files and self.examples:
+            return [("memory", _memory_hash(self.examples))]
+        return [(file, self._hash_of(file)) for file in self.files]
+
+    def _hash_of(self, file: str) -> bytes:
+        folder = Path(os.path.expanduser(file))
+        return folder_hash(folder) if os.path.isdir(folder) else content_hash(file, self.name)
+
+    def pairs(self) -> Iterator[Pair]:
+        """The sentence pairs, as a stream if they are not in memory.
+
+        Raises:
+            DataError: a file cannot be used; the message has the file and line.
+        """
+        if self.examples or not self.files:
+            return iter(self.examples)
+        return read_pairs(self.files, self.name)
+
+    def place_of_pair(self, pair: Pair, in_target: bool) -> str:
+        """Where a pair, or its target, is: `train.de:17`, `example 17`."""
+        if not self.files:
+            return _place_in_memory(self.name, pair.line)
+        return place(self.files, pair.line, in_target)
+
+    def read(self, config: RunConfig) -> DataPart:
+        """The part with its examples in memory.
+
+        Raises:
+            DataError: a file cannot be used; the message has the file and line.
+            ConfigError: there are two files of labelled examples.
+        """
+        if self.examples or not self.files:
+            return self
+        if config.task == "translation":
+            return replace(self, examples=tuple(self.pairs()))
+        if len(self.files) > 1:
+            raise ConfigError(
+                f"data.{self.name} names {len(self.files)} files",
+                why="examples and their labels are in one file, or one folder",
+            )
+        found = (example for file in self.files for example in read_examples(file, config))
+        return replace(self, examples=tuple(found))
+
+    def place_of_example(self, example: Labelled, _: bool = False) -> str:
+        """Where an example is, without the path: `train.csv:17`, in a folder `cat/3.npy`."""
+        path = Path(example.place)
+        folder = Path(os.path.expanduser(self.files[0])) if self.files else None
+        within = folder is not None and path.is_relative_to(folder)
+        return str(path.relative_to(folder)) if folder is not None and within else path.name
+
+
+class Parts(NamedTuple):
+    """The parts of a run's data."""
+
+    train: DataPart
+    validation: DataPart
+    test: DataPart
+
+    @property
+    def held_out(self) -> tuple[Any, ...]:
+        """The validation and test examples in memory, which are not trained on."""
+        return (*self.validation.examples, *self.test.examples)
+
+
+def parts_of(
+    config: RunConfig, examples: Given | None = None, validation: Given | None = None
+) -> Parts:
+    """The parts of the data of a run; no file is read.
+
+    Args:
+        config: names the files.
+        examples: training examples in memory, instead of files.
+        validation: validation examples in memory, instead of files.
+
+    Raises:
+        ConfigError: a part that the run needs is missing, or both in files and in memory.
+        DataError: an example in memory has a wrong form.
+    """
+    data, pairs = config.data, config.task == "translation"
+    parts = Parts(
+        _part(config, "train", data.train, examples),
+        _part(config, "validation", data.validation, validation),
+        DataPart("test", data.test),
+    )
+    if not parts.train:
+        names = "two parallel files: train = ['train.en', 'train.de']"
+        names = names if pairs else "one: train = ['train.csv'], or a folder"
+        raise ConfigError("data.train names no files", todo=f"name {names}")
+    if pairs and not parts.validation:
+        raise ConfigError(
+            "data.validation names no files",
+            why="training is judged, and its best model picked, on pairs it does not learn from",
+            todo="name two parallel files; a thousand pairs split off the training data will do",
+        )
+    return parts
+
+
+def _part(config: RunConfig, name: Part, files: tuple[str, ...], given: Given | None) -> DataPart:
+    if given is None:
+        return DataPart(name, files)
+    if files:
+        raise ConfigError(
+            f"there are {name} examples in memory, and data.{name} names files",
+            where=", ".join(files),
+            todo=f"leave one of them out: data.{name} or the examples",
+        )
+    if len(given) == 0:
+        raise DataError("there are no examples", where=f"{name} examples")
+    if config.task == "translation":
+        return DataPart(name, (), tuple(_pair(each, n, name) for n, each in enumerate(given, 1)))
+    labelled = tuple(_labelled(each, n, name, config) for n, each in enumerate(given, 1))
+    if config.input == "features":
+        _check_widths(labelled)
+    return DataPart(name, (), labelled)
+
+
+def _pair(given: Any, number: int, name: str) -> Pair:
+    where = _place_in_memory(name, number)
+    source, target = _two(given, "(source, target)", where)
+    return Pair(_text(source, "the source", where), _text(target, "the target", where), number)
+
+
+def _labelled(given: Any, number: int, name: str, config: RunConfig) -> Labelled:
+    where = _place_in_memory(name, number)
+    content, label = _two(given, "(text or features, label)", where)
+    values = label if isinstance(label, list | tuple) else [label]
+    values = [value.item() if isinstance(value, np.generic) else value for value in values]
+    labels = tuple(dict.fromkeys(label_name(value, where) for value in values))
+    if len(labels) != 1 and not config.classifier.multi_label:
+        raise DataError(
+            f"there are {len(labels)} labels",
+            where=where,
+            todo="give one label, or allow any number: classifier.multi_label = true",
+        )
+    if config.input == "text":
+        return Labelled(_text(content, "the text", where), labels, where)
+    return Labelled(as_frames(np.asarray(content), where), labels, where)
+
+
+def _check_widths(examples: Sequence[Labelled]) -> None:
+    width = examples[0].input.shape[1]
+    for example in examples:
+        if example.input.shape[1] != width:
+            raise DataError(
+                f"the sequence has {example.input.shape[1]} features, the first one {width}",
+                where=example.place,
+            )
+
+
+def _place_in_memory(name: str, number: int) -> str:
+    return f"example {number}" if name == "train" else f"{name} example {number}"
+
+
+def _two(given: Any, form: str, where: str) -> tuple[Any, Any]:
+    if isinstance(given, str) or not isinstance(given, Sequence) or len(given) != 2:
+        raise DataError(f"the example is not {form}", where=where, why=f"it is {given!r}"[:200])
+    return given[0], given[1]
+
+
+def _text(text: object, what: str, where: str) -> str:
+    if not isinstance(text, str):
+        raise DataError(f"{what} is a {type(text).__name__}, not a string", where=where)
+    refuse_unwritable(text, what, where)
+    return one_line(text)
+
+
+def read_examples(path: str, config: RunConfig) -> list[Labelled]:
+    """The labelled texts of a file, or the feature sequences of a file or folder.
+
+    Raises:
+        DataError: they cannot be used; the message has the file and line.
+    """
+    data = config.data
+    if config.input == "features":
+        return list(read_feature_sequences(path, data.label_column))
+    several = config.classifier.multi_label
+    return list(read_labelled_texts(path, data.text_column, data.label_column, several))
+
+
+def content_hash(file: str, part: Part = "train") -> bytes:
+    """32 bytes of hash of a file's bytes on disk, or of a part of the built-in phrasebook.
+
+    Args:
+        file: its name; that of a phrasebook may leave the part out.
+        part: the part of a phrasebook named without one, as in `read_pairs`.
+
+    Raises:
+        DataError: the file is missing or cannot be read.
+    """
+    if file.startswith(PHRASEBOOK):
+        pairs = phrasebook_pairs(file, part)
+        return hashlib.blake2b(json.dumps(pairs).encode(), digest_size=32).digest()
+    digest = hashlib.blake2b(digest_size=32)
+    with open_packed(file) as stream:
+        try:
+            while block := stream.read(2**20):
+                digest.update(block)
+        except OSError as error:
+            raise DataError("the file cannot be read", where=file, why=str(error)) from None
+    return digest.digest()
+
+
+def folder_hash(folder: Path) -> bytes:
+    """32 bytes of hash of the files that are read from a folder of feature sequences.
+
+    Their names within the folder and `labels.csv` are part of it.
+
+    Raises:
+        DataError: a file is missing or cannot be read.
+    """
+    digest = hashlib.blake2b(digest_size=32)
+    for file in files_of_array_folder(folder):
+        digest.update(os.fsencode(os.path.relpath(file, folder)))
+        digest.update(content_hash(str(file)))
+    return digest.digest()
+
+
+def _memory_hash(examples: Sequence[Pair | Labelled]) -> bytes:
+    digest = hashlib.blake2b(digest_size=32)
+    for example in examples:
+        content, *rest = example[:2]
+        if isinstance(content, np.ndarray):
+            digest.update(content.tobytes())
+            content = content.shape
+        digest.update(json.dumps([content, *rest]).encode())
+    return digest.digest()

@@ -1,0 +1,340 @@
+"""From the parts of the data to what a task trains on: read, check, encode.
+
+Sentence pairs may be many millions: the training pairs pass as a stream and end in a corpus on
+disk. Labelled examples are kept in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import compress
+from pathlib import Path
+
+import numpy as np
+
+from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
+from clearhead.data.corpus import Corpus, Tokenizers, build_corpus, encode_pairs, lengths_of
+from clearhead.data.features import count_features
+from clearhead.data.hashes import pair_hash
+from clearhead.data.inputs import FeatureInputs, Inputs, feature_inputs, text_inputs
+from clearhead.data.labelled import Labelled, in_columns
+from clearhead.data.labels import Labels
+from clearhead.data.normaliser import Normaliser
+from clearhead.data.parts import DataPart, Parts
+from clearhead.data.readers import Pair
+from clearhead.data.report import (
+    FINDINGS,
+    SHOWN_PLACES,
+    DataReport,
+    Finding,
+    count_classes,
+    write_findings,
+)
+from clearhead.data.tables import header_hint
+from clearhead.data.validation_split import split_validation
+from clearhead.errors import ConfigError, DataError
+from clearhead.settings import DataConfig, RunConfig
+from clearhead.tokenizer import Tokenizer, learn_tokenizer
+
+SHOWN_NAMES = 5
+
+
+@dataclass(frozen=True)
+class TranslationData:
+    """What a translator trains on and is judged by.
+
+    `findings` are the files with all places, of those reports that have only the first ones.
+    """
+
+    source_tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
+    corpus: Corpus
+    validation: tuple[Pair, ...]
+    reports: tuple[DataReport, ...]
+    findings: tuple[Path, ...] = ()
+
+
+def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
+    """The source's and the target's tokenizer, learned from the training pairs.
+
+    Pairs that are held out are not learned from, unless `drop_held_out` is false.
+
+    Raises:
+        DataError: a file cannot be used, or no pair is left.
+        ConfigError: `max_vocabulary` is too small for the pairs, or two vocabularies are to share
+            one matrix.
+    """
+
+    def learn(*sides: int) -> Tokenizer:
+        texts = (pair[side] for pair in _pairs_to_learn(config, parts) for side in sides)
+        return learn_tokenizer(texts, config.tokenizer)
+
+    if config.tokenizer.joint:
+        both = learn(0, 1)
+        return both, both
+    if config.model.share_embeddings == "all":
+        raise ConfigError(
+            "model.share_embeddings = 'all' needs one joint vocabulary",
+            why="tokenizer.joint = false makes two",
+            todo="set tokenizer.joint = true, or share_embeddings = 'target'",
+        )
+    return learn(0), learn(1)
+
+
+def _pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[tuple[str, str]]:
+    dropped = parts.held_out if config.data.drop_held_out else ()
+    hashes = {pair_hash(pair.source, pair.target) for pair in dropped}
+    left = False
+    for source, target, _ in parts.train.pairs():
+        if pair_hash(source, target) not in hashes:
+            left = True
+            yield source, target
+    if not left:
+        raise DataError(
+            "no pair is left to train on",
+            where=parts.train.where,
+            why="all pairs are also in the validation or test data",
+            todo="name other files, or set data.drop_held_out = false",
+        )
+
+
+def prepare_pairs(
+    config: RunConfig,
+    parts: Parts,
+    tokenizers: Tokenizers,
+    folder: Path,
+    progress: Callable[[int], None] | None = None,
+) -> TranslationData:
+    """Checks all pairs and encodes the training pairs into a corpus under `folder`.
+
+    Args:
+        config: the run.
+        parts: its data, with the validation and test pairs in memory.
+        tokenizers: encode sources and targets.
+        folder: where corpora are kept.
+        progress: is called with the number of training pairs read so far.
+
+    Raises:
+        DataError: a file cannot be used; the message has the file and line.
+    """
+    corpus = build_corpus(folder, parts.train, tokenizers, config.data, parts.held_out, progress)
+    found = [(corpus.report, corpus.findings)]
+    for part, others in (
+        (parts.validation, ()),
+        (parts.test, parts.validation.examples),
+    ):
+        if part:
+            file = corpus.folder / f"{part.name}-{FINDINGS}"
+            checker = Checker(part, PAIRS, config.data, others)
+            lengths = lengths_of(encode_pairs(part.examples, tokenizers))
+            try:
+                with write_findings(file) as note:
+                    checker.check(part.examples, lengths, note)
+            except OSError as error:
+                what = "the findings cannot be written"
+                raise DataError(what, where=file, why=str(error)) from None
+            found.append((checker.report(), file))
+    reports = tuple(report for report, _ in found)
+    files = tuple(file for report, file in found if report.has_more)
+    return TranslationData(*tokenizers, corpus, parts.validation.examples, reports, files)
+
+
+@dataclass(frozen=True)
+class LabelledData:
+    """What a classifier trains on and is judged by.
+
+    `rows` are the training examples as numbers, `validation_rows` the validation examples.
+    """
+
+    inputs: Inputs
+    labels: Labels
+    train: Sequence[Labelled]
+    rows: Sequence[np.ndarray]
+    validation: Sequence[Labelled]
+    validation_rows: Sequence[np.ndarray]
+    reports: tuple[DataReport, ...]
+
+
+def read_labelled(config: RunConfig, parts: Parts) -> Parts:
+    """The parts with all examples in memory; without validation data, a share of the training data.
+
+    If files name their features, these are put into the order of the training data.
+
+    Raises:
+        DataError: a file cannot be used, or no example is left to validate on.
+        ConfigError: a part has two files.
+    """
+    train, validation, test = (part.read(config) for part in parts)
+    columns = train.examples[0].columns
+    put = (_in_columns_if_alike(example, columns) for example in test.examples)
+    test = replace(test, examples=tuple(put))
+    if not validation:
+        return Parts(*_split(config, train), test)
+    put = (in_columns(example, columns) for example in validation.examples)
+    return Parts(train, replace(validation, examples=tuple(put)), test)
+
+
+def _in_columns_if_alike(example: Labelled, columns: Sequence[str]) -> Labelled:
+    try:
+        return in_columns(example, columns)
+    except DataError:
+        return example  # which the report on the test data mentions
+
+
+def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
+    examples = part.examples
+    share, smallest = config.data.validation_share, config.data.smallest_class
+    train, validation = split_validation(examples, share, config.seed, smallest)
+    if validation:
+        return replace(part, examples=train), DataPart("validation", part.files, validation)
+    count = round(share * len(examples))
+    why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g}"
+    rounded = f" is {count} example{'' if count == 1 else 's'} when rounded"
+    kept = f", and each class keeps {smallest} different inputs to train on"
+    raise DataError(
+        "no example is left to validate on",
+        where=part.where,
+        why=why + rounded + (kept if count else ""),
+        todo="give more examples, name validation files, or raise data.validation_share",
+    )
+
+
+def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
+    """What turns examples into numbers, learned from the training examples.
+
+    Sequences that are too long are ignored, as they are not trained on. Texts that are too long are
+    only known once there is a vocabulary.
+    """
+    if config.input == "features":
+        short = [example for example in train if len(example.input) <= config.data.max_length]
+        normaliser = Normaliser.learn(
+            (example.input for example in short or train),
+            enabled=config.data.normalise,
+            names=train[0].columns,
+        )
+        return feature_inputs(config, normaliser)
+    tokenizer = learn_tokenizer((example.input for example in train), config.tokenizer)
+    return text_inputs(config, tokenizer)
+
+
+def prepare_labelled(
+    config: RunConfig, parts: Parts, make_inputs: Callable[[Sequence[Labelled]], Inputs]
+) -> LabelledData:
+    """Checks all examples and turns them into numbers.
+
+    Args:
+        config: the run.
+        parts: its data in memory, as `read_labelled` returns them.
+        make_inputs: returns what turns examples into numbers. It is called with the training
+            examples that are used, and those that will turn out too long.
+
+    Raises:
+        DataError: a value or a class cannot be learned from; the message has its place.
+    """
+    data, features = config.data, config.input == "features"
+    inputs: Inputs | None = None
+    rows: list[np.ndarray] = []
+
+    def count(left: Sequence[Labelled]) -> list[int]:
+        nonlocal inputs, rows
+        inputs = make_inputs(left)
+        # Sequences that are too long may hold values that have no place on the learned scale.
+        if features:
+            return [len(example.input) for example in left]
+        rows = inputs.rows(left)
+        return [len(row) for row in rows]
+
+    train, report = check_labelled(parts.train, data, parts.held_out, count)
+    if inputs is None or not train:
+        why = "\n".join(report.lines())
+        raise DataError("no example is left to train on", where="train", why=why)
+    check_classes(parts.train.examples, report, data.smallest_class)
+    rows = inputs.rows(train) if features else [r for r in rows if len(r) <= data.max_length]
+
+    labels = Labels.learn(example.labels for example in train)
+    validation, test = parts.validation.examples, parts.test.examples
+    validation_rows = inputs.rows(validation)
+    for example in validation:
+        labels.encode(example.labels, example.place)
+    lengths = lengths_of([validation_rows])
+    reports = [report, check_labelled(parts.validation, data, (), lengths)[1]]
+    if test:
+        # Sequences of the test data may be unreadable.
+        contents = [example.input for example in test] if features else inputs.rows(test)
+        _, on_test = check_labelled(parts.test, data, validation, lengths_of([contents]))
+        findings = (*on_test.findings, *_unusable(parts.test, labels, inputs))
+        reports.append(replace(on_test, findings=findings))
+    return LabelledData(inputs, labels, train, rows, validation, validation_rows, tuple(reports))
+
+
+def check_labelled(
+    part: DataPart,
+    config: DataConfig,
+    held_out: Sequence[Labelled] = (),
+    lengths: Lengths | None = None,
+) -> tuple[tuple[Labelled, ...], DataReport]:
+    """The examples that are used, and the report on all. The arguments are those of `Checker`."""
+    checker = Checker(part, LABELLED, config, held_out)
+    kept = tuple(compress(part.examples, checker.check(part.examples, lengths)))
+    features = count_features(kept, config.missing)
+    return kept, replace(checker.report(), classes=count_classes(kept), features=features)
+
+
+def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_class: int) -> None:
+    """Raises a DataError if a class has too few training examples, or there is only one.
+
+    Args:
+        examples: the training examples as they were read.
+        report: on these, with the classes of those that are used.
+        smallest_class: how many examples of a class are needed.
+    """
+    kept, read = dict(report.classes), dict(count_classes(examples))
+    for name in sorted(read):
+        count = kept.get(name, 0)
+        if count >= smallest_class:
+            continue
+        place = next(example.place for example in examples if name in example.labels)
+        allow = f", or allow it: data.smallest_class = {count}" if count else ""
+        allow += header_hint(place)
+        raise DataError(
+            f"the class {name!r} has {count} training example{'' if count == 1 else 's'}, "
+            f"and {smallest_class} are needed",
+            where=place,
+            why=f"{read[name] - count} more were left out" if read[name] > count else None,
+            todo=f"add examples, merge it with another class or remove it{allow}",
+        )
+    if len(read) < 2:
+        raise DataError(
+            f"there is only one class: {next(iter(read))!r}" if read else "there is no label",
+            where=examples[0].place,
+            todo="give examples of at least two classes",
+        )
+
+
+def _unusable(part: DataPart, labels: Labels, inputs: Inputs) -> tuple[Finding, ...]:
+    """The test examples that an evaluation would refuse, a finding for each reason."""
+    found: dict[tuple[str, str], list[Labelled]] = {}
+    known = set(labels.names)
+    strange = [example for example in part.examples if not known.issuperset(example.labels)]
+    if names := sorted({name for example in strange for name in example.labels} - known):
+        more = len(names) - SHOWN_NAMES
+        shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
+        shown += f" and {more:,} more" if more > 0 else ""
+        what = f"the training data lack the label{'s' * (len(names) > 1)} {shown}"
+        found["unknown_label", what] = strange
+    for example in part.examples if isinstance(inputs, FeatureInputs) else ():
+        try:
+            inputs.rows([example])
+        except DataError as error:  # another number of features, say, or a missing value
+            found.setdefault(("unreadable", error.what), []).append(example)
+    return tuple(
+        Finding(
+            rule,
+            f"the model cannot be judged by it: {what}",
+            len(several),
+            tuple(map(part.place_of_example, several[:SHOWN_PLACES])),
+            left_out=False,
+        )
+        for (rule, what), several in found.items()
+    )

@@ -1,0 +1,302 @@
+"""The recipe of a classification: one table for each kind of input.
+
+The row of words below 20,000 is that of examples/trec.toml (5,452 questions), that of sequences
+below 1,000 that of examples/japanese-vowels.toml (270 sequences). benchmarks/README.md has their
+results, and those of the row of pieces below 20,000. Of the other rows only that of words below
+1,000 was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
+from clearhead.data.report import IMBALANCE, imbalance
+from clearhead.data.survey import Side, Survey, pieces_for, survey_sequences, survey_texts
+from clearhead.errors import DataError
+from clearhead.settings import DataConfig
+from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
+
+Kind = Literal["text", "features"]
+
+WORD_NGRAMS = (3, 4, 5)  # characters: stems and endings
+FEW_TEXTS = 20_000
+SHORT_TEXT = 100  # words on average: all n-grams of all words of a text are kept in memory
+FEW = 1000  # validation examples, too few to pick a model by the number of right ones
+RISE = 5  # the learning rate rises in a fifth of the run at most
+EXAMPLES_A_STEP = 16  # at least, of mean length
+SHORT = 25  # steps between validations
+STEP = 32  # the limit of the length is a multiple of it
+LONG, KEPT = 1024, 0.99  # above so many tokens the limit drops the longest hundredth
+
+
+@dataclass(frozen=True)
+class ClassificationRecipe(Recipe):
+    """Settings for fewer than `below` training examples.
+
+    `dropout` is that of the encoder, `head` that before the labels. With `ngrams` a text is whole
+    words with the n-grams of their characters; without, it is pieces.
+    """
+
+    head: float
+    layers: int
+    d_model: int
+    d_ff: int
+    heads: int
+    convolution: int | tuple[int, ...]
+    vocabulary: int = 0
+    lower: bool = False
+    sampling: float = 0.0
+    word_dropout: float = 0.0
+    ngrams: tuple[int, ...] = ()
+
+
+def _row(*numbers: Any, **others: Any) -> ClassificationRecipe:
+    return ClassificationRecipe(*numbers, **others)
+
+
+WORDS: dict[str, Any] = {"convolution": (3, 4, 5), "ngrams": WORD_NGRAMS}
+# below, batch, peak, warm-up, epochs, dropout, head, layers, d_model, d_ff, heads
+WORD_RECIPES = (
+    _row(1_000, 512, 2e-3, 100, 40, 0.1, 0.5, 1, 300, 256, 4, **WORDS),
+    _row(FEW_TEXTS, 1024, 2e-3, 300, 20, 0.1, 0.5, 1, 300, 256, 4, **WORDS),
+)
+# the same and convolution, vocabulary, lower, sampling, word dropout
+PIECE_RECIPES = (
+    _row(1_000, 512, 2e-3, 100, 80, 0.3, 0.5, 2, 64, 128, 4, 3, 2_000, True, 0.1, 0.1),
+    _row(20_000, 1024, 2e-3, 300, 40, 0.3, 0.5, 2, 128, 256, 4, 3, 4_000, True, 0.1, 0.1),
+    _row(200_000, 4096, 1e-3, 1000, 12, 0.2, 0.3, 4, 256, 512, 4, 3, 8_000, False, 0.1, 0.1),
+    _row(math.inf, 16_384, 5e-4, 2000, 5, 0.1, 0.1, 6, 512, 2048, 8, 0, 16_000),
+)
+# the same without a vocabulary
+SEQUENCE_RECIPES = (
+    _row(1_000, 512, 2e-3, 100, 150, 0.2, 0.3, 2, 128, 256, 4, 3),
+    _row(20_000, 2048, 1e-3, 300, 60, 0.2, 0.3, 3, 128, 256, 4, 3),
+    _row(math.inf, 8192, 5e-4, 1000, 20, 0.1, 0.2, 4, 256, 512, 4, 3),
+)
+
+
+def read_by_words(text: Side, texts: int) -> bool:
+    """Whether whole words suit texts better than pieces: few short texts, with spaces.
+
+    Args:
+        text: all texts together.
+        texts: how many there are.
+    """
+    return text.spaced and texts < FEW_TEXTS and text.words <= SHORT_TEXT * texts
+
+
+def recipe_for(found: Survey) -> ClassificationRecipe:
+    """The row of the tables for the training data."""
+    if found.unit == "sequences":
+        return row_for(SEQUENCE_RECIPES, found.examples)
+    words = read_by_words(found.sides[0], found.examples)
+    return row_for(WORD_RECIPES if words else PIECE_RECIPES, found.examples)
+
+
+def propose_classification(
+    kind: Kind = "text",
+    train: Sequence[str] = (),
+    validation: Sequence[str] = (),
+    test: Sequence[str] = (),
+    *,
+    text_column: str = "text",
+    label_column: str = "label",
+) -> CommentedConfig:
+    """Looks at labelled examples and proposes settings; without training data, the defaults.
+
+    Args:
+        kind: of the input.
+        train: the file, or for features perhaps the folder; at most one.
+        validation: likewise; without it, training examples will be held out.
+        test: likewise; only so that training examples found in it are dropped.
+        text_column: of a file with columns; `label_column` likewise.
+
+    Raises:
+        DataError: a file cannot be used, or more than one is named for a part.
+    """
+
+    def look(part: str, files: Sequence[str]) -> Survey:
+        if len(files) > 1:
+            raise DataError(
+                f"{len(files)} files were named as {part} data",
+                where=files[1],
+                why="examples and their labels are in one file, or one folder",
+            )
+        if kind == "features":
+            return survey_sequences(files[0], label_column)
+        return survey_texts(files[0], text_column, label_column)
+
+    form = SEQUENCES if kind == "features" else TEXTS
+    proposal = Proposal(form, (train, validation, test), look)
+    proposal.choose("data.label_column", label_column)
+    if kind == "text":
+        proposal.choose("data.text_column", text_column)
+    if train:
+        recipe = recipe_for(proposal.train)
+        _choose_length(proposal, recipe)
+        if kind == "text":
+            _choose_vocabulary(proposal, recipe)
+        _choose_model(proposal, recipe)
+        _choose_classes(proposal)
+        _choose_training(proposal, recipe)
+    return proposal.config()
+
+
+def _choose_length(p: Proposal, recipe: ClassificationRecipe) -> None:
+    """How long an example may be, and what is done about missing values."""
+    surveys = list(p.surveys.values())
+    lengths = np.concatenate([s.words if recipe.ngrams else s.most_tokens for s in surveys])
+    most = longest = math.ceil(lengths.max())
+    if longest > LONG:
+        most = max(LONG, math.ceil(np.quantile(lengths, KEPT, method="higher")))
+    limit = STEP * max(1, math.ceil(most / STEP))
+    longer = int((lengths > limit).sum())
+    if longer:
+        reason = (
+            f"{longer:,} may be longer, up to {longest:,}. The cost of attention grows with the "
+            "square of the length: they are left out of training, and cut when they are classified."
+        )
+    elif p.train.unit == "texts":
+        characters = max(int(found.lengths.max()) for found in surveys)
+        reason = (
+            f"The longest text has {characters:,} characters, hardly more than {longest:,} tokens."
+        )
+    else:
+        reason = f"The longest sequence has {longest:,} frames."
+    p.choose("data.max_length", limit, reason)
+    if missing := sum(found.missing for found in surveys):
+        first = next(found.missing_place for found in surveys if found.missing)
+        values = sum(int(found.lengths.sum()) * found.width for found in surveys)
+        p.choose(
+            "data.missing",
+            "interpolate",
+            f"{missing:,} of {values:,} values are missing, the first in {first}: each is put on "
+            "the line between the values before and after it.",
+        )
+
+
+def _choose_vocabulary(p: Proposal, recipe: ClassificationRecipe) -> None:
+    """Whole words with their spelling, or pieces of words."""
+    (text,) = p.train.sides
+    case = "Enough texts to learn capitals apart."
+    if text.lower_cased:
+        case = "The texts are already lower-cased; those to classify will be, too."
+    elif recipe.lower:
+        case = "Few texts: a word at the beginning of a sentence should be the same word."
+    elif recipe.ngrams:
+        case = "Capitals tell names from words, and n-grams still relate both spellings."
+    p.choose("tokenizer.lower", recipe.lower or text.lower_cased, case)
+    hides = "Hides other words in each epoch, so that no single word decides."
+    p.choose("training.word_dropout", recipe.word_dropout, hides if recipe.word_dropout else "")
+    if not recipe.ngrams:
+        enough = pieces_for(text.alphabet)
+        pieces = f"For {p.amount}: each piece should occur often enough to be learned."
+        if enough > recipe.vocabulary:
+            pieces = f"There are {text.alphabet:,} different characters, each a piece of its own."
+        p.choose("tokenizer.max_vocabulary", max(recipe.vocabulary, enough), pieces)
+        more = "Other segmentations of the same words add variety (BPE-dropout)."
+        p.choose("tokenizer.sampling", recipe.sampling, more if recipe.sampling else "")
+        return
+    kind = "Few texts: pieces of rare words would mislead more than unknown words."
+    p.choose("tokenizer.kind", "words", kind)
+    p.choose("tokenizer.max_vocabulary", 0)
+    p.choose("tokenizer.split_punctuation", True, "A word before a comma should be the same word.")
+    known = "The stem and the ending of an unknown word are known."
+    p.choose("model.character_ngrams", recipe.ngrams, known)
+    p.choose("model.scale_embeddings", False, "Vectors of rare, hardly trained words weigh little.")
+    p.choose("model.initialisation", "xavier_scaled", "Attention adds little before it is trained.")
+    p.choose("model.final_norm", False, "The size of a vector shows how clearly something occurs.")
+    p.choose("model.positions.kind", "none", "The convolutions know which words are neighbours.")
+
+
+def _choose_model(p: Proposal, recipe: ClassificationRecipe) -> None:
+    """The size of the model, and how strongly it is regularised."""
+    layers = "1 layer" if recipe.layers == 1 else f"{recipe.layers} layers"
+    size = f"{p.amount} suit {layers} of width {recipe.d_model}: {fit_reason(recipe.head >= 0.3)}"
+    p.choose("model.encoder_layers", recipe.layers, size)
+    p.choose("model.d_model", recipe.d_model)
+    p.choose("model.d_ff", recipe.d_ff)
+    p.choose("model.n_heads", recipe.heads)
+    p.choose("model.norm", "pre", "Learns at a high rate from the first steps.")
+    near = "Joins neighbours; few examples are not enough for attention to learn which they are."
+    if not recipe.convolution:
+        near = "There are enough examples for attention to learn which positions are neighbours."
+    p.choose("model.input_convolution", recipe.convolution, near)
+    strong = "strong" if recipe.dropout >= 0.2 else "mild"
+    p.choose("model.dropout", recipe.dropout, f"For {p.amount}: {strong} regularisation.")
+    pooling, each = (
+        ("mean", "maximum"),
+        "The mean shows the whole, the maximum what occurs",
+    )
+    if recipe.ngrams:
+        p.choose("classifier.pooling", ("maximum",), "A few words decide, wherever they are.")
+    elif p.train.unit == "texts":
+        p.choose("classifier.pooling", (*pooling, "attention"), f"{each}, attention what matters.")
+    else:
+        p.choose("classifier.pooling", pooling, f"{each}.")
+    p.choose("classifier.dropout", recipe.head, "No few numbers should decide by themselves.")
+
+
+def _choose_classes(p: Proposal) -> None:
+    """What follows from the classes and their sizes, and which score picks the best model."""
+    lists = [place for found in p.surveys.values() if (place := found.several or found.without)]
+    if lists:
+        several = (
+            "There are examples with several labels (in a list, or separated by |), or with none: "
+            f"{lists[0]}. If that is one name: false."
+        )
+        p.choose("classifier.multi_label", True, several)
+    classes = p.train.classes
+    if len(classes) >= 2:
+        (largest, most), (smallest, least) = classes[0], classes[-1]
+        sizes = f"The largest class, {largest} ({most:,}), has {imbalance(classes):.1f} times the "
+        sizes += f"examples of the smallest, {smallest} ({least:,})"
+        if imbalance(classes) <= IMBALANCE:
+            p.choose("classifier.class_weights", "none", f"{sizes}: no need for weights.")
+        else:
+            rare = f"{sizes}, which would otherwise count for little."
+            p.choose("classifier.class_weights", "balanced", rare)
+    if _validated(p) < FEW:
+        few = f"About {_validated(p):,} validation examples: too few to pick by the right answers."
+        p.choose("evaluation.measure", "loss", few)
+    elif p.values["classifier.class_weights"] == "balanced":
+        alike = "All classes count alike here, too. If only the share of right answers matters: "
+        p.choose("evaluation.measure", "macro_f1", alike + 'class_weights = "none" and "accuracy".')
+
+
+def _choose_training(p: Proposal, recipe: ClassificationRecipe) -> None:
+    """The batches, the length of the run and the learning rate."""
+    train = p.train
+    tokens = max(1.0, float(train.words.sum())) if recipe.ngrams else train.tokens
+    each, batch = tokens / train.examples, recipe.batch_tokens
+    while batch < EXAMPLES_A_STEP * each:
+        batch *= 2
+    many = min(train.examples, max(1, round(batch / each)))
+    p.choose("training.batch_tokens", batch, f"About {many:,} {train.unit}.")
+    steps = max(1, math.ceil(_used(p) * tokens / batch))
+    # In a short run a round figure would leave too few checkpoints to average.
+    every = max(1, steps * recipe.epochs // VALIDATIONS)
+    every = every if every < SHORT else round_figure(every)
+    p.choose_run(recipe, "linear", steps, every, RISE)
+    p.choose("training.schedule.peak", recipe.peak, "If the loss jumps, lower it.")
+    p.choose("training.label_smoothing", 0.1)
+    if recipe.ngrams and _validated(p) < FEW:
+        few = f"About {_validated(p):,} validation examples are too few to choose by."
+        p.choose("training.keep", "average", few)
+
+
+def _used(p: Proposal) -> float:
+    """The share of the training data that is not held out for validation."""
+    return 1.0 if "validation" in p.surveys else 1.0 - DataConfig().validation_share
+
+
+def _validated(p: Proposal) -> int:
+    """The number of validation examples."""
+    found = p.surveys.get("validation")
+    return round((1.0 - _used(p)) * p.train.examples) if found is None else found.examples

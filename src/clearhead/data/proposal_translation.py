@@ -1,0 +1,153 @@
+"""The recipe of a translation.
+
+The row for fewer than 100,000 pairs is for 29,000 pairs (Multi30k); benchmarks/README.md has its
+results, and docs/decisions/0014 the reasons. The two rows before it are the same cut down. Those of
+base and big follow Vaswani et al. 2017, including the peak of the learning rate,
+1/sqrt(d_model * warmup). No other row was measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
+from clearhead.data.survey import Side, pieces_for, survey_pairs
+from clearhead.settings import SIZES
+from clearhead.settings.commented import TRANSLATION, CommentedConfig
+
+
+@dataclass(frozen=True)
+class TranslationRecipe(Recipe):
+    """Settings for fewer than `below` training pairs.
+
+    `dropout` is that of embeddings and residual branches, `within` that of attention weights and
+    hidden units. With the schedule `linear` the rate falls to zero after all epochs.
+    """
+
+    within: float
+    schedule: str
+    size: str
+    vocabulary: int
+    sampling: float
+
+
+RECIPES = tuple(
+    TranslationRecipe(*row)
+    for row in (
+        # below, batch, peak, warm-up, epochs, dropout, within, schedule, size, vocabulary, sampling
+        (5_000, 2048, 3e-3, 500, 200, 0.3, 0.1, "linear", "tiny", 2_000, 0.1),
+        (20_000, 4096, 5e-3, 1500, 100, 0.3, 0.1, "linear", "tiny", 5_000, 0.0),
+        (100_000, 4096, 5e-3, 1500, 47, 0.3, 0.1, "linear", "tiny", 10_000, 0.0),
+        (500_000, 8192, 1e-3, 4000, 40, 0.2, 0.2, "inverse_sqrt", "small", 12_000, 0.0),
+        (2_000_000, 16_384, 7e-4, 4000, 25, 0.1, 0.1, "inverse_sqrt", "base", 16_000, 0.0),
+        (10_000_000, 24_576, 7e-4, 4000, 12, 0.1, 0.1, "inverse_sqrt", "base", 32_000, 0.0),
+        (math.inf, 24_576, 5e-4, 4000, 6, 0.1, 0.1, "inverse_sqrt", "big", 32_000, 0.0),
+    )
+)
+RISE = 3  # if the rate falls to zero, it rises in a third of the run at most
+ALIKE = 0.5  # the share of letters in common from which a joint vocabulary pays
+
+
+def propose_translation(
+    train: Sequence[str] = (), validation: Sequence[str] = (), test: Sequence[str] = ()
+) -> CommentedConfig:
+    """Looks at sentence pairs and proposes settings; without training files, the defaults.
+
+    Args:
+        train: two parallel files, one .tsv or .jsonl file, or a built-in phrasebook.
+        validation: likewise.
+        test: likewise; only so that training pairs found in it are dropped.
+
+    Raises:
+        DataError: a file cannot be used.
+    """
+    files = train, validation, test
+    proposal = Proposal(TRANSLATION, files, lambda part, named: survey_pairs(named, part))
+    if train:
+        recipe = row_for(RECIPES, proposal.train.examples)
+        _choose_vocabulary(proposal, recipe)
+        _choose_model(proposal, recipe)
+        _choose_training(proposal, recipe)
+        _choose_score(proposal)
+    return proposal.config()
+
+
+def _choose_vocabulary(p: Proposal, recipe: TranslationRecipe) -> None:
+    source, target = p.train.sides
+    scripts = source.scripts.items()
+    joint = sum(min(share, target.scripts.get(name, 0.0)) for name, share in scripts) >= ALIKE
+    alike = f"Both sides are written in {_script(target)} script, so they share names and roots."
+    other = f"{_script(source)} and {_script(target)} script share few pieces."
+    p.choose("tokenizer.joint", joint, alike if joint else other)
+    one = "One vocabulary, so source, target and output share one table of vectors."
+    two = "Two vocabularies, so only the target's input and output share vectors."
+    p.choose("model.share_embeddings", "all" if joint else "target", one if joint else two)
+    size = recipe.vocabulary
+    reason = (
+        f"For {p.amount}: each piece should occur often enough to be learned, and rare words "
+        "should have few pieces."
+    )
+    alphabet = (sum if joint else max)((source.alphabet, target.alphabet))
+    if pieces_for(alphabet) > size:
+        size = pieces_for(alphabet)
+        reason = f"There are up to {alphabet:,} different characters, each a piece of its own."
+    p.choose("tokenizer.max_vocabulary", size, reason)
+    few = "Very few pairs: other segmentations of the same words add variety (BPE-dropout)."
+    p.choose("tokenizer.sampling", recipe.sampling, few if recipe.sampling else "")
+
+
+def _choose_model(p: Proposal, recipe: TranslationRecipe) -> None:
+    shape, few = SIZES[recipe.size], recipe.dropout >= 0.2
+    layers = f"{shape['encoder_layers']} + {shape['decoder_layers']} layers"
+    size = f"{p.amount} suit {layers} of width {shape['d_model']}: {fit_reason(few)}"
+    p.choose("model.size", recipe.size, size)
+    p.choose("model.norm", "pre")
+    reason = f"{p.amount} are {'few: strong' if few else 'many: mild'} regularisation"
+    if recipe.within == recipe.dropout:
+        p.choose("model.dropout", recipe.dropout, f"{reason}.")
+        return
+    rates = {
+        **dict.fromkeys(("embeddings", "residual"), recipe.dropout),
+        **dict.fromkeys(("attention", "hidden"), recipe.within),
+    }
+    p.choose("model.dropout", rates, f"{reason}, milder on attention and within a layer.")
+
+
+def _choose_training(p: Proposal, recipe: TranslationRecipe) -> None:
+    steps = max(1, math.ceil(p.train.tokens / recipe.batch_tokens))
+    every = round_figure(steps * recipe.epochs / VALIDATIONS)
+    p.choose("training.batch_tokens", recipe.batch_tokens)
+    p.choose_run(recipe, recipe.schedule, steps, every, RISE)
+    width = SIZES[recipe.size]["d_model"]
+    peak = f"About 1/sqrt({width} * {recipe.warmup}), the rate of Vaswani et al. 2017."
+    if recipe.size == "tiny":
+        peak = "Small models gain by a high rate; lower it if the loss jumps."
+    p.choose("training.schedule.peak", recipe.peak, peak)
+    p.reasons["training.word_dropout"] = "None: it gained nothing on 29,000 pairs."
+    p.reasons["training.r_drop"] = "None: with two passes a step a run makes half as many steps."
+
+
+def _choose_score(p: Proposal) -> None:
+    """sacreBLEU's tokenizer for the target text."""
+    _, target = p.train.sides
+    script = f"The target is in {_script(target)} script, which has no spaces between words"
+    if target.tokenised:
+        lower = " and lower-cased" if target.lower_cased else ""
+        reason = (
+            f"The target is already tokenised{lower} (' .', not '.'), so it is scored as it is. "
+            "Scores compare only with those of other work on the same text."
+        )
+        p.choose("evaluation.tokenize", "none", reason)
+    elif target.spaced:
+        p.choose("evaluation.tokenize", "13a")
+    elif target.script == "CJK" and not {"HIRAGANA", "KATAKANA"} & target.scripts.keys():
+        p.choose("evaluation.tokenize", "zh", f"{script}; zh takes each character for a word.")
+    else:
+        p.choose("evaluation.tokenize", "char", f"{script}; char takes each character for a word.")
+
+
+def _script(side: Side) -> str:
+    names = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "": "no"}
+    return names.get(side.script, side.script.capitalize())
