@@ -7,6 +7,7 @@
 # make bench     environment, then the speed beside other toolkits, on the data in CLEARHEAD_DATA
 # make check     environment, then lint, format and types
 # make settings  environment, then docs/settings.md from the declarations of the settings
+# make docs      environment, then the documentation site in site/; a broken link fails
 # make phrasebook environment, then the data files of the built-in phrasebook from its grammar
 # make install   the environment alone, in .venv
 
@@ -18,7 +19,7 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread a worker: several would only fight for the cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test reference settings no-such-system coverage test-keras bench check phrasebook
+.PHONY: install demo test reference settings no-such-system coverage test-keras bench check docs phrasebook
 
 install: $(INSTALLED)
 
@@ -29,7 +30,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		echo "What to do: name another one, e.g. make $(or $(MAKECMDGOALS),install) PYTHON=python3.12" >&2; \
 		exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev,tensorboard,ctranslate2]'
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev,docs,tensorboard,ctranslate2]'
 	@touch $@
 
 demo: install
@@ -47,9 +48,6 @@ reference: $(if $(SYSTEMS),install,no-such-system)
 		echo "== $$system"; \
 		$(BIN)/python "$$system" || exit 1; \
 	done
-
-settings: install
-	$(BIN)/python -m clearhead.settings.reference > docs/settings.md
 
 no-such-system:
 	@echo "There is no reference system '$(SYSTEM)'." >&2
@@ -78,6 +76,13 @@ check: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
+
+settings: install
+	$(BIN)/python -m clearhead.settings.reference > docs/settings.md
+
+# Python-Markdown imports docs/extension.py by its name.
+docs: install
+	PYTHONPATH=docs $(BIN)/zensical build --strict --clean
 
 phrasebook: install
 	$(BIN)/python -m phrasebook.make

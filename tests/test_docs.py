@@ -1,103 +1,190 @@
-"""What the documents name is there: files of the code, and settings."""
+"""The documents: links, names, examples, included source code, and the site."""
 
 from __future__ import annotations
 
 import dataclasses
+import html
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from clearhead.data.arrays import LIST
-from clearhead.decoding.texts import LONGEST_SOURCE
+import clearhead
 from clearhead.settings import RunConfig, config_from
+from docs.examples import run_page
 
-HOUSE = Path(__file__).parent.parent
-DOCUMENTS = ("README.md", "docs/reference-systems.md")
-SECTIONS = tuple(
-    field.name
-    for field in dataclasses.fields(RunConfig)
-    if dataclasses.is_dataclass(getattr(RunConfig(), field.name))
-)
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+TUTORIALS = [DOCS / "tutorials" / f"{name}.md" for name in ("translator", "classifier", "inside")]
+PAGES = sorted(DOCS.rglob("*.md"))
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + PAGES
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+SHORTER = {
+    r"clearhead phrasebook (\S+) (\S+)": (
+        r"\g<0>; for file in \2/*; do head -n 60 $file > short; mv short $file; done"
+    ),
+    r"training\.max_steps=\d+": "training.max_steps=4",
+    r"training\.validate_every=\d+": "training.validate_every=4",
+    r"training\.schedule\.warmup=\d+": "training.schedule.warmup=2",
+}
+"""What is replaced in examples before they run here, so that they take seconds: few sentences, few
+steps."""
 
 
-def quoted(document: str) -> list[str]:
-    """What stands in single backquotes."""
-    text = (HOUSE / document).read_text(encoding="utf-8")
-    return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+def test_the_examples_of_the_tutorials_run(tmp_path: Path) -> None:
+    def shorter(code: str) -> str:
+        for pattern, replacement in SHORTER.items():
+            code = re.sub(pattern, replacement, code)
+        return code
+
+    for page in TUTORIALS:
+        text, count = run_page(page, tmp_path, shorter)
+        assert count >= 3
+        assert "Traceback" not in text
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_each_file_of_the_code_that_is_named_is_there(document: str) -> None:
-    named = [word for word in quoted(document) if re.fullmatch(r"[\w/-]+/[\w-]+\.(py|toml)", word)]
-    assert named
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    text = FENCED.sub("", document.read_text("utf-8"))
+    dead = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = document.parent / name if name else document
+        if not path.exists() or (anchor and anchor not in anchors(path)):
+            dead.append(target)
+    assert dead == []
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings and API entries of a page."""
+    text = FENCED.sub("", page.read_text("utf-8"))
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    plain = [re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings]
+    return {re.sub(r"\s+", "-", heading) for heading in plain} | set(entries(text))
+
+
+def entries(text: str) -> list[str]:
+    return re.findall(r"^::: (\S+)$", text, flags=re.MULTILINE)
+
+
+def quoted(document: Path) -> list[str]:
+    """The texts in single backquotes."""
+    return re.findall(r"`([^`\n]+)`", FENCED.sub("", document.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_of_the_project_that_are_named_exist(document: Path) -> None:
+    folders = "|".join(path.name for path in (*ROOT.iterdir(), *(ROOT / "src/clearhead").iterdir()))
+    named = [
+        word
+        for word in quoted(document)
+        if re.fullmatch(rf"({folders})/[\w/.-]+\.(py|toml|md)", word)
+    ]
     missing = [
         name
         for name in named
-        if not (HOUSE / name).is_file() and not (HOUSE / "src" / "clearhead" / name).is_file()
+        if not any((folder / name).is_file() for folder in (ROOT, ROOT / "src" / "clearhead"))
     ]
     assert missing == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_each_setting_that_is_named_is_there(document: str) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_settings_that_are_named_exist(document: Path) -> None:
+    known: dict[str, Any] = dataclasses.asdict(RunConfig())
+    sections = "|".join(name for name, value in known.items() if isinstance(value, dict))
     named = [
-        match.group(1).split(".")
+        match[1].split(".")
         for word in quoted(document)
-        if (match := re.match(rf"((?:{'|'.join(SECTIONS)})\.\w+)( =|$)", word))
+        if (match := re.match(rf"((?:{sections})\.\w+)( =|$)", word))
     ]
-    assert named
-    known = dataclasses.asdict(RunConfig())
-    wrong = [".".join(path) for path in named if path[1] not in known[path[0]]]
+    known["model"] |= {"size": None}  # a shorthand
+    wrong = [f"{section}.{name}" for section, name in named if name not in known[section]]
     assert wrong == []
 
 
-def test_the_settings_of_classification_are_in_the_readme() -> None:
-    words = " ".join(quoted("README.md"))
-    for setting in (
-        *("data.text_column", "data.label_column", "data.missing"),
-        *("classifier.multi_label", "classifier.encoder_from"),
-        *('classifier.class_weights = "balanced"', "classifier.pooling", '"first"'),
-    ):
-        assert setting in words
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_configurations_that_are_shown_are_valid(document: Path) -> None:
+    for block in re.findall(r"```toml\n(.*?)```", document.read_text("utf-8"), flags=re.DOTALL):
+        config_from(tomllib.loads(block), where=document.name)
 
 
-def test_the_form_of_each_file_of_features_is_in_the_readme() -> None:
-    rows = re.findall(r"^\| (.*) \|$", (HOUSE / "README.md").read_text("utf-8"), flags=re.MULTILINE)
-    told = {form: text for form, _, text in (row.partition(" | ") for row in rows)}
-    for form, names in {
-        "`.ts`": ("@classLabel true", "?", "NaN"),
-        "`.csv`": ("sequence", "label", "time", "nan"),
-        "`.npz`": ("x", "y", "lengths"),
-        "folder of `.npy` or `.npz`": (LIST, "file", "label"),
-    }.items():
-        assert set(names) <= set(re.findall(r"`([^`]+)`", told[form])), form
-
-
-def test_the_command_of_each_reference_system_is_told() -> None:
-    commands = quoted("docs/reference-systems.md")
-    scripts = sorted((HOUSE / "examples" / "reference").glob("*.py"))
+def test_each_reference_system_has_its_commands() -> None:
+    commands = quoted(DOCS / "reference-systems.md")
+    scripts = sorted((ROOT / "examples" / "reference").glob("*.py"))
     assert scripts
     for script in scripts:
-        command = f".venv/bin/python examples/reference/{script.name}"
-        assert command in commands
+        assert f".venv/bin/python examples/reference/{script.name}" in commands
         assert f"make reference SYSTEM={script.name[0]}" in commands
-        assert f"\n    {command}\n" in script.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", ["docs/settings.md", "docs/reference-systems.md"])
-def test_where_a_source_is_cut_is_told(document: str) -> None:
-    assert f"{LONGEST_SOURCE:,} tokens" in (HOUSE / document).read_text(encoding="utf-8")
+def test_the_reference_has_every_public_name_and_every_command() -> None:
+    named = entries((DOCS / "reference" / "api.md").read_text("utf-8"))
+    assert sorted(named) == [f"clearhead.{name}" for name in sorted(clearhead.__all__)]
+    commands = (DOCS / "reference" / "commands.md").read_text("utf-8")
+    files = (ROOT / "src/clearhead/cli").glob("*.py")
+    for name in {file.stem for file in files} & set(re.findall(r"clearhead (\w+)", commands)):
+        assert f"{{{{ help: clearhead {name} }}}}" in commands
 
 
-def test_lists_are_not_broken_by_empty_lines() -> None:
-    """Lines of a list follow one another, as the one of the commands does."""
-    text = (HOUSE / "README.md").read_text(encoding="utf-8")
-    assert not re.search(r"^- .*\n(  .*\n)*\n- ", text, flags=re.MULTILINE)
+def test_the_navigation_has_every_page() -> None:
+    site = tomllib.loads((ROOT / "zensical.toml").read_text("utf-8"))["project"]
+
+    def pages(item: Any) -> list[str]:
+        if isinstance(item, str):
+            return [item]
+        items = item.values() if isinstance(item, dict) else item
+        return [page for each in items for page in pages(each)]
+
+    assert sorted(pages(site["nav"])) == sorted(str(page.relative_to(DOCS)) for page in PAGES)
 
 
-def test_the_configuration_of_labels_in_the_readme_is_one() -> None:
-    text = (HOUSE / "README.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```toml\n(.*?)```", text, flags=re.DOTALL)
-    assert config_from(tomllib.loads(block)).task == "classification"
+@pytest.mark.parametrize(
+    ("name", "error"), [("no_such_function", "0 definitions"), ("sinusoids > nothing", "nothing")]
+)
+def test_source_that_does_not_exist_fails_the_build(name: str, error: str) -> None:
+    pytest.importorskip("math_core", reason="needs the extra docs")
+    from docs.extension import source
+
+    with pytest.raises(LookupError, match=error):
+        source(name)
+
+
+def test_the_site_builds_strictly_and_requests_nothing_from_outside(tmp_path: Path) -> None:
+    pytest.importorskip("zensical", reason="needs the extra docs")
+    shutil.copytree(DOCS, tmp_path / "docs")
+    shutil.copy(ROOT / "zensical.toml", tmp_path)
+    for name in ("src", "benchmarks"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    built = subprocess.run(
+        [sys.executable, "-m", "zensical", "build", "--strict"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "docs")},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+
+    pages = sorted((tmp_path / "site").rglob("*.html"))
+    assert len(pages) >= len(PAGES)
+    for page in pages:
+        text = page.read_text("utf-8")
+        loaded = re.findall(r"<(?:script|img|iframe|source|video)\b[^>]*\bsrc=\"([^\"]+)\"", text)
+        loaded += re.findall(r"<link\b(?![^>]*rel=\"canonical\")[^>]*\bhref=\"([^\"]+)\"", text)
+        assert not [url for url in loaded if re.match(r"(https?:)?//", html.unescape(url))], page
+    for sheet in (tmp_path / "site").rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*[\"']?(https?:)?//", sheet.read_text("utf-8"))
+
+    paper = (tmp_path / "site/explanation/paper/index.html").read_text("utf-8")
+    equations = (DOCS / "explanation" / "paper.md").read_text("utf-8").count("\n$$\n") // 2
+    assert paper.count('<math display="block"') == equations > 0
+    assert "{{" not in FENCED.sub("", paper)
+    assert "$$" not in paper

@@ -27,7 +27,7 @@ class DataConfig:
         details="Sentence pairs: two parallel files (source, target), one `.tsv` or `.jsonl` file, "
         'or `["phrasebook:en-es"]`, the built-in data. Labelled texts: one `.csv`, `.tsv`, '
         "`.jsonl` or `.txt` file. All of these may be gzipped (`.gz`). Sequences: one file or one "
-        "folder; the README describes the formats.",
+        "folder; `docs/how-to/data-formats.md` describes the formats.",
         init=Runs.ALL,
     )
     validation: Files = setting(
