@@ -77,7 +77,7 @@ def test_pairs_in_memory_train_the_weights_that_files_train_and_resume(tmp_path:
     api.train(given, examples=pairs, validation=held_out, observers=())
     assert_same_weights(config, given)
     api.train(given, examples=pairs, validation=held_out, observers=())  # which is finished
-    with pytest.raises(TrainingError, match="train data are not those"):
+    with pytest.raises(TrainingError, match="train data have changed"):
         api.train(given, examples=pairs[1:], validation=held_out, observers=())
     found = api.dry_run(given, examples=pairs, validation=held_out).data
     assert found == api.dry_run(config).data
