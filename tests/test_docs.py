@@ -48,6 +48,10 @@ def test_the_examples_of_the_tutorials_run(tmp_path: Path) -> None:
         text, count = run_page(page, tmp_path, shorter)
         assert count >= 3
         assert "Traceback" not in text
+    (tmp_path / "readme").mkdir()
+    text, count = run_page(ROOT / "README.md", tmp_path / "readme", shorter)
+    assert count == 2
+    assert "Traceback" not in text
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
