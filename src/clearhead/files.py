@@ -37,9 +37,7 @@ def atomic_file(path: Path, kind: type[ClearheadError] = ModelFolderError) -> It
         yield unfinished
         # safetensors puts a file of its own there, which only its owner may read.
         os.chmod(unfinished, mode)
-        sync(unfinished)
-        os.replace(unfinished, path)
-        sync(path.parent)
+        move_into_place(unfinished, path)
     except OSError as error:
         raise unwritable(path, error, kind) from None
     except Exception as error:
@@ -50,6 +48,16 @@ def atomic_file(path: Path, kind: type[ClearheadError] = ModelFolderError) -> It
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
+
+
+def move_into_place(unfinished: Path, path: Path) -> None:
+    """Rename a complete file or folder, so that the new name survives a power cut.
+
+    The files within a folder must be synced before.
+    """
+    sync(unfinished)
+    os.replace(unfinished, path)
+    sync(path.parent)
 
 
 def sync(path: Path) -> None:

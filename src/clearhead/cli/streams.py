@@ -255,6 +255,8 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
     Raises:
         DataError: the file cannot be written, or is one of the inputs.
     """
+    from clearhead.files import move_into_place
+
     if path == STANDARD:
         if sys.stdout is None:
             raise DataError("there is no standard output", todo="name a file: -o out.txt")
@@ -275,7 +277,7 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
             output.begin()
             stream.close()
             if not special:
-                os.replace(part, whole)
+                move_into_place(part, whole)
     except BaseException:
         with suppress(OSError):  # the disk is full, and the buffer cannot be written
             stream.close()

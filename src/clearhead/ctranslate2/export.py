@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from clearhead.checkpoint import ModelFolder, read_model_folder, read_tokenizers, write_json
 from clearhead.ctranslate2 import folder as layout
 from clearhead.errors import ExportError
+from clearhead.files import move_into_place, sync
 from clearhead.settings.nearest import meant
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
@@ -197,7 +198,7 @@ def _put_into_place(unfinished: Path, output: Path, previous: set[str]) -> None:
     """
     names = sorted(path.name for path in unfinished.iterdir() if path.name != layout.DESCRIPTION)
     for name in (*names, layout.DESCRIPTION):
-        _sync(unfinished / name)
+        sync(unfinished / name)
         path = output / name
         if os.path.lexists(path) and (name not in previous or path.is_dir()):
             raise ExportError(
@@ -206,22 +207,12 @@ def _put_into_place(unfinished: Path, output: Path, previous: set[str]) -> None:
                 todo="move it, or name another folder for the export: --output DIR",
             )
     if not previous:
-        _sync(unfinished)
-        os.replace(unfinished, output)
+        move_into_place(unfinished, output)
         return
     for name in names:
         os.replace(unfinished / name, output / name)
-    _sync(output)
-    os.replace(unfinished / layout.DESCRIPTION, output / layout.DESCRIPTION)
+    sync(output)
+    move_into_place(unfinished / layout.DESCRIPTION, output / layout.DESCRIPTION)
     for name in previous - {*names, layout.DESCRIPTION}:
         if (output / name).is_file():
             (output / name).unlink()
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

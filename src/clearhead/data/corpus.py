@@ -32,6 +32,7 @@ from clearhead.data.parts import DataPart
 from clearhead.data.readers import Pair
 from clearhead.data.report import FINDINGS, DataReport, write_findings
 from clearhead.errors import DataError
+from clearhead.files import move_into_place, write_bytes
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
@@ -207,9 +208,9 @@ def write_corpus(
             raise DataError("no pair is left to train on", where=part.where, why=why)
         dtypes = {side: writer.dtype.name for side, writer in zip(SIDES, sides, strict=True)}
         described = {"version": FORMAT_VERSION, "dtypes": dtypes, "report": report.to_dict()}
-        (partial / "corpus.json").write_text(json.dumps(described, indent=1), "utf-8")
+        write_bytes(partial / "corpus.json", json.dumps(described, indent=1).encode(), DataError)
         shutil.rmtree(whole, ignore_errors=True)  # if it is there, it is damaged
-        os.replace(partial, whole)
+        move_into_place(partial, whole)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
