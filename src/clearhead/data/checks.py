@@ -5,6 +5,11 @@ that drop an example go first, in the order of the list, then those that only co
 is reported under the first rule that it breaks. Validation and test data are checked by the same
 rules and kept whole, because scores over a part of them would not be comparable.
 
+From a broken rule to the report: `Checker.check` counts it, keeps the first places, notes every
+place, and returns which examples to keep. corpus.py (pairs) and preparation.py (labelled examples)
+leave out the others. `DataReport.lines` (report.py) words the findings, and api/training.py reports
+them before the first step.
+
 Texts are equal if they are equal without the white space at their ends, features if all values are.
 """
 

@@ -1,4 +1,7 @@
-"""The loss of a classifier, and the divergence of two passes (R-Drop)."""
+"""The loss of a classifier, and the divergence of two passes (R-Drop).
+
+The loss of a translator is in cross_entropy.py. Both smooth the labels.
+"""
 
 from __future__ import annotations
 

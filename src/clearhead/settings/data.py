@@ -67,8 +67,8 @@ class DataConfig:
     drop_held_out: bool = setting(
         True,
         "leave out training examples that also occur in the validation or test data",
-        details="They are left out of the vocabulary, too. A pair is kept, but counted, if only "
-        "one of its sides occurs there.",
+        details="The vocabulary is not learned from them either. A pair with only one side in those "
+        "data is kept and reported.",
     )
     text_column: str = setting(
         "text",
@@ -91,7 +91,7 @@ class DataConfig:
     )
     smallest_class: int = setting(
         2,
-        "minimum number of training examples of a class; fewer are an error",
+        "minimum number of training examples of a class; a class with fewer is an error",
         ge=1,
         runs=Runs.LABELLED,
     )

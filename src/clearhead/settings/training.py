@@ -43,8 +43,9 @@ class ScheduleConfig:
     kind: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = setting(
         "inverse_sqrt",
         "decay after warm-up",
-        details='`"inverse_sqrt"`: falls with the square root of the step; `"cosine"`, '
-        '`"linear"`: fall to zero at the end of `max_steps` or `max_epochs`; `"constant"`; '
+        details='`"inverse_sqrt"`: falls as 1/√step; `"cosine"`, '
+        '`"linear"`: fall to zero at the end of `max_steps` or `max_epochs`; '
+        '`"constant"`: stays at the peak; '
         '`"paper"`: like `"inverse_sqrt"` with peak = 1/√(d_model · warmup) (Vaswani et al. 2017, '
         "section 5.3).",
         init=Runs.ALL,
@@ -93,9 +94,7 @@ class TrainingConfig:
     otherwise.
     """
 
-    max_steps: int = setting(
-        0, "maximum number of steps; the first limit reached ends the run", ge=0, init=Runs.ALL
-    )
+    max_steps: int = setting(0, "maximum number of steps; 0: no limit", ge=0, init=Runs.ALL)
     max_epochs: int = setting(
         0, "maximum passes through the training data; 0: no limit", ge=0, init=Runs.ALL
     )
@@ -115,11 +114,14 @@ class TrainingConfig:
     checkpoint_minutes: float = setting(
         5.0,
         "minutes between saves of the training state, besides those at validations",
-        details="A killed run loses at most this much work. 0: saves at validations only.",
+        details="A killed run loses at most this much work and one step. 0: saves at validations only.",
         ge=0,
     )
     average_last: int = setting(
-        5, "checkpoints that are kept, and averaged at the end", ge=1, init=Runs.ALL
+        5,
+        "number of recent checkpoints that are kept, and averaged at the end",
+        ge=1,
+        init=Runs.ALL,
     )
     keep: Literal["best", "average"] = setting(
         "best",
@@ -132,7 +134,7 @@ class TrainingConfig:
     batch_tokens: int = setting(
         4096,
         "maximum tokens or frames per batch and side, padding included",
-        details="With subword sampling, counted in the usual segmentation.",
+        details="With subword sampling, counted as without it.",
         ge=1,
         init=Runs.ALL,
     )
