@@ -1,4 +1,4 @@
-"""Train a model, load it, use it: what composes the rooms."""
+"""The Python interface: train a model, load it, use it."""
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.loading import load, load_classifier, load_translator

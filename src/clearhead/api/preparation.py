@@ -156,7 +156,7 @@ class Encoding:
         self._pairs = self._told = 0
 
     def tell(self, pairs: int) -> None:
-        """So many pairs are encoded."""
+        """Report the number of encoded pairs, at most once an interval."""
         from clearhead.training.display import INTERVAL_S
 
         self._pairs = pairs

@@ -50,7 +50,7 @@ def train(
         DataError: the data cannot be used.
         ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
         TrainingError: the folder holds a run with other settings or data, or one that is still
-            running, or files that no run has written; or TensorBoard is asked for and not
+            running, or files that no run has written; or TensorBoard is configured and not
             installed; or training diverged.
     """
     from clearhead.data.parts import parts_of
@@ -143,7 +143,7 @@ def dry_run(
         ConfigError: settings do not go together.
         DataError: the data cannot be used.
         ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
-        TrainingError: TensorBoard is asked for and not installed.
+        TrainingError: TensorBoard is configured and not installed.
     """
     from clearhead.api.preparation import prepare, teller
     from clearhead.data.parts import parts_of

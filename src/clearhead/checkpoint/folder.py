@@ -94,7 +94,7 @@ def folder_of(path: str | Path) -> Path:
 
 
 def _without(weights: Path, path: Path) -> ModelFolderError:
-    """That a model folder has not these weights, and what there is instead."""
+    """The error of missing weights; it names the checkpoints that exist."""
     others = ", ".join(
         sorted(each.name for each in path.joinpath(*CHECKPOINTS).glob("*.safetensors"))
     )

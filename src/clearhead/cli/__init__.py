@@ -36,9 +36,10 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead export runs/my-model --format ctranslate2
 """
 
-SPIN_COUNT = 1000
+SPIN_COUNT = 4000
 """Times that an OpenMP thread polls a barrier before it sleeps. By default libgomp polls for a few
-milliseconds, and training slows down many times over beside any other busy process."""
+milliseconds, and training slows down many times over beside any other busy process. Smaller values
+are better beside other processes and slower alone (docs/experiments.md)."""
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -20,7 +20,8 @@ slot 1 and new row 2 keeps slot 2. New row 1 gets slot 0, which row 0 has left, 
 1 the positions since old rows 0 and 1 separated.
 
 A move comes from `Rows.logits` (stepper.py) or from greedy search (search.py), by way of
-`ModelStepper.reorder` (torch_engine.py), to `DecodingState.reorder`. There `Slots.move` decides what is copied, and `_move` copies it.
+`ModelStepper.reorder` (torch_engine.py), to `DecodingState.reorder`. There `Slots.move` decides
+what is copied, and `_move` copies it.
 
 The keys and values of the source are stored once for each sentence and do not move with rows.
 """

@@ -1,7 +1,7 @@
 """Cross-entropy with label smoothing, together with the projection to the vocabulary before it.
 
 The logits of all tokens are never in memory at once: `Sizes` gives the rows of one product (a
-chunk) and of one softmax (a block).
+chunk) and of one softmax (a block). The loss of a classifier is in labels.py.
 """
 
 from __future__ import annotations

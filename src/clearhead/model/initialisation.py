@@ -17,7 +17,7 @@ from clearhead.model.transformer import (
 
 
 def initialise(model: nn.Module, how: str) -> None:
-    """Draw the weights of a model anew, in the way that `ModelConfig.initialisation` names.
+    """Draw new weights for a model, as `ModelConfig.initialisation` names it.
 
     Args:
         model: its modules as PyTorch initialised them.

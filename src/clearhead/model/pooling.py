@@ -1,4 +1,4 @@
-"""From the vectors of a sequence to one vector; padding has no part in it."""
+"""From the vectors of a sequence to one vector; padding is ignored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MeanPooling(nn.Module):
 
     def forward(self, x: Vectors, mask: Mask) -> Pooled:
         real = _places(mask)
-        # Not times the mask: what stands in padding may be anything, and 0 · inf is NaN.
+        # Not a product with the mask: padding may hold any value, and 0 · inf is NaN.
         total = x.masked_fill(~real, 0.0).sum(dim=1)
         return total / real.sum(dim=1).clamp(min=1)
 

@@ -1,4 +1,4 @@
-"""Where in the sequence a vector stands: sinusoidal, learned, or not told."""
+"""Positions in a sequence: sinusoidal, learned, or none."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
 
 
 class Positions(nn.Module):
-    """Adds the vector of each position, of which there are `max_length`; None: without limit."""
+    """Adds the vector of each position. There are `max_length` positions; None: no limit."""
 
     max_length: int | None = None
 
     def vectors(self, start: int, end: int) -> Float[Tensor, "length d_model"] | None:
-        """Those of the positions start … end - 1; None where nothing is to be added."""
+        """The vectors of the positions start … end - 1; None if nothing is added."""
         return None
 
     def forward(
@@ -45,14 +45,14 @@ class SinusoidalPositions(Positions):
         self.register_buffer("table", sinusoids(length, d_model), persistent=False)
 
     def vectors(self, start: int, end: int) -> Float[Tensor, "length d_model"]:
-        """Made anew, twice as many as are asked for, where there are too few."""
+        """If the table is too short, make one that is twice as long as needed."""
         if end > self.table.size(0):
             self.table = sinusoids(2 * end, self.table.size(1)).to(self.table)
         return self.table[start:end]
 
 
 class LearnedPositions(Positions):
-    """A trained vector for each position, of which there are `max_length`."""
+    """A trained vector for each of `max_length` positions."""
 
     def __init__(self, d_model: int, max_length: int) -> None:
         super().__init__()

@@ -67,8 +67,8 @@ class DataConfig:
     drop_held_out: bool = setting(
         True,
         "leave out training examples that also occur in the validation or test data",
-        details="The vocabulary is not learned from them either. A pair with only one side in those "
-        "data is kept and reported.",
+        details="The vocabulary is not learned from them either. A pair with only one side in "
+        "those data is kept and reported.",
     )
     text_column: str = setting(
         "text",

@@ -184,7 +184,7 @@ def plain(annotation: Any) -> tuple[Any, bool]:
 
 
 def tag_of(section: type) -> str:
-    """The `kind` of one of several sections that may stand in the same place."""
+    """The `kind` of a section that has several forms."""
     return vars(section)["kind"]
 
 

@@ -114,7 +114,8 @@ class TrainingConfig:
     checkpoint_minutes: float = setting(
         5.0,
         "minutes between saves of the training state, besides those at validations",
-        details="A killed run loses at most this much work and one step. 0: saves at validations only.",
+        details="A killed run loses at most this much work and one step. 0: saves at validations "
+        "only.",
         ge=0,
     )
     average_last: int = setting(

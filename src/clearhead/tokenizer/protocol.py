@@ -19,7 +19,7 @@ class Tokenizer(Protocol):
 
     @property
     def sampling(self) -> float:
-        """The strength of `sample_batch` asked for in training; 0: not sampled."""
+        """The strength of `sample_batch` in training; 0: no sampling."""
         ...
 
     def __len__(self) -> int:
@@ -39,7 +39,7 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of ids; PAD, BOS and EOS are passed over."""
+        """The text of ids; PAD, BOS and EOS are skipped."""
         ...
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
