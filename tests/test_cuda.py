@@ -39,9 +39,8 @@ from clearhead.training.checkpoints import Keeper
 from clearhead.training.step import make_optimizer
 from model_folders import write_models
 from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, random_model, small_config
-from test_classification import feature_run, text_run
-from test_record import SOURCE, TARGET, random_classifier
-from test_training import Watcher, assert_same, final_state, small_run
+from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
+from small_translators import SOURCE, TARGET, random_classifier
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU here")
 

@@ -1,0 +1,165 @@
+"""What a run needs before its first step: its data are read, its vocabulary learned, in order."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead import api
+from clearhead.api.preparation import Encoding, prepare
+from clearhead.data import corpus as writer
+from clearhead.data import parts as parts_module
+from clearhead.data.parts import DataPart, Parts, parts_of
+from clearhead.data.preparation import learn_tokenizers
+from clearhead.data.readers import read_pairs
+from clearhead.errors import ConfigError, DataError
+from clearhead.settings import DataConfig, ModelConfig, RunConfig, TokenizerConfig
+from clearhead.tokenizer import WordTokenizer
+from clearhead.training.display import INTERVAL_S
+from clearhead.training.events import Note, RunStarted
+from run_events import Clock
+from small_runs import Watcher, small_run, write_tsv
+
+
+@given(st.lists(st.floats(0, 3 * INTERVAL_S), max_size=50))
+def test_encoding_is_told_once_an_interval_and_at_its_end(waits: list[float]) -> None:
+    clock, told = Clock(), list[tuple[float, str]]()
+    encoding = Encoding(lambda line: told.append((clock.now, line)), clock)
+    for pairs, wait in enumerate(waits, start=1):
+        before = told[-1][0] if told else 0.0
+        clock.now += wait
+        encoding.tell(10_000 * pairs)
+        due = clock.now - before >= INTERVAL_S
+        assert (told[-1:] == [(clock.now, f"encoded {10_000 * pairs:,} pairs")]) == due
+    encoding.end()
+    lines = [line for _, line in told]
+    assert len(lines) == len(set(lines)) <= 1 + sum(waits) / INTERVAL_S
+    assert lines[-1:] == ([f"encoded {10_000 * len(waits):,} pairs"] if waits else [])
+
+
+def test_a_corpus_that_is_encoded_quickly_is_told_in_one_line_and_one_that_is_found_in_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "BLOCK_PAIRS", 10)
+    config = small_run(tmp_path)
+    for expected in (["encoded 120 pairs"], []):
+        watcher = Watcher()
+        prepare(config, None, tmp_path / "corpus", (watcher,))
+        notes = [event.text for event in watcher.events if isinstance(event, Note)]
+        assert [text for text in notes if text.startswith("encoded")] == expected
+
+
+def test_what_is_found_in_the_data_is_told_once_and_before_training_begins(tmp_path: Path) -> None:
+    watcher = Watcher()
+    api.train(small_run(tmp_path, max_steps=1), observers=[watcher])
+    (begun,) = (n for n, event in enumerate(watcher.events) if isinstance(event, RunStarted))
+    for part in ("train: 120 pairs", "validation: 12 pairs"):
+        (told,) = (
+            n
+            for n, event in enumerate(watcher.events)
+            if isinstance(event, Note) and event.text.startswith(part)
+        )
+        assert told < begun
+
+
+WORDS = TokenizerConfig(kind="words", max_vocabulary=0, joint=False)
+
+
+def lines(path: Path, count: int) -> str:
+    path.write_text("".join(f"line {n}\n" for n in range(count)))
+    return str(path)
+
+
+@pytest.mark.parametrize("part", ["validation", "test"])
+@pytest.mark.parametrize("bad", ["unequal", "encoding", "missing"])
+def test_bad_held_out_files_are_refused_before_the_training_data_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, bad: str
+) -> None:
+    read: list[object] = []
+
+    def noted(files: tuple[str, ...], name: str = "train") -> object:
+        read.append(files)
+        return read_pairs(files, name)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(parts_module, "read_pairs", noted)
+    files = lines(tmp_path / "a.en", 3), lines(tmp_path / "a.de", 4 if bad == "unequal" else 3)
+    if bad == "encoding":
+        Path(files[1]).write_bytes(b"a\nb\n\xff\n")
+    if bad == "missing":
+        Path(files[1]).unlink()
+    config = small_run(tmp_path)
+    config = dataclasses.replace(config, data=dataclasses.replace(config.data, **{part: files}))
+    watcher = Watcher()
+    with pytest.raises(DataError, match=r"a\.de"):
+        prepare(config, None, tmp_path / "corpus", (watcher,))
+    assert read[-1] == files
+    assert config.data.train not in read
+    assert watcher.events == []
+
+
+@pytest.mark.parametrize("part", ["train", "validation"])
+def test_a_part_that_names_no_files_is_refused_before_any_is_read(
+    tmp_path: Path, part: str
+) -> None:
+    data = {"train": ("no.tsv",), "validation": ("no.tsv",), part: ()}
+    with pytest.raises(ConfigError, match=f"data.{part} names no files"):
+        parts_of(RunConfig(data=DataConfig(**data)))
+
+
+@pytest.mark.parametrize("joint", [True, False])
+@pytest.mark.parametrize("drop", [True, False])
+def test_words_of_held_out_training_pairs_alone_are_in_no_vocabulary(
+    tmp_path: Path, joint: bool, drop: bool
+) -> None:
+    pairs = [("a b", "A B"), ("valid", "VALID"), ("tested ", " TESTED"), ("c valid", "C")]
+    config = RunConfig(
+        data=DataConfig(
+            train=write_tsv(tmp_path / "train.tsv", pairs),
+            validation=write_tsv(tmp_path / "val.tsv", [("valid", "VALID")]),
+            test=write_tsv(tmp_path / "test.tsv", [("tested", "TESTED"), ("unread", "a b")]),
+            drop_held_out=drop,
+        ),
+        tokenizer=dataclasses.replace(WORDS, joint=joint),
+        model=ModelConfig(share_embeddings="target"),
+    )
+    learned = learn_tokenizers(config, Parts(*(part.read(config) for part in parts_of(config))))
+    # "valid" is in a pair of its own that is trained on.
+    sides = {"a", "b", "c", "valid"}, {"A", "B", "C"}
+    only_held_out = {"tested"}, {"VALID", "TESTED"}
+    for side, tokenizer in enumerate(learned):
+        assert isinstance(tokenizer, WordTokenizer)
+        expected = set.union(*sides) if joint else sides[side]
+        if not drop:
+            expected |= set.union(*only_held_out) if joint else only_held_out[side]
+        assert set(tokenizer.words) == expected
+
+
+def test_one_matrix_for_two_vocabularies_is_refused(tmp_path: Path) -> None:
+    """Where both happen to be equally large, word i of one side would be word i of the other."""
+    config = dataclasses.replace(small_run(tmp_path), tokenizer=WORDS)
+    assert config.model.share_embeddings == "all"
+    with pytest.raises(ConfigError, match=r"(?s)one joint vocabulary.*share_embeddings = 'target'"):
+        learn_tokenizers(config, parts_of(config))
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_training_pairs_that_are_all_held_out_are_an_error_that_says_so(
+    tmp_path: Path, kind: str
+) -> None:
+    config = small_run(tmp_path)
+    tokenizer = TokenizerConfig(kind=kind, max_vocabulary=300)  # pyright: ignore[reportArgumentType]
+    config = dataclasses.replace(config, tokenizer=tokenizer)
+    (held,) = config.data.train
+    pairs = tuple(read_pairs((held,)))
+    parts = parts_of(config)._replace(
+        validation=DataPart("validation", examples=pairs[:70]),
+        test=DataPart("test", examples=pairs[70:]),
+    )
+    with pytest.raises(DataError, match="no pair is left to train on") as caught:
+        learn_tokenizers(config, parts)
+    assert held in str(caught.value)
+    assert "drop_held_out" in str(caught.value)

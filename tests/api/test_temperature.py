@@ -1,0 +1,155 @@
+"""The temperature of a classifier's probabilities: read with the folder, or refused with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clearhead import api
+from clearhead.checkpoint import read_digest
+from clearhead.errors import ModelFolderError
+from clearhead.settings import RunConfig
+from fake_translator import run
+from model_folders import write_models
+from small_runs import text_run
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(written: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(written / "texts", tmp_path / "texts")
+
+
+def scores(temperature: Any) -> str:
+    return json.dumps({"scores": {"temperature": temperature}})
+
+
+@pytest.mark.parametrize("temperature", [1, 2.5, 0.05])
+def test_the_logits_are_divided_by_it(folder: Path, temperature: float) -> None:
+    (folder / "scores.json").write_text(scores(temperature))
+    model = api.load_classifier(folder, device="cpu")
+    assert model.temperature == temperature
+    # After it was loaded the folder is not asked again.
+    shutil.rmtree(folder)
+    odds = np.exp(model.logits(["a b"]) / temperature)
+    np.testing.assert_allclose(model.probabilities(["a b"]), odds / odds.sum(), rtol=1e-9)
+
+
+DAMAGES = {
+    "missing": None,
+    "empty": "",
+    "cut": scores(1.0)[:-3],
+    "no table": "[]",
+    "scores missing": "{}",
+    "scores no table": '{"scores": 3}',
+    "temperature missing": '{"scores": {"loss": 1.0}}',
+    **{f"temperature {wrong!r}": scores(wrong) for wrong in ("1.0", None, True, [1.0], 0, -1.0)},
+    **{f"temperature {name}": scores(float(name)) for name in ("nan", "inf")},
+    "temperature beyond all floats": scores(10**400),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_of_scores_is_refused_when_the_model_is_loaded(
+    folder: Path, damage: str
+) -> None:
+    path, content = folder / "scores.json", DAMAGES[damage]
+    path.unlink()
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ModelFolderError, match="damaged") as raised:
+        api.load(folder, device="cpu")
+    assert raised.value.where == str(path)
+    assert "clearhead train RUN.toml" in str(raised.value.todo)
+
+
+def test_the_command_says_it_before_it_reads_anything(folder: Path) -> None:
+    (folder / "scores.json").write_text("{}")
+    code, out, err = run("classify", str(folder), "--device", "cpu", stdin=b"\xff")
+    assert (code, out) == (ModelFolderError.exit_code, "")
+    assert "scores.temperature is missing" in err
+
+
+def test_scores_of_other_weights_are_refused(folder: Path) -> None:
+    digest = read_digest(folder / "weights.safetensors")
+    for told in (digest, "0" * len(digest)):
+        (folder / "scores.json").write_text(
+            json.dumps({"scores": {"temperature": 1.5}, "digest": told})
+        )
+        if told == digest:
+            assert api.load_classifier(folder, device="cpu").temperature == 1.5
+            continue
+        with pytest.raises(ModelFolderError, match="not those of these weights") as raised:
+            api.load(folder, device="cpu")
+        assert raised.value.where == str(folder / "scores.json")
+
+
+class Killed(BaseException):
+    """As sudden as a machine that dies."""
+
+
+def test_a_run_killed_after_any_file_leaves_no_weights_with_the_scores_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(name: str) -> RunConfig:
+        return text_run(tmp_path, name, training={"max_steps": 4, "validate_every": 2})
+
+    written: list[str] = []
+    replace = os.replace
+
+    def counted(source: Any, target: Any) -> None:
+        if len(written) == last:
+            raise Killed
+        replace(source, target)
+        written.append(Path(target).name)
+
+    def kept(config: RunConfig) -> dict[str, str]:
+        folder = Path(config.folder)
+        files = [folder / "weights.safetensors"]
+        files += sorted((folder / "training" / "checkpoints").iterdir())
+        digests = {path.name: read_digest(path) for path in files}
+        return {**digests, "scores": (folder / "scores.json").read_text()}
+
+    monkeypatch.setattr("clearhead.files.os.replace", counted)
+    last = -1
+    api.train(short("through"))
+    expected = kept(short("through"))
+    order = list(written)
+    # So that there are old scores beside new weights.
+    assert order.count("weights.safetensors") >= 2
+    refused = 0
+    for last in range(order.index("scores.json") + 1, len(order)):
+        config = short(f"killed-{last}")
+        written.clear()
+        with pytest.raises(Killed):
+            api.train(config)
+        folder = Path(config.folder)
+        digest = json.loads((folder / "scores.json").read_text())["digest"]
+        if digest == read_digest(folder / "weights.safetensors"):
+            api.load_classifier(folder, device="cpu")
+        else:
+            refused += 1
+            with pytest.raises(ModelFolderError, match="not those of these weights"):
+                api.load_classifier(folder, device="cpu")
+        last = -1
+        assert api.train(config).finished
+        assert kept(config) == expected
+    assert refused
+
+
+def test_a_translator_needs_none(written: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(written / "translator", tmp_path / "translator")
+    (copy / "scores.json").unlink()
+    assert api.load_translator(copy, device="cpu").translate(["a"])

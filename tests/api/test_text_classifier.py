@@ -1,0 +1,717 @@
+"""The text classifier: what it learns, what it refuses, and how it lives with scikit-learn."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import sklearn
+import torch
+from sklearn.base import clone, is_classifier
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, check_cv, cross_val_score
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import check_is_fitted
+
+import clearhead
+from clearhead import TextClassifier
+from clearhead.api.text_classifier import SETTINGS, config_for
+from clearhead.api.training import train
+from clearhead.checkpoint import read_json
+from clearhead.errors import ClearheadError, ConfigError, DataError, InputError, TrainingError
+from clearhead.model.transformer import EncoderClassifier
+from clearhead.settings import RunConfig, read_config
+from clearhead.training.events import RunEnded
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
+
+SMALL: dict[str, Any] = dict(
+    layers=1,
+    d_model=16,
+    heads=2,
+    vocabulary=60,
+    dropout=0.0,
+    epochs=12,
+    batch_tokens=64,
+    learning_rate=2e-2,
+)
+
+
+def small(**choices: Any) -> TextClassifier:
+    return TextClassifier(**{**SMALL, **choices})
+
+
+def coloured(count: int, seed: int = 1) -> tuple[list[str], list[str]]:
+    """Texts that name one colour each, and whether it is a warm one, by turns."""
+    chance = random.Random(seed)
+    texts, labels = [], []
+    for number in range(count):
+        colour = list(COLOURS)[number % len(COLOURS)]
+        words = chance.choices("abcdef", k=chance.randint(1, 5))
+        words.insert(chance.randint(0, len(words)), colour)
+        texts.append(" ".join(words))
+        labels.append(COLOURS[colour])
+    return texts, labels
+
+
+TEXTS, LABELS = coloured(48)
+UNSEEN, RIGHT = coloured(40, seed=2)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> TextClassifier:
+    return small().fit(TEXTS, LABELS)
+
+
+# Learning and predicting.
+
+
+def test_it_learns_the_labels_of_texts(fitted: TextClassifier) -> None:
+    assert fitted.score(UNSEEN, RIGHT) > 0.9
+    found = fitted.predict(UNSEEN)
+    share = sum(str(a) == b for a, b in zip(found, RIGHT, strict=True)) / len(RIGHT)
+    assert fitted.score(UNSEEN, RIGHT) == pytest.approx(share)
+
+
+def test_labels_that_are_lists_are_not_scored(fitted: TextClassifier) -> None:
+    """(N,) beside (N, 1) would be compared each with each."""
+    for wrong in ([[label] for label in RIGHT], [RIGHT[:1], *([label] * 2 for label in RIGHT[1:])]):
+        with pytest.raises(InputError, match="labels"):
+            fitted.score(UNSEEN, wrong)
+
+
+def test_fitting_says_nothing(capfd: pytest.CaptureFixture) -> None:
+    small(epochs=1).fit(TEXTS, LABELS)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_probabilities_are_in_the_order_of_the_classes(fitted: TextClassifier) -> None:
+    assert fitted.classes_.tolist() == sorted(set(LABELS))
+    probabilities = fitted.predict_proba(UNSEEN)
+    assert probabilities.shape == (len(UNSEEN), 2)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    best = fitted.classes_[probabilities.argmax(axis=1)]
+    np.testing.assert_array_equal(fitted.predict(UNSEEN), best)
+
+
+def test_white_space_and_neighbours_do_not_matter(fitted: TextClassifier) -> None:
+    spaced = [" \t" + text.replace(" ", " \n ") for text in UNSEEN]
+    np.testing.assert_array_equal(fitted.predict_proba(spaced), fitted.predict_proba(UNSEEN))
+    alone = np.concatenate([fitted.predict_proba([text]) for text in UNSEEN[:5]])
+    np.testing.assert_allclose(fitted.predict_proba(UNSEEN[:5]), alone, atol=1e-5)
+
+
+def test_no_texts_have_no_labels(fitted: TextClassifier) -> None:
+    assert fitted.predict([]).shape == (0,)
+    assert fitted.predict_proba([]).shape == (0, 2)
+
+
+def test_an_empty_text_is_given_some_label(fitted: TextClassifier) -> None:
+    assert set(fitted.predict(["", "red"])) <= set(LABELS)
+
+
+def test_labels_may_be_numbers_in_an_array() -> None:
+    numbers = np.where(np.array(LABELS) == "warm", 10, 9)
+    model = small().fit(np.array(TEXTS), numbers)
+    # As strings they sort the other way: "10" < "9".
+    assert model.classes_.tolist() == [9, 10]
+    assert model.predict(UNSEEN).dtype == numbers.dtype
+    assert model.score(np.array(UNSEEN), np.where(np.array(RIGHT) == "warm", 10, 9)) > 0.9
+
+
+def test_the_same_seed_gives_the_same_classifier(fitted: TextClassifier) -> None:
+    again = small().fit(TEXTS, LABELS)
+    np.testing.assert_array_equal(again.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
+
+
+def test_a_class_of_one_text_is_learned_too() -> None:
+    model = small(epochs=1).fit([*TEXTS, "grey"], [*LABELS, "neither"])
+    assert model.classes_.tolist() == ["cold", "neither", "warm"]
+    assert model.predict_proba(["grey"]).shape == (1, 3)
+
+
+# What is kept.
+
+
+def test_a_folder_that_is_named_is_a_model_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "colours"
+    model = small(folder=folder).fit(TEXTS, LABELS)
+    loaded = clearhead.load(folder, device="cpu")
+    assert isinstance(loaded, clearhead.Classifier)
+    assert loaded.labels == ("cold", "warm")
+    np.testing.assert_array_equal(loaded.probabilities(UNSEEN), model.predict_proba(UNSEEN))
+
+
+def test_a_folder_has_the_calibration_error_before_and_after_calibration(tmp_path: Path) -> None:
+    model = small(folder=tmp_path / "colours", epochs=1).fit(TEXTS, LABELS)
+    scores = read_json(tmp_path / "colours" / "scores.json")["scores"]
+    assert {"ece", "ece_uncalibrated"} <= scores.keys()
+    assert not any(" " in name for name in scores)
+    assert model.model_.temperature == scores["temperature"]
+
+
+def test_a_folder_holds_what_was_learned_last(tmp_path: Path) -> None:
+    model = small(folder=str(tmp_path / "colours"), epochs=1)
+    model.fit(TEXTS, LABELS)
+    model.fit(TEXTS, [label.upper() for label in LABELS])
+    loaded = clearhead.load(tmp_path / "colours", device="cpu")
+    assert isinstance(loaded, clearhead.Classifier)
+    assert loaded.labels == ("COLD", "WARM")
+
+
+def test_without_a_folder_nothing_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    model = small(epochs=1).fit(TEXTS, LABELS)
+    assert list(tmp_path.iterdir()) == []
+    assert model.predict(UNSEEN).shape == (len(UNSEEN),)
+
+
+@pytest.mark.parametrize("again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_it_can_be_copied_before_and_after_it_has_learned(
+    again: Any, fitted: TextClassifier
+) -> None:
+    assert again(small(pooling=("first",))).get_params() == small(pooling=("first",)).get_params()
+    copied = again(fitted)
+    np.testing.assert_array_equal(copied.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
+    np.testing.assert_array_equal(copied.classes_, fitted.classes_)
+
+
+# What is refused.
+
+
+def test_before_it_has_learned_it_says_so() -> None:
+    for ask in (small().predict, small().predict_proba, lambda texts: small().score(texts, RIGHT)):
+        with pytest.raises(TrainingError, match="has not been trained") as caught:
+            ask(UNSEEN)
+        assert "fit" in str(caught.value)
+        # A ValueError and an AttributeError, as scikit-learn's own is.
+        assert all(isinstance(caught.value, kind) for kind in NotFittedError.__bases__)
+
+
+def assert_for_caller(error: ClearheadError) -> None:
+    """The error names no deleted file, and no setting whose name differs from the argument's."""
+    assert not (error.where or "").startswith(tempfile.gettempdir())
+    assert "--restart" not in str(error)
+    assert "training.schedule" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "key"),
+    [
+        (TEXTS, LABELS[:-1], "48 texts and 47 labels"),
+        (TEXTS[:-1], LABELS, "47 texts and 48 labels"),
+        ([], [], "no texts"),
+        ([" "] * 48, LABELS, "empty"),
+        (TEXTS, ["warm"] * len(TEXTS), "class"),
+        (TEXTS, None, "y is None"),
+        (TEXTS, [[label] for label in LABELS], "shape"),
+        (TEXTS, [["warm"], ["warm", "cold"]] * 24, "labels"),
+        (TEXTS, [1, 1, 1, "1"] * 12, "strings"),
+        (TEXTS, [0.5, 1.5] * 24, "continuous"),
+        (TEXTS, [0.0, float("inf")] * 24, "continuous"),
+        (TEXTS[:4], LABELS[:4], "validat"),
+        (TEXTS[:4], LABELS[:4], "validation_share"),
+        (TEXTS, ["warm", " warm"] * 24, "spaces"),
+    ],
+)
+def test_data_that_cannot_be_learned_from_are_rejected(texts: Any, labels: Any, key: str) -> None:
+    with pytest.raises(InputError, match=key) as caught:
+        small().fit(texts, labels)
+    assert isinstance(caught.value, DataError)
+    assert isinstance(caught.value, ValueError)
+    assert_for_caller(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "number", "key"),
+    [
+        ([*TEXTS, "", ""], [*LABELS, "n", "n"], 49, "'n'"),
+        (TEXTS, ["warm", None] * 24, 2, "None"),
+        (TEXTS, [*LABELS[:-1], float("nan")], 48, "nan"),
+        (TEXTS, np.array([0.0, 1.0, np.nan] * 16, dtype=np.float32), 3, "nan"),
+        (TEXTS, ["", "warm"] * 24, 1, "empty"),
+        (TEXTS, ["warm", "c\told"] * 24, 2, "tab"),
+        (TEXTS, ["warm", "c\0old"] * 24, 2, "NUL"),
+        (["red", "\ud800"] * 24, ["warm", "cold"] * 24, 2, "surrogate"),
+    ],
+)
+def test_an_example_that_cannot_be_learned_from_is_named_by_its_number(
+    texts: Any, labels: Any, number: int, key: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        small().fit(texts, labels)
+    assert caught.value.where == f"example {number}"
+    assert key in caught.value.what
+
+
+@pytest.mark.parametrize("wrong", [None, ["red"], 1.0])
+def test_a_text_that_is_not_a_string_is_named(fitted: TextClassifier, wrong: Any) -> None:
+    for use in (lambda texts: small().fit(texts, LABELS), fitted.predict):
+        with pytest.raises(InputError, match=f"text 48 is a {type(wrong).__name__}"):
+            use([*TEXTS[:-1], wrong])
+
+
+def test_texts_that_are_all_too_long_are_named_by_their_number() -> None:
+    with pytest.raises(InputError, match=r"\(example 1, example 2, ") as caught:
+        small(max_length=1).fit(TEXTS, LABELS)
+    assert_for_caller(caught.value)
+
+
+@pytest.mark.parametrize("name", ["taken", "n_heads=8", "model.dropout"])
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path, name: str) -> None:
+    taken = tmp_path / name
+    taken.write_text("a file")
+    with pytest.raises(TrainingError) as caught:
+        small(folder=taken).fit(TEXTS, LABELS)
+    assert caught.value.where == str(taken)
+    assert "folder" in (caught.value.todo or "")
+
+
+def test_a_training_that_diverges_names_the_learning_rate() -> None:
+    with pytest.raises(TrainingError, match="diverged") as caught:
+        small(learning_rate=1e30, epochs=40).fit(TEXTS, LABELS)
+    assert caught.value.todo == "lower learning_rate"
+    assert_for_caller(caught.value)
+
+
+def test_a_training_that_leaves_no_model_names_the_learning_rate() -> None:
+    with pytest.raises(TrainingError) as caught:
+        small(learning_rate=1e30, epochs=1).fit(TEXTS, LABELS)
+    assert caught.value.where == "TextClassifier"
+    assert caught.value.todo == "lower learning_rate"
+    assert_for_caller(caught.value)
+
+
+@pytest.mark.parametrize(("training", "argument"), [(True, "batch_tokens"), (False, "max_length")])
+def test_where_a_gpu_is_too_small_an_argument_is_named(
+    monkeypatch: pytest.MonkeyPatch, training: bool, argument: str
+) -> None:
+    forward = EncoderClassifier.forward
+
+    def full(model: EncoderClassifier, *inputs: Any) -> Any:
+        if model.training == training:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return forward(model, *inputs)
+
+    monkeypatch.setattr(EncoderClassifier, "forward", full)
+    with pytest.raises(ClearheadError) as caught:
+        small().fit(TEXTS, LABELS)
+    assert (caught.value.todo or "").startswith(f"lower {argument}")
+    assert_for_caller(caught.value)
+
+
+def test_a_score_needs_a_label_for_each_text(fitted: TextClassifier) -> None:
+    with pytest.raises(DataError, match="40 texts and 1 labels"):
+        fitted.score(UNSEEN, ["warm"])
+
+
+def test_a_text_of_more_weight_counts_for_more(fitted: TextClassifier) -> None:
+    wrong = ["warm" if label == "cold" else "cold" for label in fitted.predict(UNSEEN)]
+    labels = [*fitted.predict(UNSEEN[:10]), *wrong[10:]]
+    assert fitted.score(UNSEEN, labels) == pytest.approx(10 / 40)
+    weights = [3.0] * 10 + [1.0] * 30
+    assert fitted.score(UNSEEN, labels, sample_weight=weights) == pytest.approx(30 / 60)
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0], [0.0] * 40, [-1.0] + [1.0] * 39, [float("nan")] * 40, ["heavy"] * 40]
+)
+def test_weights_that_are_none_are_refused(fitted: TextClassifier, weights: list[Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        fitted.score(UNSEEN, RIGHT, sample_weight=weights)
+    assert caught.value.where == "sample_weight"
+
+
+def test_there_is_no_score_of_no_texts(fitted: TextClassifier) -> None:
+    with pytest.raises(DataError, match="no texts to score"):
+        fitted.score([], [])
+
+
+class Table:
+    """What a table of pandas shows: its items are the names of its columns."""
+
+    def __init__(self, **columns: list[str]) -> None:
+        self.columns = columns
+        self.ndim = 2
+        self.shape = len(next(iter(columns.values()))), len(columns)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize("wrong", [Table(text=TEXTS), np.array(TEXTS)[:, None]])
+def test_a_table_is_no_list_of_texts(fitted: TextClassifier, wrong: Any) -> None:
+    for ask in (fitted.predict, fitted.predict_proba, lambda texts: fitted.fit(texts, LABELS)):
+        with pytest.raises(DataError, match=r"texts are not .* shape \(48, 1\)") as caught:
+            ask(wrong)
+        assert "table['text']" in str(caught.value)
+
+
+def test_a_table_is_no_list_of_labels(fitted: TextClassifier) -> None:
+    for ask in (fitted.score, fitted.fit):
+        with pytest.raises(DataError, match=r"labels are not .* shape \(48, 1\)") as caught:
+            ask(TEXTS, Table(label=LABELS))
+        assert "table['label']" in str(caught.value)
+
+
+def test_a_single_string_is_no_list_of_texts(fitted: TextClassifier) -> None:
+    for ask in (fitted.predict, fitted.predict_proba, lambda text: small().fit(text, ["a", "b"])):
+        with pytest.raises(TypeError, match="single string"):
+            ask("ab")
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "key"),
+    [
+        ("pooling", "mean,first", "pooling"),
+        ("pooling", ["maen"], "mean"),
+        ("d_model", 15, "multiple"),
+        ("epochs", 0, "1"),
+        ("dropout", 1.5, "1.5"),
+        ("learning_rate", float("nan"), "finite"),
+        ("batch_tokens", 0, "0"),
+        ("epochs", None, "None"),
+        ("validation_share", None, "None"),
+        *((argument, "wrong", "wrong") for argument in SETTINGS),
+    ],
+)
+def test_an_argument_that_cannot_be_used_is_named(argument: str, value: Any, key: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(key)) as caught:
+        small(**{argument: value}).fit(TEXTS, LABELS)
+    assert caught.value.where == f"TextClassifier({argument}={value!r})"
+    assert f"{caught.value.setting}.".startswith(SETTINGS[argument])
+
+
+def test_a_vocabulary_that_is_too_small_for_the_texts_is_named() -> None:
+    with pytest.raises(ConfigError) as caught:
+        small(words=False, vocabulary=5).fit(TEXTS, LABELS)
+    assert caught.value.where == "TextClassifier(vocabulary=5)"
+
+
+def test_every_argument_but_the_folder_has_a_setting() -> None:
+    assert [*SETTINGS, "folder"] == list(TextClassifier().get_params())
+
+
+def test_several_widths_may_be_an_array() -> None:
+    assert config_on(TEXTS, convolution=np.array([3, 4])).model.input_convolution == (3, 4)
+
+
+def test_a_failure_leaves_what_was_learned_before(
+    fitted: TextClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*given: Any, **options: Any) -> RunEnded:
+        return dataclasses.replace(train(*given, **options), finished=False)
+
+    before = fitted.predict_proba(UNSEEN)
+    with pytest.raises(DataError, match="48 texts and 47 labels"):
+        fitted.fit(TEXTS, range(len(TEXTS) - 1))
+    with monkeypatch.context() as patch:
+        patch.setattr("clearhead.api.text_classifier.train", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            fitted.fit(TEXTS, [label.upper() for label in LABELS])
+    np.testing.assert_array_equal(fitted.predict_proba(UNSEEN), before)
+    assert fitted.classes_.tolist() == ["cold", "warm"]
+
+
+def test_texts_that_are_not_learned_from_are_counted() -> None:
+    # As many alike are not split, and too many to be held out.
+    texts, labels = (
+        [*TEXTS, *["red " * 30] * 9, *[" "] * 8],
+        [*LABELS, *["warm"] * 9, *["cold"] * 8],
+    )
+    with pytest.warns(UserWarning, match="not learned from") as found:
+        small(epochs=1, max_length=20).fit(texts, labels)
+    said = sorted(str(warning.message) for warning in found)
+    assert said == [
+        "texts that were not learned from: 8 (the text is empty)",
+        "texts that were not learned from: 9 (more than 20 tokens or frames)",
+    ]
+
+
+def test_an_interrupted_fit_does_not_go_on_with_half_a_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*given: Any, **options: Any) -> RunEnded:
+        return dataclasses.replace(train(*given, **options), finished=False)
+
+    monkeypatch.setattr("clearhead.api.text_classifier.train", interrupted)
+    model = small(epochs=1)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(TEXTS, LABELS)
+    with pytest.raises(TrainingError):
+        model.predict(UNSEEN)
+
+
+# The interface of scikit-learn.
+
+
+class RowClassifier(TextClassifier):
+    """Reads rows of numbers as texts, because the checks of scikit-learn give it nothing else.
+
+    Each number becomes a word that consists of its column and its value, rounded to halves. What is
+    not an array or a list of rows is passed on unchanged.
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.one_d_array = False
+        tags.input_tags.two_d_array = True  # otherwise there is a single check
+        return tags
+
+    def fit(self, texts: Any, y: Any) -> TextClassifier:
+        return super().fit(as_texts(texts), y)
+
+    def predict_proba(self, texts: Any) -> np.ndarray:
+        return super().predict_proba(as_texts(texts))
+
+    def predict(self, texts: Any) -> np.ndarray:
+        return super().predict(as_texts(texts))
+
+    def score(self, texts: Any, y: Any, sample_weight: Any = None) -> float:
+        return super().score(as_texts(texts), y, sample_weight)
+
+
+def as_texts(rows: Any) -> Any:
+    if not isinstance(rows, list | np.ndarray) or np.ndim(rows) != 2:
+        return rows
+    rounded = np.round(2 * np.asarray(rows, dtype=complex)) / 2
+    return [" ".join(f"{i}_{value}" for i, value in enumerate(row)) for row in rounded]
+
+
+COLUMNS = "texts have no columns, whose number or names could be compared"
+NUMBERS = "texts hold no numbers: "
+NOT_FOR_TEXTS = {
+    "check_n_features_in": COLUMNS,
+    "check_n_features_in_after_fitting": COLUMNS,
+    "check_classifiers_train": f"{COLUMNS}; its other demands have tests of their own below",
+    "check_estimators_empty_data_messages": f"{COLUMNS}, and so none has 0 of them",
+    "check_complex_data": f"{NUMBERS}none is complex",
+    "check_estimators_nan_inf": f"{NUMBERS}none is missing or infinite",
+    "check_estimator_sparse_tag": f"{NUMBERS}they cannot be sparse",
+    "check_estimator_sparse_array": f"{NUMBERS}they cannot be sparse",
+    "check_estimator_sparse_matrix": f"{NUMBERS}they cannot be sparse",
+    "check_fit2d_predict1d": "texts are one-dimensional: the error cannot ask to reshape them",
+    "check_classifier_data_not_an_array": "the texts are a table there, whose items are columns",
+    "check_supervised_y_2d": "texts and labels are lists: tables and columns of them are rejected",
+    "check_fit2d_1sample": "a single text leaves none to validate on, which the error explains",
+}
+"""The checks that fail, each with the reason why it does not apply."""
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_checks_pass_unless_they_do_not_apply_to_texts() -> None:
+    choices: dict[str, Any] = dict(convolution=0, epochs=1, batch_tokens=512, validation_share=0.3)
+    found = check_estimator(
+        RowClassifier(**(SMALL | choices)),
+        expected_failed_checks=NOT_FOR_TEXTS,
+        on_fail=None,
+        on_skip=None,
+    )
+    assert len(found) > 40
+    failed = {check["check_name"]: check["exception"] for check in found if check["exception"]}
+    skipped = {check["check_name"] for check in found if check["status"] == "skipped"}
+    assert failed.keys() - skipped == NOT_FOR_TEXTS.keys(), failed
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learn_checks_what_it_can_without_numbers() -> None:
+    for check in check_estimator(small(), on_skip=None):
+        assert check["status"] == "passed"
+
+
+def test_lists_and_arrays_train_the_same_classifier() -> None:
+    numbers = np.array([0 if label == "cold" else 1 for label in LABELS])
+    model = small().fit(np.array(TEXTS), numbers)
+    again = small().fit(TEXTS, numbers.tolist())
+    np.testing.assert_array_equal(model.predict_proba(UNSEEN), again.predict_proba(UNSEEN))
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_parameters_go_in_and_out() -> None:
+    defaults = TextClassifier().get_params()
+    assert defaults == {field.name: field.default for field in dataclasses.fields(TextClassifier)}
+    model = TextClassifier().set_params(**SMALL)
+    assert isinstance(model, TextClassifier)
+    assert model.get_params() == {**defaults, **SMALL}
+    assert model.get_params(deep=False) == model.get_params()
+    assert TextClassifier(**model.get_params()).get_params() == model.get_params()
+    with pytest.raises(ValueError, match="n_layers"):
+        model.set_params(n_layers=2)
+
+
+def test_a_clone_has_the_parameters_and_nothing_learned(fitted: TextClassifier) -> None:
+    cloned = cast(TextClassifier, clone(fitted))
+    assert cloned.get_params() == fitted.get_params()
+    check_is_fitted(fitted)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(cloned)
+    with pytest.raises(TrainingError):
+        cloned.predict(UNSEEN)
+
+
+def test_a_request_for_metadata_copies_no_model(fitted: TextClassifier) -> None:
+    assert isinstance(fitted.get_metadata_routing().owner, str)
+
+
+def test_it_is_a_classifier_so_that_folds_have_all_labels() -> None:
+    assert is_classifier(small())
+    assert isinstance(check_cv(2, LABELS, classifier=is_classifier(small())), StratifiedKFold)
+    # Sorted by their label, halves that are not stratified would have but one.
+    order = sorted(range(len(TEXTS)), key=lambda i: LABELS[i])
+    texts, labels = [TEXTS[i] for i in order], [LABELS[i] for i in order]
+    scores = cross_val_score(small(), texts, labels, cv=2)
+    assert scores.shape == (2,)
+    assert scores.min() > 0.8
+
+
+def config_on(texts: list[str], **choices: Any) -> RunConfig:
+    return config_for(TextClassifier(**choices).get_params(), texts, "folder")
+
+
+def test_words_are_read_where_spaces_part_them_and_pieces_elsewhere() -> None:
+    spaced, unspaced = ["How far is it ?"] * 3, ["\u732b\u3068\u72ac"] * 3
+    read = [config_on(spaced), config_on(unspaced), config_on(spaced, words=False)]
+    assert [run.tokenizer.kind for run in read] == ["words", "bpe", "bpe"]
+    assert [bool(run.model.character_ngrams) for run in read] == [True, False, False]
+    assert [run.tokenizer.split_punctuation for run in read] == [True, False, False]
+    assert [run.tokenizer.max_vocabulary for run in read] == [0, 4000, 4000]
+    assert config_on(unspaced, words=True, vocabulary=7).tokenizer.max_vocabulary == 7
+    # Each of many characters is a piece.
+    signs = [chr(0x4E00 + i) for i in range(3000)]
+    assert config_on(signs).tokenizer.max_vocabulary == 7000
+    # All words of many texts, or all n-grams of long ones, would need too much memory.
+    assert (
+        config_on(spaced * 7000).tokenizer.kind
+        == config_on([spaced[0] * 30]).tokenizer.kind
+        == "bpe"
+    )
+
+
+def test_a_run_on_unspaced_texts_is_planned_by_its_characters() -> None:
+    short, long = (config_on(["\u732b" * length] * 1000).training for length in (50, 500))
+    assert short.validate_every > 10
+    assert long.validate_every == pytest.approx(10 * short.validate_every, rel=0.1)
+
+
+def test_its_settings_are_those_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARHEAD_DATA", "data")
+    example, run = read_config(EXAMPLES / "trec.toml"), config_on(TEXTS)
+    assert dataclasses.replace(run.model, d_ff=example.model.d_ff) == example.model
+    assert run.classifier == example.classifier
+    for name in ("batch_tokens", "label_smoothing", "max_epochs", "average_last", "keep"):
+        assert getattr(run.training, name) == getattr(example.training, name), name
+    assert run.training.schedule.peak == example.training.schedule.peak
+
+
+def test_words_without_a_convolution_have_positions() -> None:
+    assert config_on(TEXTS).model.positions.kind == "none"
+    assert config_on(TEXTS, convolution=0).model.positions.kind == "sinusoidal"
+
+
+def test_the_average_is_kept_where_few_texts_are_held_out_to_choose_by() -> None:
+    few, many = (config_on(["a b"] * 4000, validation_share=share) for share in (0.24, 0.26))
+    assert (few.training.keep, many.training.keep) == ("average", "best")
+
+
+def test_each_dropout_has_its_place() -> None:
+    run = config_on(TEXTS, dropout=0.25, head_dropout=0.75)
+    assert run.model.dropout.residual == 0.25
+    assert run.classifier.dropout == 0.75
+
+
+def test_pieces_are_learned_from_too() -> None:
+    model = small(words=False).fit(TEXTS, LABELS)
+    assert model.score(UNSEEN, RIGHT) > 0.8
+
+
+def test_weights_are_scored_by_loss_where_few_texts_are_held_out() -> None:
+    def measure(share: float) -> str:
+        model = small(epochs=1, validation_share=share).fit(*coloured(220))
+        return model.model_.config.measure
+
+    assert measure(0.45) == "loss"
+    assert measure(0.46) == "accuracy"
+
+
+def test_it_stands_at_the_end_of_a_pipeline() -> None:
+    def without_noise(texts: list[str]) -> list[str]:
+        return [text.lower().replace("!", " ") for text in texts]
+
+    noisy = Pipeline([("clean", FunctionTransformer(without_noise)), ("classify", small())])
+    assert is_classifier(noisy)
+    noisy.set_params(classify__epochs=SMALL["epochs"])
+    noisy.fit([text.upper().replace(" ", "!") for text in TEXTS], LABELS)
+    shouted = [text.upper().replace(" ", "!!") for text in UNSEEN]
+    assert noisy.score(shouted, RIGHT) > 0.9
+    assert noisy.classes_.tolist() == ["cold", "warm"]
+    probabilities = noisy.predict_proba(shouted)
+    np.testing.assert_array_equal(
+        noisy.predict(shouted), noisy.classes_[probabilities.argmax(axis=1)]
+    )
+    assert "TextClassifier" in repr(noisy)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_a_pipeline_passes_the_weights_of_its_score_on(
+    fitted: TextClassifier, routing: bool
+) -> None:
+    with sklearn.config_context(enable_metadata_routing=routing):
+        pipeline = Pipeline([("classify", fitted)])
+        assert pipeline.score(UNSEEN, RIGHT) == fitted.score(UNSEEN, RIGHT)
+        weights = np.arange(len(UNSEEN), dtype=float)
+        weighted = pipeline.score(UNSEEN, RIGHT, sample_weight=weights)
+    assert weighted == fitted.score(UNSEEN, RIGHT, sample_weight=weights)
+
+
+def test_a_grid_of_numpys_numbers_is_searched() -> None:
+    search = GridSearchCV(small(), {"learning_rate": np.array([1e-9, 2e-2])}, cv=2)
+    search.fit(TEXTS, LABELS)
+    assert search.best_params_ == {"learning_rate": 2e-2}
+    assert cast(float, search.score(UNSEEN, RIGHT)) > 0.9
+    assert isinstance(search.best_estimator_, TextClassifier)
+
+
+def test_a_grid_of_whole_numbers_is_as_good_as_pythons() -> None:
+    numbers: dict[str, Any] = {"epochs": np.int64(1), "d_model": np.int32(8)}
+    model = small(**numbers).fit(TEXTS, LABELS)
+    assert model.model_.config.model.d_model == 8
+
+
+def test_scikit_learns_scores_are_those_of_the_probabilities(fitted: TextClassifier) -> None:
+    right = (np.array(RIGHT)[:, None] == fitted.classes_).argmax(axis=1)
+    probabilities = fitted.predict_proba(UNSEEN)[np.arange(len(right)), right]
+    found = get_scorer("neg_log_loss")(fitted, UNSEEN, RIGHT)
+    assert found == pytest.approx(np.log(probabilities).mean(), abs=1e-6)
+    assert get_scorer("accuracy")(fitted, UNSEEN, RIGHT) == fitted.score(UNSEEN, RIGHT)
+
+
+def test_it_learns_where_scikit_learn_is_not_installed() -> None:
+    script = (
+        "import sys; sys.modules['sklearn'] = None; import clearhead\n"
+        f"model = clearhead.TextClassifier(**{SMALL | {'epochs': 1}!r})\n"
+        "assert model.set_params(seed=2).get_params()['seed'] == 2\n"
+        f"model.fit({TEXTS!r}, {LABELS!r})\n"
+        f"print(*model.predict({UNSEEN!r}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) <= set(LABELS)
+    assert len(done.stdout.split()) == len(UNSEEN)

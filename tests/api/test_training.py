@@ -1,0 +1,588 @@
+"""The trainer: exact sums, exact resuming, the files it keeps, and when it stops."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import signal
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead import api
+from clearhead.checkpoint import read_tensors, write_tensors
+from clearhead.ctranslate2.export import export_model
+from clearhead.data.report import DataReport
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.errors import DataError, ExportError, ModelFolderError, TrainingError
+from clearhead.settings import (
+    DropoutConfig,
+    EvaluationConfig,
+    ModelConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+)
+from clearhead.tasks.translation import TranslationTask
+from clearhead.training import run_folder as continuation
+from clearhead.training.checkpoints import Keeper, State
+from clearhead.training.display import PlainLines
+from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
+from clearhead.training.interruption import STOPPING
+from clearhead.training.step import Updater
+from clearhead.training.task import Evaluation
+from small_runs import Watcher, assert_same, final_state, small_run
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
+    tmp_path: Path, accumulate: int
+) -> None:
+    through = small_run(tmp_path, "through", accumulate=accumulate, r_drop=1.0, word_dropout=0.1)
+    api.train(through)
+    pieces = dataclasses.replace(through, folder=str(tmp_path / "pieces"))
+    for step in (4, 8):
+        ended = api.train(pieces, observers=[Watcher(interrupt_at=step)])
+        assert not ended.finished
+        assert ended.step == step
+    assert api.train(pieces).finished
+    assert_same(final_state(through), final_state(pieces))
+    best = [read_tensors(Path(run.folder) / "weights.safetensors")[0] for run in (through, pieces)]
+    assert_same(*best)
+
+
+def test_a_run_is_shown_unless_silence_or_other_observers_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    for observers in ((), [Watcher()]):
+        api.train(config, restart=True, observers=observers)
+        assert capsys.readouterr() == ("", "")
+    api.train(config, restart=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    for part in (f"{config.folder} starts", "validation at step 4", "finished at step 4"):
+        assert part in err
+    assert "to go on" not in err
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_interrupted_run_says_how_to_go_on_and_does(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture,
+    restart: bool,
+) -> None:
+    class Impatient(PlainLines):
+        def observe(self, event: Event) -> None:
+            super().observe(event)
+            if isinstance(event, Validated) and event.step == 4:
+                signal.raise_signal(signal.SIGINT)
+
+    config = small_run(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("clearhead.training.display.choose_display", Impatient)
+        assert not api.train(config, restart=restart).finished
+    lines = capsys.readouterr().err.splitlines()
+    assert any(line.startswith("stopped at step 4") for line in lines)
+    assert "the same call" in lines[-1]
+    assert ("without restart=True" in lines[-1]) == restart
+    assert api.train(config).finished
+    assert "resumes at step 4" in capsys.readouterr().err
+
+
+def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    class Killed(BaseException):
+        """As sudden as a machine that dies: nothing may be written any more."""
+
+    class Killer(Watcher):
+        def observe(self, event: Event) -> None:
+            if isinstance(event, Validated) and event.step == 8:
+                raise Killed
+
+    through = small_run(tmp_path, "through")
+    api.train(through)
+    killed = dataclasses.replace(through, folder=str(tmp_path / "killed"))
+    with pytest.raises(Killed):
+        api.train(killed, observers=[Killer()])
+    assert api.train(killed).step == 12
+    assert_same(final_state(through), final_state(killed))
+
+
+def test_a_finished_run_that_may_go_on_longer_goes_on(tmp_path: Path) -> None:
+    constant = ScheduleConfig(kind="constant", peak=1e-3, warmup=2)
+    long = small_run(tmp_path, "long", schedule=constant)
+    api.train(long)
+    short = small_run(tmp_path, "grown", schedule=constant, max_steps=8)
+    assert api.train(short).step == 8
+    assert api.train(short).step == 8
+    assert api.train(small_run(tmp_path, "grown", schedule=constant)).step == 12
+    assert_same(final_state(long), final_state(short))
+
+
+def test_other_settings_are_refused_by_name_and_restart_begins_anew(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    other = dataclasses.replace(config, seed=2)
+    with pytest.raises(TrainingError, match="seed was 1, now 2"):
+        api.train(other)
+    assert api.train(other, restart=True).finished
+    fresh = dataclasses.replace(other, folder=str(tmp_path / "fresh"))
+    api.train(fresh)
+    assert_same(final_state(other), final_state(fresh))
+
+
+def test_restart_keeps_the_old_model_while_the_new_data_are_bad(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    before = sorted(path.name for path in Path(config.folder).iterdir())
+    missing = dataclasses.replace(config.data, train=(str(tmp_path / "nothing.tsv"),))
+    with pytest.raises(DataError, match="nothing"):
+        api.train(dataclasses.replace(config, data=missing), restart=True)
+    assert sorted(path.name for path in Path(config.folder).iterdir()) == before
+    assert api.load_translator(config.folder).translate(["1 a"])
+
+
+def test_accumulated_batches_make_the_step_of_one_large_batch(tmp_path: Path) -> None:
+    # One step over the whole epoch, in one batch or in several unequal ones.
+    exact = {
+        "max_steps": 1,
+        "validate_every": 1,
+        "clip_norm": 0.5,
+        "optimizer": OptimizerConfig(kind="sgd", momentum=0.0),
+        "schedule": ScheduleConfig(kind="constant", peak=0.5, warmup=0),
+    }
+    runs = []
+    for name, batch_tokens, accumulate in (("one", 10_000, 1), ("many", 150, 1000)):
+        config = small_run(
+            tmp_path, name, batch_tokens=batch_tokens, accumulate=accumulate, **exact
+        )
+        config = dataclasses.replace(
+            config,
+            model=dataclasses.replace(config.model, dropout=DropoutConfig()),
+            tokenizer=dataclasses.replace(config.tokenizer, sampling=0.0),
+        )
+        api.train(config)
+        runs.append(final_state(config))
+    for name, tensor in runs[0].items():
+        torch.testing.assert_close(tensor, runs[1][name], rtol=1e-4, atol=1e-6)
+
+
+def test_the_folder_keeps_the_best_scores_the_last_checkpoints_and_a_log(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    watcher = Watcher()
+    ended = api.train(config, observers=[watcher])
+    folder = Path(config.folder)
+    checkpoints = sorted(p.name for p in (folder / "training" / "checkpoints").glob("step*"))
+    assert checkpoints == ["step-00000008.safetensors", "step-00000012.safetensors"]
+    validations = [event for event in watcher.events if isinstance(event, Validated)]
+    assert [v.weights for v in validations] == ["current"] * 3 + ["average"]
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["scores"]["bleu"] == max(v.scores["bleu"] for v in validations)
+    assert scores["scores"] == ended.scores
+    assert "version" in scores["signatures"]["bleu"]
+    facts = json.loads((folder / "provenance.json").read_text())
+    assert set(facts["data"]) == {"train", "validation", "test"}
+    (started,) = (event for event in watcher.events if isinstance(event, RunStarted))
+    assert (facts["device"], facts["precision"]) == (started.device, started.precision)
+    log = (folder / "training" / "log.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in log]
+    seen = [type(event).__name__ for event in watcher.events if not isinstance(event, Note)]
+    assert [record["event"] for record in records if record["event"] != "Note"] == seen
+    logged = [record["text"] for record in records if record["event"] == "Note"]
+    reports = [DataReport.from_dict(report).lines() for report in facts["reports"]]
+    assert logged == [line for lines in reports for line in lines]
+
+
+def test_the_average_is_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None:
+    from clearhead.model.build import build_model
+
+    config = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=8, d_ff=8, n_heads=2)
+    keeper = Keeper(tmp_path, 3, {})
+    models = [build_model(config, 7, 7) for _ in range(5)]
+    for step, model in enumerate(models):
+        keeper.keep_recent(model, step)
+    mean = build_model(config, 7, 7)
+    assert keeper.average_recent(mean, step=4) == 3
+    for name, parameter in mean.named_parameters():
+        expected = torch.stack([dict(m.named_parameters())[name] for m in models[2:]]).mean(0)
+        torch.testing.assert_close(parameter.detach(), expected.detach())
+
+
+def test_a_checkpoint_is_a_model_that_can_be_named(tmp_path: Path) -> None:
+    config = small_run(tmp_path, average_last=2)
+    api.train(config)
+    folder = Path(config.folder)
+    checkpoints = folder / "training" / "checkpoints"
+    names = ["average", "best", "step-00000008", "step-00000012"]
+    assert sorted(path.stem for path in checkpoints.iterdir()) == names
+    models = {
+        path.stem: {
+            name: parameter.detach()
+            for name, parameter in torch_model(api.load_translator(path)).named_parameters()
+        }
+        for path in checkpoints.iterdir()
+    }
+    for name, mean in models["average"].items():
+        last = [models[step][name] for step in names[2:]]
+        torch.testing.assert_close(mean, torch.stack(last).mean(dim=0))
+    kept = dict(torch_model(api.load_translator(folder)).named_parameters())
+    weights = json.loads((folder / "scores.json").read_text())["weights"]
+    for name, parameter in models["average" if weights == "average" else "best"].items():
+        torch.testing.assert_close(parameter, kept[name].detach())
+    with pytest.raises(ModelFolderError, match="no such checkpoint") as caught:
+        api.load_translator(checkpoints / "worst.safetensors")
+    assert all(f"{name}.safetensors" in str(caught.value.todo) for name in names)
+
+
+def test_a_checkpoint_has_no_export_and_restart_leaves_foreign_files_alone(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    api.train(config)
+    checkpoints = Path(config.folder) / "training" / "checkpoints"
+    with pytest.raises(ExportError, match="a checkpoint has no export"):
+        api.load_translator(checkpoints / "best.safetensors", engine="ctranslate2")
+    with pytest.raises(ExportError, match="the weights of a checkpoint"):
+        export_model(checkpoints / "best.safetensors")
+    (checkpoints / "mine.safetensors").write_bytes(b"x")
+    (checkpoints / "average.safetensors").write_bytes(b"old")
+    api.train(dataclasses.replace(config, seed=2), restart=True)
+    assert (checkpoints / "mine.safetensors").read_bytes() == b"x"
+    assert (checkpoints / "average.safetensors").read_bytes() != b"old"
+
+
+def torch_model(translator: api.Translator) -> torch.nn.Module:
+    return cast(TorchEngine, translator.engine).model
+
+
+def test_the_average_is_kept_whatever_it_scores_where_that_is_asked_for(tmp_path: Path) -> None:
+    kept = {}
+    for keep in ("best", "average"):
+        # The first of three checkpoints has learned little, and spoils their average.
+        config = small_run(tmp_path, keep, average_last=3, keep=keep)
+        api.train(dataclasses.replace(config, evaluation=EvaluationConfig(measure="loss")))
+        folder = Path(config.folder)
+        weights, _ = read_tensors(folder / "weights.safetensors")
+        checkpoints = [
+            read_tensors(path)[0]
+            for path in (folder / "training" / "checkpoints").glob("step-*.safetensors")
+        ]
+        mean = {n: torch.stack([c[n] for c in checkpoints]).mean(0) for n in weights}
+        kept[keep] = all(torch.allclose(weights[n], mean[n], atol=1e-6) for n in weights)
+        found = json.loads((folder / "scores.json").read_text())["weights"]
+        assert found == ("current" if keep == "best" else "average")
+    assert kept == {"best": False, "average": True}
+
+
+@pytest.mark.parametrize(("keep", "noted"), [("average", True), ("best", False)])
+def test_a_note_explains_that_one_checkpoint_has_no_average(
+    tmp_path: Path, keep: str, noted: bool
+) -> None:
+    watcher = Watcher()
+    config = small_run(tmp_path, max_steps=2, validate_every=2, keep=keep)
+    api.train(config, observers=[watcher])
+    notes = [e.text for e in watcher.events if isinstance(e, Note) and "average" in e.text]
+    assert len(notes) == noted
+    assert all("validate_every" in note for note in notes)
+    assert json.loads((Path(config.folder) / "scores.json").read_text())["weights"] == "current"
+
+
+@pytest.mark.parametrize("every", [1, 5])
+def test_the_loss_is_reported_at_the_steps_asked_for(tmp_path: Path, every: int) -> None:
+    watcher = Watcher()
+    config = small_run(tmp_path, max_steps=12, validate_every=12, report_every=every)
+    api.train(config, observers=[watcher])
+    steps = [event.step for event in watcher.events if isinstance(event, Progress)]
+    assert steps == [*range(every, 12, every), 12]  # the last one comes before the validation
+
+
+def test_patience_ends_a_run_that_gets_no_better(tmp_path: Path) -> None:
+    still = ScheduleConfig(kind="constant", peak=1e-12, warmup=0)
+    config = small_run(tmp_path, schedule=still, patience=2, max_steps=0, validate_every=2)
+    ended = api.train(config)
+    assert ended.step == 6
+    assert "no better" in ended.reason
+
+
+def test_epochs_bound_a_run(tmp_path: Path) -> None:
+    watcher = Watcher()
+    ended = api.train(small_run(tmp_path, max_steps=0, max_epochs=2), observers=[watcher])
+    assert isinstance(watcher.events[-1], RunEnded)
+    assert "2 epochs" in ended.reason
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_advice(tmp_path: Path) -> None:
+    wild = ScheduleConfig(kind="constant", peak=1e30, warmup=0)
+    config = small_run(tmp_path, schedule=wild, max_steps=100, validate_every=100, clip_norm=0.0)
+    with pytest.raises(TrainingError, match="diverged"):
+        api.train(config)
+
+
+def test_bf16_follows_the_loss_of_float32(tmp_path: Path) -> None:
+    losses = []
+    for precision in ("float32", "bf16"):
+        watcher = Watcher()
+        api.train(small_run(tmp_path, precision, precision=precision), observers=[watcher])
+        losses.append([e.scores["loss"] for e in watcher.events if isinstance(e, Validated)])
+    assert losses[0][-1] < losses[0][0]
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+
+
+def test_a_dry_run_writes_nothing_and_counts_the_parameters(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    found = api.dry_run(config)
+    assert not Path(config.folder).exists()
+    assert any("120 pairs" in line for line in found.data)
+    assert found.steps == 12
+    api.train(config)
+    kept = read_tensors(Path(config.folder) / "weights.safetensors")[0]
+    assert found.parameters == sum(tensor.numel() for tensor in kept.values())
+
+
+def test_an_interruption_in_the_middle_of_a_step_waits_for_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through = small_run(tmp_path, "through")
+    api.train(through)
+    update = Updater.update
+
+    def interrupted_update(self: Updater, step: int, units: int) -> tuple[float, float]:
+        if step == 6:
+            signal.raise_signal(signal.SIGINT)
+        return update(self, step, units)
+
+    pieces = dataclasses.replace(through, folder=str(tmp_path / "pieces"))
+    with monkeypatch.context() as patch:
+        patch.setattr(Updater, "update", interrupted_update)
+        assert api.train(pieces).step == 6
+    assert api.train(pieces).finished
+    assert_same(final_state(through), final_state(pieces))
+
+
+def test_an_interruption_is_answered_before_the_validation_under_way_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = threading.Event()
+    answered: list[bool] = []
+    evaluate = TranslationTask.evaluate
+
+    class Listener(Watcher):
+        def observe(self, event: Event) -> None:
+            super().observe(event)
+            if isinstance(event, Note) and event.text == STOPPING:
+                noted.set()
+
+    def interrupted(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
+        signal.raise_signal(signal.SIGINT)
+        answered.append(noted.wait(30))
+        return evaluate(self, model)
+
+    monkeypatch.setattr(TranslationTask, "evaluate", interrupted)
+    watcher = Listener()
+    assert not api.train(small_run(tmp_path), observers=[watcher]).finished
+    assert answered == [True]
+    assert isinstance(watcher.events[-1], RunEnded)
+
+
+def test_a_second_interruption_acts_at_once_and_harms_no_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through = small_run(tmp_path, "through")
+    api.train(through)
+    evaluate = TranslationTask.evaluate
+    calls = []
+
+    def impatient(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
+        calls.append(1)
+        if len(calls) == 4:  # of the average of the last checkpoints
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+        return evaluate(self, model)
+
+    pieces = dataclasses.replace(through, folder=str(tmp_path / "pieces"))
+    with monkeypatch.context() as patch:
+        patch.setattr(TranslationTask, "evaluate", impatient)
+        ended = api.train(pieces)
+    assert not ended.finished
+    assert "step 12 is saved" in ended.reason
+    assert_same(final_state(through), final_state(pieces))
+    assert api.train(pieces).finished
+    assert_same(final_state(through), final_state(pieces))
+
+
+def test_data_may_move_but_not_change_under_a_run(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    moved = tmp_path / "moved.tsv"
+    Path(config.data.train[0]).rename(moved)
+    data = dataclasses.replace(config.data, train=(str(moved),))
+    longer = dataclasses.replace(config.training, max_steps=6)
+    config = dataclasses.replace(config, data=data, training=longer)
+    assert api.train(config).step == 6
+    moved.write_text(moved.read_text() + "one more\tpair\n")
+    with pytest.raises(TrainingError, match="train data") as caught:
+        api.train(config)
+    assert caught.value.where == config.folder
+
+
+def test_a_folder_takes_one_run_at_a_time(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    folder = continuation.run_folder(config, restart=False)
+    with continuation.only_run_in(folder), pytest.raises(TrainingError, match="another run"):
+        api.train(config)
+    assert api.train(config).finished
+
+
+@pytest.mark.parametrize("interrupt_at", [4, 8])
+def test_a_run_that_goes_on_tells_the_best_score_that_it_has(
+    tmp_path: Path, interrupt_at: int
+) -> None:
+    config = small_run(tmp_path)
+    first, second = Watcher(interrupt_at=interrupt_at), Watcher()
+    api.train(config, observers=[first])
+    api.train(config, observers=[second])
+    begun, went_on = (
+        next(event for event in watcher.events if isinstance(event, RunStarted))
+        for watcher in (first, second)
+    )
+    assert (begun.step, begun.best_score, begun.best_step) == (0, None, 0)
+    validated = [event for event in first.events if isinstance(event, Validated)]
+    best = max(validated, key=lambda event: (event.scores["bleu"], -event.step))
+    assert went_on.step == interrupt_at
+    assert (went_on.best_score, went_on.best_step) == (best.scores["bleu"], best.step)
+
+
+def test_the_end_of_a_run_tells_the_signatures_of_the_kept_scores_also_when_said_again(
+    tmp_path: Path,
+) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    for _ in range(2):
+        ended = api.train(config)
+        kept = json.loads((Path(config.folder) / "scores.json").read_text())
+        assert ended.signatures == kept["signatures"]
+        assert "version:" in ended.signatures["bleu"]
+
+
+def test_a_state_written_before_signatures_were_kept_can_be_gone_on_with(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    api.train(config, observers=[Watcher(interrupt_at=4)])
+    path = Path(config.folder) / "training" / "state.safetensors"
+    tensors, fields = read_tensors(path)
+    del fields["best_signatures"]
+    write_tensors(path, tensors, fields)
+    assert api.train(config).finished
+
+
+def test_a_finished_run_says_so(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    assert api.train(config).reason.startswith("already finished")
+
+
+@given(st.lists(st.floats()), st.booleans())
+def test_the_best_score_is_the_best_of_the_finite_ones(
+    scores: list[float], higher_is_better: bool
+) -> None:
+    state = State()
+    for score in scores:
+        if state.is_best(score, higher_is_better):
+            state.best_score = score
+    finite = [score for score in scores if math.isfinite(score)]
+    best = max if higher_is_better else min
+    assert state.best_score == best(finite, default=None)
+
+
+@pytest.mark.parametrize("kept", [math.nan, math.inf, -math.inf])
+def test_a_best_score_that_is_not_finite_gives_way(kept: float) -> None:
+    for higher_is_better in (True, False):
+        assert State(best_score=kept).is_best(1.0, higher_is_better)
+
+
+def test_a_run_whose_first_validation_has_no_score_keeps_a_later_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, validations = TranslationTask.evaluate, []
+
+    def first_without(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
+        found = evaluate(self, model)
+        validations.append(found)
+        if len(validations) > 1:
+            return found
+        return dataclasses.replace(found, scores={**found.scores, "bleu": math.nan})
+
+    monkeypatch.setattr(TranslationTask, "evaluate", first_without)
+    config = small_run(tmp_path, max_steps=8)
+    watcher = Watcher()
+    ended = api.train(config, observers=[watcher])
+    found = [event for event in watcher.events if isinstance(event, Validated)]
+    assert [event.is_best for event in found[:2]] == [False, True]
+    later = [validation.scores["bleu"] for validation in validations[1:]]
+    assert ended.scores["bleu"] == max(later)
+    kept = json.loads((Path(config.folder) / "scores.json").read_text())
+    assert kept["scores"]["bleu"] == max(later)
+
+
+def test_a_run_that_diverges_ends_with_what_to_do_about_it(tmp_path: Path) -> None:
+    schedule = ScheduleConfig(kind="constant", peak=1e25, warmup=0)
+    watcher = Watcher()
+    with pytest.raises(TrainingError, match="no validation had a finite bleu") as raised:
+        api.train(
+            small_run(tmp_path, max_steps=3, validate_every=1, schedule=schedule),
+            observers=[watcher],
+        )
+    assert "lower training.schedule.peak" in str(raised.value)
+    assert "training.schedule.warmup instead" in str(raised.value)  # the paper's has no peak
+    found = [event for event in watcher.events if isinstance(event, Validated)]
+    assert found
+    assert all(math.isnan(event.scores["bleu"]) for event in found)
+
+
+def test_a_run_that_diverges_late_keeps_the_best_model_it_had(tmp_path: Path) -> None:
+    class Breaker(Watcher):
+        """Puts the weights out of all bounds after the second validation."""
+
+        def observe(self, event: Event) -> None:
+            if isinstance(event, Validated) and event.step == 8:
+                with torch.no_grad():
+                    for parameter in models[0].parameters():
+                        parameter.fill_(1e30)
+
+    models: list[torch.nn.Module] = []
+    config = small_run(tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        load = Keeper.read_state
+
+        def noted(self: Keeper, model: torch.nn.Module, optimizer: Any) -> Any:
+            models.append(model)
+            return load(self, model, optimizer)
+
+        patch.setattr(Keeper, "read_state", noted)
+        ended = api.train(config, observers=[Breaker()])
+    assert ended.finished
+    kept = json.loads((Path(config.folder) / "scores.json").read_text())
+    assert kept["step"] <= 8
+    assert math.isfinite(ended.scores["loss"])
+    assert api.load_translator(config.folder).translate(["a b"])
+
+
+def test_a_run_without_any_finite_score_ends_with_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate = TranslationTask.evaluate
+
+    def without(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
+        found = evaluate(self, model)
+        return dataclasses.replace(found, scores={**found.scores, "bleu": math.nan})
+
+    monkeypatch.setattr(TranslationTask, "evaluate", without)
+    config = small_run(tmp_path, max_steps=4, keep="average", validate_every=4)
+    watcher = Watcher()
+    with pytest.raises(TrainingError, match="no validation had a finite bleu"):
+        api.train(config, observers=[watcher])
+    # No note claims that there is a model.
+    assert not [e for e in watcher.events if isinstance(e, Note) and "average" in e.text]
+    assert not (Path(config.folder) / "weights.safetensors").exists()

@@ -1,0 +1,443 @@
+"""The benchmarks' commands parse, run, record, and notice what they are there to notice."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import shlex
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead import api
+from clearhead.decoding.engine import Hypothesis
+from clearhead.errors import ConfigError, DataError
+from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
+from clearhead.training.checkpoints import Keeper
+from clearhead.training.loop import Trainer
+from scripts import ROOT
+from small_runs import small_run, write_pairs
+
+sys.path.append(str(ROOT / "benchmarks"))
+results = importlib.import_module("results")
+command = importlib.import_module("command")
+batch_invariance = importlib.import_module("batch_invariance")
+classification = importlib.import_module("classification")
+copying = importlib.import_module("copying")
+corpus_scale = importlib.import_module("corpus_scale")
+growth = importlib.import_module("growth")
+multi30k = importlib.import_module("multi30k")
+same_bleu = importlib.import_module("same_bleu")
+
+COMMANDS = sorted(
+    {r["command"] for r in results.all_records() if r["command"].startswith("python benchmarks/")}
+)
+CPU = torch.device("cpu")
+MODEL = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, n_heads=2)
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """No test writes into the committed records."""
+    found = tmp_path / "results"
+    monkeypatch.setattr(results, "FOLDER", found)
+    return found
+
+
+def records(folder: Path, script: str) -> list[Any]:
+    return results.read_records(folder / f"{script}.jsonl")
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
+    """A tiny model that was trained."""
+    config = small_run(tmp_path_factory.mktemp("benchmarks"))
+    api.train(config)
+    return config
+
+
+# Commands
+
+
+@pytest.mark.parametrize("text", COMMANDS)
+def test_the_command_of_each_record_parses(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLEARHEAD_DATA", "somewhere")
+    _, path, *words = shlex.split(text.partition(";")[0])
+    module = importlib.import_module(Path(path).stem)
+    monkeypatch.setattr(module, "exit_code_of", lambda *_: 0)
+    assert module.main(words) == 0
+
+
+def test_ctrl_c_and_errors_are_a_message_and_an_exit_code(capsys: pytest.CaptureFixture) -> None:
+    def fail(error: BaseException) -> None:
+        raise error
+
+    for error, code in (
+        (KeyboardInterrupt(), 130),
+        (DataError("the file is empty", where="train.en", todo="fill it"), DataError.exit_code),
+        (FileNotFoundError(2, "gone", "some/file"), DataError.exit_code),
+    ):
+        assert command.exit_code_of(partial(fail, error)) == code
+        out, err = capsys.readouterr()
+        assert out == ""
+        for named in (getattr(error, "where", None), getattr(error, "filename", None)):
+            assert not isinstance(named, str) or named in err
+
+
+@pytest.mark.parametrize("name", ["speed", "multi30k", "classification"])
+def test_without_data_a_benchmark_is_skipped(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    monkeypatch.delenv("CLEARHEAD_DATA", raising=False)
+    module = importlib.import_module(name)
+    assert module.main(["some.toml"] if name == "classification" else []) == 0
+    assert "CLEARHEAD_DATA" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("classification", ["some.toml", "--folds", "1"]),
+        ("corpus_scale", ["--folder", "no/such/folder"]),
+        ("growth", ["--output", "no/such/folder/x.jsonl"]),
+        ("speed", ["juggling"]),
+    ],
+)
+def test_options_are_checked_before_anything_runs(
+    name: str, words: list[str], capsys: pytest.CaptureFixture
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        importlib.import_module(name).main(words)
+    assert stopped.value.code == 2
+    assert words[-1] in capsys.readouterr().err
+
+
+# Multi30k and classification
+
+
+@pytest.mark.parametrize("name", ["multi30k", "classification"])
+def test_a_training_that_was_interrupted_is_not_scored(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = importlib.import_module(name)
+    for loader in ("load_translator", "load_classifier"):
+        monkeypatch.setattr(module.api, loader, lambda *_, **__: pytest.fail("it scores"))
+    monkeypatch.setattr(module.api, "train", lambda *_, **__: SimpleNamespace(finished=False))
+    monkeypatch.setenv("CLEARHEAD_DATA", "somewhere")
+    words = [str(ROOT / "examples" / "trec.toml")] if name == "classification" else []
+    assert module.main(words) == 130
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "claim", "minutes"),
+    [
+        ([], "trec", "trec-minutes"),
+        (["--set", "training.threads=1"], "trec", "trec-minutes"),
+        (["--set", "model.d_ff=64"], None, None),
+        (["--folds", "2"], None, None),
+    ],
+)
+def test_only_the_example_on_the_test_data_is_a_claim(
+    words: list[str],
+    claim: str | None,
+    minutes: str | None,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = [classification.Result(right, 200, 0.5, 2.0) for right in (180, 190)]
+    monkeypatch.setenv("CLEARHEAD_DATA", "somewhere")
+    monkeypatch.setattr(classification, "run_all", lambda *_: found)
+    monkeypatch.setattr(classification, "folds", lambda *_: found)
+    assert classification.main([str(ROOT / "examples" / "trec.toml"), *words]) == 0
+    accuracy, time = records(folder, "classification")
+    assert [accuracy[key] for key in ("median", "min", "max", "claim")] == [92.5, 90, 95, claim]
+    assert (time["median"], time["claim"]) == (2.0, minutes)
+
+
+TINY = """
+folder = "{folder}/model"
+[data]
+train = ["${{CLEARHEAD_DATA}}/train.tsv"]
+validation = ["${{CLEARHEAD_DATA}}/validation.tsv"]
+test = ["${{CLEARHEAD_DATA}}/validation.tsv"]
+drop_duplicates = false
+[tokenizer]
+kind = "words"
+[model]
+encoder_layers = 1
+decoder_layers = 1
+d_model = 16
+d_ff = 16
+n_heads = 2
+[training]
+batch_tokens = 200
+max_steps = 2
+[search]
+max_length = 12
+[evaluation]
+tokenize = "none"
+"""
+
+
+def test_multi30k_trains_and_scores_the_test_set(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    write_pairs(tmp_path)
+    monkeypatch.setenv("CLEARHEAD_DATA", str(tmp_path))
+    (tmp_path / "tiny.toml").write_text(TINY.format(folder=tmp_path), encoding="utf-8")
+    words = ["--config", str(tmp_path / "tiny.toml"), "--set", "seed=3"]
+    assert multi30k.main(words) == 0
+    found = records(folder, "multi30k")
+    assert [record["unit"] for record in found] == ["BLEU", "chrF2", "TER", "minutes"]
+    assert all("tok:none" in record["note"] for record in found[:1])
+    assert {record["subject"] for record in found} == {"seed 3 seed=3"}
+    assert found[-1]["more"]["steps"] == 2
+    assert all(record["claim"] is None for record in found)
+    # A finished run is scored again, with the same scores.
+    assert multi30k.main(words) == 0
+    again = records(folder, "multi30k")
+    assert [r["median"] for r in again[:3]] == [r["median"] for r in found[:3]]
+    assert multi30k.main([*words, "--set", "data.test=[]"]) == ConfigError.exit_code
+
+
+def test_both_directions_of_multi30k_differ_in_files_and_folder_alone() -> None:
+    there, back = (
+        tomllib.loads((ROOT / f"examples/multi30k-{pair}.toml").read_text(encoding="utf-8"))
+        for pair in ("en-de", "de-en")
+    )
+    assert there.pop("folder") != back.pop("folder")
+    data = back.pop("data")
+    swapped = {part: files[::-1] for part, files in data.items() if isinstance(files, list)}
+    assert there.pop("data") == {**data, **swapped}
+    assert there == back
+    assert sorted(swapped) == ["test", "train", "validation"]
+
+
+# Copying
+
+
+@pytest.mark.parametrize(("task", "answer"), [("copying", "3 10 1 2"), ("reversing", "2 1 10 3")])
+def test_copying_sets_the_tasks_that_it_names(task: str, answer: str) -> None:
+    assert copying.TASKS[task]("3 10 1 2") == answer
+
+
+def test_copying_counts_unseen_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(folder: str, steps: int) -> RunConfig:
+        # A model that has learned nothing never ends a sentence.
+        search = SearchConfig(beam_size=1, max_length=6)
+        return dataclasses.replace(run_config(folder, steps), search=search)
+
+    run_config = copying.run_config
+    monkeypatch.setattr(copying, "run_config", short)
+    right, of = copying.trained("reversing", pairs=300, steps=3)
+    assert of == 1000
+    assert right < of  # three steps teach nothing
+
+
+@pytest.mark.parametrize("wrong", ["nothing", *copying.TASKS])
+def test_copying_fails_if_one_sequence_is_answered_wrong(
+    wrong: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "trained", lambda task, *_: (1000 - (task == wrong), 1000))
+    assert copying.main([]) == (wrong != "nothing")
+    found = {record["claim"]: record["met"] for record in records(folder, "copying")}
+    assert found == {task: task != wrong for task in copying.TASKS}
+
+
+# The same words by every batch size and engine
+
+
+def test_a_model_gives_the_same_words_in_batches_of_any_size(
+    trained: RunConfig, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(batch_invariance, "BATCH_SIZES", (1, 3, 256))
+    source = tmp_path / "in.txt"
+    words = "a b c d e f g h".split()
+    lines = [" ".join(words[i % 8 : i % 8 + 1 + i % 5] * (1 + i % 3)) for i in range(20)]
+    source.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    assert batch_invariance.main([trained.folder, str(source), "--sentences", "15"]) == 0
+    *speeds, claim = records(folder, "batch_invariance")
+    assert len(speeds) == 2 * 3
+    assert (claim["median"], claim["more"], claim["met"]) == (0, {"sentences": 15}, True)
+
+
+class Wavering:
+    """A translator that gives other words in some batch sizes."""
+
+    def __init__(self, wrong_in: set[int]) -> None:
+        self.wrong_in = wrong_in
+
+    def translate(
+        self, texts: Sequence[str], *, batch_size: int, **choices: object
+    ) -> list[list[Hypothesis]]:
+        found = ["ja"] * len(texts)
+        if batch_size in self.wrong_in:
+            found[:2] = ["nein", "nein"]
+        return [[Hypothesis((), 0.0, (), 0.0, True, text)] for text in found]
+
+
+@pytest.mark.parametrize(("wrong_in", "count"), [(set(), 0), ({8}, 2), ({256}, 2)])
+def test_other_words_are_counted_and_fail(
+    wrong_in: set[int], count: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def load_translator(folder: str, **choices: object) -> Wavering:
+        assert (folder, choices["engine"]) == ("model", "ctranslate2")
+        return Wavering(wrong_in)
+
+    monkeypatch.setattr(batch_invariance.api, "load_translator", load_translator)
+    (tmp_path / "in.txt").write_text("a\nb\nc\n", encoding="utf-8")
+    words = ["model", str(tmp_path / "in.txt"), "--engine", "ctranslate2"]
+    assert batch_invariance.main(words) == (count > 0)
+    assert records(folder, "batch_invariance")[-1]["median"] == count
+
+
+def test_all_engines_and_types_are_scored_on_the_same_sentences(
+    trained: RunConfig, folder: Path, tmp_path: Path
+) -> None:
+    source, reference = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("a b c\nd e\nf g h a\n", encoding="utf-8")
+    reference.write_text("b c a\ne d\ng h f a\n", encoding="utf-8")
+    assert same_bleu.main([trained.folder, str(source), str(reference)]) == 0
+    *scores, claim = records(folder, "same_bleu")
+    assert [r["subject"] for r in scores[:3]] == ["torch float32", "ctranslate2 float32", "auto"]
+    assert [r["more"]["sentences with other words"] for r in scores[:3]] == [0, 0, 0]
+    assert (claim["claim"], claim["met"]) == ("same-bleu", True)
+    assert not (Path(trained.folder) / "ctranslate2").exists()
+    best = str(Path(trained.folder) / "training" / "checkpoints" / "best.safetensors")
+    assert same_bleu.main([best, str(source), str(reference)]) == ConfigError.exit_code
+    reference.write_text("b c a\n", encoding="utf-8")
+    assert same_bleu.main([trained.folder, str(source), str(reference)]) == DataError.exit_code
+
+
+@pytest.mark.parametrize(("worse", "code"), [(None, 0), (("torch", "int8"), 0), (("auto", ""), 1)])
+def test_a_default_engine_that_scores_less_fails(
+    worse: tuple[str, str] | None,
+    code: int,
+    trained: RunConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    for name in ("in.txt", "out.txt"):
+        (tmp_path / name).write_text("a b c\n", encoding="utf-8")
+    kinds = iter(same_bleu.KINDS)
+
+    def bleu_and_chrf(*_: object, **__: object) -> Any:
+        score = 30.0 - 0.11 * (next(kinds) == worse)
+        return SimpleNamespace(score=score), SimpleNamespace(score=50.0)
+
+    def translators(*_: object) -> Any:
+        return ((kind, Wavering(set())) for kind in same_bleu.KINDS)
+
+    monkeypatch.setattr(same_bleu, "bleu_and_chrf", bleu_and_chrf)
+    monkeypatch.setattr(same_bleu, "translators", translators)
+    monkeypatch.setattr(Wavering, "translate", lambda *_, **__: [[SimpleNamespace(text="ja")]])
+    words = [trained.folder, str(tmp_path / "in.txt"), str(tmp_path / "out.txt")]
+    assert same_bleu.main(words) == code
+
+
+def test_corpora_of_growing_size_are_built_whole(folder: Path) -> None:
+    assert corpus_scale.main(["--pairs", "200", "10100"]) == 0
+    found = records(folder, "corpus_scale")
+    assert [record["subject"] for record in found] == ["200", "10,100"]
+    assert all(record["median"] > 0 and record["more"]["peak MB"] > 0 for record in found)
+
+
+# How cost grows
+
+points = st.lists(st.integers(1, 2000), min_size=3, max_size=8, unique=True).map(sorted)
+positive = st.floats(0.01, 1000)
+
+
+@given(points, positive, st.floats(-1, 3))
+def test_the_exponent_of_a_power_and_the_slope_of_a_line_are_found(
+    x: list[int], scale: float, exponent: float
+) -> None:
+    found = growth.fit(x, [scale * n**exponent for n in x])
+    assert found.exponent == pytest.approx(exponent, abs=1e-6)
+    assert found.last_exponent == pytest.approx(exponent, abs=1e-6)
+    line = growth.fit(x, [scale + n for n in x])
+    assert line.slope == pytest.approx(1, rel=1e-4, abs=1e-6 * scale)
+    assert line.worst == pytest.approx(0, abs=1e-6)
+
+
+def test_each_round_visits_every_point_once_and_the_warm_up_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(growth, "LEAST_SECONDS", 0)
+    calls: Counter[int] = Counter()
+
+    def work(n: int) -> Any:
+        return growth.Work(lambda: calls.update([n]), 10 * n)
+
+    curve = growth.Curve("beam", "work", "things", "thing", (1, 2, 4), work)
+    order = [(number, point) for number, _, point in growth.visits([curve], rounds=2)]
+    assert order == [(0, 1), (0, 2), (0, 4), (1, 4), (1, 2), (1, 1), (2, 1), (2, 2), (2, 4)]
+    growth.measure([curve], rounds=3)
+    assert calls == {1: 4, 2: 4, 4: 4}
+    assert {n: len(seconds) for n, seconds in curve.seconds.items()} == {1: 3, 2: 3, 4: 3}
+    curve.seconds[2] = [1.0, 2.0, 7.0]
+    assert curve.costs(2) == [50.0, 100.0, 350.0]
+
+
+def test_a_timed_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth, "VOCABULARY", 40)
+    training, same = (growth.Training(MODEL, "float32", CPU) for _ in range(2))
+    monkeypatch.setattr(same.task, "batch_count", lambda epoch: 100)
+    trainer = Trainer(
+        same.task,
+        same.model,
+        TrainingConfig(max_steps=100_000),
+        seed=1,
+        d_model=MODEL.d_model,
+        keeper=cast(Keeper, None),  # which no step needs
+        observers=[],
+    )
+    before = [parameter.clone() for parameter in training.model.parameters()]
+    batch = growth.random_batch(3, 7)
+    for _ in range(3):
+        training.step(batch)
+        trainer.step([batch])
+    after = list(training.model.parameters())
+    assert not any(map(torch.equal, before, after))
+    assert all(map(torch.equal, after, same.model.parameters()))
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_outputs_have_the_length_that_is_asked_for(
+    beam_size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growth, "VOCABULARY", 12)
+    decoding = growth.Decoding(MODEL, CPU)
+    for length in (1, 9, 100):
+        work = decoding.work(5, length, beam_size)
+        found = work.call()
+        assert work.units == len(found) == 5
+        assert [len(hypotheses[0].tokens) for hypotheses in found] == [length] * 5
+
+
+@pytest.mark.parametrize(("what", "curves"), [("all", 5), ("training", 2), ("beam", 1)])
+def test_curves_are_measured_and_recorded(
+    what: str, curves: int, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growth, "ModelConfig", SimpleNamespace(of_size=lambda size: MODEL))
+    small = dict(VOCABULARY=40, SOURCE_LENGTH=4, LEAST_SECONDS=0, TOKENS=32, TRAINING_LENGTH=4)
+    small |= dict(OUTPUT_LENGTH=4, SENTENCES=2)
+    few = dict(LENGTHS=(4, 8, 16), BEAMS=(1, 2, 4), BATCHES=(1, 2, 4), OUTPUT_LENGTHS=(2, 4, 8))
+    for name, value in {**small, **few}.items():
+        monkeypatch.setattr(growth, name, value)
+    assert growth.main([what, "--rounds", "2"]) == 0
+    found = records(folder, "growth")
+    claimed = [record["claim"] for record in found if record["claim"]]
+    assert len(claimed) == len(set(claimed)) == curves
+    assert len(found) == curves * (3 + 1)

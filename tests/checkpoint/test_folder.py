@@ -1,0 +1,217 @@
+"""The model folder: it comes back as it was written, or is refused with the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from clearhead import api
+from clearhead.checkpoint import (
+    read_folder_config,
+    read_model_folder,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
+from clearhead.errors import ModelFolderError
+from small_runs import small_run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a small trained model."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = small_run(folder, max_steps=4)
+    api.train(config)
+    return Path(config.folder)
+
+
+@pytest.fixture
+def folder(trained: Path, tmp_path: Path) -> Path:
+    """A copy of it elsewhere, of which only the model is left: no data, no training state."""
+    copy = tmp_path / "copy"
+    shutil.copytree(trained, copy, ignore=shutil.ignore_patterns("training"))
+    return copy
+
+
+def test_a_copied_folder_translates_as_the_original_without_the_data(
+    trained: Path, folder: Path
+) -> None:
+    texts = ["1 a b", "2 c d e f", "unknown ☃"]
+    original = api.load_translator(trained).translate(texts)
+    away = trained.parent.with_name("away")
+    trained.parent.rename(away)
+    try:
+        assert api.load_translator(folder).translate(texts) == original
+    finally:
+        away.rename(trained.parent)
+
+
+def test_the_configuration_comes_back_equal(trained: Path) -> None:
+    assert read_model_folder(trained).config == small_run(trained.parent, max_steps=4)
+
+
+def test_a_missing_folder_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(ModelFolderError, match="clearhead train"):
+        api.load_translator(tmp_path / "nothing")
+
+
+def test_a_folder_without_weights_is_refused(folder: Path) -> None:
+    (folder / "weights.safetensors").unlink()
+    with pytest.raises(ModelFolderError, match=r"no weights(.|\n)*train on"):
+        api.load_translator(folder)
+
+
+def test_weights_that_were_removed_have_a_checkpoint_in_their_place(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    folder = Path(config.folder)
+    (folder / "weights.safetensors").unlink()
+    checkpoints = folder / "training" / "checkpoints"
+    named = re.escape(str(checkpoints)) + r" in its place: .*best\.safetensors"
+    with pytest.raises(ModelFolderError, match=named):
+        api.load_translator(folder)
+    assert api.load_translator(checkpoints / "best.safetensors").translate(["a b"])
+    # Not "it was finished before", with a command for a model that is not there.
+    with pytest.raises(ModelFolderError, match=r"weights\.safetensors: .* missing(.|\n)*--restart"):
+        api.train(config)
+
+
+def test_another_version_is_refused(folder: Path) -> None:
+    tree = json.loads((folder / "config.json").read_text())
+    write_json(folder / "config.json", {**tree, "format": 99})
+    with pytest.raises(ModelFolderError, match="format 99"):
+        api.load_translator(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer.model"])
+@pytest.mark.parametrize("damage", ["missing", "cut off", "rubbish", "brackets without end"])
+def test_a_damaged_file_is_named(folder: Path, name: str, damage: str) -> None:
+    path = folder / name
+    match damage:
+        case "missing":
+            path.unlink()
+        case "cut off":
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        case "brackets without end":
+            path.write_bytes(b"[" * 1_000_000)
+        case _:
+            path.write_bytes(b"\x00\xff rubbish")
+    with pytest.raises(ModelFolderError, match=re.escape(name)):
+        api.load_translator(folder)
+
+
+@pytest.mark.parametrize("cut", [0, 7, 100, -1])
+def test_cut_off_weights_are_refused(folder: Path, cut: int) -> None:
+    path = folder / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(ModelFolderError, match="weights"):
+        api.load_translator(folder)
+
+
+def test_one_altered_bit_in_the_weights_is_found(folder: Path) -> None:
+    path = folder / "weights.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFolderError, match="checksum"):
+        api.load_translator(folder)
+
+
+@pytest.mark.parametrize("facts", [None, "{"])
+def test_facts_that_are_lost_are_said(tmp_path: Path, facts: str | None) -> None:
+    path = tmp_path / "file"
+    digest = write_tensors(path, {"a": torch.ones(2)}, {})
+    metadata = {"digest": digest} | ({} if facts is None else {"facts": facts})
+    save_file({"a": torch.ones(2)}, path, metadata=metadata)
+    with pytest.raises(ModelFolderError, match="the weights are damaged"):
+        read_tensors(path)
+
+
+def test_weights_of_another_model_are_refused(folder: Path) -> None:
+    tensors, facts = read_tensors(folder / "weights.safetensors")
+    name = next(iter(tensors))
+    write_tensors(folder / "weights.safetensors", {**tensors, name: torch.zeros(1)}, facts)
+    with pytest.raises(ModelFolderError, match=name.replace(".", r"\.")):
+        api.load_translator(folder)
+
+
+def test_tensors_and_facts_come_back_bit_for_bit(tmp_path: Path) -> None:
+    tensors = {
+        "a": torch.randn(3, 4).T,
+        "b": torch.tensor(float("nan")),
+        "c": torch.randn(5).bfloat16(),
+    }
+    write_tensors(tmp_path / "file", tensors, {"step": 3, "names": ["ü"]})
+    found, facts = read_tensors(tmp_path / "file")
+    assert facts == {"step": 3, "names": ["ü"]}
+    for name, tensor in tensors.items():
+        torch.testing.assert_close(found[name], tensor, rtol=0, atol=0, equal_nan=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_stays_whole_when_writing_it_fails(tmp_path: Path) -> None:
+    write_json(tmp_path / "file", {"good": 1})
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "file", {"bad": object()})
+    assert json.loads((tmp_path / "file").read_text()) == {"good": 1}
+
+
+FULL_DISK = """
+import resource, sys
+from pathlib import Path
+import torch
+from clearhead.checkpoint import write_json, write_model_folder, write_tensors
+from clearhead.settings import RunConfig, TokenizerConfig
+from clearhead.errors import ModelFolderError
+from clearhead.tokenizer import learn_tokenizer
+
+folder = Path(sys.argv[1])
+texts = [f"word{n}" for n in range(2000)]
+words = learn_tokenizer(texts, TokenizerConfig(kind="words", max_vocabulary=0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+for write in (
+    lambda: write_tensors(folder / "weights", {"a": torch.zeros(5000)}, {}),
+    lambda: write_json(folder / "scores", {"a": "x" * 9000}),
+    lambda: write_model_folder(folder, RunConfig(), {"tokenizer": words}),
+):
+    try:
+        write()
+    except ModelFolderError as error:
+        print(str(error).replace("\\n", " "))
+"""
+
+
+def test_a_full_disk_is_said_and_leaves_the_old_files_whole(tmp_path: Path) -> None:
+    (tmp_path / "weights").write_text("old")
+    (tmp_path / "scores").write_text("old")
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    # Without what measures coverage, which would find its own disk full too.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.stderr == ""
+    weights, scores, folder = done.stdout.splitlines()
+    for line, path in ((weights, tmp_path / "weights"), (scores, tmp_path / "scores")):
+        assert line.startswith(f"{path}: it cannot be written Why: ")
+        assert path.read_text() == "old"
+    assert folder.startswith(f"{tmp_path / 'tokenizer.json'}: it cannot be written Why: ")
+    assert all("File too large" in line and "free some space" in line for line in (scores, folder))
+    assert {path.name for path in tmp_path.iterdir()} >= {"weights", "scores"}
+    assert not (tmp_path / ".weights.unfinished").exists()
+    assert not (tmp_path / ".scores.unfinished").exists()
+
+
+@pytest.mark.parametrize("config", [5, None, [], "x"])
+def test_settings_that_are_no_table_are_refused(tmp_path: Path, config: object) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"format": 1, "config": config}))
+    with pytest.raises(ModelFolderError, match="the configuration is damaged"):
+        read_folder_config(tmp_path)

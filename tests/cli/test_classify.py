@@ -1,0 +1,228 @@
+"""`clearhead classify`, and `clearhead evaluate` on classifiers, as they are run."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import io
+import itertools
+import json
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+import pytest
+
+from clearhead.cli.streams import INTERVAL_S, PATIENCE_S, Counter
+from clearhead.data.normaliser import Normaliser
+from clearhead.errors import DataError
+from fake_translator import run
+from model_folders import LABELS, LONG, LONGEST, TEXTS, TRUTH, labelled, probabilities, write_models
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("test.tsv").write_text(labelled(zip(TRUTH, TEXTS, strict=True)))
+
+
+def ranked(row: np.ndarray) -> list[tuple[str, float]]:
+    return sorted(zip(LABELS, row.tolist(), strict=True), key=lambda pair: -pair[1])
+
+
+def read_line(line: str) -> list[tuple[str, float]]:
+    cells = line.split("\t")
+    return [(cells[i], float(cells[i + 1])) for i in range(0, len(cells) - 1, 2)]
+
+
+def agree(found: list[tuple[str, float]], expected: list[tuple[str, float]]) -> bool:
+    """The same labels, and their probabilities as far as they are written."""
+    return [name for name, _ in found] == [name for name, _ in expected] and all(
+        abs(a - b) < 1e-4 for (_, a), (_, b) in zip(found, expected, strict=True)
+    )
+
+
+# Classifying.
+
+
+@pytest.mark.parametrize(("options", "count"), [([], 1), (["--top", "2"], 2), (["--top", "9"], 3)])
+def test_each_line_gives_its_labels_best_first(
+    models: Path, options: list[str], count: int
+) -> None:
+    stdin = "\n".join(TEXTS) + "\n"
+    code, out, err = run("classify", str(models / "texts"), *options, stdin=stdin)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    for line, row in zip(lines, probabilities(models / "texts", TEXTS), strict=True):
+        assert agree(read_line(line), ranked(row)[:count])
+
+
+@pytest.mark.parametrize("name", ["test.tsv", "test.CSV", "test.jsonl", "test.tsv.gz"])
+def test_a_table_is_read_line_by_line_and_that_is_said_once(models: Path, name: str) -> None:
+    content = Path("test.tsv").read_bytes()
+    Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    code, out, err = run("classify", str(models / "texts"), "-i", name)
+    assert code == 0
+    assert len(out.splitlines()) == len(TEXTS)
+    (said,) = err.splitlines()
+    assert said.startswith(f"clearhead: warning: each line of {name} is read as one text")
+    assert "evaluate --data" in said
+    Path("test.txt").write_bytes(content)
+    assert run("classify", str(models / "texts"), "-i", "test.txt") == (0, out, "")
+
+
+def test_an_empty_line_gives_an_empty_line(models: Path) -> None:
+    _, out, _ = run("classify", str(models / "texts"), stdin="a\n\n \nb\n")
+    assert [bool(line) for line in out.split("\n")] == [True, False, False, True, False]
+    _, out, _ = run("classify", str(models / "texts"), "--json", stdin="\n")
+    assert json.loads(out) == {"input": "", "labels": []}
+
+
+def test_json_has_an_object_for_each_line(models: Path) -> None:
+    Path("in.txt").write_text("\n".join(TEXTS) + "\n")
+    code, out, _ = run(
+        *("classify", str(models / "texts"), "-i", "in.txt", "-o", "out.jsonl"),
+        *("--top", "3", "--json"),
+    )
+    assert (code, out) == (0, "")
+    objects = [json.loads(line) for line in Path("out.jsonl").read_text().splitlines()]
+    assert [found["input"] for found in objects] == TEXTS
+    for found, row in zip(objects, probabilities(models / "texts", TEXTS), strict=True):
+        assert agree([(o["label"], o["probability"]) for o in found["labels"]], ranked(row))
+
+
+def test_an_output_that_is_an_input_is_refused(models: Path) -> None:
+    Path("in.txt").write_text("a\n")
+    os.link("in.txt", "hard.txt")
+    Path("inputs").mkdir()
+    np.save("inputs/x.npy", np.ones((4, 3)))
+    before = Path("inputs/x.npy").read_bytes()
+    for model, given, output in (
+        ("texts", "in.txt", "./hard.txt"),
+        ("features", "inputs", "inputs/x.npy"),
+    ):
+        code, out, err = run("classify", str(models / model), "-i", given, "-o", output)
+        assert (code, out) == (DataError.exit_code, "")
+        assert "overwrite" in err
+    assert Path("in.txt").read_text() == "a\n"
+    assert Path("inputs/x.npy").read_bytes() == before
+
+
+def test_sequences_of_features_are_classified_by_their_place(models: Path) -> None:
+    sequences = np.random.default_rng(1).normal(size=(3, 4, 3))
+    np.savez("x.npz", x=sequences)
+    code, out, err = run("classify", str(models / "features"), "-i", "x.npz", "--json")
+    assert (code, err) == (0, "")
+    objects = [json.loads(line) for line in out.splitlines()]
+    assert [found["input"] for found in objects] == ["x.npz:1", "x.npz:2", "x.npz:3"]
+    for found, row in zip(objects, probabilities(models / "features", [*sequences]), strict=True):
+        assert [one["label"] for one in found["labels"]] == [ranked(row)[0][0]]
+    code, out, err = run("classify", str(models / "features"), stdin="1,2,3\n")
+    assert (code, out) == (3, "")
+    assert "--input sequences.ts" in err
+
+
+def test_where_several_labels_may_be_right_all_from_one_half_come(models: Path) -> None:
+    stdin = "\n".join(TEXTS) + "\n"
+    _, out, _ = run("classify", str(models / "several"), stdin=stdin)
+    rows = probabilities(models / "several", TEXTS)
+    counts = set()
+    for line, row in zip(out.splitlines(), rows, strict=True):
+        expected = [pair for pair in ranked(row) if pair[1] >= 0.5]
+        assert agree(read_line(line), expected)
+        counts.add(len(expected))
+    assert len(counts) > 1
+    for top in (1, 2):
+        _, out, _ = run("classify", str(models / "several"), "--top", str(top), stdin=stdin)
+        for line, row in zip(out.splitlines(), rows, strict=True):
+            assert agree(read_line(line), ranked(row)[:top])
+
+
+def test_a_text_that_is_cut_is_said_with_its_line(models: Path) -> None:
+    code, out, err = run("classify", str(models / "texts"), stdin=f"a\n{LONG}\n")
+    assert (code, len(out.splitlines())) == (0, 2)
+    assert err.startswith("clearhead: warning: input 2 has ")
+    assert err.endswith(f"cut to {LONGEST}\n")
+
+
+class Terminal(io.StringIO):
+    """What is written to a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("model", "noun"), [("texts", "texts"), ("features", "sequences")])
+def test_what_is_counted_is_called_what_it_is(
+    models: Path, monkeypatch: pytest.MonkeyPatch, model: str, noun: str
+) -> None:
+    def counter(stream: TextIO, *given: Any) -> Counter:
+        """As on a terminal, and as if each input took a while."""
+        return Counter(terminal, *given, clock=lambda: next(moments))
+
+    np.savez("x.npz", x=np.ones((6, 4, 3)), y=np.array(TRUTH))
+    Path("in.txt").write_text("\n".join(TEXTS) + "\n")
+    plain, labelled = ("in.txt", "test.tsv") if model == "texts" else ("x.npz", "x.npz")
+    for module, *words in (
+        ("classify", "classify", str(models / model), "-i", plain, "-o", "out.txt"),
+        ("evaluate", "evaluate", str(models / model), "--data", labelled),
+    ):
+        terminal, moments = Terminal(), itertools.count(step=PATIENCE_S + INTERVAL_S)
+        monkeypatch.setattr(importlib.import_module(f"clearhead.cli.{module}"), "Counter", counter)
+        assert run(*words)[0] == 0
+        assert f"6 of 6 {noun}, " in terminal.getvalue()
+
+
+def test_the_columns_of_features_go_by_their_names(models: Path) -> None:
+    """A model that knows names finds them in whatever order a file has them."""
+    shutil.copytree(models / "features", "named")
+    Normaliser(np.zeros(3), np.ones(3), names=("x", "y", "z")).save(Path("named"), "normaliser")
+    frames = np.random.default_rng(2).normal(size=(4, 3))
+    best = ranked(probabilities(models / "features", [frames])[0])
+    for name, order in (("straight", (0, 1, 2)), ("turned", (2, 0, 1))):
+        header = ",".join(["sequence", *("xyz"[i] for i in order), "label"])
+        rows = (",".join(["s", *(repr(float(f[i])) for i in order), best[0][0]]) for f in frames)
+        Path(f"{name}.csv").write_text("\n".join([header, *rows]) + "\n")
+        code, out, err = run("classify", "named", "-i", f"{name}.csv", "--top", "3")
+        assert code == 0, err
+        assert agree(read_line(out.strip()), best)
+        _, out, _ = run("evaluate", "named", "--data", f"{name}.csv", "--json")
+        found = json.loads(out)["systems"]["named"]["scores"]["negative_log_likelihood"]
+        assert found == pytest.approx(-math.log(best[0][1]), abs=1e-5)
+
+
+def test_a_checkpoint_classifies_and_says_in_a_line_that_it_is_not_calibrated(
+    models: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(models / "texts", tmp_path / "texts")
+    checkpoint = folder / "training" / "checkpoints" / "best.safetensors"
+    checkpoint.parent.mkdir(parents=True)
+    shutil.copy(folder / "weights.safetensors", checkpoint)
+    said = f"warning: {checkpoint} is a checkpoint, for which no temperature was fitted: its prob"
+    for words in (["classify"], ["evaluate", "--data", "test.tsv"]):
+        command, *options = words
+        code, out, err = run(command, str(checkpoint), *options, stdin="a\n")
+        assert code == 0
+        assert out
+        (line,) = [line for line in err.splitlines() if "warning" in line.lower()]
+        assert line.removeprefix("clearhead: ").startswith(said)
+    code, _, err = run("figures", str(checkpoint), "--input", "a b", "-o", str(tmp_path / "p"))
+    assert code == 0
+    assert said in err
+    assert "UserWarning" not in err
+
+
+def test_a_translator_is_not_a_classifier(models: Path) -> None:
+    code, out, err = run("classify", str(models / "translator"), stdin="a\n")
+    assert (code, out) == (4, "")
+    assert "clearhead translate" in err

@@ -1,0 +1,454 @@
+"""`clearhead evaluate` on translators and on classifiers."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from clearhead import api
+from clearhead.checkpoint.folder import read_folder_config
+from clearhead.settings import RunConfig
+from fake_translator import Backwards, run
+from model_folders import (
+    LABELS,
+    LONG,
+    LONGEST,
+    TEXTS,
+    TRUTH,
+    labelled,
+    probabilities,
+    write_classifier,
+    write_models,
+)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Model folders with random weights."""
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("test.tsv").write_text(labelled(zip(TRUTH, TEXTS, strict=True)))
+
+
+@pytest.fixture
+def no_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail if a classifier computes probabilities."""
+
+    def computed(*given: Any, **options: Any) -> None:
+        pytest.fail("probabilities were computed")
+
+    monkeypatch.setattr(api.Classifier, "probabilities", computed)
+
+
+# Translators
+
+
+@pytest.fixture
+def test_set(tmp_path: Path) -> tuple[str, ...]:
+    words = "the cat sees a big red dog on its way home".split()
+    sources = [" ".join(words[: 3 + n % 8]) for n in range(40)]
+    (tmp_path / "s").write_text("".join(f"{line}\n" for line in sources))
+    references = (" ".join(reversed(line.split())) for line in sources)
+    (tmp_path / "r").write_text("".join(f"{line}\n" for line in references))
+    return "--source", str(tmp_path / "s"), "--reference", str(tmp_path / "r")
+
+
+@pytest.fixture
+def translators(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backwards]:
+    """Two perfect models and one that gets every third word wrong."""
+    tokenised = replace(RunConfig(), evaluation=replace(RunConfig().evaluation, tokenize="none"))
+
+    def spoil(text: str) -> str:
+        return " ".join("x" if n % 3 == 2 else word for n, word in enumerate(text.split()))
+
+    found = {"good": Backwards(), "bad": Backwards(mend=spoil), "other": Backwards(tokenised)}
+    load = "clearhead.api.loading.load_translator"
+    monkeypatch.setattr(load, lambda folder, **choices: found[str(folder)])
+    monkeypatch.setattr("clearhead.checkpoint.read_model_folder", lambda folder: found[str(folder)])
+    return found
+
+
+def test_a_translator_is_scored_as_text_and_as_json(
+    translators: dict[str, Backwards], test_set: tuple[str, ...]
+) -> None:
+    code, out, _ = run("evaluate", "good", *test_set)
+    assert code == 0
+    for part in ("BLEU  100.00", "chrF2 100.00", "TER     0.00", "exact 100.00 %", "tok:13a"):
+        assert part in out
+    assert translators["good"].calls[0]["search"].n_best == 1
+    code, out, _ = run("evaluate", "bad", *test_set, "--json", "--tokenize", "char")
+    result = json.loads(out)
+    assert (code, result["sentences"], result["tokenize"]) == (0, 40, "char")
+    bleu = result["systems"]["bad"]["scores"]["bleu"]
+    assert bleu["low"] < bleu["score"] < bleu["high"] < 100
+    assert "tok:char" in bleu["signature"]
+    assert sum(row["sentences"] for row in result["systems"]["bad"]["by_length"]) == 40
+
+
+def test_evaluate_compares_each_model_with_the_first(
+    translators: dict[str, Backwards], test_set: tuple[str, ...]
+) -> None:
+    _, out, _ = run("evaluate", "good", "bad", *test_set, "--json")
+    systems = json.loads(out)["systems"]
+    assert systems["good"]["scores"]["bleu"]["p_value"] is None
+    assert systems["bad"]["scores"]["bleu"]["p_value"] < 0.05
+    assert systems["bad"]["exact"] < systems["good"]["exact"] == 100
+    _, text, _ = run("evaluate", "good", "bad", *test_set)
+    assert text.index("\ngood\n") < text.index("\nbad\n") < text.index("p = ")
+
+
+def lowering() -> Backwards:
+    """A perfect model, except that it writes lower case only."""
+    config = RunConfig()
+    lowers = replace(config, tokenizer=replace(config.tokenizer, lower=True))
+    return Backwards(lowers, mend=str.lower)
+
+
+def test_case_is_ignored_for_a_model_that_lower_cases_unless_an_option_says_otherwise(
+    translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
+) -> None:
+    translators["lower"] = lowering()
+    for name in "sr":
+        (tmp_path / name).write_text((tmp_path / name).read_text().title())
+    code, out, _ = run("evaluate", "lower", *test_set)
+    assert code == 0
+    for part in ("BLEU  100.00", "chrF2 100.00", "exact 100.00 %", "case:lc|eff:no|tok:13a"):
+        assert part in out
+    assert "without regard to case" in out
+    code, out, _ = run("evaluate", "lower", *test_set, "--no-lowercase", "--json")
+    cased = json.loads(out)
+    bleu = cased["systems"]["lower"]["scores"]["bleu"]
+    assert (code, cased["lowercase"], cased["systems"]["lower"]["exact"]) == (0, False, 0)
+    assert bleu["score"] < 1
+    assert "case:mixed" in bleu["signature"]
+    assert "without regard to case" not in run("evaluate", "good", *test_set)[1]
+
+
+def test_models_that_differ_in_ignoring_case_are_not_compared(
+    translators: dict[str, Backwards], test_set: tuple[str, ...]
+) -> None:
+    translators["lower"] = lowering()
+    code, _, err = run("evaluate", "good", "lower", *test_set)
+    assert code == 2
+    for part in ("evaluation.lowercase", "good has false, lower has true", "--no-lowercase"):
+        assert part in err
+    code, out, _ = run("evaluate", "good", "lower", *test_set, "--lowercase", "--json")
+    assert (code, json.loads(out)["lowercase"]) == (0, True)
+
+
+def test_translators_that_cannot_be_compared_are_refused(
+    translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert run("evaluate", "good", "good", *test_set)[0] == 3
+    code, _, err = run("evaluate", "good", "other", *test_set)
+    assert code == 2
+    assert "--tokenize" in err
+    assert run("evaluate", "good", "other", *test_set, "--tokenize", "none")[0] == 0
+    # Before any folder is looked at; one of them may well come from there.
+    code, _, err = run("evaluate", "nowhere", "--source", "-", "--reference", "-", stdin="a\n")
+    assert code == 3
+    assert "cannot both come from the standard input" in err
+    sources = (tmp_path / "s").read_text()
+    piped = ("--source", "-", "--reference", str(tmp_path / "r"))
+    code, out, _ = run("evaluate", "good", *piped, stdin=sources)
+    assert code == 0
+    assert "BLEU  100.00" in out
+    (tmp_path / "r").write_text("one line\n")
+    code, _, err = run("evaluate", "good", *test_set)
+    assert code == 3
+    assert "40 lines and 1 lines" in err
+
+
+# Classifiers
+
+
+def by_hand(folder: Path) -> tuple[float, list[list[int]]]:
+    """Accuracy in percent and the confusion matrix, counted one by one."""
+    confusion = [[0] * len(LABELS) for _ in LABELS]
+    for row, right in zip(probabilities(folder, TEXTS), TRUTH, strict=True):
+        confusion[LABELS.index(right)][int(row.argmax())] += 1
+    hits = sum(confusion[i][i] for i in range(len(LABELS)))
+    return 100 * hits / len(TEXTS), confusion
+
+
+def test_a_classifier_is_scored_as_json_and_as_text(models: Path) -> None:
+    code, out, err = run("evaluate", str(models / "texts"), "--data", "test.tsv", "--json")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert found["data"] == "test.tsv"
+    scores = found["systems"][str(models / "texts")]["scores"]
+    accuracy, confusion = by_hand(models / "texts")
+    assert (scores["examples"], scores["confusion"]) == (len(TEXTS), confusion)
+    assert scores["accuracy"] == pytest.approx(accuracy)
+    low, high = scores["accuracy_interval"]
+    assert low <= accuracy <= high
+    code, out, _ = run("evaluate", str(models / "texts"), "--data", "test.tsv")
+    lines = [line.split() for line in out.splitlines()]
+    assert ["test.tsv"] in lines
+    assert ["accuracy", f"{accuracy:.2f}", "%"] in [line[:3] for line in lines]
+    assert [[*map(int, line[1:])] for line in lines[-3:]] == confusion
+
+
+def test_two_classifiers_are_compared_by_mcnemars_test(models: Path) -> None:
+    names = str(models / "texts"), str(models / "rival")
+    code, out, _ = run("evaluate", *names, "--data", "test.tsv", "--json")
+    assert code == 0
+    systems = json.loads(out)["systems"]
+    assert "comparison" not in systems[names[0]]
+    right = [
+        [LABELS[int(row.argmax())] == label for row, label in zip(rows, TRUTH, strict=True)]
+        for rows in (probabilities(Path(name), TEXTS) for name in names)
+    ]
+    first = sum(a and not b for a, b in zip(*right, strict=True))
+    second = sum(b and not a for a, b in zip(*right, strict=True))
+    few, number = min(first, second), first + second
+    assert number > 0
+    p = min(1.0, 2 * sum(math.comb(number, k) for k in range(few + 1)) / 2**number)
+    comparison = systems[names[1]]["comparison"]
+    assert (comparison["first_only"], comparison["second_only"]) == (first, second)
+    assert comparison["p_value"] == pytest.approx(p)
+    _, out, _ = run("evaluate", *names, "--data", "test.tsv")
+    assert out.splitlines()[-1] == (
+        f"against {names[0]}: {second} right that it has wrong, {first} wrong that it has right, "
+        f"p = {p:.4f} (McNemar's exact test)"
+    )
+
+
+def test_classifiers_are_compared_though_one_knows_more_labels(
+    models: Path, tmp_path: Path
+) -> None:
+    wider = tmp_path / "wider"
+    config = read_folder_config(models / "rival")
+    torch.manual_seed(3)
+    write_classifier(wider, config, labels=("maybe", *reversed(LABELS)))
+    names = str(models / "texts"), str(wider)
+    code, out, _ = run("evaluate", *names, "--data", "test.tsv", "--json")
+    assert code == 0
+    systems = json.loads(out)["systems"]
+    right = []
+    for name in names:
+        said = api.load_classifier(name, device="cpu").classify(TEXTS)
+        right.append([one.label == label for (one,), label in zip(said, TRUTH, strict=True)])
+        assert systems[name]["scores"]["accuracy"] == pytest.approx(100 * np.mean(right[-1]))
+    first, second = np.array(right)
+    found = systems[names[1]]["comparison"]
+    assert (found["first_only"], found["second_only"]) == (
+        (first & ~second).sum(),
+        (second & ~first).sum(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "column", "part"),
+    [
+        (LABELS, "other", "--label-column"),
+        (("yes", "no"), "label", "'perhaps'"),
+    ],
+)
+def test_classifiers_with_other_examples_or_labels_are_refused_before_anything_is_computed(
+    models: Path,
+    tmp_path: Path,
+    no_outputs: None,
+    labels: tuple[str, ...],
+    column: str,
+    part: str,
+) -> None:
+    config = read_folder_config(models / "texts")
+    config = replace(config, data=replace(config.data, label_column=column))
+    write_classifier(tmp_path / "rival", config, labels)
+    Path("test.csv").write_text("text,label,other\na b,yes,no\nc,perhaps,no\n")
+    names = str(models / "texts"), str(tmp_path / "rival")
+    code, out, err = run("evaluate", *names, "--data", "test.csv")
+    assert (code, out) == (3, "")
+    assert "test.csv" in err
+    assert part in err
+
+
+def test_features_are_scored_with_the_labels_of_their_file(models: Path) -> None:
+    sequences = np.random.default_rng(1).normal(size=(4, 5, 3))
+    rows = probabilities(models / "features", [*sequences])
+    best = [LABELS[int(row.argmax())] for row in rows]
+    np.savez("x.npz", x=sequences, y=np.array(best))
+    _, out, _ = run("evaluate", str(models / "features"), "--data", "x.npz", "--json")
+    scores = json.loads(out)["systems"][str(models / "features")]["scores"]
+    assert (scores["accuracy"], scores["examples"]) == (100.0, 4)
+
+
+def test_with_several_labels_all_of_them_must_be_right(models: Path) -> None:
+    rows = probabilities(models / "several", TEXTS)
+    given = [[name for name, p in zip(LABELS, row, strict=True) if p >= 0.5] for row in rows]
+    one_wrong = [*given[:-1], [name for name in LABELS if name not in given[-1]]]
+    lines = (
+        json.dumps({"text": text, "labels": labels})
+        for text, labels in zip(TEXTS, one_wrong, strict=True)
+    )
+    Path("test.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    code, out, _ = run("evaluate", str(models / "several"), "--data", "test.jsonl", "--json")
+    assert code == 0
+    scores = json.loads(out)["systems"][str(models / "several")]["scores"]
+    assert scores["accuracy"] == pytest.approx(100 * (len(TEXTS) - 1) / len(TEXTS))
+    assert scores["confusion"] is None
+    _, out, _ = run("evaluate", str(models / "several"), "--data", "test.jsonl")
+    assert "subset accuracy" in out
+    assert "confusion" not in out
+
+
+def test_empty_texts_are_scored_with_one_warning(models: Path) -> None:
+    Path("holes.tsv").write_text(labelled([("yes", "a"), ("no", " "), ("yes", "")]))
+    code, out, err = run("evaluate", str(models / "texts"), "--data", "holes.tsv", "--json")
+    assert code == 0
+    assert err.startswith("clearhead: warning: holes.tsv:2 has no text")
+    assert err.endswith("(and 1 more like it)\n")
+    (found,) = json.loads(out)["systems"].values()
+    assert found["scores"]["examples"] == 3
+
+
+def test_texts_that_are_cut_give_one_warning(models: Path) -> None:
+    Path("long.tsv").write_text(labelled([("yes", "a"), ("no", LONG), ("no", f"c {LONG}")] * 2))
+    code, _, err = run("evaluate", str(models / "texts"), "--data", "long.tsv", "--json")
+    assert code == 0
+    assert err.startswith("clearhead: warning: long.tsv:2 has ")
+    assert err.endswith(f"cut to {LONGEST} (and 3 more like it)\n")
+    assert err.count("\n") == 1
+
+
+def test_an_evaluation_can_name_the_columns_of_its_file(models: Path) -> None:
+    rows = [line.split("\t") for line in Path("test.tsv").read_text().splitlines()]
+    with Path("other.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([("kind", "question"), *rows])
+    model = str(models / "texts")
+    code, expected, err = run("evaluate", model, "--data", "test.tsv", "--json")
+    assert code == 0, err
+    names = ("--text-column", "question", "--label-column", "kind")
+    code, out, err = run("evaluate", model, "--data", "other.csv", *names, "--json")
+    assert code == 0, err
+    assert json.loads(out)["systems"] == json.loads(expected)["systems"]
+    code, _, err = run("evaluate", model, "--data", "other.csv")
+    assert code == 3
+    assert "--text-column" in err
+
+
+def test_confusion_matrices_are_drawn_into_files_named_after_the_models(models: Path) -> None:
+    names = str(models / "texts"), str(models / "rival")
+    code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
+    assert code == 0
+    pictures = [f"confusion-{n}.{form}" for n in ("texts", "rival") for form in ("png", "svg")]
+    assert err.splitlines() == [f"clearhead: {Path('p') / picture}" for picture in pictures]
+    for picture in Path("p").glob("*.png"):
+        with Image.open(picture) as image:
+            image.load()
+    shown = (Path("p") / "confusion-texts.svg").read_text(encoding="utf-8")
+    assert all(f">{label}<" in shown for label in LABELS)
+
+
+def test_folders_of_the_same_name_have_different_pictures(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The last one is called as the picture of the one before would be.
+    for name in ("old/trec", "new/trec", "new/trec-2"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).symlink_to(models / "texts")
+    names = ["old/trec", "new/trec", "new/trec-2"]
+    code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
+    assert code == 0, err
+    titles = ["confusion-trec", "confusion-trec-2", "confusion-trec-2-2"]
+    said = [f"clearhead: {Path('p') / title}.{form}" for title in titles for form in ("png", "svg")]
+    assert err.splitlines() == said
+    monkeypatch.chdir(models / "texts")
+    data, pictures = str(tmp_path / "test.tsv"), tmp_path / "q"
+    code, _, err = run("evaluate", ".", "--data", data, "--figures", str(pictures))
+    assert code == 0, err
+    assert {path.stem for path in pictures.iterdir()} == {"confusion-texts"}
+
+
+def test_an_unknown_label_is_refused_with_its_line_and_model(models: Path) -> None:
+    Path("test.tsv").write_text("yes\ta\nmaybe\tb\n")
+    code, out, err = run("evaluate", str(models / "texts"), "--data", "test.tsv")
+    assert (code, out) == (3, "")
+    assert "test.tsv:2: " in err
+    assert "'maybe'" in err
+    assert str(models / "texts") in err
+    assert "header" not in err
+
+
+def test_an_unknown_label_in_line_1_may_be_a_header(models: Path) -> None:
+    Path("test.tsv").write_text("topic\tquestion\nyes\ta\n")
+    code, _, err = run("evaluate", str(models / "texts"), "--data", "test.tsv")
+    assert code == 3
+    assert "test.tsv:1: " in err
+    assert "'topic'" in err
+    assert "header" in err
+    assert "data.text_column" in err
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "code", "part"),
+    [
+        ("texts", [], 3, "--data"),
+        ("texts", ["--data", "missing.tsv"], 3, "missing.tsv"),
+        ("texts", ["--data", "test.tsv", "--source", "s"], 2, "--source"),
+        ("texts", ["--data", "test.tsv", "--reference", "r"], 2, "--reference"),
+        ("texts", ["--data", "test.tsv", "--tokenize", "none"], 2, "--tokenize"),
+        ("texts", ["--data", "test.tsv", "--lowercase"], 2, "--lowercase"),
+        ("texts", ["--data", "test.tsv", "--no-lowercase"], 2, "--no-lowercase"),
+        ("texts", ["--data", "test.tsv", "--beam-size", "3"], 2, "--beam-size"),
+        ("texts", ["--data", "test.tsv", "--temperature", "0"], 2, "--temperature"),
+        ("texts", ["--data", "test.tsv", "--sample"], 2, "--sample"),
+        ("texts", ["--data", "test.tsv", "--engine", "ctranslate2"], 2, "--engine ctranslate2"),
+        ("texts", ["--data", "test.tsv", "--compute-type", "int8"], 2, "--compute-type"),
+        ("translator", ["--data", "test.tsv"], 2, "--data"),
+        ("translator", ["--text-column", "q"], 2, "--text-column"),
+        ("features", ["--data", "x.npz", "--text-column", "q"], 2, "--text-column"),
+        ("features", ["--data", "x.ts.gz", "--label-column", "q"], 2, "x.ts.gz"),
+        ("translator", ["--source", "s", "--figures", "p"], 2, "--figures"),
+        ("translator", ["--reference", "r"], 3, "--source"),
+        ("several", ["--data", "test.tsv", "--figures", "p"], 2, "confusion matrix"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_is_computed(
+    models: Path,
+    no_outputs: None,
+    model: str,
+    words: list[str],
+    code: int,
+    part: str,
+) -> None:
+    found, out, err = run("evaluate", str(models / model), *words)
+    assert (found, out) == (code, "")
+    assert part in err
+    assert not Path("p").exists()
+
+
+def test_translators_and_classifiers_are_not_evaluated_together(models: Path) -> None:
+    names = str(models / "texts"), str(models / "translator")
+    code, out, err = run("evaluate", *names, "--data", "test.tsv")
+    assert (code, out) == (2, "")
+    assert "translators and classifiers" in err
+
+
+@pytest.mark.parametrize("names", [("texts", "several"), ("several", "texts")])
+def test_classifiers_of_one_and_of_several_labels_are_not_compared(
+    models: Path, names: tuple[str, str], no_outputs: None
+) -> None:
+    folders = [str(models / name) for name in names]
+    code, out, err = run("evaluate", *folders, "--data", "test.tsv")
+    assert (code, out) == (2, "")
+    one, several = str(models / "texts"), str(models / "several")
+    assert "classifier.multi_label" in err
+    assert f"{one} has false" in err
+    assert f"{several} has true" in err

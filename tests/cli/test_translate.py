@@ -1,0 +1,472 @@
+"""`clearhead translate`: lines in, lines out, whatever happens on the way."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clearhead.api import loading
+from clearhead.cli.options import SearchOptions
+from clearhead.cli.streams import Counter, Line, blocks, one_line, with_prefixes
+from clearhead.errors import DataError, SearchError
+from clearhead.settings import RunConfig, SearchConfig
+from clearhead.training.display import displays
+from fake_translator import Backwards, run
+
+TRANSLATE = importlib.import_module("clearhead.cli.translate")
+
+# A process of its own that translates with the fake, for what only a real output does.
+HELPERS = Path(__file__).parents[1] / "helpers"
+CHILD = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1));"
+    "from fake_translator import Backwards; from clearhead import cli;"
+    "from clearhead.api import loading;"
+    "loading.load_translator = lambda folder, **choices: Backwards();"
+    "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()"
+)
+
+
+@pytest.fixture
+def translator(monkeypatch: pytest.MonkeyPatch) -> Backwards:
+    fake = Backwards()
+    monkeypatch.setattr(loading, "load_translator", lambda folder, **choices: fake)
+    return fake
+
+
+def test_a_closed_standard_error_is_no_reason_to_fail() -> None:
+    command = [sys.executable, "-c", CHILD, str(HELPERS)]
+    closed = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    done = subprocess.run(closed, input=b"a b\nc d\n", capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"b a\nd c\n")
+    counter = Counter(None, 5, "sentences", clock=iter([0.0, 9.0]).__next__)
+    counter.show(3)
+    counter.clear()
+    assert displays(None) == []
+
+
+LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\0", exclude_categories=["Cs"])))
+
+
+@settings(max_examples=25)
+@given(lines=LINES, ending=st.sampled_from(["\n", "\r\n"]))
+def test_each_line_gives_one_line_whatever_is_in_it(lines: list[str], ending: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "load_translator", lambda folder, **choices: Backwards())
+        stdin = "".join(line + ending for line in lines).encode()
+        _, out, _ = run("translate", "m", stdin=stdin)
+    expected = [" ".join(reversed(line.removeprefix("\ufeff").split())) for line in lines[:1]]
+    expected += [" ".join(reversed(line.split())) for line in lines[1:]]
+    assert out.split("\n") == [*expected, ""]
+
+
+def test_a_line_break_in_a_translation_does_not_break_the_line(translator: Backwards) -> None:
+    translator.mend = lambda text: text.replace(" ", "\r\n")
+    assert run("translate", "m", stdin="a b\n\nc\n")[1] == "b  a\n\nc\n"
+    assert one_line("a\nb\rc") == "a b c"
+
+
+def test_n_best_lists_have_the_form_of_moses(translator: Backwards) -> None:
+    code, out, _ = run("translate", "m", "--n-best", "2", stdin="a b\nc\n")
+    assert code == 0
+    rows = [line.split(" ||| ") for line in out.splitlines()]
+    assert rows == [
+        *(["0", "b a", "-0.7500"], ["0", "b a'", "-1.7500"]),
+        *(["1", "c", "-0.7500"], ["1", "c'", "-1.7500"]),
+    ]
+
+
+def test_scores_stand_before_the_translation(translator: Backwards) -> None:
+    assert run("translate", "m", "--scores", stdin="a b\n")[1] == "-0.7500\tb a\n"
+
+
+def test_json_holds_every_hypothesis_with_the_score_of_each_token(translator: Backwards) -> None:
+    _, out, _ = run("translate", "m", "--json", "--n-best", "2", stdin="é b\n\n")
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [record["source"] for record in records] == ["é b", ""]
+    assert [h["text"] for h in records[0]["hypotheses"]] == ["b é", "b é'"]
+    first = records[0]["hypotheses"][0]
+    assert first["tokens"] == ["piece5", "piece6"]
+    assert sum(first["token_scores"]) == pytest.approx(first["score"])
+    assert first["normalised_score"] == -0.75
+    assert first["finished"] is True
+
+
+def test_the_input_is_translated_in_blocks_and_a_warning_names_its_line(
+    translator: Backwards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TRANSLATE, "BLOCK_LINES", 2)
+    long = " ".join("abcdefghijk")
+    code, out, err = run("translate", "m", stdin=f"a b\nc\nd\n{long}\n{long}\n")
+    assert code == 0
+    assert out.splitlines()[:3] == ["b a", "c", "d"]
+    assert [len(call["texts"]) for call in translator.calls] == [2, 2, 1]
+    assert err.splitlines() == [
+        "clearhead: warning: line 4 has many tokens and was cut to 9",
+        "clearhead: warning: line 5 has many tokens and was cut to 9",
+    ]
+
+
+def test_what_was_translated_is_out_before_the_next_block_is_read() -> None:
+    read: list[int] = []
+
+    def lines() -> Iterator[Line]:
+        for number in range(5):
+            read.append(number)
+            yield Line(str(number), "")
+
+    stream = blocks(lines(), most=2)
+    assert [line.text for line in next(stream)] == ["0", "1"]
+    assert read == [0, 1]
+    assert [len(block) for block in stream] == [2, 1]
+
+
+def test_a_block_of_very_long_lines_is_cut_short() -> None:
+    megabyte = Line("x" * 2**20, "")
+    assert [len(block) for block in blocks([megabyte] * 10)] == [4, 4, 2]
+
+
+def test_search_options_are_laid_over_the_model_s_own(translator: Backwards) -> None:
+    translator.config = replace(RunConfig(), search=SearchConfig(beam_size=3, min_length=2))
+    arguments = ("--length-penalty", "1.5", "--no-repeat-ngram", "3", "--max-length", "9")
+    assert run("translate", "m", *arguments, stdin="a\n")[0] == 0
+    assert translator.calls[0]["search"] == SearchConfig(
+        beam_size=3, min_length=2, length_penalty=1.5, no_repeat_ngram=3, max_length=9
+    )
+
+
+def test_blocks_of_a_stream_are_told_how_many_lines_came_before(
+    translator: Backwards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TRANSLATE, "BLOCK_LINES", 1)
+    arguments = ("--sample", "--temperature", "0.8", "--top-k", "5", "--top-p", "0.9")
+    assert run("translate", "m", *arguments, "--seed", "7", stdin="a\na\na\n")[0] == 0
+    assert [call["offset"] for call in translator.calls] == [0, 1, 2]
+    assert {call["search"] for call in translator.calls} == {
+        SearchConfig(method="sampling", temperature=0.8, top_k=5, top_p=0.9, seed=7)
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (("--temperature", "2"), "--temperature has no effect without --sample"),
+        (("--seed", "2"), "--seed has no effect without --sample"),
+        (("--sample", "--beam-size", "2"), "--beam-size has no effect with --sample"),
+        (("--n-best", "9"), "n_best = 9 is more than beam_size = 5"),
+        (("--length-penalty=-1",), "length_penalty"),
+        (("--length-penalty", "1000"), "length_penalty must be at least 0 and at most 10"),
+        (("--length-penalty", "inf"), "length_penalty must be a finite number"),
+        (("--sample", "--temperature", "inf"), "temperature must be a finite number"),
+        (("--min-length", "9" * 20), "min_length must be at least 0 and at most 1,000,000"),
+        (
+            ("--sample", "--max-length", "9" * 20),
+            "max_length must be at least 0 and at most 1,000,000",
+        ),
+        (("--beam-size", "9" * 20), "beam_size must be at least 1 and at most 1,000,000"),
+    ],
+)
+def test_a_search_option_that_makes_no_sense_is_refused(
+    translator: Backwards, options: tuple[str, ...], part: str
+) -> None:
+    code, out, err = run("translate", "m", *options, stdin="a\n")
+    assert (code, out) == (SearchError.exit_code, "")
+    assert part in err
+    assert translator.calls == []
+
+
+def test_a_model_that_samples_by_its_configuration_takes_sampling_options() -> None:
+    default = SearchConfig(method="sampling")
+    assert SearchOptions(temperature=0.5).over(default, None).temperature == 0.5
+
+
+def test_a_model_that_samples_by_its_configuration_searches_with_a_beam_that_is_named() -> None:
+    default = SearchConfig(method="sampling", temperature=0.5)
+    found = SearchOptions(beam_size=3).over(default, None)
+    assert (found.method, found.beam_size) == ("beam", 3)
+    assert SearchOptions().over(default, None).method == "sampling"
+
+
+def test_an_option_that_does_not_go_with_the_model_s_own_search_is_told_so(
+    translator: Backwards,
+) -> None:
+    translator.config = replace(RunConfig(), search=SearchConfig(n_best=3))
+    code, _, err = run("translate", "m", "--beam-size", "1", stdin="a\n")
+    assert code == SearchError.exit_code
+    assert "n_best = 3 is more than beam_size = 1\n" in err
+    assert run("translate", "m", "--beam-size", "1", "--n-best", "1", stdin="a\n")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "config"),
+    [
+        (("--json",), SearchConfig()),
+        (("--n-best", "2"), SearchConfig()),
+        ((), SearchConfig(n_best=2)),
+    ],
+)
+def test_scores_that_are_there_anyway_are_not_ignored_in_silence(
+    translator: Backwards, options: tuple[str, ...], config: SearchConfig
+) -> None:
+    translator.config = replace(RunConfig(), search=config)
+    code, out, err = run("translate", "m", "--scores", *options, stdin="a\n")
+    assert (code, out) == (SearchError.exit_code, "")
+    assert "--scores has no effect with" in err
+    assert translator.calls == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("lines", [1, 20_000])
+def test_a_full_disk_at_the_output_is_said(tmp_path: Path, lines: int) -> None:
+    (tmp_path / "in.txt").write_text("a b c\n" * lines)
+    command = [sys.executable, "-c", CHILD, str(HELPERS)]
+    with (tmp_path / "in.txt").open() as given_, open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, stdin=given_, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 3
+    said, why = done.stderr.splitlines()
+    assert said == "clearhead: standard output: the output cannot be written"
+    assert why.startswith("Why: ")
+
+
+def test_prefixes_go_with_their_lines(translator: Backwards, tmp_path: Path) -> None:
+    (tmp_path / "prefixes").write_text("p\n\nq\n")
+    prefixes = ("--prefix-file", str(tmp_path / "prefixes"))
+    assert run("translate", "m", *prefixes, stdin="a\nb\nc\n")[0] == 0
+    assert translator.calls[0]["prefixes"] == ["p", "", "q"]
+    for stdin, what in (
+        ("a\nb\n", "prefixes, line 3: "),
+        ("a\nb\nc\nd\n", "input, line 4: "),
+    ):
+        code, _, err = run("translate", "m", *prefixes, stdin=stdin)
+        assert code == 3
+        assert what in err
+    assert run("translate", "m", "--prefix-file", "-", stdin="a\n")[0] == 3
+
+
+def test_without_prefixes_none_are_passed() -> None:
+    assert list(with_prefixes(["a", "b"], None)) == [Line("a", ""), Line("b", "")]
+
+
+@pytest.mark.parametrize(
+    ("stdin", "part"),
+    [(b"a\nb\xff\n", "standard input:2"), (b"a\n\0\0\n", "standard input:2")],
+)
+def test_input_that_is_no_text_is_refused_with_its_line(
+    translator: Backwards, stdin: bytes, part: str
+) -> None:
+    code, _, err = run("translate", "m", stdin=stdin)
+    assert code == 3
+    assert part in err
+
+
+def test_no_input_gives_no_output_but_an_empty_file_is_refused(
+    translator: Backwards, tmp_path: Path
+) -> None:
+    assert run("translate", "m") == (0, "", "")
+    (tmp_path / "empty").write_text("")
+    code, _, err = run("translate", "m", "-i", str(tmp_path / "empty"))
+    assert code == 3
+    assert "empty" in err
+    assert run("translate", "m", "-i", str(tmp_path / "missing"))[0] == 3
+
+
+def test_a_wrong_line_in_a_file_is_found_before_anything_is_translated(
+    translator: Backwards, tmp_path: Path
+) -> None:
+    (tmp_path / "in.txt").write_bytes(b"a\n" * 5000 + b"\xff\n")
+    code, out, err = run("translate", "m", "-i", str(tmp_path / "in.txt"))
+    assert (code, out) == (3, "")
+    assert "in.txt:5001" in err
+    assert translator.calls == []
+
+
+def test_a_missing_model_folder_is_refused(tmp_path: Path) -> None:
+    code, _, err = run("translate", str(tmp_path / "no"), stdin="a\n")
+    assert code == 4
+    assert "no such model folder" in err
+
+
+def test_an_output_file_appears_when_it_is_complete(
+    translator: Backwards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TRANSLATE, "BLOCK_LINES", 1)
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("a b\nboom\n")
+    target.write_text("before\n")
+    code, _, err = run("translate", "m", "-i", str(source), "-o", str(target))
+    assert code == 3
+    assert target.read_text() == "before\n"
+    assert (tmp_path / "out.txt.part").read_text() == "b a\n"
+    assert "out.txt.part" in err
+    source.write_text("a b\nc\n")
+    assert run("translate", "m", "-i", str(source), "-o", str(target))[:2] == (0, "")
+    assert target.read_text() == "b a\nc\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "out.txt"}
+
+
+@pytest.mark.parametrize("option", ["-i", "--prefix-file"])
+@pytest.mark.parametrize("output", ["in.txt", "../{}/in.txt", "link", "hard", "~/in.txt"])
+def test_an_output_that_is_an_input_is_refused(
+    translator: Backwards,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    output: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Path("in.txt").write_text("a b\n")
+    Path("link").symlink_to("in.txt")
+    os.link("in.txt", "hard")
+    words = (option, "in.txt", "-o", output.format(tmp_path.name))
+    code, out, err = run("translate", "m", *words, stdin="a b\n")
+    assert (code, out) == (DataError.exit_code, "")
+    assert "overwrite" in err
+    assert Path("in.txt").read_text() == "a b\n"
+    assert {path.name for path in tmp_path.iterdir()} == {"in.txt", "link", "hard"}
+    assert translator.calls == []
+
+
+def test_an_input_under_the_name_of_an_unfinished_output_is_refused(
+    translator: Backwards, tmp_path: Path
+) -> None:
+    (tmp_path / "out.part").write_text("a b\n")
+    code, _, err = run("translate", "m", "-i", f"{tmp_path}/out.part", "-o", f"{tmp_path}/out")
+    assert code == DataError.exit_code
+    assert "out.part" in err
+    assert (tmp_path / "out.part").read_text() == "a b\n"
+
+
+def test_an_output_that_is_the_standard_input_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a b\n")
+    command = [sys.executable, "-c", CHILD, str(HELPERS)]
+    with (tmp_path / "in.txt").open() as lines:
+        words = ["-o", str(tmp_path / "in.txt")]
+        done = subprocess.run([*command, *words], stdin=lines, capture_output=True, check=False)
+    assert done.returncode == DataError.exit_code
+    assert (tmp_path / "in.txt").read_text() == "a b\n"
+
+
+def test_an_output_in_the_home_folder_lands_there(
+    translator: Backwards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run("translate", "m", "--output=~/out.txt", stdin="a b\n")[:2] == (0, "")
+    assert (tmp_path / "out.txt").read_text() == "b a\n"
+
+
+def test_an_output_of_nothing_leaves_nothing(translator: Backwards, tmp_path: Path) -> None:
+    assert run("translate", "m", "-o", str(tmp_path / "out"), stdin="boom\n")[0] == 3
+    assert list(tmp_path.iterdir()) == []
+    code, _, err = run("translate", "m", "-o", str(tmp_path / "no" / "out"), stdin="a\n")
+    assert code == 3
+    assert "cannot be written" in err
+    assert translator.calls[1:] == []  # it was known before anything was translated
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(translator: Backwards, tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("before\n")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert run("translate", "m", "-o", str(tmp_path / "link"), stdin="a b\n")[0] == 0
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "b a\n"
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    received: list[str] = []
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text()))
+    reader.start()
+    assert run("translate", "m", "-o", str(pipe), stdin="a b\n")[0] == 0
+    reader.join(timeout=30)
+    assert received == ["b a\n"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_ctrl_c_exits_with_130_and_keeps_what_was_written(
+    translator: Backwards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(TRANSLATE, "BLOCK_LINES", 1)
+    real = Backwards.translate
+
+    def interrupted(self: Backwards, texts: Sequence[str], **choices: Any) -> Any:
+        if texts == ["stop"]:
+            raise KeyboardInterrupt
+        return real(self, texts, **choices)
+
+    monkeypatch.setattr(Backwards, "translate", interrupted)
+    code, out, err = run("translate", "m", stdin="a b\nstop\n")
+    assert (code, out) == (130, "b a\n")
+    assert "Traceback" not in err
+    assert run("translate", "m", "-o", str(tmp_path / "out"), stdin="a b\nstop\n")[0] == 130
+    assert (tmp_path / "out.part").read_text() == "b a\n"
+
+
+def test_a_broken_pipe_exits_quietly(tmp_path: Path) -> None:
+    """As `clearhead translate … | head -1` does it, with more output than a pipe holds."""
+    (tmp_path / "in.txt").write_text("a b c\n" * 200_000)
+    with (tmp_path / "in.txt").open() as lines:
+        command = [sys.executable, "-c", CHILD, str(HELPERS)]
+        process = subprocess.Popen(
+            command, stdin=lines, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"c b a\n"
+        process.stdout.close()
+        said = process.stderr.read()
+        process.stderr.close()
+        assert process.wait(timeout=60) == 141
+    assert said == b""
+
+
+class Terminal:
+    def __init__(self, is_terminal: bool = True) -> None:
+        self.is_terminal = is_terminal
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return self.is_terminal
+
+    def write(self, text: str) -> None:
+        self.text += text
+
+    def flush(self) -> None:
+        pass
+
+
+def counted(total: int | None, moments: dict[float, int], **choices: Any) -> str:
+    now = [0.0]
+    stream: Any = Terminal(choices.pop("is_terminal", True))
+    counter = Counter(stream, total, "sentences", clock=lambda: now[0], **choices)
+    for moment, done in moments.items():
+        now[0] = moment
+        counter.show(done)
+    counter.clear()
+    return stream.text
+
+
+def test_the_counter_shows_how_far_it_is_after_two_seconds_and_clears_its_line() -> None:
+    text = counted(300, {1.0: 50, 10.0: 100, 10.1: 101})
+    assert text.count("sentences") == 1
+    assert "100 of 300 sentences, 10.0 a second, 0:00:20 left" in text
+    assert text.endswith("\r\x1b[K")
+    assert "left" not in counted(None, {10.0: 100})
+
+
+def test_the_counter_is_silent_where_it_is_short_unwanted_or_no_terminal_looks() -> None:
+    assert counted(300, {1.0: 50, 1.9: 300}) == ""
+    assert counted(300, {10.0: 100}, wanted=False) == ""
+    assert counted(300, {10.0: 100}, is_terminal=False) == ""

@@ -1,0 +1,85 @@
+"""Validation examples split off the training data."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.data.validation_split import split_validation
+from small_data import Row, labels, numbered
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30).map(str), labels), max_size=60),
+    st.floats(0.0, 0.9),
+    st.integers(0, 5),
+    st.integers(1, 4),
+)
+def test_a_split_parts_nothing_that_belongs_together(
+    rows: list[Row], share: float, seed: int, smallest: int
+) -> None:
+    examples = numbered(rows)
+    training, validation = split_validation(examples, share, seed, smallest)
+    assert sorted([*training, *validation], key=lambda one: examples.index(one)) == examples
+    assert list(training) == [example for example in examples if example in training]
+    assert list(validation) == [example for example in examples if example in validation]
+    assert not {one.input for one in training} & {one.input for one in validation}
+    assert len(validation) <= round(share * len(examples))
+    for label in "xyz":
+        inputs, kept = (
+            {example.input for example in part if label in example.labels}
+            for part in (examples, training)
+        )
+        assert len(kept) >= min(len(inputs), smallest)
+    assert (training, validation) == split_validation(examples, share, seed, smallest)
+
+
+sizes_of_classes = st.lists(st.integers(1, 40), min_size=1, max_size=5)
+
+
+@given(sizes_of_classes, st.floats(0.0, 0.5), st.integers(0, 5), st.integers(1, 3))
+def test_different_examples_are_split_class_by_class(
+    sizes: list[int], share: float, seed: int, smallest: int
+) -> None:
+    rows: list[Row] = [
+        (f"{label} {number}", (str(label),))
+        for label, size in enumerate(sizes)
+        for number in range(size)
+    ]
+    _, validation = split_validation(numbered(rows), share, seed, smallest)
+    found = Counter(example.labels[0] for example in validation)
+    total = round(share * len(rows))
+    divisible = [size for size in sizes if size > smallest]
+    assert len(validation) == min(total, sum(size - smallest for size in divisible))
+    if total >= len(divisible):
+        assert len(found) == len(divisible)
+    taken = [(size, found[str(label)]) for label, size in enumerate(sizes) if size > smallest]
+    # No example would be better placed in another class: the rule of odd divisors.
+    for size, count in taken:
+        for other, more in taken:
+            if count < size - smallest and more > 1:
+                assert size / (2 * count + 1) <= other / (2 * more - 1) + 1e-9
+
+
+def test_a_large_data_set_is_split_in_proportion() -> None:
+    rows: list[Row] = [(str(number), ("abbb"[number % 4],)) for number in range(4000)]
+    _, validation = split_validation(numbered(rows), 0.1, 1)
+    assert Counter(example.labels[0] for example in validation) == {"a": 100, "b": 300}
+
+
+def test_another_seed_gives_another_split_and_more_data_hardly_change_it() -> None:
+    rows: list[Row] = [(str(number), ("ab"[number % 2],)) for number in range(200)]
+    examples = numbered(rows)
+    one, other = (
+        {example.input for example in split_validation(examples, 0.2, seed)[1]} for seed in (1, 2)
+    )
+    assert len(one & other) < 20 < len(one)
+    fewer = {example.input for example in split_validation(examples[:190], 0.2, 1)[1]}
+    assert len(one & fewer) >= 30
+
+
+def test_examples_without_a_label_are_a_class_of_their_own() -> None:
+    rows: list[Row] = [(str(number), ()) for number in range(50)]
+    assert len(split_validation(numbered(rows), 0.1, 1)[1]) == 5

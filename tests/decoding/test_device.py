@@ -1,0 +1,293 @@
+"""The set-up of a device, transfers to it, full memory, and the count of cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from clearhead import api
+from clearhead.decoding import device
+from clearhead.decoding.device import (
+    convolve_as_exactly_as_multiply,
+    full_memory_said,
+    set_up_torch,
+)
+from clearhead.decoding.products import bfloat16_product, lay_out
+from clearhead.decoding.torch_engine import ClassifierEngine, ModelStepper, TorchEngine
+from clearhead.decoding.unrolled import UnrolledDecoder
+from clearhead.errors import ClearheadError, ConfigError, TrainingError
+from clearhead.inspect import recording
+from clearhead.settings import SearchConfig
+from clearhead.tasks.translation import TranslationTask
+from clearhead.tokenizer import BOS
+from clearhead.training.step import multiplies_bf16
+from fake_translator import run
+from small_models import random_model, small_config
+from small_runs import small_run
+from small_translators import Classifier, Translator, random_classifier
+
+TOO_MUCH = "CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+def full(*_: Any, **__: Any) -> NoReturn:
+    """Raises what PyTorch raises if the memory of a GPU is full."""
+    raise torch.OutOfMemoryError(TOO_MUCH)
+
+
+def assert_full_memory(error: ClearheadError, where: str | None, *todo: str) -> None:
+    assert error.what == "the memory of the GPU is full"
+    assert (error.where, error.why) == (where, TOO_MUCH)
+    assert all(part in str(error.todo) for part in todo)
+
+
+def test_a_search_that_does_not_fit_into_a_gpu_is_a_user_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(UnrolledDecoder, "step", full)
+    model = random_model(small_config()).train()
+    with pytest.raises(ClearheadError) as caught:
+        TorchEngine(model).translate([[3, 4], [5]], SearchConfig(beam_size=2))
+    assert_full_memory(caught.value, "a batch of 2 sentences", "--batch-size", "--device cpu")
+    assert model.training
+
+
+def test_a_validation_that_does_not_fit_into_a_gpu_names_what_training_can_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(UnrolledDecoder, "step", full)
+    with pytest.raises(ClearheadError) as caught:
+        api.train(small_run(tmp_path, validate_every=4))
+    assert str(caught.value.where).startswith("a batch of ")
+    assert_full_memory(caught.value, caught.value.where, "search.beam_size", "training.device")
+
+
+def test_inputs_that_do_not_fit_into_a_gpu_are_a_user_error() -> None:
+    model = random_classifier(features=False).train()
+    with pytest.raises(ClearheadError) as caught:
+        ClassifierEngine(model).logits([np.array([3, 4])], full)
+    assert_full_memory(caught.value, "a batch of 1 inputs", "--batch-size", "--device cpu")
+    assert model.training
+
+
+def test_a_record_that_does_not_fit_into_a_gpu_is_a_user_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recording, "second_view", full)
+    for subject, target in ((Translator(), "p"), (Classifier(), None)):
+        with pytest.raises(ClearheadError) as caught:
+            recording.record(subject, "x", target)
+        assert_full_memory(caught.value, "record", "--device cpu")
+
+
+@pytest.mark.parametrize(("part", "step"), [("loss", 1), ("evaluate", 4)])
+def test_a_step_or_a_validation_that_does_not_fit_into_a_gpu_ends_training_with_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, step: int
+) -> None:
+    monkeypatch.setattr(TranslationTask, part, full)
+    with pytest.raises(TrainingError) as caught:
+        api.train(small_run(tmp_path, validate_every=4))
+    assert_full_memory(caught.value, f"step {step}", "batch_tokens", "accumulate", "device = 'cpu'")
+
+
+def test_a_model_that_does_not_fit_into_a_gpu_is_an_error_of_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("clearhead.api.loading.load_translator", full)
+    code, out, err = run("translate", "m", stdin="a\n")
+    assert (code, out) == (ClearheadError.exit_code, "")
+    assert err.startswith(f"clearhead: the memory of the GPU is full\nWhy: {TOO_MUCH}\n")
+
+
+def test_other_failures_are_not_reported_as_full_memory() -> None:
+    bug = RuntimeError("a bug")
+    with pytest.raises(RuntimeError) as caught, full_memory_said("use less"):
+        raise bug
+    assert caught.value is bug
+
+
+@pytest.fixture
+def products_and_convolutions() -> Iterator[tuple[Any, Any]]:
+    """PyTorch's settings of their precision on a GPU; restored afterwards."""
+    kinds: Any = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # pyright: ignore[reportAttributeAccessIssue]
+    before = [kind.fp32_precision for kind in kinds]
+    yield kinds
+    for kind, precision in zip(kinds, before, strict=True):
+        kind.fp32_precision = precision
+
+
+@pytest.mark.parametrize(("exact", "before"), [("ieee", "tf32"), ("tf32", "ieee")])
+def test_on_a_gpu_convolutions_are_as_exact_as_products(
+    products_and_convolutions: tuple[Any, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    exact: str,
+    before: str,
+) -> None:
+    products, convolutions = products_and_convolutions
+    products.fp32_precision, convolutions.fp32_precision = exact, before
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert set_up_torch("cpu", 0).type == "cpu"
+    assert convolutions.fp32_precision == before
+    assert set_up_torch("cuda", 0).type == "cuda"
+    assert convolutions.fp32_precision == exact
+
+
+def test_what_products_are_by_default_convolutions_can_be(
+    products_and_convolutions: tuple[Any, Any],
+) -> None:
+    products, convolutions = products_and_convolutions
+    convolve_as_exactly_as_multiply()
+    assert convolutions.fp32_precision == products.fp32_precision != "tf32"
+
+
+def test_bfloat16_on_a_gpu_needs_its_instructions(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = torch.device("cuda")
+    for has in (False, True):
+        # Emulation does not count: it is slower than float32.
+        monkeypatch.setattr(
+            torch.cuda,
+            "is_bf16_supported",
+            lambda including_emulation=True, has=has: including_emulation or has,
+        )
+        assert multiplies_bf16(gpu) == has, "training takes bf16 where decoding has it"
+        if has:
+            assert lay_out("bfloat16", gpu) is bfloat16_product
+        else:
+            with pytest.raises(ConfigError, match="no instructions for bfloat16"):
+                lay_out("bfloat16", gpu)
+
+
+class Sent:
+    """The tensors that were sent to another device, and those sent with a blocking transfer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.tensors: list[Tensor] = []
+        self.waited: list[Tensor] = []
+        to = Tensor.to
+
+        def noting(tensor: Tensor, *where: Any, **choices: Any) -> Tensor:
+            arrived = to(tensor, *where, **choices)
+            if arrived.device != tensor.device:
+                self.tensors.append(tensor)
+                if not choices.get("non_blocking", False):
+                    self.waited.append(tensor)
+            return arrived
+
+        monkeypatch.setattr(Tensor, "to", noting)
+
+
+def test_a_step_sends_each_thing_once_waits_for_none_and_reads_nothing_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A tensor of the meta device has no numbers: reading one raises an error.
+    depths = [small_config(decoder_layers=layers) for layers in (1, 3)]
+    models = [random_model(config).to("meta") for config in depths]
+    sent = Sent(monkeypatch)
+    counts: list[list[int]] = []
+    for model in models:
+        stepper = ModelStepper(UnrolledDecoder(model))
+        stepper.start([[3, 4, 5], [6], [7, 8]])
+        moves = [torch.tensor([0, 0, 1, 2]), torch.tensor([3, 1, 0])]  # beams; a sentence leaves
+        counts.append([])
+        for tokens, rows in zip([[BOS] * 3, [4, 5, 6, 7]], moves, strict=True):
+            before = len(sent.tensors)
+            assert stepper.step(torch.tensor(tokens)).device.type == "meta"
+            stepper.reorder(rows)
+            new = sent.tensors[before:]
+            # The tensors are kept, so no memory is reused: one address is one tensor.
+            assert len({tensor.data_ptr() for tensor in new}) == len(new)
+            counts[-1].append(len(new))
+        assert stepper.step(torch.tensor([3, 4, 5])).device.type == "meta"
+    assert all(counts[0])
+    assert counts[0] == counts[1], "something is sent to each layer"
+    assert not sent.waited
+
+
+def test_a_cpu_is_set_up_for_the_whole_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, int]] = []
+    library = SimpleNamespace(mallopt=lambda name, value: calls.append((name, value)))
+    monkeypatch.setattr(device.ctypes, "CDLL", lambda _: library)
+    monkeypatch.setattr(device.sys, "platform", "linux")
+    threads: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
+    denormal = torch.full((64,), 1e-39)
+    torch.set_flush_denormal(False)
+    assert (denormal * 0.5).count_nonzero() == 64
+    assert set_up_torch("cpu", 3) == torch.device("cpu")
+    assert (denormal * 0.5).count_nonzero() == 0
+    assert threads == [3]
+    # M_MMAP_MAX: no separate mappings; M_TRIM_THRESHOLD: no memory is returned.
+    assert dict(calls) == {-4: 0, -1: -1}
+    set_up_torch("cpu", 0)
+    assert threads == [3]
+
+
+@pytest.mark.parametrize("library", [None, SimpleNamespace()])
+def test_another_c_library_is_left_alone(library: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device.sys, "platform", "darwin" if library is None else "linux")
+    monkeypatch.setattr(device.ctypes, "CDLL", lambda _: library)
+    device.keep_freed_memory()
+
+
+# Processors and cores
+
+
+def write_topology(folder: Path, siblings: list[str]) -> None:
+    """Write, as Linux does, for each processor those that share its core."""
+    for processor, sharing in enumerate(siblings):
+        topology = folder / f"cpu{processor}" / "topology"
+        topology.mkdir(parents=True)
+        (topology / "thread_siblings_list").write_text(f"{sharing}\n")
+
+
+@pytest.mark.parametrize(
+    ("siblings", "allowed", "expected"),
+    [
+        (["0", "1"], {0, 1}, 2),
+        (["0-1", "0-1"], {0, 1}, 1),
+        (["0,2", "1,3", "0,2", "1,3"], {0, 1, 2, 3}, 2),
+        (["0,2", "1,3", "0,2", "1,3"], {0, 2}, 1),
+        ([], {0, 1, 2}, 3),
+    ],
+)
+def test_processors_that_share_a_core_count_once(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    siblings: list[str],
+    allowed: set[int],
+    expected: int,
+) -> None:
+    write_topology(tmp_path, siblings)
+    monkeypatch.setattr(device, "PROCESSORS", tmp_path)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: allowed, raising=False)
+    assert device.real_cores() == expected
+    assert device.processors() == len(allowed)
+
+
+def test_intel_processors_are_recognised_by_their_vendor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cpuinfo = tmp_path / "cpuinfo"
+    monkeypatch.setattr(device, "INFORMATION", cpuinfo)
+    assert not device.intel()
+    for vendor, expected in {"GenuineIntel": True, "AuthenticAMD": False}.items():
+        cpuinfo.write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
+        assert device.intel() == expected
+
+
+def test_without_affinity_every_processor_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert device.real_cores() == 6
+    assert device.processors() == 6
+
+
+def test_this_machine_has_at_least_one_core_and_no_more_than_processors() -> None:
+    assert 1 <= device.real_cores() <= (os.cpu_count() or 1)

@@ -1,0 +1,56 @@
+"""Random translators and classifiers with as much of the public API as inspection needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from clearhead.model.attention import Attend, attention
+from clearhead.model.build import build_classifier
+from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.settings import ClassifierConfig
+from clearhead.tokenizer import WordTokenizer
+from small_models import random_model, small_config
+
+SOURCE = [3, 4, 5, 6, 7]
+TARGET = [4, 9, 3]
+
+
+def random_classifier(
+    features: bool,
+    norm: Literal["pre", "post"] = "post",
+    attend: Attend = attention,
+    **choices: Any,
+) -> EncoderClassifier:
+    torch.manual_seed(3)
+    config = small_config(norm=norm, **choices)
+    head = ClassifierConfig(pooling=("mean", "attention"), dropout=0.5)
+    model = build_classifier(config, head, 6, 3, features=features, attend=attend).double()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return model
+
+
+class Translator:
+    """As much of a translator as is looked at."""
+
+    def __init__(self, model: EncoderDecoder | None = None) -> None:
+        self.source_tokenizer = WordTokenizer("a b c d e f g h i".split())
+        self.target_tokenizer = WordTokenizer("p q r s t u v".split())
+        self.engine: Any = SimpleNamespace(model=model or random_model(small_config()))
+
+
+class Classifier:
+    """As much of a classifier of texts as is looked at."""
+
+    def __init__(self) -> None:
+        self.model = random_classifier(features=False)
+        self.tokenizer = WordTokenizer(["x", "y"])
+
+    def encode(self, source: str) -> tuple[list[int], Sequence[str]]:
+        ids = self.tokenizer.encode(source)
+        return ids, self.tokenizer.pieces(ids)

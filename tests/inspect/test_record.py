@@ -1,0 +1,435 @@
+"""The record: equal to the fast path, taken from a view that the model does not notice."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.unrolled import UnrolledDecoder
+from clearhead.errors import ConfigError, DataError
+from clearhead.inspect.record import Record
+from clearhead.inspect.recording import (
+    LONGEST,
+    record,
+    record_classification,
+    record_translation,
+    second_view,
+)
+from clearhead.model.attention import (
+    Attend,
+    MultiHeadAttention,
+    attention,
+    explicit_attention,
+    fused_attention,
+)
+from clearhead.model.build import build_classifier
+from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import ClassifierConfig, DropoutConfig, Learned, ModelConfig, NoPositions
+from clearhead.tokenizer import BOS
+from small_models import configs, random_model, small_config
+from small_translators import SOURCE, TARGET, Classifier, Translator, random_classifier
+
+ALL_FORMS = pytest.mark.parametrize("norm", ["pre", "post"])
+ALL_ATTENTIONS = pytest.mark.parametrize("attend", [explicit_attention, fused_attention, attention])
+
+
+def close(ours: np.ndarray, theirs: Tensor) -> None:
+    np.testing.assert_allclose(ours, theirs.detach().numpy(), rtol=0, atol=1e-10)
+
+
+def dropping_model(norm: Literal["pre", "post"] = "pre") -> EncoderDecoder:
+    """A model that is in training and drops out everywhere."""
+    return random_model(small_config(norm=norm, dropout=DropoutConfig.everywhere(0.5))).train()
+
+
+def recorded_as_computed(model: EncoderDecoder) -> Record:
+    """The record of a translation, which is found to hold what the fast path computes."""
+    found = record_translation(model, SOURCE, TARGET)
+    memory, mask = model.encode(torch.tensor([SOURCE]))
+    hidden = model.decode(torch.tensor([[BOS, *TARGET]]), memory, mask)
+    close(found.memory, memory[0])
+    close(found.hidden, hidden[0])
+    close(found.logits, model.output(hidden)[0])
+    return found
+
+
+@ALL_FORMS
+@ALL_ATTENTIONS
+def test_a_translation_s_record_equals_the_fast_path(
+    norm: Literal["pre", "post"], attend: Attend
+) -> None:
+    found = recorded_as_computed(random_model(small_config(norm=norm), attend=attend).eval())
+    assert found.logits.dtype == np.float64
+    assert found.input.tolist() == SOURCE
+
+
+@ALL_FORMS
+@ALL_ATTENTIONS
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize("convolution", [(), (3,), (3, 4)])
+def test_a_classification_s_record_equals_the_fast_path(
+    norm: Literal["pre", "post"], attend: Attend, features: bool, convolution: tuple[int, ...]
+) -> None:
+    model = random_classifier(features, norm, attend, input_convolution=convolution).eval()
+    row = torch.randn(7, 6) if features else torch.tensor([1, 5, 2, 2])
+    found = record_classification(model, row.numpy())
+    memory, mask = model.encode(row[None])
+    close(found.memory, memory[0])
+    close(found.hidden, model.pooling(memory, mask)[0])
+    close(found.logits, model(row[None])[0])
+    close(found.encoder[0].input, model.input(row[None])[0])
+    assert (found.target, found.decoder) == ((), ())
+    assert found.source == tuple(str(n) for n in range(1, len(row) + 1))
+    np.testing.assert_array_equal(found.input, row.numpy())
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_the_weights_of_a_learned_pooling_are_those_of_the_fast_path(features: bool) -> None:
+    model = random_classifier(features).eval()
+    row = torch.randn(7, 6) if features else torch.tensor([1, 5, 2, 2])
+    found = record_classification(model, row.numpy())
+    weights = found.pooling_weights
+    assert weights is not None
+    assert weights.shape == (len(row),)
+    # softmax(w · x), and beside the mean what is pooled with it.
+    _, attention_pooling = model.pooling.poolings
+    (query,) = attention_pooling.parameters()
+    scores = np.exp(found.memory @ query[0].detach().numpy())
+    np.testing.assert_allclose(weights, scores / scores.sum(), atol=1e-12)
+    np.testing.assert_allclose(found.hidden[8:], weights @ found.memory, atol=1e-12)
+
+
+def test_what_learns_no_pooling_has_no_weights_of_one() -> None:
+    model = build_classifier(small_config(), ClassifierConfig(), 6, 3, features=False)
+    assert record_classification(model.eval(), [3, 4]).pooling_weights is None
+    assert record_translation(random_model(small_config()), SOURCE, TARGET).pooling_weights is None
+
+
+@settings(max_examples=30)
+@given(configs, st.sampled_from([explicit_attention, fused_attention]))
+def test_a_record_equals_the_fast_path_whatever_the_model_is_made_of(
+    config: ModelConfig, attend: Attend
+) -> None:
+    recorded_as_computed(random_model(config, attend=attend).eval())
+
+
+def test_a_record_of_words_by_their_spelling_equals_the_fast_path() -> None:
+    model = random_classifier(False, character_ngrams=(2, 3), ngram_vectors=9).eval()
+    row = torch.tensor([[1, 2, 3], [5, 9, 0], [3, 0, 0]])
+    found = record_classification(model, row.numpy())
+    memory, _ = model.encode(row[None])
+    close(found.memory, memory[0])
+    close(found.logits, model(row[None])[0])
+    assert found.encoder_attentions.shape[-2:] == (3, 3)
+
+
+@pytest.mark.parametrize("length", [3, 4, 5])
+def test_an_output_that_fills_all_trained_positions_is_recorded_up_to_them(length: int) -> None:
+    model = random_model(small_config(positions=Learned(max_length=5))).eval()
+    target = TARGET[:1] * length
+    found = record_translation(model, SOURCE, target)
+    assert found.target == tuple(map(str, [BOS, *target][:5]))
+    expected = record_translation(model, SOURCE, target[:4])
+    close(found.logits, torch.from_numpy(expected.logits[: len(found.logits)]))
+    with pytest.raises(DataError, match="exceeds the model's 5 positions"):
+        record_translation(model, SOURCE, TARGET[:1] * 6)
+
+
+@ALL_FORMS
+def test_the_record_s_logits_are_those_of_cached_decoding(norm: Literal["pre", "post"]) -> None:
+    model = random_model(small_config(norm=norm)).eval()
+    found = record_translation(model, SOURCE, TARGET)
+    decoder = UnrolledDecoder(model)
+    state = decoder.start(torch.tensor([SOURCE]))
+    for position, token in enumerate([BOS, *TARGET]):
+        close(found.logits[position], decoder.step(torch.tensor([token]), state)[0])
+
+
+@settings(max_examples=10)
+@given(
+    source=st.lists(st.integers(1, 12), min_size=1, max_size=8),
+    target=st.lists(st.integers(1, 10), max_size=6),
+    layers=st.integers(1, 3),
+    n_heads=st.integers(1, 3),
+)
+def test_the_weights_of_every_head_are_distributions_that_do_not_look_ahead(
+    source: list[int], target: list[int], layers: int, n_heads: int
+) -> None:
+    config = small_config(
+        encoder_layers=layers, decoder_layers=layers, n_heads=n_heads, d_model=4 * n_heads
+    )
+    found = record_translation(random_model(config), source, target)
+    s, t = len(source), len(target) + 1
+    attentions = (found.encoder_attentions, found.decoder_attentions, found.cross_attentions)
+    for weights, shape in zip(attentions, ((s, s), (t, t), (t, s)), strict=True):
+        assert weights.shape == (layers, n_heads, *shape)
+        assert (weights >= 0).all()
+        np.testing.assert_allclose(weights.sum(axis=-1), 1.0, atol=1e-12)
+    ahead = np.triu(np.ones((t, t), dtype=bool), k=1)
+    assert (found.decoder_attentions[..., ahead] == 0).all()
+
+
+def softmax_of_scores(
+    layer: MultiHeadAttention, queries: np.ndarray, keys: np.ndarray, head: int
+) -> np.ndarray:
+    """Equation 1 for one head, number by number, from the packed projections."""
+    weight, bias = (p.detach().numpy() for p in (layer.packed.weight, layer.packed.bias))
+    d_k = layer.widths[0] // layer.n_heads
+    of_queries = slice(head * d_k, (head + 1) * d_k)
+    of_keys = slice(layer.widths[0] + head * d_k, layer.widths[0] + (head + 1) * d_k)
+    rows = []
+    for query in queries @ weight[of_queries].T + bias[of_queries]:
+        scores = [
+            math.exp(float(query @ key) / math.sqrt(d_k))
+            for key in keys @ weight[of_keys].T + bias[of_keys]
+        ]
+        rows.append([score / sum(scores) for score in scores])
+    return np.array(rows)
+
+
+def test_the_weights_are_equation_1_written_out() -> None:
+    model = random_model(small_config(norm="post"))
+    found = record_translation(model, SOURCE, TARGET)
+    for number, layer in enumerate(found.encoder):
+        attends = model.encoder.get_submodule(f"layers.{number}.self_attention")
+        assert isinstance(attends, MultiHeadAttention)
+        for head in range(2):
+            expected = softmax_of_scores(attends, layer.input, layer.input, head)
+            np.testing.assert_allclose(layer.attention[head], expected, atol=1e-12)
+    for number, layer in enumerate(found.decoder):
+        attends = model.decoder.get_submodule(f"layers.{number}.cross_attention")
+        assert isinstance(attends, MultiHeadAttention)
+        for head in range(2):
+            after = layer.after_self_attention
+            expected = softmax_of_scores(attends, after, found.memory, head)
+            np.testing.assert_allclose(layer.cross_attention[head], expected, atol=1e-12)
+
+
+@ALL_FORMS
+def test_each_layer_s_parts_lead_from_one_to_the_next(norm: Literal["pre", "post"]) -> None:
+    """The residual sums, recomputed: Sublayer(x) and what stands before and after it."""
+    model = random_model(small_config(norm=norm)).eval()
+    found = record_translation(model, SOURCE, TARGET)
+
+    def check(layer: str, *steps: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+        for place, (x, sublayer, expected) in enumerate(steps):
+            total = torch.from_numpy(x + sublayer)
+            residual = model.get_submodule(f"{layer}.residuals.{place}")
+            close(expected, total if norm == "pre" else residual.get_submodule("norm")(total))
+
+    for number, layer in enumerate(found.encoder):
+        check(
+            f"encoder.layers.{number}",
+            (layer.input, layer.attention_output, layer.after_attention),
+            (layer.after_attention, layer.feed_forward_output, layer.output),
+        )
+    for number, layer in enumerate(found.decoder):
+        after_target, after_source = layer.after_self_attention, layer.after_cross_attention
+        check(
+            f"decoder.layers.{number}",
+            (layer.input, layer.self_attention_output, after_target),
+            (after_target, layer.cross_attention_output, after_source),
+            (after_source, layer.feed_forward_output, layer.output),
+        )
+    for layers in (found.encoder, found.decoder):
+        for one, following in itertools.pairwise(layers):
+            np.testing.assert_array_equal(one.output, following.input)
+    close(found.memory, model.encoder.norm(torch.from_numpy(found.encoder[-1].output)))
+    close(found.hidden, model.decoder.norm(torch.from_numpy(found.decoder[-1].output)))
+    close(found.encoder[0].input, model.source_input(torch.tensor([SOURCE]))[0])
+
+
+def inner_state(model: nn.Module) -> list[Any]:
+    """All that a recording might leave behind in a model."""
+    return [
+        (
+            name,
+            module.training,
+            dict(module._forward_hooks),
+            dict(module._forward_pre_hooks),
+            getattr(module, "attend", None),
+            {key: (id(p), p._version) for key, p in module.named_parameters(recurse=False)},
+            {key: (id(b), b._version) for key, b in module.named_buffers(recurse=False)},
+        )
+        for name, module in model.named_modules()
+    ]
+
+
+@ALL_FORMS
+def test_the_model_is_left_as_it_was(norm: Literal["pre", "post"]) -> None:
+    model = dropping_model(norm)
+    before = inner_state(model)
+    source, target = torch.tensor([SOURCE]), torch.tensor([[BOS, *TARGET]])
+    torch.manual_seed(5)
+    expected = model(source, target)
+    torch.manual_seed(5)
+    record_translation(model, SOURCE, TARGET)
+    # No random number was drawn either, though the model drops out.
+    assert torch.equal(model(source, target), expected)
+    assert inner_state(model) == before
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_a_model_in_training_is_recorded_without_its_dropout() -> None:
+    model = dropping_model()
+    found = record_translation(model, SOURCE, TARGET)
+    again = record_translation(model.eval(), SOURCE, TARGET)
+    np.testing.assert_array_equal(found.logits, again.logits)
+    np.testing.assert_allclose(found.encoder_attentions.sum(axis=-1), 1.0, atol=1e-12)
+
+
+def test_a_view_has_the_model_s_weights_and_not_its_modules() -> None:
+    model = random_model(small_config(share_embeddings="all"))
+    view = second_view(model)
+    ours, theirs = dict(model.named_parameters()), dict(view.named_parameters())
+    assert ours.keys() == theirs.keys()
+    assert all(ours[name] is theirs[name] for name in ours)
+    assert all(a is b for a, b in zip(model.buffers(), view.buffers(), strict=True))
+    assert not {id(module) for module in model.modules()} & {id(m) for m in view.modules()}
+
+
+def test_a_record_does_not_change_with_the_model() -> None:
+    model = random_model(small_config(positions=NoPositions(), scale_embeddings=False))
+    found = record_translation(model, SOURCE, TARGET)
+    kept = found.encoder[0].input.copy()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    np.testing.assert_array_equal(found.encoder[0].input, kept)
+
+
+def test_a_translator_is_recorded_with_its_tokens_as_names() -> None:
+    translator = Translator()
+    found = record(translator, "b a unheard", "q s")
+    assert found.source == ("b", "a", "<unk>")
+    assert found.target == ("<sos>", "q", "s")
+    model = translator.engine.model
+    hidden = model(torch.tensor([[4, 3, 12]]), torch.tensor([[1, 4, 6]]))
+    close(found.logits, model.output(hidden)[0])
+    said = Hypothesis((4, 6), -1.0, (-0.5, -0.5), -1.0, True, "another text")
+    by_tokens = record(translator, "b a unheard", said)
+    assert by_tokens.target == found.target
+    np.testing.assert_array_equal(by_tokens.logits, found.logits)
+
+
+def test_a_hypothesis_of_no_tokens_has_the_start_symbol_alone() -> None:
+    found = record(Translator(), "a", Hypothesis((), 0.0, (), 0.0, True))
+    assert found.target == ("<sos>",)
+    assert found.decoder_attentions.shape == (2, 2, 1, 1)
+
+
+def test_a_classifier_is_recorded_with_its_tokens_as_names() -> None:
+    classifier = Classifier()
+    found = record(classifier, "y x")
+    assert found.source == ("y", "x")
+    close(found.logits, classifier.model.eval()(torch.tensor([[4, 3]]))[0])
+    for name in ("decoder_attentions", "cross_attentions"):
+        with pytest.raises(DataError, match="classifier has no decoder"):
+            getattr(found, name)
+
+
+def test_a_translator_without_a_target_is_told_what_to_give() -> None:
+    with pytest.raises(ConfigError, match="and its translation") as caught:
+        record(Translator(), "a")
+    assert "translator.translate([source])[0][0]" in str(caught.value)
+
+
+def test_what_cannot_be_looked_into_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no target"):
+        record(Classifier(), "x", "y")
+    without = Translator()
+    without.engine = SimpleNamespace()
+    with pytest.raises(ConfigError, match="has no model"):
+        record(without, "a", "p")
+    for nothing in ("", "  \t"):
+        with pytest.raises(DataError, match="source is empty"):
+            record(Translator(), nothing, "p")
+        with pytest.raises(DataError, match="source is empty"):
+            record(Classifier(), nothing)
+    with pytest.raises(DataError, match="source is too long"):
+        record(Translator(), "a " * (LONGEST + 1), "p")
+    with pytest.raises(DataError, match="target is too long"):
+        record(Translator(), "a", "p " * LONGEST)
+
+
+def assert_equal_records(one: Any, other: Any) -> None:
+    assert type(one) is type(other)
+    for field in dataclasses.fields(one):
+        ours, theirs = getattr(one, field.name), getattr(other, field.name)
+        if isinstance(ours, np.ndarray):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours, theirs)
+        elif field.name in ("encoder", "decoder"):
+            assert len(ours) == len(theirs)
+            for layer, same in zip(ours, theirs, strict=True):
+                assert_equal_records(layer, same)
+        else:
+            assert ours == theirs
+
+
+def test_a_record_comes_back_from_its_file(tmp_path: Path) -> None:
+    # More than ten layers, for "10" comes before "2" in the order of names.
+    model = random_model(small_config(encoder_layers=11))
+    found = dataclasses.replace(
+        record_translation(model, SOURCE, TARGET), source=("\0", "", "猫", "\ud800", "▁a")
+    )
+    found.save(tmp_path / "new" / "of-a-cat")
+    assert_equal_records(Record.load(tmp_path / "new" / "of-a-cat"), found)
+    classified = record_classification(random_classifier(features=True), np.zeros((2, 6)))
+    classified.save(str(tmp_path / "features.npz"))
+    assert_equal_records(Record.load(str(tmp_path / "features.npz")), classified)
+    assert {path.name for path in tmp_path.rglob("*")} == {"new", "of-a-cat", "features.npz"}
+
+
+def test_a_record_knows_whether_it_is_of_tokens_or_of_frames(tmp_path: Path) -> None:
+    texts = record_classification(random_classifier(features=False), [3, 4])
+    features = record_classification(random_classifier(features=True), np.zeros((2, 6)))
+    assert (texts.unit, features.unit) == ("token", "frame")
+    for number, found in enumerate((texts, features)):
+        found.save(tmp_path / f"{number}.npz")
+        assert Record.load(tmp_path / f"{number}.npz").unit == found.unit
+    odd: Any = "inch"
+    dataclasses.replace(texts, unit=odd).save(tmp_path / "odd.npz")
+    with pytest.raises(DataError, match="cannot be read") as caught:
+        Record.load(tmp_path / "odd.npz")
+    assert "inch" in str(caught.value)
+
+
+def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
+    record_translation(random_model(small_config()), SOURCE, TARGET).save(tmp_path / "good.npz")
+    whole = (tmp_path / "good.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "text.npz").write_text("nothing of the kind")
+    (tmp_path / "empty.npz").write_bytes(b"")
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    names = np.frombuffer(b'{"format": 99}', dtype=np.uint8)
+    np.savez(tmp_path / "later.npz", names=names)
+    for name in ("cut", "text", "empty", "other", "later", "missing"):
+        with pytest.raises(DataError, match="cannot be read"):
+            Record.load(tmp_path / f"{name}.npz")
+    with pytest.raises(DataError, match="cannot be read"):
+        Record.load(tmp_path / "array.npy")
+
+
+def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    found = record_translation(random_model(small_config()), SOURCE, TARGET)
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(DataError, match="cannot be written"):
+        found.save(tmp_path / "file" / "record.npz")
+    (tmp_path / "record.npz").mkdir()
+    with pytest.raises(DataError, match="cannot be written"):
+        found.save(tmp_path / "record.npz")
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "record.npz"}

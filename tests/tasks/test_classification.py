@@ -1,0 +1,680 @@
+"""Classification from files to labels: learning, resuming, using, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import clearhead
+from clearhead import api
+from clearhead.api.encoder import MEANINGS
+from clearhead.api.preparation import prepare
+from clearhead.checkpoint import read_tensors
+from clearhead.data.inputs import FeatureInputs, TextInputs
+from clearhead.data.labelled import Labelled, read_labelled_texts
+from clearhead.data.normaliser import Normaliser
+from clearhead.data.preparation import LabelledData
+from clearhead.errors import ConfigError, DataError, ModelFolderError
+from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
+from clearhead.losses.labels import divergence, label_loss
+from clearhead.settings import RunConfig, config_from
+from clearhead.tasks.classification import LARGEST_WEIGHT, ClassificationTask, LabelledBatch
+from clearhead.tokenizer import WordTokenizer
+from small_runs import (
+    Watcher,
+    assert_same,
+    feature_run,
+    final_state,
+    small_run,
+    spelled_run,
+    text_run,
+    write_sequences,
+)
+
+BOTH = {"red": '"warm"', "blue": '"cold"', "red blue": '"cold", "warm"', "grey": ""}
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> api.Classifier:
+    config = text_run(tmp_path_factory.mktemp("texts"), training={"max_steps": 150})
+    api.train(config)
+    return api.load_classifier(config.folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def features(tmp_path_factory: pytest.TempPathFactory) -> api.Classifier:
+    config = feature_run(tmp_path_factory.mktemp("features"))
+    api.train(config)
+    return api.load_classifier(config.folder, device="cpu")
+
+
+def test_a_classifier_learns_the_labels_of_texts(texts: api.Classifier) -> None:
+    assert texts.labels == ("cold", "warm")
+    unseen = ["f red a", "b b green", "orange c d e a", "e blue"]
+    assert [str(found[0]) for found in texts.classify(unseen)] == ["warm", "cold", "warm", "cold"]
+
+
+def test_a_classifier_learns_the_labels_of_features(features: api.Classifier) -> None:
+    rng = np.random.default_rng(9)
+    sequences = [rng.normal(size=(n, 3)).astype("f4") for n in (3, 5, 8)]
+    for label, sequence in enumerate(sequences):
+        sequence[:, label] += 3.0
+    found = [str(labels[0]) for labels in features.classify(sequences)]
+    assert found == ["first", "second", "third"]
+
+
+def test_probabilities_are_those_of_the_logits_divided_by_the_temperature_that_was_fitted(
+    texts: api.Classifier, several: api.Classifier
+) -> None:
+    inputs = ["red a", "blue", "a b c"]
+    for model in (texts, several):
+        kept = json.loads((model.folder.path / "scores.json").read_text("utf-8"))["scores"]
+        assert abs(kept["temperature"] - 1) > 0.01
+        odds = np.exp(model.logits(inputs) / kept["temperature"])
+        share = odds / (1 + odds) if model is several else odds / odds.sum(axis=1, keepdims=True)
+        np.testing.assert_allclose(model.probabilities(inputs), share, rtol=1e-9)
+
+
+def test_probabilities_add_up_and_rank_as_the_logits_do(texts: api.Classifier) -> None:
+    inputs = ["red a", "blue", "a b c"]
+    probabilities, logits = texts.probabilities(inputs), texts.logits(inputs)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert (probabilities.argsort(axis=1) == logits.argsort(axis=1)).all()
+    top = texts.classify(inputs, top=2)
+    for row, predictions in zip(probabilities, top, strict=True):
+        assert [p.probability for p in predictions] == sorted(row, reverse=True)
+
+
+def test_neighbours_and_batches_do_not_matter(texts: api.Classifier) -> None:
+    inputs = ["red", "blue a b c d e", "a", "green b c"]
+    together = texts.logits(inputs)
+    alone = np.concatenate([texts.logits([one]) for one in inputs])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    np.testing.assert_allclose(texts.logits(inputs, batch_size=2), together, atol=1e-5)
+
+
+def test_an_empty_text_has_no_label_and_a_long_one_is_cut_with_a_warning(
+    texts: api.Classifier,
+) -> None:
+    assert texts.classify(["", "  ", "red"])[:2] == [[], []]
+    with pytest.warns(UserWarning, match=r"input 12 has \d+ tokens and was cut to 20"):
+        texts.classify(["red", "a b c d e f " * 10], offset=10)
+    for ask in (texts.classify, texts.probabilities, texts.logits):
+        with pytest.raises(TypeError, match="single string"):
+            ask("red")
+
+
+def test_what_is_cut_is_said_of_the_line_that_asked(
+    texts: api.Classifier, features: api.Classifier
+) -> None:
+    long = {"tokens": "a b c d e f " * 10, "frames": np.zeros((30, 3), dtype=np.float32)}
+    for model, (unit, content) in zip((texts, features), long.items(), strict=True):
+        for ask in (model.classify, model.probabilities, model.logits):
+            with pytest.warns(UserWarning, match=f"input 1 has .* {unit} and was cut") as caught:
+                ask([content])
+            assert [warning.filename for warning in caught] == [__file__]
+        with pytest.warns(UserWarning, match=f"the input has .* {unit} and was cut") as caught:
+            found = clearhead.record(model, content)
+        assert [warning.filename for warning in caught] == [__file__]
+        assert len(found.source) == 20
+
+
+@pytest.mark.parametrize("wrong", [5, None, b"cat", ["red"], np.array([1.0])])
+def test_what_is_no_text_is_refused_with_its_place(texts: api.Classifier, wrong: Any) -> None:
+    with pytest.raises(DataError, match=f"is a {type(wrong).__name__}, not a text") as caught:
+        texts.classify(["red", wrong])
+    assert caught.value.where == "input 2"
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2"])
+def test_numbers_of_inputs_and_labels_are_whole(texts: api.Classifier, wrong: Any) -> None:
+    for ask in (texts.classify, texts.probabilities, texts.logits):
+        with pytest.raises(DataError, match=f"batch_size = {wrong!r} is not a number of inputs"):
+            ask(["red"], batch_size=wrong)
+    with pytest.raises(DataError, match=f"top = {wrong!r} is not a number of labels"):
+        texts.classify(["red"], top=wrong)
+
+
+def test_inputs_may_come_from_a_generator(texts: api.Classifier) -> None:
+    inputs = ["red", "", "blue a"]
+    assert texts.classify(text for text in inputs) == texts.classify(inputs)
+    for ask in (texts.probabilities, texts.logits):
+        np.testing.assert_array_equal(ask(text for text in inputs), ask(inputs))
+
+
+def test_a_line_break_is_read_as_the_space_that_training_made_of_it(
+    texts: api.Classifier, tmp_path: Path
+) -> None:
+    text = "a red\r\nb\nc"
+    path = tmp_path / "breaks.csv"
+    path.write_text(f'text,label\n"{text}",warm\n', encoding="utf-8", newline="")
+    [trained_on] = read_labelled_texts(str(path))
+    assert trained_on.input == "a red b c"
+
+    class Seen(WordTokenizer):
+        def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+            seen.extend(texts)
+            return super().encode_batch(texts)
+
+    seen: list[str] = []
+    TextInputs(Seen(["a"]), 20, start=False).rows([Labelled(text, (), "input 1"), trained_on])
+    assert seen == [trained_on.input] * 2
+    np.testing.assert_array_equal(texts.logits([text]), texts.logits([trained_on.input]))
+
+
+@pytest.mark.parametrize("kind", [text_run, spelled_run, feature_run])
+def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
+    tmp_path: Path, kind: Any
+) -> None:
+    noise = {"r_drop": 1.0, "word_dropout": 0.1, "accumulate": 2, "max_steps": 12}
+    settings = {"training": {**noise, "validate_every": 4}}
+    through = kind(tmp_path, "through", **settings)
+    api.train(through)
+    stopped = kind(tmp_path, "stopped", **settings)
+    assert not api.train(stopped, observers=[Watcher(interrupt_at=4)]).finished
+    assert api.train(stopped).finished
+    assert_same(final_state(stopped), final_state(through))
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> api.Classifier:
+    """A classifier of texts that have the labels of all their colours, or none."""
+    folder = tmp_path_factory.mktemp("several")
+    lines = [
+        f'{{"text": "{number} {colours}", "labels": [{labels}]}}'
+        for number in range(60)
+        for colours, labels in BOTH.items()
+    ]
+    data = folder / "several.jsonl"
+    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    config = text_run(
+        folder,
+        data={"train": [str(data)]},
+        classifier={"multi_label": True},
+        training={"max_steps": 150},
+    )
+    api.train(config)
+    return api.load_classifier(config.folder, device="cpu")
+
+
+def test_examples_may_have_several_labels_or_none(several: api.Classifier) -> None:
+    inputs = ["7 red blue", "8 blue", "9 grey", ""]
+    found = [sorted(map(str, labels)) for labels in several.classify(inputs)]
+    assert found == [["cold", "warm"], ["cold"], [], []]
+    # A number asks for that many, and tells a text without a label from no text.
+    for top in (1, 2):
+        asked = several.classify(inputs, top=top)
+        assert [len(labels) for labels in asked] == [top, top, top, 0]
+        for row, labels in zip(several.probabilities(inputs), asked[:3], strict=False):
+            assert [one.probability for one in labels] == sorted(row, reverse=True)[:top]
+
+
+def test_class_weights_give_every_class_the_same_weight_in_all(tmp_path: Path) -> None:
+    config = text_run(tmp_path, classifier={"class_weights": "balanced"})
+    task = prepare(config, None, tmp_path, ()).task
+    assert isinstance(task, ClassificationTask)
+    each = task.truth.astype(float) @ task._weights.numpy().astype(float)
+    per_class = [each[task.truth[:, label]].sum() for label in range(task.truth.shape[1])]
+    np.testing.assert_allclose(per_class, len(each) / len(per_class), rtol=1e-5)
+
+
+def test_where_there_may_be_several_labels_having_one_weighs_as_much_as_not_having_it(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "several.jsonl"
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(400):
+            labels = ["all", *(["half"] if number % 2 else []), *(["two"] if number < 2 else [])]
+            file.write(json.dumps({"text": f"{number} red", "labels": labels}) + "\n")
+    several = {"class_weights": "balanced", "multi_label": True}
+    config = text_run(tmp_path, data={"train": [str(path)]}, classifier=several)
+    task = prepare(config, None, tmp_path, ()).task
+    assert isinstance(task, ClassificationTask)
+    having = dict(zip(task.data.labels.names, task.truth.sum(axis=0).tolist(), strict=True))
+    weight = dict(zip(task.data.labels.names, task._weights.tolist(), strict=True))
+    of = len(task.truth)
+    assert weight["half"] * having["half"] == pytest.approx(of - having["half"])
+    # The others would weigh 0, so that nothing was learned of them, and more than a batch.
+    assert having["all"] == of
+    assert having["two"] * LARGEST_WEIGHT < of - having["two"]
+    assert weight["all"] == pytest.approx(1 / LARGEST_WEIGHT)
+    assert weight["two"] == LARGEST_WEIGHT
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_the_loss_that_is_shown_is_that_of_the_validation_whatever_classes_weigh(
+    tmp_path: Path, several: bool
+) -> None:
+    path = tmp_path / "uneven.tsv"
+    rows = (f"{'rare' if number % 5 == 0 else 'common'}\t{number} red\n" for number in range(80))
+    path.write_text("".join(rows), encoding="utf-8")
+    config = text_run(
+        tmp_path,
+        data={"train": [str(path)]},
+        classifier={"class_weights": "balanced", "multi_label": several},
+        training={"label_smoothing": 0.2},
+    )
+    task = prepare(config, None, tmp_path, ()).task
+    assert isinstance(task, ClassificationTask)
+    truth, logits = task.truth[:20], torch.randn(20, 2, generator=torch.Generator().manual_seed(6))
+    batch = LabelledBatch(torch.full((20, 2), 5), torch.from_numpy(truth).float())
+    loss = task.loss(Told(logits), batch)
+    expected = negative_log_likelihood(probabilities(logits.numpy(), 1.0, several), truth, several)
+    assert float(loss.plain) / loss.units == pytest.approx(expected, rel=1e-5)
+    assert float(loss.total) / loss.units != pytest.approx(expected, rel=1e-2)
+
+
+@given(st.integers(2, 5), st.floats(0, 0.9), st.integers(1, 6))
+def test_the_loss_is_pytorchs_own(labels: int, smoothing: float, rows: int) -> None:
+    torch.manual_seed(labels)
+    logits = torch.randn(rows, labels, dtype=torch.float64)
+    ids = torch.randint(labels, (rows,))
+    weights = torch.rand(labels, dtype=torch.float64)
+    truth = F.one_hot(ids, labels).double()
+    found = label_loss(logits, truth, torch.ones_like(weights), smoothing, multi_label=False)
+    expected = F.cross_entropy(logits, ids, label_smoothing=smoothing, reduction="sum")
+    torch.testing.assert_close(found, expected)
+    found = label_loss(logits, truth, weights, 0.0, multi_label=False)
+    expected = F.cross_entropy(logits, ids, weight=weights, reduction="sum")
+    torch.testing.assert_close(found, expected)
+
+
+@given(st.integers(1, 4), st.integers(1, 6))
+def test_the_loss_of_several_labels_is_pytorchs_own_without_smoothing(
+    labels: int, rows: int
+) -> None:
+    torch.manual_seed(labels)
+    logits = torch.randn(rows, labels, dtype=torch.float64)
+    truth = torch.randint(2, (rows, labels)).double()
+    weights = 100 * torch.rand(labels, dtype=torch.float64)
+    found = label_loss(logits, truth, weights, 0.0, multi_label=True)
+    expected = F.binary_cross_entropy_with_logits(
+        logits, truth, pos_weight=weights, reduction="sum"
+    )
+    torch.testing.assert_close(found, expected)
+
+
+@given(st.floats(0.01, 0.9), st.integers(1, 6), st.booleans())
+def test_smoothing_draws_to_the_same_answer_whatever_a_label_weighs(
+    smoothing: float, rows: int, several: bool
+) -> None:
+    # Else what is rare, and weighs much, would best be said of every example.
+    torch.manual_seed(rows)
+    ids = torch.randint(3, (rows,))
+    truth = F.one_hot(ids, 3).double()
+    soft = truth * (1 - smoothing) + smoothing / (2 if several else 3)
+    logits = (soft.logit() if several else soft.log()).requires_grad_()
+    weights = torch.tensor([0.01, 1.0, 100.0], dtype=torch.float64)
+    label_loss(logits, truth, weights, smoothing, several).backward()
+    assert logits.grad is not None
+    torch.testing.assert_close(logits.grad, torch.zeros_like(logits), atol=1e-10, rtol=0)
+
+
+def test_the_divergence_is_half_of_both_directions() -> None:
+    torch.manual_seed(1)
+    logits = torch.randn(6, 4, dtype=torch.float64)
+    p, q = logits[:3].softmax(-1), logits[3:].softmax(-1)
+    both = (p * (p / q).log()).sum() + (q * (q / p).log()).sum()
+    torch.testing.assert_close(divergence(logits, multi_label=False), both / 2)
+
+
+def test_the_divergence_of_several_labels_is_that_of_each_yes_and_no() -> None:
+    torch.manual_seed(2)
+    logits = 3 * torch.randn(6, 4, dtype=torch.float64)
+    both = 0.0
+    for a, b in zip(logits[:3].flatten().tolist(), logits[3:].flatten().tolist(), strict=True):
+        p, q = 1 / (1 + math.exp(-a)), 1 / (1 + math.exp(-b))
+        both += p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
+        both += q * math.log(q / p) + (1 - q) * math.log((1 - q) / (1 - p))
+    assert float(divergence(logits, multi_label=True)) == pytest.approx(both / 2)
+
+
+class Told(nn.Module):
+    """Gives the logits that it was told, however often it was asked."""
+
+    def __init__(self, logits: Tensor) -> None:
+        super().__init__()
+        self.output = nn.Linear(1, 1)
+        self.logits = logits
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        assert len(inputs) in (len(self.logits), len(self.logits) // 2)
+        return self.logits[: len(inputs)]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
+    tmp_path: Path, several: bool
+) -> None:
+    def loss_with(r_drop: float, logits: Tensor) -> float:
+        settings = {"training": {"r_drop": r_drop}, "classifier": {"multi_label": several}}
+        task = prepare(text_run(tmp_path, **settings), None, tmp_path, ()).task
+        truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+        batch = LabelledBatch(torch.full((3, 2), 5), truth)
+        loss = task.loss(Told(logits), batch)
+        assert loss.units == 3
+        return float(loss.total)
+
+    torch.manual_seed(4)
+    logits = torch.randn(6, 2)
+    plain = (loss_with(0.0, logits[:3]) + loss_with(0.0, logits[3:])) / 2
+    apart = float(divergence(logits, several))
+    assert apart > 0.1
+    assert loss_with(3.0, logits) - plain == pytest.approx(3.0 * apart / 2, rel=1e-5)
+
+
+def test_a_classifiers_checkpoint_is_not_calibrated_and_says_so(tmp_path: Path) -> None:
+    config = text_run(tmp_path)
+    api.train(config)
+    path = Path(config.folder) / "training" / "checkpoints" / "best.safetensors"
+    for load in (api.load, api.load_classifier):
+        with pytest.warns(UserWarning, match="not calibrated") as caught:
+            checkpoint = load(path)
+        assert [warning.filename for warning in caught] == [__file__]
+    assert isinstance(checkpoint, api.Classifier)
+    assert checkpoint.temperature == 1.0
+    own = api.load_classifier(config.folder).logits(["red a", "blue"])
+    weights = json.loads((Path(config.folder) / "scores.json").read_text())["weights"]
+    assert (checkpoint.logits(["red a", "blue"]) == own).all() == (weights == "current")
+
+
+@pytest.mark.parametrize("kind", [text_run, spelled_run, feature_run])
+def test_weights_out_of_all_bounds_are_worth_no_number(tmp_path: Path, kind: Any) -> None:
+    prepared = prepare(kind(tmp_path), None, tmp_path, ())
+    model = prepared.build_model()
+    assert math.isfinite(prepared.task.evaluate(model).scores["loss"])
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(1e30)
+    scores = prepared.task.evaluate(model).scores
+    assert math.isnan(scores["loss"])
+    assert math.isnan(scores[prepared.task.measure])
+
+
+def test_a_classifier_begins_with_the_encoder_and_vocabulary_of_a_translator(
+    tmp_path: Path,
+) -> None:
+    translator = small_run(tmp_path, "translator")
+    api.train(translator)
+    shape = dataclasses.asdict(translator.model)
+    tokenizer = dataclasses.asdict(translator.tokenizer)
+    begun = {"encoder_from": translator.folder}
+    config = text_run(tmp_path, model=shape, classifier=begun, tokenizer=tokenizer)
+    assert begins_with(config, translator.folder, "source_input.")
+    api.train(config)
+    kept = api.load_classifier(config.folder).inputs.parts["tokenizer"].fingerprint()
+    assert kept == api.load_translator(translator.folder).source_tokenizer.fingerprint()
+    other = text_run(tmp_path, "other", classifier=begun, model={"d_ff": 8}, tokenizer=tokenizer)
+    with pytest.raises(ModelFolderError, match="shape"):
+        api.train(other)
+
+
+@pytest.mark.parametrize("input", ["text", "features"])
+def test_a_classifier_begins_with_the_encoder_of_a_checkpoint(tmp_path: Path, input: str) -> None:
+    kind = feature_run if input == "features" else text_run
+    before = kind(tmp_path, "before")
+    api.train(before)
+    kept = json.loads(Path(before.folder, "scores.json").read_text())["step"]
+    steps = sorted(Path(before.folder, "training", "checkpoints").glob("step-*.safetensors"))
+    checkpoint = next(path for path in steps if path.name != f"step-{kept:08d}.safetensors")
+    after = kind(tmp_path, "after", classifier={"encoder_from": str(checkpoint)})
+    assert begins_with(after, before.folder, "input.", checkpoint)
+    assert not begins_with(after, before.folder, "input.")
+    assert api.train(after).finished
+    gone = checkpoint.with_name("gone.safetensors")
+    missing = kind(tmp_path, "missing", classifier={"encoder_from": str(gone)})
+    with pytest.raises(ModelFolderError, match="there is no such checkpoint"):
+        api.train(missing)
+
+
+OTHER_MEANINGS: dict[str, Any] = {
+    "n_heads": 4,
+    "norm": "post",
+    "final_norm": False,
+    "norm_form": "std_plus_epsilon",
+    "norm_epsilon": 1e-3,
+    "activation": "gelu",
+    "positions": {"kind": "none"},
+    "scale_embeddings": False,
+}
+
+
+def test_an_encoder_under_whose_settings_the_same_numbers_mean_something_else_is_refused(
+    tmp_path: Path,
+) -> None:
+    assert set(OTHER_MEANINGS) == set(MEANINGS)
+    before = text_run(tmp_path, "before", training={"max_steps": 2})
+    api.train(before)
+    begun = {"encoder_from": before.folder}
+    for name, value in OTHER_MEANINGS.items():
+        assert value != dataclasses.asdict(before.model)[name]
+        other = text_run(tmp_path, name, classifier=begun, model={name: value})
+        with pytest.raises(ModelFolderError) as raised:
+            api.train(other)
+        assert f"model.{name} is " in str(raised.value)
+        assert not Path(other.folder, "config.json").exists()
+    # A post-norm stack has no final norm, whatever is said of it.
+    posts = {"norm": "post", "final_norm": True}
+    post = text_run(tmp_path, "post", model=posts, training={"max_steps": 2})
+    api.train(post)
+    begun = {"encoder_from": post.folder}
+    after = text_run(tmp_path, "idle", classifier=begun, model={**posts, "final_norm": False})
+    assert begins_with(after, post.folder, "input.")
+
+
+def begins_with(
+    config: RunConfig, folder: str, its_input: str, weights: Path | None = None
+) -> bool:
+    """Whether a new model of the run has the encoder of the folder, and its input.
+
+    `weights` are those of a checkpoint, in place of the folder's own.
+    """
+    model = prepare(config, None, Path(config.folder), ()).build_model()
+    tensors, _ = read_tensors(weights or Path(folder) / "weights.safetensors")
+    own = dict(model.named_parameters())
+    for part, its_part in (("encoder.", "encoder."), ("input.", its_input)):
+        names = [name for name in own if name.startswith(part)]
+        assert names
+        for name in names:
+            if not torch.equal(own[name], tensors[its_part + name.removeprefix(part)]):
+                return False
+    return True
+
+
+def test_the_kinds_of_models_are_told_apart(texts: api.Classifier, tmp_path: Path) -> None:
+    assert isinstance(clearhead.load(texts.folder.path), clearhead.Classifier)
+    with pytest.raises(ModelFolderError, match="clearhead classify"):
+        api.load_translator(texts.folder.path)
+
+
+def test_settings_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="does not score"):
+        text_run(tmp_path, evaluation={"measure": "bleu"})
+    with pytest.raises(ConfigError, match="needs input"):
+        config_from({"task": "translation", "input": "features"})
+    with pytest.raises(ConfigError, match="pooling"):
+        text_run(tmp_path, classifier={"pooling": ["median"]})
+    with pytest.raises(ConfigError, match="names no file"):
+        api.train(text_run(tmp_path, data={"train": []}))
+
+
+def test_a_class_just_large_enough_is_not_made_too_small_by_holding_out(tmp_path: Path) -> None:
+    config = text_run(tmp_path)
+    with Path(config.data.train[0]).open("a", encoding="utf-8") as file:
+        file.write("lukewarm\tgrey a\nlukewarm\tgrey b\n")
+    task = prepare(config, None, tmp_path, ()).task
+    assert isinstance(task, ClassificationTask)
+    assert sum(example.labels == ("lukewarm",) for example in task.data.train) == 2
+
+
+def few_texts(folder: Path) -> RunConfig:
+    path = folder / "four.csv"
+    path.write_text("text,label\nred a,x\nred b,x\nblue a,y\nblue b,y\n", encoding="utf-8")
+    return text_run(folder, data={"train": [str(path)]})
+
+
+def few_sequences(folder: Path) -> RunConfig:
+    x = np.random.default_rng(1).normal(size=(4, 5, 3))
+    np.savez(folder / "four.npz", x=x, y=np.array(["a", "a", "b", "b"]))
+    return feature_run(folder, data={"train": [str(folder / "four.npz")]})
+
+
+@pytest.mark.parametrize("few", [few_texts, few_sequences])
+@pytest.mark.parametrize("ask", [api.train, api.dry_run])
+def test_too_few_examples_to_validate_on_are_refused_before_training(
+    tmp_path: Path, few: Any, ask: Any
+) -> None:
+    config = few(tmp_path)
+    with pytest.raises(DataError, match="no example is left to validate on") as caught:
+        ask(config)
+    assert caught.value.where == config.data.train[0]
+    assert "4 × 0.1 is 0 examples" in str(caught.value.why)
+    assert "data.validation_share" in str(caught.value.todo)
+    assert not (Path(config.folder) / "config.json").exists()
+
+
+def test_classes_that_can_spare_no_example_are_the_reason_that_is_given(tmp_path: Path) -> None:
+    config = few_texts(tmp_path)
+    config = dataclasses.replace(
+        config, data=dataclasses.replace(config.data, validation_share=0.5)
+    )
+    with pytest.raises(DataError) as caught:
+        api.train(config)
+    assert "is 2 examples when rounded, and each class keeps 2" in str(caught.value.why)
+
+
+def test_what_is_not_trained_on_has_no_part_in_the_vocabulary(tmp_path: Path) -> None:
+    held_out = "indigo red"
+    (tmp_path / "test.tsv").write_text(f"warm\t{held_out}\n", encoding="utf-8")
+    config = text_run(
+        tmp_path,
+        data={"test": [str(tmp_path / "test.tsv")]},
+        tokenizer={"kind": "words", "max_vocabulary": 0, "sampling": 0.0},
+    )
+    with Path(config.data.train[0]).open("a", encoding="utf-8") as file:
+        file.write(f"warm\t{held_out}\nwarm\tmauve red\n")
+    inputs = trained_on(config).inputs
+    assert isinstance(inputs, TextInputs)
+    unknown = inputs.tokenizer.unk_id
+    assert [unknown in inputs.tokenizer.encode(word) for word in ("indigo", "mauve", "red")] == [
+        *(True, False, False)
+    ]
+
+
+def test_what_is_not_trained_on_has_no_part_in_the_scale(tmp_path: Path) -> None:
+    config = feature_run(tmp_path, data={"max_length": 5, "validation_share": 0.3})
+    data = trained_on(config)
+    assert isinstance(data.inputs, FeatureInputs)
+    scale = Normaliser.learn(example.input for example in data.train)
+    assert {len(example.input) for example in data.train} <= set(range(1, 6))
+    np.testing.assert_array_equal(data.inputs.normaliser.mean, scale.mean)
+    np.testing.assert_array_equal(data.inputs.normaliser.deviation, scale.deviation)
+
+
+def trained_on(config: RunConfig) -> LabelledData:
+    task = prepare(config, None, Path(config.folder), ()).task
+    assert isinstance(task, ClassificationTask)
+    return task.data
+
+
+def test_each_text_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[str] = []
+    rows = TextInputs.rows
+
+    def counted(self: TextInputs, examples: Sequence[Labelled]) -> list[np.ndarray]:
+        encoded.extend(example.place for example in examples)
+        return rows(self, examples)
+
+    monkeypatch.setattr(TextInputs, "rows", counted)
+    config = text_run(tmp_path, data={"max_length": 8})
+    ready = prepare(config, None, tmp_path, ())
+    ready.task.evaluate(ready.build_model())
+    assert len(encoded) == len(set(encoded)) == 160
+    task = ready.task
+    assert isinstance(task, ClassificationTask)
+    assert 0 < len(task.data.train) < 160 - len(task.data.validation)
+    expected = rows(cast(TextInputs, task.data.inputs), task.data.train)
+    for found, row in zip(task.data.rows, expected, strict=True):
+        np.testing.assert_array_equal(found, row)
+
+
+def test_a_class_with_one_example_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    config = text_run(tmp_path)
+    with Path(config.data.train[0]).open("a", encoding="utf-8") as file:
+        file.write("lukewarm\tgrey a\n")
+    with pytest.raises(DataError, match=r"lukewarm.* has 1 training example"):
+        api.train(config)
+    assert not (Path(config.folder) / "config.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda x: x.__setitem__((4, 1), np.inf), "inf"),
+        (lambda x: x.__setitem__((4, 1), np.nan), "is missing"),
+    ],
+)
+def test_features_that_are_no_numbers_are_refused_with_their_place(
+    tmp_path: Path, spoil: Any, message: str
+) -> None:
+    config = feature_run(tmp_path)
+    path = Path(config.data.train[0])
+    with np.load(path) as arrays:
+        kept = {name: arrays[name].copy() for name in arrays.files}
+    spoil(kept["x"])
+    np.savez(path, **kept)
+    with pytest.raises(DataError, match=message) as caught:
+        api.train(config)
+    assert "train.npz" in str(caught.value)
+
+
+def with_fill_value(path: Path) -> str:
+    """The same sequences a little greater, but for one value that stands for a missing one."""
+    with np.load(path) as arrays:
+        kept = {name: arrays[name].copy() for name in arrays.files}
+    kept["x"] += 0.5
+    kept["x"][4, 1] = 9.969209968386869e36
+    filled = path.with_name("filled.npz")
+    np.savez(filled, **kept)
+    return str(filled)
+
+
+@pytest.mark.parametrize("normalise", [True, False])
+@pytest.mark.parametrize("part", ["train", "validation"])
+def test_a_fill_value_ends_a_run_before_it_begins(
+    tmp_path: Path, part: str, normalise: bool
+) -> None:
+    filled = with_fill_value(write_sequences(tmp_path))
+    config = feature_run(tmp_path, data={part: [filled], "normalise": normalise})
+    with pytest.raises(DataError, match="missing value") as caught:
+        api.dry_run(config)
+    assert str(caught.value.where).startswith(f"{filled}:")
+    assert "feature 2 is 9.96921e+36" in str(caught.value.why)
+
+
+@pytest.mark.parametrize(("value", "said"), [(1e20, "missing value"), (1e9, "too far")])
+def test_a_value_out_of_all_proportion_is_not_classified(
+    features: api.Classifier, value: float, said: str
+) -> None:
+    example = Labelled(np.array([[1.0, 2.0, 3.0], [4.0, value, 6.0]]), (), "new.npz:7")
+    with pytest.raises(DataError, match=said) as caught:
+        features.classify([example])
+    assert caught.value.where == "new.npz:7"
+    assert "frame 2, feature 2" in str(caught.value.why)
+
+
+def test_features_of_another_width_are_refused(features: api.Classifier) -> None:
+    with pytest.raises(DataError, match="2 features"):
+        features.classify([np.zeros((4, 2), dtype=np.float32)])

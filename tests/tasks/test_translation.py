@@ -1,0 +1,232 @@
+"""Translation's loss against two passes written out, hidden words, and what is validated."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from clearhead.api.preparation import prepare
+from clearhead.data.batches import Batch, collate
+from clearhead.data.corpus import Corpus
+from clearhead.data.preparation import TranslationData
+from clearhead.decoding.engine import Hypothesis
+from clearhead.model.build import build_model
+from clearhead.model.transformer import EncoderDecoder
+from clearhead.settings import (
+    DropoutConfig,
+    EvaluationConfig,
+    RunConfig,
+    TokenizerConfig,
+    TrainingConfig,
+)
+from clearhead.tasks.translation import TranslationTask
+from clearhead.tokenizer import BOS, EOS, PAD, WordTokenizer
+from small_models import small_config
+from small_runs import small_run
+
+SOURCE, TARGET = WordTokenizer("a b c d e f g".split()), WordTokenizer("A B C".split())
+EXACT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-11}
+
+
+def some_task(**training: Any) -> TranslationTask:
+    """A task whose loss can be asked for; it has no data of its own."""
+    config = RunConfig(training=TrainingConfig(max_steps=1, **training))
+    nothing = cast(Corpus, None)
+    return TranslationTask(config, TranslationData(SOURCE, TARGET, nothing, (), ()))
+
+
+def some_model(seed: int, dropout: float = 0.0) -> EncoderDecoder:
+    """A model in float64 of the two vocabularies, in training."""
+    torch.manual_seed(seed)
+    config = small_config(dropout=DropoutConfig.everywhere(dropout))
+    model = build_model(config, len(SOURCE), len(TARGET)).double()
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    return model.train()
+
+
+def some_batch(rows: int = 4) -> Batch:
+    """Pairs of different lengths, so that both sides are padded; no word is unknown."""
+    torch.manual_seed(3)
+    sources = [torch.randint(3, SOURCE.unk_id, (2 + row,)).tolist() for row in range(rows)]
+    targets = [torch.randint(3, TARGET.unk_id, (1 + 2 * row,)).tolist() for row in range(rows)]
+    batch = collate(sources, targets)
+    assert (batch.source == PAD).any()
+    assert (batch.target_output == PAD).any()
+    return batch
+
+
+class OnePassEach(nn.Module):
+    """What dropout does to two passes, exactly: half of the rows pass one model, half the other."""
+
+    def __init__(self, first: EncoderDecoder, second: EncoderDecoder) -> None:
+        super().__init__()
+        second.output = first.output
+        self.first, self.second, self.output = first, second, first.output
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        half = len(source) // 2
+        passes = (
+            self.first(source[:half], target[:half]),
+            self.second(source[half:], target[half:]),
+        )
+        return torch.cat(passes)
+
+
+def two_passes(
+    hidden: tuple[Tensor, Tensor], output: nn.Linear, batch: Batch, smoothing: float, weight: float
+) -> tuple[Tensor, Tensor]:
+    """Half of what Liang et al. 2021 minimise (equation 4), and half of the plain losses."""
+    real = batch.target_output != PAD
+    truth = batch.target_output[real]
+    first, second = (output(each)[real] for each in hidden)
+    smooth, plain = (
+        sum(
+            F.cross_entropy(logits, truth, label_smoothing=share, reduction="sum")
+            for logits in (first, second)
+        )
+        for share in (smoothing, 0.0)
+    )
+    log_p, log_q = first.log_softmax(-1), second.log_softmax(-1)
+    both = F.kl_div(log_q, log_p, log_target=True, reduction="sum") + F.kl_div(
+        log_p, log_q, log_target=True, reduction="sum"
+    )
+    assert both > 0.1
+    return (smooth + weight * both / 2) / 2, torch.as_tensor(plain) / 2
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("weight", [0.5, 4.0])
+def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
+    weight: float, smoothing: float
+) -> None:
+    model, batch = OnePassEach(some_model(1), some_model(2)), some_batch()
+    found = some_task(r_drop=weight, label_smoothing=smoothing).loss(model, batch)
+    inputs = batch.source, batch.target_input
+    hidden = model.first(*inputs), model.second(*inputs)
+    total, plain = two_passes(hidden, model.output, batch, smoothing, weight)
+    torch.testing.assert_close(found.total, total, **EXACT)
+    torch.testing.assert_close(found.plain, plain, **EXACT)
+    assert found.units == int((batch.target_output != PAD).sum())
+    parameters = list(model.parameters())
+    ours = torch.autograd.grad(found.total, parameters)
+    theirs = torch.autograd.grad(total, parameters)
+    for a, b in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(a, b, **EXACT)
+
+
+def test_the_passes_of_r_drop_differ_in_their_dropout() -> None:
+    model, batch = some_model(1, dropout=0.3), some_batch()
+    torch.manual_seed(7)
+    found = some_task(r_drop=2.0).loss(model, batch)
+    torch.manual_seed(7)
+    first, second = model(batch.source.repeat(2, 1), batch.target_input.repeat(2, 1)).chunk(2)
+    total, plain = two_passes((first, second), model.output, batch, 0.1, 2.0)
+    torch.testing.assert_close(found.total, total, **EXACT)
+    torch.testing.assert_close(found.plain, plain, **EXACT)
+
+
+def test_without_dropout_r_drop_changes_nothing() -> None:
+    model, batch = some_model(1), some_batch()
+    found, plain = (some_task(r_drop=weight).loss(model, batch) for weight in (5.0, 0.0))
+    torch.testing.assert_close(found, plain, **EXACT)
+
+
+class Recorder(nn.Module):
+    """A model that remembers what it was given."""
+
+    def __init__(self, model: EncoderDecoder) -> None:
+        super().__init__()
+        self.model, self.output = model, model.output
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        self.given = source, target
+        return self.model(source, target)
+
+
+@pytest.mark.parametrize("r_drop", [0.0, 1.0])
+def test_word_dropout_hides_words_of_both_sides_and_nothing_else(r_drop: float) -> None:
+    model, batch = Recorder(some_model(1)), some_batch(rows=12)
+    torch.manual_seed(5)
+    hiding = some_task(word_dropout=0.5, r_drop=r_drop).loss(model, batch)
+    plain = some_task().loss(some_model(1), batch)
+    assert abs(float(hiding.plain - plain.plain)) > 1e-3
+    assert hiding.units == plain.units
+    for given, whole, unk in (
+        (model.given[0], batch.source, SOURCE.unk_id),
+        (model.given[1], batch.target_input, TARGET.unk_id),
+    ):
+        passes = given.split(len(whole))
+        assert len(passes) == (2 if r_drop else 1)
+        for each in passes:
+            hidden = each == unk
+            words = (whole != PAD) & (whole != BOS)
+            assert 0 < int(hidden.sum()) < int(words.sum())
+            assert not (hidden & ~words).any()
+            assert torch.equal(each[~hidden], whole[~hidden])
+        if r_drop:
+            assert not torch.equal(*passes)
+        # The end of a sentence is to be said, not read.
+        assert not (whole == EOS).any()
+
+
+def test_nothing_is_hidden_smoothed_or_doubled_where_the_model_does_not_learn() -> None:
+    model, batch = Recorder(some_model(1, dropout=0.3)), some_batch()
+    model.eval()
+    found = some_task(word_dropout=0.5, r_drop=1.0, label_smoothing=0.3).loss(model, batch)
+    assert torch.equal(model.given[0], batch.source)
+    assert torch.equal(model.given[1], batch.target_input)
+    logits = model.output(model.model(batch.source, batch.target_input)).transpose(1, 2)
+    expected = F.cross_entropy(logits, batch.target_output, ignore_index=PAD, reduction="sum")
+    torch.testing.assert_close(found.total, expected, **EXACT)
+    torch.testing.assert_close(found.plain, expected, **EXACT)
+
+
+def test_validation_is_bounded_to_so_many_sentences(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    task = prepare(config, None, tmp_path / "corpus", ()).task
+    assert isinstance(task, TranslationTask)
+    model, data = task.build_model(), task.data
+
+    def evaluated(most: int, pairs: int) -> Any:
+        bounded = dataclasses.replace(config, evaluation=EvaluationConfig(max_sentences=most))
+        fewer = dataclasses.replace(data, validation=data.validation[:pairs])
+        return TranslationTask(bounded, fewer).evaluate(model)
+
+    every = len(data.validation)
+    assert evaluated(5, every) == evaluated(0, 5)
+    assert evaluated(5, every).scores != evaluated(0, every).scores
+    assert evaluated(2 * every, every) == evaluated(0, every)
+    assert len(evaluated(2, every).samples) == 2
+
+
+@pytest.mark.parametrize(
+    ("lower", "lowercase", "perfect"),
+    [(True, "auto", True), (False, "auto", False), (True, False, False), (False, True, True)],
+)
+def test_validation_minds_no_case_where_the_model_lower_cases_unless_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lower: bool, lowercase: Any, perfect: bool
+) -> None:
+    config = small_run(tmp_path)
+    task = prepare(config, None, tmp_path / "corpus", ()).task
+    assert isinstance(task, TranslationTask)
+    pairs = tuple(pair._replace(target=pair.target.upper()) for pair in task.data.validation)
+    config = dataclasses.replace(
+        config,
+        tokenizer=TokenizerConfig(lower=lower),
+        evaluation=EvaluationConfig(lowercase=lowercase),
+    )
+    right = [[Hypothesis((), 0.0, (), 0.0, True, pair.target.lower())] for pair in pairs]
+    monkeypatch.setattr("clearhead.tasks.translation.translate_texts", lambda *_: right)
+    data = dataclasses.replace(task.data, validation=pairs)
+    found = TranslationTask(config, data).evaluate(task.build_model())
+    for score in ("bleu", "chrf", "exact match"):
+        assert (found.scores[score] > 99.999) == perfect
+    for signature in found.signatures.values():
+        assert ("case:lc" in signature) == perfect

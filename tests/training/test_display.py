@@ -1,0 +1,256 @@
+"""What a run shows to people: plain lines and the live screen."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from clearhead.training.display import (
+    LiveScreen,
+    Picture,
+    PlainLines,
+    choose_display,
+    duration,
+    sparkline,
+)
+from clearhead.training.events import (
+    Event,
+    Note,
+)
+from clearhead.training.task import Sample
+from run_events import ENDED, EVENTS, PROGRESS, SAMPLES, STARTED, VALIDATED, Clock
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def drawn(picture: Picture, width: int, height: int) -> str:
+    written = io.StringIO()
+    Console(file=written, width=width, height=height, force_terminal=False).print(picture)
+    return written.getvalue()
+
+
+def plain_lines(*events: Event, interval_s: float = 10.0) -> list[str]:
+    stream = io.StringIO()
+    display = PlainLines(stream, interval_s)
+    for event in events:
+        display.observe(event)
+    display.close()
+    return stream.getvalue().splitlines()
+
+
+def test_a_terminal_gets_the_live_screen_and_anything_else_plain_lines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    assert isinstance(choose_display(Terminal()), LiveScreen)
+    assert isinstance(choose_display(io.StringIO()), PlainLines)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(choose_display(Terminal()), PlainLines)
+
+
+def test_progress_is_written_once_an_interval_of_training_and_the_rest_always() -> None:
+    progress = [replace(PROGRESS, elapsed_s=float(s), step=s) for s in range(26)]
+    lines = plain_lines(*progress[:13], VALIDATED, *progress[13:], ENDED)
+    assert [line.split()[1] for line in lines if line.startswith("step")] == ["0", "10", "20"]
+    assert sum(line.startswith("validation") for line in lines) == 1
+    assert lines[-1].startswith("finished at step 12,000")
+
+
+def test_plain_lines_hold_the_figures_and_nothing_that_steers_a_terminal() -> None:
+    lines = plain_lines(*EVENTS)
+    assert len(lines) == len(EVENTS)
+    assert all(line.isprintable() for line in lines)
+    for figure in ("2.314", "2.40e-03", "0.81", "9,210/s", "9,111/s", "6.1 %", "812 MB", "1 h 12"):
+        assert figure in lines[2]
+    assert "bleu 38.21" in lines[3]
+    assert "best bleu 38.40 at step 3,500" in lines[3]
+
+
+def test_a_run_that_goes_on_begins_with_the_best_score_that_it_has() -> None:
+    going_on = replace(STARTED, step=4_000, best_score=38.4, best_step=3_500)
+    [line] = plain_lines(going_on)
+    assert "resumes at step 4,000" in line
+    assert line.endswith("best bleu 38.40 at step 3,500")
+    picture = Picture(going_on, Clock())
+    picture.take(PROGRESS)
+    [shown] = [row for row in drawn(picture, 80, 24).splitlines() if row.startswith("best")]
+    assert shown.split(maxsplit=1)[1].strip() == "bleu 38.40 at step 3,500"
+    picture.take(replace(VALIDATED, best_score=39.0, best_step=4_400))
+    [shown] = [row for row in drawn(picture, 80, 24).splitlines() if row.startswith("best")]
+    assert shown.split(maxsplit=1)[1].strip() == "bleu 39.00 at step 4,400"
+
+
+def test_a_run_that_begins_has_no_best_score() -> None:
+    picture = Picture(STARTED, Clock())
+    picture.take(PROGRESS)
+    assert "best" not in plain_lines(STARTED)[0] + drawn(picture, 80, 24)
+
+
+def test_the_signatures_of_the_scores_come_last_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    signatures = {"bleu": "nrefs:1|case:mixed|tok:13a", "chrf": "nrefs:1|nc:6"}
+    events = *EVENTS[:-1], replace(ENDED, signatures=signatures)
+    expected = [f"{name}: {signature}" for name, signature in signatures.items()]
+    lines = plain_lines(*events)
+    assert lines[-3].startswith("finished at step 12,000")
+    assert lines[-2:] == expected
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    screen = LiveScreen(terminal)
+    for event in events:
+        screen.observe(event)
+    assert terminal.getvalue().splitlines()[-2:] == expected
+    assert terminal.getvalue().count("tok:13a") == 1
+
+
+def test_an_interrupted_run_is_not_called_finished() -> None:
+    [line] = plain_lines(replace(ENDED, finished=False, reason="interrupted"))
+    assert line.startswith("stopped")
+    assert "interrupted" in line
+
+
+class BrokenPipe(Terminal):
+    """Takes so many writes, and no more."""
+
+    def __init__(self, writes: int) -> None:
+        super().__init__()
+        self.writes = writes
+
+    def write(self, text: str) -> int:
+        if not self.writes:
+            raise BrokenPipeError
+        self.writes -= 1
+        return super().write(text)
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_training_goes_on_when_nobody_reads_its_lines_any_more(writes: int) -> None:
+    stream = BrokenPipe(writes)
+    display = PlainLines(stream)
+    for event in EVENTS:
+        display.observe(event)
+    stream.writes = 100
+    display.observe(Note("silent for good"))
+    display.close()
+    assert len(stream.getvalue().splitlines()) == writes
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_training_goes_on_when_the_terminal_is_gone(
+    monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    stream = BrokenPipe(writes)
+    screen = LiveScreen(stream)
+    for event in EVENTS:
+        screen.observe(event)
+    screen.close()
+    assert stream.writes == 0
+
+
+def test_the_picture_shows_the_figures_the_best_score_and_the_sentences() -> None:
+    picture = Picture(STARTED, Clock())
+    picture.take(PROGRESS)
+    picture.take(VALIDATED)
+    text = drawn(picture, 80, 24)
+    for figure in ("4,200 of 12,000", "2.314", "2.40e-03", "0.81", "9,210/s", "6.1 %", "812 MB"):
+        assert figure in text
+    assert "bleu 38.21" in text
+    assert "38.40 at step 3,500" in text
+    for sample in SAMPLES:
+        assert sample.reference in text
+        assert sample.output in text
+
+
+def test_time_goes_on_between_two_events() -> None:
+    clock = Clock()
+    picture = Picture(STARTED, clock)
+    picture.take(PROGRESS)
+    clock.now = 30.0
+    assert "2 min 10 s so far, 1 h 11 min left" in drawn(picture, 80, 24)
+    clock.now = 10_000.0
+    assert ", 0 s left" in drawn(picture, 80, 24)
+
+
+@settings(max_examples=30)
+@given(
+    texts=st.lists(st.text(max_size=400), min_size=3, max_size=3),
+    width=st.integers(20, 200),
+    height=st.integers(24, 60),
+    remaining=st.none() | st.floats(0, 1e6),
+)
+def test_the_picture_fits_the_terminal_whatever_the_sentences_are(
+    texts: list[str], width: int, height: int, remaining: float | None
+) -> None:
+    picture = Picture(replace(STARTED, max_steps=None), Clock())
+    picture.take(replace(PROGRESS, remaining_s=remaining))
+    picture.take(replace(VALIDATED, samples=(Sample(*texts),) * 3))
+    lines = drawn(picture, width, height).splitlines()
+    assert not any("\x1b" in line or "\x07" in line for line in lines)
+    if width >= 80:
+        assert len(lines) < height
+
+
+def test_the_live_screen_gives_the_cursor_back_and_ends_with_how_the_run_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    screen = LiveScreen(terminal)
+    for event in EVENTS:
+        screen.observe(event)
+    screen.close()
+    screen.close()
+    text = terminal.getvalue()
+    assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")
+    assert "finished at step 12,000" in text
+
+
+def test_a_live_screen_that_is_closed_before_the_run_began_does_nothing() -> None:
+    terminal = Terminal()
+    LiveScreen(terminal).close()
+    assert terminal.getvalue() == ""
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True, width=32), max_size=30))
+def test_a_sparkline_rises_and_falls_with_its_finite_values(values: list[float]) -> None:
+    finite = [value for value in values if math.isfinite(value)]
+    line = sparkline(values)
+    if len(finite) < 2:
+        assert line == ""
+        return
+    assert len(line) == len(finite)
+    ranked = [block for _, block in sorted(zip(finite, line, strict=True))]
+    assert ranked == sorted(ranked)
+
+
+@given(st.floats(0, 1e7))
+def test_a_duration_is_the_time_but_for_what_its_units_leave_out(seconds: float) -> None:
+    units = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+    parts = re.findall(r"(\d+) (s|min|h|d)\b", duration(seconds))
+    assert 1 <= len(parts) <= 2
+    shown = sum(int(number) * units[unit] for number, unit in parts)
+    assert -0.5 <= seconds - shown < units[parts[-1][1]] + 0.5
+
+
+def test_a_duration_that_is_not_known_is_said_to_be_so() -> None:
+    assert duration(math.inf) == "unknown"
+    assert duration(-3.0) == "0 s"
+
+
+def test_watching_a_run_needs_no_torch() -> None:
+    modules = ("display", "events")
+    imports = "; ".join(f"import clearhead.training.{name}" for name in modules)
+    code = f"{imports}; import sys; sys.exit('torch' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)

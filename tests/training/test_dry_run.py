@@ -1,0 +1,244 @@
+"""The dry run: its steps are real, and its last line is the length of the run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead import api
+from clearhead.api.preparation import prepare
+from clearhead.data.preparation import LabelledData
+from clearhead.errors import DataError
+from clearhead.settings import TrainingConfig
+from clearhead.tasks.translation import TranslationTask
+from clearhead.training import dry_run
+from clearhead.training import progress as meter
+from clearhead.training.dry_run import DryRun
+from clearhead.training.events import Note
+from clearhead.training.step import Updater
+from clearhead.training.task import Loss, Task
+from small_runs import Watcher, feature_run, small_run, spelled_run, text_run
+
+
+class Closed(Watcher):
+    """Counts how often it was closed."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def last_line(steps: int | None, **limits: Any) -> str:
+    """Of a run with steps of two seconds."""
+    config = TrainingConfig(validate_every=500, **limits)
+    return DryRun(1000, 300.0, "it all", 2.0, steps, config, "bleu", ("the data",)).lines()[-1]
+
+
+def test_a_run_limited_by_steps_is_as_long_as_they_are() -> None:
+    line = last_line(900, max_steps=900)
+    assert "at most 900 steps" in line
+    assert "about 30 min" in line
+    assert "sooner" not in line
+
+
+def test_a_run_limited_by_minutes_says_how_many_steps_that_is() -> None:
+    line = last_line(None, max_minutes=10)
+    assert "at most 10 minutes" in line
+    assert "about 300 steps" in line
+
+
+@pytest.mark.parametrize(("minutes", "first"), [(10, "10 minutes"), (60, "900 steps")])
+def test_of_two_limits_the_earlier_counts_and_both_are_named(minutes: int, first: str) -> None:
+    line = last_line(900, max_steps=900, max_minutes=minutes)
+    assert f"the run: at most {first}" in line
+    assert f"{minutes} minutes" in line
+    assert "900" in line
+
+
+def test_patience_may_end_a_run_sooner() -> None:
+    for limits in ({"max_minutes": 10}, {"max_steps": 900}):
+        line = last_line(limits.get("max_steps"), patience=4, **limits)
+        assert "at most" in line
+        assert "sooner after 4 validations in a row without a better bleu" in line
+
+
+def test_patience_alone_gives_the_least_that_a_run_takes() -> None:
+    line = last_line(None, patience=4)
+    assert "until 4 validations in a row without a better bleu" in line
+    assert "at least 2,000 steps" in line
+    assert "1 h 6 min" in line
+
+
+def test_it_tells_what_it_does_and_leaves_what_it_found_to_its_lines(tmp_path: Path) -> None:
+    watcher, data = Closed(), set[str]()
+    data.update(api.dry_run(small_run(tmp_path), observers=[watcher]).data)
+    notes = [event.text for event in watcher.events if isinstance(event, Note)]
+    assert notes == ["learning the vocabulary (bpe)", "encoded 120 pairs", "trying a few steps"]
+    assert data
+    assert not data & set(notes)
+    assert watcher.closed == 1
+
+
+def test_who_watches_is_let_go_though_the_data_are_bad(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    Path(config.data.train[0]).unlink()
+    watcher = Closed()
+    with pytest.raises(DataError, match="no such file"):
+        api.dry_run(config, observers=[watcher])
+    assert watcher.closed == 1
+
+
+@pytest.mark.parametrize("accumulate", [1, 3, 10**6])
+def test_it_makes_whole_steps_with_updates_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accumulate: int
+) -> None:
+    made, rates = list[int](), list[float]()
+
+    class Watched(Updater):
+        def update(self, number: int, units: int) -> tuple[float, float]:
+            before = [parameter.detach().clone() for parameter in self.model.parameters()]
+            norm, rate = super().update(number, units)
+            after = list(self.model.parameters())
+            changed = any(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+            assert changed == (rate > 0)  # after the last step of a run the rate may be zero
+            made.append(number)
+            rates.append(rate)
+            return norm, rate
+
+    monkeypatch.setattr(dry_run, "Updater", Watched)
+    config = small_run(tmp_path, accumulate=accumulate, max_epochs=1)
+    files = set(tmp_path.rglob("*"))
+    found = api.dry_run(config)
+    assert set(tmp_path.rglob("*")) == files
+    assert found.seconds_per_step > 0
+    assert found.steps is not None
+    assert (found.steps == 1) == (accumulate == 10**6)
+    assert all(rate > 0 for rate in rates[:-2])
+    # One more is made with the largest batch.
+    assert made == list(range(1, min(dry_run.STEPS, found.steps) + 2))
+
+
+CPU = torch.device("cpu")
+MUCH = 400
+"""Megabytes beside which the steps of a small run take nothing."""
+
+resets = pytest.mark.skipif(
+    not meter.forget_peak(CPU), reason="this system cannot reset the peak of a process"
+)
+
+
+def take(megabytes: int) -> None:
+    """Hold so much memory for a moment."""
+    torch.ones(megabytes * 250_000)
+
+
+def resident_mb() -> float:
+    """What the process holds now."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmRSS:")[2].split()[0]) / 1e6
+
+
+def tried(folder: Path, loss: Callable[..., Loss] = TranslationTask.loss) -> DryRun:
+    """The dry run of a small translator whose task has this loss."""
+
+    class Watched(TranslationTask):
+        def loss(self, model: torch.nn.Module, batch: Any) -> Loss:
+            return loss(self, model, batch)
+
+    config = small_run(folder, max_steps=100)
+    task = prepare(config, None, folder / "corpus", ()).task
+    assert isinstance(task, TranslationTask)
+    task = Watched(config, task.data)
+    return dry_run.try_steps(task, task.build_model(), config.training, 16, ())
+
+
+@resets
+def test_the_memory_is_that_of_the_steps_and_not_of_what_came_before(tmp_path: Path) -> None:
+    before = resident_mb()
+    take(MUCH)
+    found = tried(tmp_path)
+    assert 0.95 * resident_mb() < found.memory_mb < before + MUCH / 2
+    assert "before" not in found.memory_of
+
+
+@resets
+def test_the_memory_is_the_most_that_the_largest_batch_takes(tmp_path: Path) -> None:
+    held: list[float] = []
+
+    def hungry_at_last(task: TranslationTask, model: torch.nn.Module, batch: Any) -> Loss:
+        held.append(resident_mb())
+        if len(held) > dry_run.STEPS:
+            assert task.counts(batch) == task.counts(task.largest_batch())
+            take(MUCH)
+        return TranslationTask.loss(task, model, batch)
+
+    found = tried(tmp_path, hungry_at_last)
+    assert len(held) == dry_run.STEPS + 1
+    assert held[-1] + 0.9 * MUCH < found.memory_mb < held[-1] + 1.5 * MUCH
+
+
+@pytest.mark.parametrize("status", [None, "Name:\té\nVmRSS:\t7 kB\n", "VmHWM:\t300000 kB\n"])
+def test_where_the_peak_cannot_be_reset_the_memory_is_that_of_the_whole_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str | None
+) -> None:
+    """The system reports nothing, or no peak, or the peak cannot be reset."""
+    monkeypatch.setattr(meter, "PROCESS", tmp_path / "process")
+    if status is not None:
+        (tmp_path / "process" / "clear_refs").mkdir(parents=True)
+        (tmp_path / "process" / "status").write_text(status, encoding="utf-8")
+    found = tried(tmp_path)
+    assert 50 < found.memory_mb < 1e6  # PyTorch alone takes more than the one, nobody the other
+    if status is not None and "VmHWM" in status:
+        assert found.memory_mb == pytest.approx(307.2)  # 300,000 kilobytes of 1024 bytes
+    memory = next(line for line in found.lines() if line.startswith("memory"))
+    assert "before these steps" in memory
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda folder: small_run(folder),
+        lambda folder: text_run(folder, classifier={"pooling": ["first"]}),
+        spelled_run,
+        feature_run,
+    ],
+)
+def test_the_largest_batch_has_the_most_places_of_all(tmp_path: Path, run: Any) -> None:
+    config = run(tmp_path)
+    still = dataclasses.replace(config.tokenizer, sampling=0.0)
+    config = dataclasses.replace(config, tokenizer=still)
+    task: Task = prepare(config, None, tmp_path / "corpus", ()).task
+
+    def places(counts: Mapping[str, int]) -> int:
+        return counts["places"]
+
+    every = [places(task.counts(batch)) for batch in task.batches(0, 0)]
+    assert min(every) < max(every)
+    assert places(task.counts(task.largest_batch())) == max(every)
+    if not isinstance(task, TranslationTask):
+        # In short rows a begin symbol is much of the places.
+        data: LabelledData = task.data  # pyright: ignore[reportAttributeAccessIssue]
+        assert data.inputs.collate(data.rows[:1]).shape[1] == data.inputs.begun + len(data.rows[0])
+
+
+def test_the_largest_batch_is_drawn_where_words_are_segmented_anew(tmp_path: Path) -> None:
+    config = small_run(tmp_path)
+    drawn, still = (
+        prepare(
+            dataclasses.replace(
+                config, tokenizer=dataclasses.replace(config.tokenizer, sampling=sampling)
+            ),
+            None,
+            tmp_path / "corpus",
+            (),
+        ).task
+        for sampling in (0.5, 0.0)
+    )
+    more, usual = (task.counts(task.largest_batch()) for task in (drawn, still))
+    assert more["places"] > usual["places"]

@@ -1,0 +1,141 @@
+"""When a run ends: each limit alone, the first of several, and time over several sessions."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead import api
+from clearhead.api.preparation import prepare
+from clearhead.settings import ScheduleConfig, TrainingConfig
+from clearhead.training import loop
+from clearhead.training.checkpoints import State
+from clearhead.training.loop import Limits
+from clearhead.training.step import Updater
+from small_runs import small_run
+
+FOREVER = 1e9
+CONSTANT = ScheduleConfig(kind="constant", peak=1e-3, warmup=1)
+
+
+def limits(steps_per_epoch: int = 10, **settings: Any) -> Limits:
+    return Limits(TrainingConfig(**settings), steps_per_epoch, "chrf")
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "then", "fragment"),
+    [
+        ({"max_steps": 5}, State(step=4), State(step=5), "5 steps"),
+        ({"max_epochs": 2}, State(epoch=1), State(epoch=2), "2 epochs"),
+        ({"max_minutes": 1.5}, State(elapsed_s=89.9), State(elapsed_s=90), "1.5 minutes"),
+        (
+            {"patience": 3},
+            State(validations_since_best=2),
+            State(validations_since_best=3),
+            "chrf in 3 validations",
+        ),
+    ],
+)
+def test_a_limit_ends_a_run_when_it_is_reached_and_not_before(
+    settings: dict[str, Any], before: State, then: State, fragment: str
+) -> None:
+    limit = limits(**settings)
+    assert limit.reached(before, before.elapsed_s) is None
+    assert fragment in str(limit.reached(then, then.elapsed_s))
+    # Again with all other values as far as possible: what is not set is no limit.
+    for state, expected in ((before, "None"), (then, fragment)):
+        untouched = {
+            field.name: 10**9
+            for field in dataclasses.fields(State)
+            if field.name in ("step", "epoch", "validations_since_best", "elapsed_s")
+            and getattr(then, field.name) == field.default
+        }
+        far = dataclasses.replace(state, **untouched)
+        assert expected in str(limit.reached(far, far.elapsed_s))
+
+
+@pytest.mark.parametrize(
+    ("settings", "total"),
+    [
+        ({"max_steps": 25}, 25),
+        ({"max_epochs": 2}, 20),
+        ({"max_steps": 25, "max_epochs": 2}, 20),
+        ({"max_steps": 15, "max_epochs": 2}, 15),
+        ({"max_minutes": 3, "patience": 1}, 0),
+    ],
+)
+def test_the_steps_of_a_run_are_those_to_its_first_limit(
+    settings: dict[str, Any], total: int
+) -> None:
+    assert limits(steps_per_epoch=10, **settings).total_steps == total
+
+
+@pytest.mark.parametrize(
+    ("settings", "remaining"),
+    [
+        ({"max_steps": 25}, (25 - 5) * 2.0),
+        ({"max_minutes": 1}, 60.0 - 15.0),
+        ({"max_steps": 25, "max_minutes": 1}, 40.0),
+        ({"max_steps": 100, "max_minutes": 1}, 45.0),
+        ({"max_steps": 3}, 0.0),
+        ({"patience": 2}, None),
+    ],
+)
+def test_what_remains_is_the_time_to_the_first_limit_that_is_known(
+    settings: dict[str, Any], remaining: float | None
+) -> None:
+    assert limits(**settings).remaining_s(5, 15.0, seconds_per_step=2.0) == remaining
+
+
+class Clock:
+    """Advances by a minute at each update, and not otherwise."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        update = Updater.update
+
+        def slow_update(updater: Updater, step: int, units: int) -> tuple[float, float]:
+            self.now += 60
+            return update(updater, step, units)
+
+        patch.setattr(Updater, "update", slow_update)
+        patch.setattr(loop, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_minutes_end_a_run_and_those_of_earlier_sessions_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    only_time: dict[str, Any] = {"max_steps": 0, "validate_every": 100, "schedule": CONSTANT}
+    first = api.train(small_run(tmp_path, max_minutes=3, **only_time))
+    assert (first.step, first.elapsed_s, first.finished) == (3, 180, True)
+    assert "3 minutes" in first.reason
+    clock.now += 10_000  # between the sessions
+    second = api.train(small_run(tmp_path, max_minutes=5, **only_time))
+    assert (second.step, second.elapsed_s) == (5, 300)
+    assert "5 minutes" in second.reason
+
+
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_epochs_end_a_run_when_all_their_batches_are_seen(tmp_path: Path, accumulate: int) -> None:
+    config = small_run(
+        tmp_path, max_steps=1000, max_epochs=2, accumulate=accumulate, validate_every=1000
+    )
+    task = prepare(config, None, tmp_path / "corpus", ()).task
+    ended = api.train(config)
+    assert "2 epochs" in ended.reason
+    assert ended.step == sum(-(-task.batch_count(epoch) // accumulate) for epoch in range(2))
+
+
+def test_steps_end_a_run_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=3, max_epochs=2, max_minutes=FOREVER)
+    assert prepare(config, None, tmp_path / "corpus", ()).task.batch_count(0) > 3
+    ended = api.train(config)
+    assert ended.step == 3
+    assert "3 steps" in ended.reason

@@ -1,0 +1,383 @@
+"""The folder of a run: what resumes, what a restart removes, and what a run never touches."""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import gc
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clearhead import api
+from clearhead.checkpoint import read_tensors, write_tensors
+from clearhead.data.corpus import remove_unused_corpora
+from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
+from clearhead.settings import RunConfig, config_from
+from clearhead.training.run_folder import PARTS, WEIGHED, forget_run
+from fake_translator import run
+from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
+
+SHORT = {"max_steps": 4, "validate_every": 2}
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("train.csv", "raw/x.txt", "checkpoints/notes.txt", "log.jsonl/x", "step-1.safetensors"),
+        # As a run would call them; but no run was ever here.
+        *("data.json", "log.jsonl", "state.safetensors", "checkpoints/best.safetensors"),
+        *("checkpoints/step-00000004.safetensors", "corpus/mine.txt"),
+    ],
+)
+def test_files_in_training_that_no_run_has_written_are_refused_and_left(
+    tmp_path: Path, name: str, restart: bool
+) -> None:
+    folder = tmp_path / "project"
+    own = folder / "training" / name
+    own.parent.mkdir(parents=True)
+    own.write_text("user data")
+    config = text_run(tmp_path, "project", training=SHORT)
+    with pytest.raises(TrainingError) as caught:
+        api.train(config, restart=restart)
+    assert caught.value.where == str(folder)
+    assert f"training/{name}" in str(caught.value.why)
+    assert files_of(folder) == {f"training/{name}": b"user data"}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("weights.safetensors", "scores.json", "provenance.json", "tokenizer.json"),
+        *("tokenizer.model", "source.json", "target.model", "labels.json", "normaliser.json"),
+    ],
+)
+def test_a_file_beside_that_no_run_has_written_is_refused_and_left(
+    tmp_path: Path, name: str, restart: bool
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / name).write_text("user data")
+    config = text_run(tmp_path, "project", training=SHORT)
+    with pytest.raises(TrainingError) as caught:
+        api.train(config, restart=restart)
+    assert caught.value.where == str(folder)
+    assert name in caught.value.what
+    assert files_of(folder) == {name: b"user data"}
+
+
+def test_a_restart_leaves_the_config_of_another_program(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "marian"}')
+    config = text_run(tmp_path, "project", training=SHORT)
+    with pytest.raises(TrainingError) as caught:
+        api.train(config, restart=True)
+    assert caught.value.where == str(folder / "config.json")
+    assert files_of(folder) == {"config.json": b'{"model_type": "marian"}'}
+
+
+def test_a_restart_takes_the_place_of_a_damaged_config(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    (Path(config.folder) / "config.json").write_text("{")
+    assert api.train(config, restart=True).finished
+
+
+@pytest.mark.parametrize("lost", ["training", "training/state.safetensors"])
+def test_a_model_without_its_state_is_not_trained_over(tmp_path: Path, lost: str) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    folder = Path(config.folder)
+    path = folder / lost
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+    before = (folder / "weights.safetensors").read_bytes()
+    with pytest.raises(ClearheadError, match="--restart"):
+        api.train(config)
+    assert (folder / "weights.safetensors").read_bytes() == before
+    assert api.train(config, restart=True).finished
+
+
+def test_a_state_of_a_newer_version_is_refused_with_what_it_holds(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    path = Path(config.folder) / "training" / "state.safetensors"
+    tensors, facts = read_tensors(path)
+    write_tensors(path, tensors, {**facts, "temper": 1.0})
+    with pytest.raises(ModelFolderError, match=r"(?s)version.*temper.*--restart"):
+        api.train(config)
+
+
+def test_a_restart_removes_the_run_and_leaves_files_of_others(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training={**SHORT, "tensorboard": True})
+    api.train(config)
+    folder = Path(config.folder)
+    (folder / "training" / "checkpoints" / ".step-9.safetensors.unfinished").write_text("torn")
+    own = {"training/notes.txt": b"dear", "training/checkpoints/mine.txt": b"me", "README.md": b"I"}
+    for name, content in own.items():
+        (folder / name).write_bytes(content)
+    parts = {name for name in files_of(folder) if name.startswith(("labels", "tokenizer"))}
+    assert parts
+    forget_run(folder)
+    assert files_of(folder).keys() == own.keys() | parts
+    assert not (folder / "training" / "tensorboard").exists()
+
+
+def corpora_of(config: RunConfig) -> set[str]:
+    folder = Path(config.folder) / "training" / "corpus"
+    return {path.name for path in folder.iterdir()} - {".lock"}
+
+
+def test_a_restart_removes_the_corpora_that_it_does_not_use(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    (used,) = corpora_of(config)
+    folder = Path(config.folder) / "training" / "corpus"
+    left = ("0123456789abcdef", ".0123456789abcdef.partial")
+    for name in left:
+        shutil.copytree(folder / used, folder / name)
+    (folder / "notes.txt").write_text("dear")
+    assert api.train(config).finished
+    assert corpora_of(config) == {used, *left, "notes.txt"}
+    with (folder / left[0] / "corpus.json").open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        api.train(config, restart=True)
+        assert corpora_of(config) == {used, left[0], "notes.txt"}
+    assert api.train(config, restart=True).finished
+    assert corpora_of(config) == {used, "notes.txt"}
+
+
+def test_no_corpus_is_removed_while_another_process_writes_one(tmp_path: Path) -> None:
+    corpus = tmp_path / "training" / "corpus" / "0123456789abcdef"
+    corpus.mkdir(parents=True)
+    (corpus / "corpus.json").write_text("{}")
+    with (corpus.parent / ".lock").open("wb") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        remove_unused_corpora(corpus.parent)
+        assert corpus.is_dir()
+    remove_unused_corpora(corpus.parent)
+    assert not corpus.exists()
+
+
+def test_a_restart_as_another_task_leaves_no_corpus(tmp_path: Path) -> None:
+    translator = small_run(tmp_path, max_steps=4)
+    api.train(translator)
+    assert len(corpora_of(translator)) == 1
+    (tmp_path / "texts").mkdir()
+    texts = text_run(tmp_path / "texts", training=SHORT)
+    gc.collect()  # the first run has its corpus open as long as it is there
+    api.train(dataclasses.replace(texts, folder=translator.folder), restart=True)
+    assert corpora_of(translator) == set()
+
+
+def test_a_run_that_goes_on_with_data_elsewhere_keeps_one_corpus(tmp_path: Path) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    api.train(config)
+    before = corpora_of(config)
+    moved = str(Path(config.data.train[0]).rename(tmp_path / "moved.tsv"))
+    data = dataclasses.replace(config.data, train=(moved,))
+    gc.collect()
+    longer = dataclasses.replace(config.training, max_steps=8)
+    assert api.train(dataclasses.replace(config, data=data, training=longer)).step == 8
+    assert len(corpora_of(config)) == 1
+    assert corpora_of(config) != before
+
+
+@pytest.mark.parametrize("unlinked", [0, 1, 2, 5])
+def test_what_is_left_of_a_run_that_was_being_removed_is_no_obstacle(
+    tmp_path: Path, unlinked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    unlink, left = Path.unlink, iter(range(unlinked))
+
+    def killed(self: Path, missing_ok: bool = False) -> None:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        unlink(self, missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", killed)
+        with pytest.raises(KeyboardInterrupt):
+            forget_run(Path(config.folder))
+    assert api.train(config).finished
+
+
+def test_a_run_that_has_lost_its_config_is_not_taken_for_none(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    (Path(config.folder) / "config.json").unlink()
+    before = files_of(Path(config.folder))
+    with pytest.raises(TrainingError, match=r"(?s)config.json.*--restart"):
+        api.train(config)
+    assert files_of(Path(config.folder)) == before
+    assert api.train(config, restart=True).finished
+
+
+def test_the_files_in_a_model_folder_are_known_as_a_runs(tmp_path: Path) -> None:
+    made = [kind(tmp_path, kind.__name__, training=SHORT) for kind in (text_run, feature_run)]
+    known = {"config.json", *WEIGHED, *PARTS}
+    for config in made:
+        api.train(config)
+        found = {path.name for path in Path(config.folder).iterdir() if path.is_file()}
+        assert found <= known
+
+
+@pytest.mark.parametrize("kind", [text_run, feature_run])
+def test_a_restart_with_an_encoder_that_does_not_fit_keeps_the_old_model(
+    tmp_path: Path, kind: Any
+) -> None:
+    old = kind(tmp_path, "old", training=SHORT)
+    other = kind(tmp_path, "other", training=SHORT, model={"d_ff": 8})
+    api.train(old)
+    api.train(other)
+    before = files_of(Path(old.folder))
+    begun = kind(tmp_path, "old", training=SHORT, classifier={"encoder_from": other.folder})
+    with pytest.raises(ModelFolderError, match="not of the shape"):
+        api.train(begun, restart=True)
+    assert files_of(Path(old.folder)) == before
+
+
+def test_tensorboard_that_is_missing_is_said_before_anything_is_removed_or_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = text_run(tmp_path, "old", training=SHORT)
+    api.train(old)
+    before = files_of(Path(old.folder))
+    toml = tmp_path / "run.toml"
+    toml.write_text(
+        'task = "classification"\n'
+        f"[data]\ntrain = {json.dumps(old.data.train)}\n"
+        '[tokenizer]\nkind = "words"\n'
+        '[model]\nsize = "tiny"\n'
+        "[training]\nmax_steps = 2\ntensorboard = true\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
+    new = tmp_path / "new"
+    for folder, how in ((old.folder, "--restart"), (new, "--restart"), (new, "--dry-run")):
+        setting = f"folder={json.dumps(str(folder))}"
+        code, out, err = run("train", str(toml), "--set", setting, how)
+        assert (code, out) == (TrainingError.exit_code, "")
+        assert "clearhead: training.tensorboard = true" in err
+        assert "pip install tensorboard" in err
+    assert files_of(Path(old.folder)) == before
+    assert not new.exists()
+
+
+# A run that starts from the weights of an encoder.
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
+    """Models to begin with: a translator, and a classifier of features that are not normalised."""
+    folder = tmp_path_factory.mktemp("encoders")
+    translator = small_run(folder, "translator", max_steps=4)
+    features = feature_run(folder, "features", training=SHORT, data={"normalise": False})
+    for config in (translator, features):
+        api.train(config)
+    return {"text": translator, "features": features}
+
+
+def begun_with(
+    encoder: RunConfig, folder: Path, name: str = "begun", **sections: dict[str, Any]
+) -> RunConfig:
+    """A classifier that starts from an encoder and sets no vocabulary and no scale."""
+    kind = feature_run if encoder.input == "features" else text_run
+    model = dataclasses.asdict(encoder.model)
+    run = kind(folder, name, classifier={"encoder_from": encoder.folder}, model=model)
+    defaults = RunConfig()
+    run = dataclasses.replace(run, tokenizer=defaults.tokenizer)
+    training = {**dataclasses.asdict(run.training), **SHORT, **sections.pop("training", {})}
+    tree = dataclasses.asdict(run) | {"training": training}
+    return config_from({**tree, **{k: {**tree[k], **v} for k, v in sections.items()}})
+
+
+@pytest.mark.parametrize("kind", ["text", "features"])
+def test_a_run_goes_on_though_the_encoder_it_began_with_is_gone(
+    encoders: dict[str, RunConfig], tmp_path: Path, kind: str
+) -> None:
+    gone = tmp_path / "gone"
+    shutil.copytree(encoders[kind].folder, gone)
+    encoder = dataclasses.replace(encoders[kind], folder=str(gone))
+    through = begun_with(encoder, tmp_path, "through")
+    api.train(through)
+    stopped = begun_with(encoder, tmp_path, "stopped")
+    assert not api.train(stopped, observers=[Watcher(interrupt_at=2)]).finished
+    shutil.rmtree(gone)
+    assert api.train(stopped).finished
+    assert_same(final_state(stopped), final_state(through))
+
+
+def test_a_run_killed_before_its_first_checkpoint_begins_with_the_encoder_again(
+    encoders: dict[str, RunConfig], tmp_path: Path
+) -> None:
+    through = begun_with(encoders["text"], tmp_path, "through")
+    api.train(through)
+    killed = begun_with(encoders["text"], tmp_path, "killed")
+    api.train(killed)
+    for written in ("weights.safetensors", "scores.json", "training/state.safetensors"):
+        (Path(killed.folder) / written).unlink()
+    api.train(killed)
+    assert_same(final_state(killed), final_state(through))
+
+
+@pytest.mark.parametrize("kind", ["text", "features"])
+def test_settings_that_stand_at_their_defaults_are_taken_over(
+    encoders: dict[str, RunConfig], tmp_path: Path, kind: str
+) -> None:
+    config = begun_with(encoders[kind], tmp_path)
+    api.train(config)
+    kept = api.load_classifier(config.folder).config
+    found = encoders[kind]
+    assert kept.data.normalise == found.data.normalise
+    if kind == "text":
+        assert kept.tokenizer == found.tokenizer != config.tokenizer
+    assert api.dry_run(config).steps == SHORT["max_steps"]
+
+
+def test_the_same_settings_may_be_said_again(
+    encoders: dict[str, RunConfig], tmp_path: Path
+) -> None:
+    said = dataclasses.asdict(encoders["text"].tokenizer) | {"joint": False}
+    assert api.train(begun_with(encoders["text"], tmp_path, tokenizer=said)).finished
+
+
+@pytest.mark.parametrize("ask", [api.train, api.dry_run])
+def test_another_vocabulary_or_scale_is_refused_with_both(
+    encoders: dict[str, RunConfig], tmp_path: Path, ask: Any
+) -> None:
+    config = begun_with(encoders["text"], tmp_path, tokenizer={"max_vocabulary": 500})
+    with pytest.raises(ConfigError, match="max_vocabulary = 500, and there it is 60"):
+        ask(config)
+    scaled = feature_run(tmp_path, "scaled", training=SHORT)
+    api.train(scaled)
+    config = begun_with(scaled, tmp_path, data={"normalise": False})
+    with pytest.raises(ConfigError, match="normalise = False, and there it is True"):
+        ask(config)
+    assert not Path(config.folder).exists()
+
+
+def test_only_a_classifier_begins_with_an_encoder(
+    encoders: dict[str, RunConfig], tmp_path: Path
+) -> None:
+    config = begun_with(encoders["features"], tmp_path)
+    with pytest.raises(ValueError, match="not for 'translation'"):
+        dataclasses.replace(config, task="translation", input="text")
