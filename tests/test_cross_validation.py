@@ -146,8 +146,7 @@ def test_folds_are_the_same_each_time(tmp_path: Path) -> None:
 def test_what_is_written_is_read_again(make: Make, tmp_path: Path) -> None:
     config = make(tmp_path)
     examples = read_examples(config.data.train[0], config)
-    classification.write(examples, tmp_path / "again")
-    path = classification.suffixed(tmp_path / "again")
+    path = classification.write(examples, tmp_path / "again")
     data = dataclasses.replace(config.data, text_column="text", label_column="label")
     plain = dataclasses.replace(config, data=data)
     assert of(path, plain) == of(config.data.train[0], config)
