@@ -15,7 +15,7 @@ import time
 from functools import partial
 from itertools import islice
 
-from command import exit_code_of, make_parser, positive, whole
+from command import add_threads, exit_code_of, make_parser, positive
 from results import Results, line
 
 from clearhead import api
@@ -37,9 +37,7 @@ def main(words: list[str] | None = None) -> int:
         "--engine", default="torch", help="torch, ctranslate2 or auto (default: torch)"
     )
     parser.add_argument("--device", default="auto", help="cpu, cuda or auto (default: auto)")
-    parser.add_argument(
-        "--threads", type=whole(0), default=0, help="CPU threads (default: PyTorch's)"
-    )
+    add_threads(parser)
     options = parser.parse_args(words)
     results = Results("batch_invariance", words, options.output)
     code = exit_code_of(partial(measure, options, results))

@@ -175,10 +175,7 @@ def score(
 ) -> tuple[int, float]:
     """Right predictions and mean negative log-likelihood.
 
-    Args:
-        probabilities: (N, labels).
-        labels: their names.
-        truth: the label of each example (N,).
+    `probabilities` are (N, labels), `truth` has the label of each example (N,).
     """
     rows = [list(labels).index(label) for label in truth]
     right = int((probabilities.argmax(axis=1) == rows).sum())

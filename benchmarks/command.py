@@ -33,6 +33,13 @@ def exit_code_of(work: Callable[[], object]) -> int:
     return 0
 
 
+def add_threads(parser: ArgumentParser) -> None:
+    """Add the option `--threads`."""
+    parser.add_argument(
+        "--threads", type=whole(0), default=0, help="CPU threads (default: PyTorch's)"
+    )
+
+
 def has_data() -> bool:
     """Whether `CLEARHEAD_DATA` is set; if not, print that the benchmark is skipped."""
     if os.environ.get("CLEARHEAD_DATA"):

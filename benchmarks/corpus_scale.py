@@ -86,9 +86,8 @@ def measure(sizes: list[int], folder: str | None, results: Results) -> None:
 def build(work: Path) -> dict[str, float]:
     """Build the corpus of `train.tsv`, read a batch, remove the corpus; return the figures."""
     tokenizer = load_tokenizer(work, "bpe")
-    files, corpus = [str(work / "train.tsv")], work / "corpus"
+    part, corpus = DataPart("train", (str(work / "train.tsv"),)), work / "corpus"
     began, cpu_began = time.perf_counter(), time.process_time()
-    part = DataPart("train", tuple(files))
     built = build_corpus(corpus, part, (tokenizer, tokenizer), DataConfig())
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     peak, began = peak_mb("cpu"), time.perf_counter()

@@ -43,12 +43,8 @@ from clearhead.training.step import multiplies_bf16
 WORKS = ("training", "decoding")
 PEERS = ("huggingface",)
 CLAIM = "gpu-training-big"
-WARM_STEPS = 3
-"""Before each slice: in the first steps GPU memory is allocated and kernels are chosen."""
-
-PRODUCTS = 20
-"""Products between two readings of the clock, so that the time of waiting does not count."""
-
+WARM_STEPS = 3  # before each slice, because at first memory is allocated and kernels are chosen
+PRODUCTS = 20  # between two readings of the clock, so that the time of waiting does not count
 REPETITIONS = 9
 
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
-from command import exit_code_of, log, make_parser, positive, whole
+from command import add_threads, exit_code_of, log, make_parser, positive
 from results import Results, line
 
 from clearhead.data.batches import Batch, collate
@@ -40,28 +40,17 @@ from clearhead.tokenizer import EOS, WordTokenizer
 from clearhead.training.step import Updater, choose_precision
 
 VOCABULARY = 10_000
-SOURCE_LENGTH = 32
-"""Tokens of a source that is translated."""
-
-TOKENS = 2048
-"""Target tokens of a training batch, for all lengths of sentences."""
-
-TRAINING_LENGTH = 16
-"""Tokens of a sentence in the curve of the training batch."""
-
-OUTPUT_LENGTH = 32
-"""Tokens of an output in the curves of beam and batch."""
-
-SENTENCES = 16
-"""Sentences that are decoded together in the curves of beam and output length."""
-
+SOURCE_LENGTH = 32  # tokens of a source that is translated
+TOKENS = 2048  # target tokens of a training batch, for all lengths of sentences
+TRAINING_LENGTH = 16  # tokens of a sentence in the curve of the training batch
+OUTPUT_LENGTH = 32  # tokens of an output in the curves of beam and batch
+SENTENCES = 16  # sentences that are decoded together in the curves of beam and output length
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024)
 BEAMS = (1, 2, 4, 8, 16)
 BATCHES = (1, 4, 16, 64, 256)
 OUTPUT_LENGTHS = (8, 16, 32, 64, 128, 256)
 
-LEAST_SECONDS = 0.2
-"""Shorter work is repeated for this time, because clocks and schedulers are coarse."""
+LEAST_SECONDS = 0.2  # shorter work is repeated, because clocks and schedulers are coarse
 
 
 class Work(NamedTuple):
@@ -163,9 +152,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=positive, default=5, help="visits of a point (default: 5)")
     parser.add_argument("--precision", choices=("float32", "bf16", "auto"), default="float32")
     parser.add_argument("--device", default="cpu", help="cpu, cuda or auto (default: cpu)")
-    parser.add_argument(
-        "--threads", type=whole(0), default=0, help="CPU threads (default: PyTorch's)"
-    )
+    add_threads(parser)
     options = parser.parse_args(words)
     return exit_code_of(partial(grow, options, words))
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from command import exit_code_of, log, make_parser, whole
+from command import add_threads, exit_code_of, log, make_parser
 from results import Results, line
 
 from clearhead import api
@@ -42,9 +42,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("folder", help="a model folder; a copy of it is exported")
     parser.add_argument("source", help="sentences to translate, one per line")
     parser.add_argument("reference", help="their translations")
-    parser.add_argument(
-        "--threads", type=whole(0), default=0, help="CPU threads (default: PyTorch's)"
-    )
+    add_threads(parser)
     options = parser.parse_args(words)
     results = Results("same_bleu", words, options.output)
     code = exit_code_of(partial(measure, options, results))

@@ -32,9 +32,9 @@ from clearhead.training.task import Loss
 from .protocol import Job
 from .workload import ADAM_BETAS, BOS, DECODED, EOS, LABEL_SMOOTHING, LEARNING_RATE, PAD, Batch
 
+# The bias of the end symbol, so that every output has the maximum length. With a minimum length
+# instead, the outputs of CTranslate2 would be scored again.
 NEVER = -1e9
-"""The bias of the end symbol, so that every output has the maximum length. With a minimum length
-instead, the outputs of CTranslate2 would be scored again."""
 
 
 def run_config(job: Job) -> RunConfig:

@@ -17,7 +17,6 @@ from .roster import OWN, PEERS, Contender
 
 Item = TypeVar("Item")
 
-WARM_STEPS = 1
 MEMORY_ROUNDS = 8
 """Rounds of training in the process whose memory is measured. Each batch has its own shape, and in
 bf16 the kernels that are compiled for a shape stay in memory."""
@@ -45,7 +44,7 @@ class Slice:
         return {**self.in_round(0), "count": rounds * self.request["count"]}
 
 
-def training_slices(steps: int, warm: int = WARM_STEPS) -> list[Slice]:
+def training_slices(steps: int, warm: int = 1) -> list[Slice]:
     """Training steps, after `warm` steps without timing."""
     return [Slice("steps", {"do": "train", "count": steps, "warm": warm})]
 
@@ -109,9 +108,9 @@ class Contest:
         """Print to stderr what is running."""
         print(f"{self.work} {self.size}: {text}", file=sys.stderr, flush=True)
 
-    def start(self, contender: Contender) -> dict[str, Any]:
-        """The first request to a contender."""
-        return {"do": "start", "work": self.work, **self.job(contender)}
+    def start(self, contender: Contender, process: PeerProcess) -> None:
+        """Send the first request to a contender."""
+        process.ask({"do": "start", "work": self.work, **self.job(contender)})
 
 
 def measure(contest: Contest, slices: Sequence[Slice]) -> list[Measurement]:
@@ -127,7 +126,7 @@ def measure(contest: Contest, slices: Sequence[Slice]) -> list[Measurement]:
             if any(not measurement.row(contender).error for measurement in measurements):
                 process = stack.enter_context(contest.process(contender))
                 try:
-                    process.ask(contest.start(contender))
+                    contest.start(contender, process)
                     ready[contender] = process
                 except PeerError as error:
                     note_failure(measurements, contender, str(error))
@@ -152,7 +151,7 @@ def measure_memory(
         return
     with contest.process(contender) as process:
         try:
-            process.ask(contest.start(contender))
+            contest.start(contender, process)
         except PeerError as error:
             note_failure(measurements, contender, str(error))
             return

@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,7 +23,7 @@ TORCH = str(torch.__version__)
 PUBLIC_TORCH = TORCH.partition("+")[0]
 INSTALL_LIMIT_S = 480.0
 IMPORT_LIMIT_S = 120.0
-"""Seconds that the installation of a peer, and the import of a toolkit, may take."""
+"""Seconds that a step of the installation, and the import of a toolkit, may take."""
 
 
 class InstallationError(Exception):
@@ -47,13 +47,7 @@ class Pythons:
 def find_pythons(
     names: Sequence[str], given: Mapping[str, str], log: Callable[[str], None]
 ) -> Pythons:
-    """The Python of each peer; environments that do not exist yet are created.
-
-    Args:
-        names: the peers.
-        given: Pythons that run a peer instead of its own environment.
-        log: called with each line of progress.
-    """
+    """The Python of each peer: a `given` one, or that of its environment, created if need be."""
     found = Pythons()
     for name in names:
         environment = PEERS[name].environment
@@ -87,38 +81,28 @@ def python_of(name: str, environment: Environment, log: Callable[[str], None]) -
     if not (python.exists() and mark.exists() and mark.read_text(encoding="utf-8") == wanted):
         ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
         log(f"{name}: installing into {home}")
-        install(environment, home, Installer(ENVIRONMENTS / f"{name}.log").run)
+        install(environment, home, partial(run_logged, ENVIRONMENTS / f"{name}.log"))
         mark.write_text(wanted, encoding="utf-8")
     return str(python)
 
 
-class Installer:
-    """Runs commands within a common time limit; their output is written to the log."""
+def run_logged(log: Path, *command: str) -> None:
+    """Run a command; its output replaces the log.
 
-    def __init__(self, log: Path) -> None:
-        self.log = log
-        self.ends = time.monotonic() + INSTALL_LIMIT_S
-        log.write_text("", encoding="utf-8")
-
-    def run(self, *command: str) -> None:
-        """Run a command.
-
-        Raises:
-            InstallationError: it failed, or the time limit has passed.
-        """
-        with self.log.open("a", encoding="utf-8") as stream:
-            start = stream.tell()
-            left = max(1.0, self.ends - time.monotonic())
-            try:
-                done = subprocess.run(
-                    command, stdout=stream, stderr=subprocess.STDOUT, timeout=left, check=False
-                )
-            except subprocess.TimeoutExpired:
-                raise InstallationError(f"not installed within {INSTALL_LIMIT_S:.0f} s") from None
-        if done.returncode:
-            output = self.log.read_text(encoding="utf-8")[start:]
-            errors = [line.strip() for line in output.splitlines() if "error" in line.lower()]
-            raise InstallationError(errors[0] if errors else last_line(output))
+    Raises:
+        InstallationError: it failed, or took too long.
+    """
+    with log.open("w", encoding="utf-8") as out:
+        try:
+            done = subprocess.run(
+                command, stdout=out, stderr=subprocess.STDOUT, timeout=INSTALL_LIMIT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise InstallationError(f"not installed within {INSTALL_LIMIT_S:.0f} s") from None
+    if done.returncode:
+        output = log.read_text(encoding="utf-8")
+        errors = [line.strip() for line in output.splitlines() if "error" in line.lower()]
+        raise InstallationError(errors[0] if errors else last_line(output))
 
 
 def install(environment: Environment, home: Path, run: Callable[..., None]) -> None:

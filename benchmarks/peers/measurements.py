@@ -9,9 +9,6 @@ from typing import Any
 
 from .roster import Contender
 
-More = Callable[["Row"], dict[str, float]]
-"""Further figures of a row, for the tables."""
-
 
 @dataclass
 class Row:
@@ -72,7 +69,9 @@ class Measurement:
         measured = [row for row in rows if row.measured]
         return best(measured, key=lambda row: row.median, default=None)
 
-    def fields(self, row: Row, more: More | None = None) -> dict[str, Any]:
+    def fields(
+        self, row: Row, more: Callable[[Row], dict[str, float]] | None = None
+    ) -> dict[str, Any]:
         """The fields of the record of a row, with the ratio of clearhead's fastest row to it."""
         figures = {"peak MB": row.peak_mb, "loss": row.loss}
         figures |= more(row) if more is not None and row.measured else {}

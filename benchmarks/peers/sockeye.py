@@ -22,8 +22,7 @@ from sockeye.transformer import TransformerConfig
 from .protocol import Abilities, Job, serve
 from .workload import ADAM_BETAS, DECODED, LABEL_SMOOTHING, LEARNING_RATE, POSITIONS, Batch, padded
 
-NEVER = -1e9
-"""The bias of the end symbol, because Sockeye has no minimum length."""
+NEVER = -1e9  # the bias of the end symbol, because Sockeye has no minimum length
 
 OWN_IDS = np.array([C.PAD_ID, C.BOS_ID, C.EOS_ID, C.UNK_ID])
 """Sockeye's ids for the workload's ids 0 to 3; the others are equal."""

@@ -28,16 +28,10 @@ SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
 LABEL_SMOOTHING = 0.1
 LEARNING_RATE = 1e-3
 ADAM_BETAS = (0.9, 0.98)
-POSITIONS = 512
-"""Most tokens of a sentence: the size of the peers' tables of positions."""
-
-DECODED = 40
-"""Steps of every decoding, so many that clearhead's cache has to grow, which takes time."""
-
+POSITIONS = 512  # most tokens of a sentence: the size of the peers' tables of positions
+DECODED = 40  # steps of every decoding, so many that clearhead's cache has to grow
 VOCABULARY = 10_000
-BATCH_TOKENS = 4096
-"""Most token positions of a batch on each side, padding included."""
-
+BATCH_TOKENS = 4096  # most token positions of a batch on each side, padding included
 SENTENCES = 1000
 RANDOM_BATCHES = 4
 RANDOM_SENTENCES = 256
