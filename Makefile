@@ -1,22 +1,21 @@
-# make demo      environment, then train on the built-in phrasebook, score, translate
-# make test      environment, then every test
-# make coverage  the same with the share of src/clearhead that the tests reach
-# make reference environment, then the reference systems in full, one after the other;
-#                with SYSTEM=a that one alone
-# make test-keras an environment with Keras in .venv-keras, then what is compared with it
-# make bench     environment, then the speed beside other toolkits, on the data in CLEARHEAD_DATA
-# make check     environment, then lint, format and types
-# make settings  environment, then docs/settings.md from the declarations of the settings
-# make docs      environment, then the documentation site in site/; a broken link fails
-# make phrasebook environment, then the data files of the built-in phrasebook from its grammar
-# make install   the environment alone, in .venv
+# make install     create the environment .venv; all targets below do this first if needed
+# make demo        train on the built-in phrasebook, evaluate, translate
+# make test        run all tests
+# make coverage    run all tests and report the coverage of src/clearhead
+# make test-keras  run the tests that compare with Keras, in the environment .venv-keras
+# make check       check style, format and types
+# make reference   train the reference systems; SYSTEM=a: only this one
+# make bench       measure the speed of clearhead and other toolkits, with the data in CLEARHEAD_DATA
+# make settings    write docs/settings.md from the declarations of the settings
+# make docs        build the documentation site in site/; a broken link is an error
+# make phrasebook  write the data files of the built-in phrasebook from its grammar
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 
-# One thread a worker: several would only fight for the cores.
+# One thread per worker, because the workers already use all cores.
 test coverage: export OMP_NUM_THREADS := 1
 
 .PHONY: install demo test reference settings no-such-system coverage test-keras bench check docs phrasebook
@@ -26,8 +25,8 @@ install: $(INSTALLED)
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "clearhead needs Python 3.11 or newer; '$(PYTHON)' is" \
-			"$$($(PYTHON) --version 2>/dev/null || echo 'not to be found')." >&2; \
-		echo "What to do: name another one, e.g. make $(or $(MAKECMDGOALS),install) PYTHON=python3.12" >&2; \
+			"$$($(PYTHON) --version 2>/dev/null || echo 'not found')." >&2; \
+		echo "What to do: choose another one, e.g. make $(or $(MAKECMDGOALS),install) PYTHON=python3.12" >&2; \
 		exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev,docs,tensorboard,ctranslate2]'
@@ -39,7 +38,7 @@ demo: install
 test: install
 	$(BIN)/python -m pytest $(WORKERS)
 
-# Named on the command line alone: an environment may have a SYSTEM of another meaning.
+# Only from the command line: the environment may contain a SYSTEM with another meaning.
 SYSTEM :=
 SYSTEMS = $(sort $(wildcard examples/reference/$(SYSTEM)*.py))
 
@@ -51,13 +50,13 @@ reference: $(if $(SYSTEMS),install,no-such-system)
 
 no-such-system:
 	@echo "There is no reference system '$(SYSTEM)'." >&2
-	@echo "What to do: name one of a, b, c, d and e, or none to run them all." >&2
+	@echo "What to do: choose one of a, b, c, d and e, or leave SYSTEM out to run all." >&2
 	@exit 1
 
 coverage: install
 	$(BIN)/python -m pytest $(WORKERS) --cov --cov-report=term
 
-# Keras writes its settings into the home folder unless it is given another.
+# Keras would write its settings into the home folder.
 test-keras: export KERAS_BACKEND := torch
 test-keras: export KERAS_HOME := .venv-keras/settings
 test-keras: .venv-keras/installed
@@ -80,7 +79,7 @@ check: install
 settings: install
 	$(BIN)/python -m clearhead.settings.reference > docs/settings.md
 
-# Python-Markdown imports docs/extension.py by its name.
+# Python-Markdown imports docs/extension.py by its module name.
 docs: install
 	PYTHONPATH=docs $(BIN)/zensical build --strict --clean
 

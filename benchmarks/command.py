@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 
-from clearhead.errors import ClearheadError, DataError
-
-INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+from clearhead.cli.failures import failures_reported
 
 
 def make_parser(doc: str | None) -> ArgumentParser:
@@ -26,94 +23,55 @@ def make_parser(doc: str | None) -> ArgumentParser:
     return parser
 
 
-def exit_code_of(work: Callable[[], object], interrupted: str = "interrupted") -> int:
-    """Do the work; return 0, or another exit code after an error was printed to stderr.
-
-    Args:
-        work: what the benchmark does.
-        interrupted: printed after Ctrl-C.
-    """
+def exit_code_of(work: Callable[[], object]) -> int:
+    """Do the work; return 0, or another exit code after an expected error was printed."""
     try:
-        work()
-    except ClearheadError as error:
-        log(str(error))
-        return error.exit_code
-    except OSError as error:
-        # When a file replaces another, the second name is the one that the user gave.
-        named = error.filename2 or error.filename
-        refused = DataError("this cannot be read or written", where=named, why=str(error))
-        log(str(refused))
-        return refused.exit_code
-    except KeyboardInterrupt:
-        # On a terminal a line of progress may not have ended yet.
-        log("\n" * sys.stderr.isatty() + interrupted)
-        return INTERRUPTED
+        with failures_reported():
+            work()
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
     return 0
 
 
+def add_threads(parser: ArgumentParser) -> None:
+    """Add the option `--threads`."""
+    parser.add_argument(
+        "--threads", type=whole(0), default=0, help="CPU threads (default: PyTorch's)"
+    )
+
+
 def has_data() -> bool:
-    """Whether `CLEARHEAD_DATA` names the data folder; if not, print that the run is skipped."""
+    """Whether `CLEARHEAD_DATA` is set; if not, print that the benchmark is skipped."""
     if os.environ.get("CLEARHEAD_DATA"):
         return True
-    print("skipped: CLEARHEAD_DATA names no folder with the data (examples/fetch_data.py)")
+    print("skipped: CLEARHEAD_DATA is not set (see examples/fetch_data.py)")
     return False
 
 
-def whole(least: int, most: int | None = None) -> Callable[[str], int]:
+def whole(least: int, most: int = sys.maxsize) -> Callable[[str], int]:
     """The type of an option that is a whole number within bounds."""
-    bounds = f"at least {least}" if most is None else f"from {least} to {most}"
 
-    def parse(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise ArgumentTypeError(f"{text!r} is not a whole number") from None
-        if number < least or (most is not None and number > most):
+    def whole_number(text: str) -> int:
+        number = int(text)
+        if not least <= number <= most:
+            bounds = f"at least {least}" + (f" and at most {most}" if most < sys.maxsize else "")
             raise ArgumentTypeError(f"must be {bounds}, not {text}")
         return number
 
-    return parse
+    return whole_number
 
 
 positive = whole(1)
 
 
-def one_of(names: Collection[str]) -> Callable[[str], str]:
-    """The type of an argument with a fixed set of values.
-
-    Argparse would check its own `choices` against an empty list too.
-    """
-
-    def parse(text: str) -> str:
-        if text not in names:
-            raise ArgumentTypeError(f"{text!r} is none of {', '.join(names)}")
-        return text
-
-    return parse
-
-
 def new_file(text: str) -> str:
     """The type of an option that names a file to write; fails early if it cannot be written."""
-    path = Path(text)
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise ArgumentTypeError(f"there is no folder for {text}")
-    if path.is_dir():
-        raise ArgumentTypeError(f"{text} is a folder")
-    # The file is replaced as a whole, so the folder must be writable too.
-    for place in (folder, path):
-        if place.exists() and not os.access(place, os.W_OK):
-            raise ArgumentTypeError(f"{text} cannot be written: no permission for {place}")
-    return text
-
-
-def existing_folder(text: str) -> str:
-    """The type of an option that names a folder."""
-    if not Path(text).is_dir():
-        raise ArgumentTypeError(f"there is no folder {text}")
+    # The file is replaced as a whole, so the folder must be writable.
+    if Path(text).is_dir() or not os.access(Path(text).resolve().parent, os.W_OK):
+        raise ArgumentTypeError(f"{text} cannot be written")
     return text
 
 
 def log(text: str) -> None:
-    """Print to stderr: stdout has the results alone."""
+    """Print to stderr, because stdout only contains results."""
     print(text, file=sys.stderr, flush=True)

@@ -1,10 +1,10 @@
-"""Learn to copy and to reverse: reference system E, trained to the end.
+"""Whether a small model learns to copy and to reverse sequences (reference system E).
 
     .venv/bin/python benchmarks/copying.py
 
-Trains one model on copying and one on reversing random sequences, and tries each on 1,000 sequences
-that it has not seen. Model and sequences are those of `examples/reference/e_copying.py`. The exit
-code is 1 if any answer is wrong.
+The script trains one model to copy and one to reverse random sequences, and tests each on 1,000
+unseen sequences. Model and sequences are those of `examples/reference/e_copying.py`. The exit code
+is 1 if any output is wrong.
 """
 
 from __future__ import annotations
@@ -29,18 +29,22 @@ TASKS = {"copying": str, "reversing": lambda sequence: " ".join(reversed(sequenc
 
 
 def main(words: list[str] | None = None) -> int:
-    """Train, try and record; return 1 if any answer is wrong."""
+    """Train, test and record; return 1 if any output is wrong."""
     parser = make_parser(__doc__)
-    parser.add_argument("--pairs", type=positive, default=20_000, help="of a task (20,000)")
-    parser.add_argument("--steps", type=positive, default=2500, help="of a task (2,500)")
+    parser.add_argument(
+        "--pairs", type=positive, default=20_000, help="training pairs per task (default: 20,000)"
+    )
+    parser.add_argument(
+        "--steps", type=positive, default=2500, help="training steps per task (default: 2,500)"
+    )
     options = parser.parse_args(words)
-    results = Results("copying", sys.argv[1:] if words is None else words, options.output)
+    results = Results("copying", words, options.output)
     code = exit_code_of(partial(measure, options, results))
-    return code or int(any(record["more"]["wrong"] for record in results.records))
+    return code or int(any(record["met"] is False for record in results.records))
 
 
 def measure(options: argparse.Namespace, results: Results) -> None:
-    """Train a model for each task and count its right answers."""
+    """Train a model for each task and count its right outputs."""
     for task in TASKS:
         began = time.monotonic()
         right, of = trained(task, options.pairs, options.steps)
@@ -50,13 +54,13 @@ def measure(options: argparse.Namespace, results: Results) -> None:
 
 
 def trained(task: str, pairs: int, steps: int) -> tuple[int, int]:
-    """How many of 1,000 unseen sequences a newly trained model answers right."""
+    """Train a model; return for how many of the unseen sequences it is right, and their number."""
     with TemporaryDirectory() as folder:
         return e_copying.learned(run_config(folder, steps), pairs, TASKS[task])
 
 
 def run_config(folder: str, steps: int) -> RunConfig:
-    """The narrower system E, trained for so many steps, with all files in a folder."""
+    """The narrower model of system E, trained for so many steps, with all files in a folder."""
     files = [f"data.{part}=['{folder}/{part}.tsv']" for part in ("train", "validation", "test")]
     overrides = [
         *(*e_copying.NARROWER, *files, f"folder={folder}/model"),

@@ -1,29 +1,28 @@
-"""Time and memory of building and opening a corpus, by its number of sentence pairs.
+"""Time and memory of encoding a corpus and reading its first batch, by the number of pairs.
 
     .venv/bin/python benchmarks/corpus_scale.py
     .venv/bin/python benchmarks/corpus_scale.py --pairs 10000000 50000000 --folder /large/disk
 
-The pairs are generated: words of random syllables with Zipf's frequencies, 5 to 25 a sentence,
-about 200 bytes a pair. Each size is built in a new process, so its peak memory is its own. Then
-the first batch of an epoch is read, for which all pairs are sorted into batches. The claims about
-memory need the sizes 10000 and 10000000 in one run.
+The pairs are generated: 5 to 25 words of random syllables per sentence, with Zipf's frequencies,
+about 200 bytes per pair. Each size is encoded in a new process, so that the peak memory is that of
+this size. Then the first batch of an epoch is read, for which all pairs are sorted into batches.
+The claims about memory need the sizes 10000 and 10000000 in one run.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from command import existing_folder, exit_code_of, make_parser, positive
+from command import exit_code_of, make_parser, positive
 from peers.protocol import peak_mb
 from results import Results, line
 
@@ -45,31 +44,27 @@ def main(words: list[str] | None = None) -> int:
     """Measure each number of pairs."""
     parser = make_parser(__doc__)
     parser.add_argument("--pairs", type=positive, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument(
-        "--folder", type=existing_folder, help="for temporary files (the system's default)"
-    )
-    parser.add_argument("--build", metavar="FOLDER", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help="folder for temporary files (default: the system's)")
     options = parser.parse_args(words)
-    if options.build:
-        return exit_code_of(lambda: print(json.dumps(build(Path(options.build)))))
-    results = Results("corpus_scale", sys.argv[1:] if words is None else words, options.output)
+    results = Results("corpus_scale", words, options.output)
     return exit_code_of(partial(measure, options.pairs, options.folder, results))
 
 
 def measure(sizes: list[int], folder: str | None, results: Results) -> None:
-    """Make the pairs of each size and build their corpus in a process of its own."""
+    """Generate the pairs of each size and encode them in a new process."""
     peaks: dict[int, tuple[float, float]] = {}
     with TemporaryDirectory(dir=folder) as name:
         work = Path(name)
-        learned = (text for pair in made_up_pairs(LEARNED_FROM) for text in pair)
+        learned = (text for pair in random_pairs(LEARNED_FROM) for text in pair)
         config = TokenizerConfig(kind="bpe", max_vocabulary=VOCABULARY)
         learn_tokenizer(learned, config).save(work, "bpe")
         for size in sizes:
             with (work / "train.tsv").open("w", encoding="utf-8") as file:
-                file.writelines(f"{source}\t{target}\n" for source, target in made_up_pairs(size))
-            found = built_apart(work)
+                file.writelines(f"{source}\t{target}\n" for source, target in random_pairs(size))
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                found = pool.submit(build, work).result()
             if found["kept"] != size:
-                raise ClearheadError(f"{size - found['kept']:,.0f} of {size:,} pairs were left out")
+                raise ClearheadError(f"{size - found['kept']:,.0f} of {size:,} pairs were dropped")
             more = {
                 "CPU s": round(found["cpu_seconds"], 1),
                 "peak MB": round(found["peak_mb"]),
@@ -82,30 +77,17 @@ def measure(sizes: list[int], folder: str | None, results: Results) -> None:
             print(f"{size:,} pairs: {speed:,.0f} pairs/s, {more}", flush=True)
             peaks[size] = found["peak_mb"], found["batch_peak_mb"]
     if {10_000, 10_000_000} <= peaks.keys():
-        for place, claim in enumerate(("corpus-memory", "epoch-memory")):
-            times = peaks[10_000_000][place] / peaks[10_000][place]
+        for i, claim in enumerate(("corpus-memory", "epoch-memory")):
+            times = peaks[10_000_000][i] / peaks[10_000][i]
             print(line(results.add("growth of the peak", "times", [times], claim=claim)))
     results.write()
 
 
-def built_apart(work: Path) -> dict[str, float]:
-    """What `build` gives, run in a new process."""
-    command = [sys.executable, __file__, "--build", str(work)]
-    # In a session of its own, so that Ctrl-C is reported once, by this process, which then ends it.
-    done = subprocess.run(
-        command, stdout=subprocess.PIPE, text=True, check=False, start_new_session=True
-    )
-    if done.returncode:
-        raise ClearheadError(f"building failed with exit code {done.returncode}")
-    return json.loads(done.stdout)
-
-
 def build(work: Path) -> dict[str, float]:
-    """Build the corpus of `train.tsv`, read a batch, remove it: seconds, bytes, pairs kept."""
+    """Build the corpus of `train.tsv`, read a batch, remove the corpus; return the figures."""
     tokenizer = load_tokenizer(work, "bpe")
-    files, corpus = [str(work / "train.tsv")], work / "corpus"
+    part, corpus = DataPart("train", (str(work / "train.tsv"),)), work / "corpus"
     began, cpu_began = time.perf_counter(), time.process_time()
-    part = DataPart("train", tuple(files))
     built = build_corpus(corpus, part, (tokenizer, tokenizer), DataConfig())
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu_began
     peak, began = peak_mb("cpu"), time.perf_counter()
@@ -121,10 +103,10 @@ def build(work: Path) -> dict[str, float]:
     }
 
 
-def made_up_pairs(count: int) -> Iterator[tuple[str, str]]:
+def random_pairs(count: int) -> Iterator[tuple[str, str]]:
     """Sentence pairs, always the same ones; a target is up to two words longer or shorter."""
     chance = np.random.default_rng(1)
-    sources, targets = made_up_words(chance, "bdfgklmnprst"), made_up_words(chance, "chjqvwxyz")
+    sources, targets = random_words(chance, "bdfgklmnprst"), random_words(chance, "chjqvwxyz")
     frequency = 1 / np.arange(1, WORDS + 1)
     frequency /= frequency.sum()
     for start in range(0, count, BLOCK):
@@ -138,7 +120,7 @@ def made_up_pairs(count: int) -> Iterator[tuple[str, str]]:
         yield from zip(*sides, strict=True)
 
 
-def made_up_words(chance: np.random.Generator, consonants: str) -> np.ndarray:
+def random_words(chance: np.random.Generator, consonants: str) -> np.ndarray:
     """`WORDS` different words of one to four syllables, (WORDS,) of str."""
     syllables = np.array([consonant + vowel for consonant in consonants for vowel in "aeiou"])
     drawn = syllables[chance.integers(0, len(syllables), (4 * WORDS, 4))].tolist()

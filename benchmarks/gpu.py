@@ -1,18 +1,19 @@
-"""Clearhead on a GPU beside Hugging Face: tokens a second, and the share of the bf16 matrix rate.
+"""Speed of clearhead and Hugging Face on a GPU, and the share of the GPU's bf16 matrix rate.
 
     .venv/bin/python benchmarks/gpu.py
     .venv/bin/python benchmarks/gpu.py training --sizes big --length 64
-    .venv/bin/python benchmarks/gpu.py --device cpu --rounds 1 --output try.jsonl   # without a GPU
 
-Ids and weights are random, so no data are needed; steps, searches and turns are those of
-`speed.py`. The share is the theoretical cost of a token, times tokens a second, divided by the rate
-of large bf16 products, which is measured before and after each work at each size.
+Ids and weights are random, so no data are needed. Steps, searches and turns are those of
+`speed.py`. The share is the theoretical cost of a token, times tokens per second, divided by the
+rate of large bf16 products, which is measured before and after each work at each size.
 
-The cost counts the products of the model: (a, b) by (b, c) is 2·a·b·c operations. That is, the
-products with weights and the two of each attention, as Kaplan et al. 2020 (section 2.1) and
-Chowdhery et al. 2022 (appendix B) count them; no norms, softmax, dropout, optimizer, or look-up of
-embeddings. All weights of an attention count, also those that a causal mask hides. Padding and
-recomputation do not.
+The cost counts the matrix products of the model: (a, b) by (b, c) is 2·a·b·c operations. These are
+the products with weights and the two of each attention, as in Kaplan et al. 2020 (section 2.1) and
+Chowdhery et al. 2022 (appendix B), without norms, softmax, dropout, optimizer and embeddings. All
+weights of an attention count, also those that a causal mask hides. Padding and recomputation do
+not count.
+
+With `--device cpu` and small options the script can be tested without a GPU.
 """
 
 from __future__ import annotations
@@ -25,118 +26,73 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 from command import exit_code_of, log, make_parser, whole
-from peers.contest import BEAMS, Contest, Slice, decoding_slices, measure, training_slices
+from peers.contest import BEAMS, Contest, decoding_slices, measure, training_slices
 from peers.installation import find_pythons
 from peers.measurements import Measurement, Row
-from peers.options import add_contest_options, multiplies_bf16, possible_precisions
+from peers.options import add_contest_options, possible_precisions
 from peers.protocol import give_memory_back, wait_for
 from peers.roster import OWN, Contender
 from peers.workload import DECODED, POSITIONS, SIZES, Shape, write_random_workload
-from results import Results, line, measurement_table
+from results import Results, print_results
 
-from clearhead.decoding.engine import PADDED_TOKENS
+from clearhead.training.step import multiplies_bf16
 
 WORKS = ("training", "decoding")
 PEERS = ("huggingface",)
 CLAIM = "gpu-training-big"
-WARM_STEPS = 3
-"""Before each slice: in the first steps GPU memory is allocated and kernels are chosen."""
-
-LEAST_VOCABULARY = 16
-PRODUCTS = 20
-"""Products between two readings of the clock, so that the time of waiting does not count."""
-
+WARM_STEPS = 3  # before each slice, because at first memory is allocated and kernels are chosen
+PRODUCTS = 20  # between two readings of the clock, so that the time of waiting does not count
 REPETITIONS = 9
-
-DEFAULTS: dict[str, dict[str, Any]] = {
-    "cuda": dict(
-        sizes=["base", "big"],
-        batch_tokens=32_768,
-        vocabulary=32_000,
-        steps=20,
-        sentences=128,
-        side=8192,
-    ),
-    "cpu": dict(sizes=["tiny"], batch_tokens=256, vocabulary=1000, steps=1, sentences=4, side=128),
-}
-"""By device. On a CPU a run takes a minute; its figures mean nothing."""
 
 
 def main(words: list[str] | None = None) -> int:
-    """Measure, print and record; also 0 without a GPU."""
-    options = options_of(words)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        print("skipped: PyTorch finds no GPU here (--device cpu tries the benchmark out)")
-        return 0
-    work = partial(compare, options, sys.argv[1:] if words is None else words)
-    return exit_code_of(work, "interrupted; all peers are ended")
-
-
-def options_of(words: list[str] | None) -> argparse.Namespace:
-    """The options; the device decides on the defaults."""
+    """Measure, print and record."""
     parser = make_parser(__doc__)
-    usual = DEFAULTS["cuda"]
-    add_contest_options(parser, WORKS, "of the CPU")
-    parser.add_argument("--device", choices=list(DEFAULTS), default="cuda")
-    parser.add_argument("--sizes", nargs="+", choices=SIZES, help="(base big)")
+    add_contest_options(parser, WORKS)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["base", "big"])
     parser.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS))
-    parser.add_argument(
-        "--length",
-        type=whole(1, POSITIONS),
-        default=32,
-        help=f"tokens of a source, and of a target (32; at most {POSITIONS})",
-    )
-    for name, least, text in (
-        ("batch-tokens", 1, "of a batch in training, on each side"),
-        ("vocabulary", LEAST_VOCABULARY, "its size"),
-        ("steps", 1, "of training in a slice"),
-        ("sentences", 1, "decoded in a slice, at most"),
-        ("side", 1, "of the matrices by which the rate is measured"),
+    for name, default, least, most, text in (
+        ("length", 32, 1, POSITIONS, "tokens of a source, and of a target"),
+        ("batch-tokens", 32_768, 1, sys.maxsize, "tokens of a training batch on each side"),
+        ("vocabulary", 32_000, 16, sys.maxsize, "tokens of the vocabulary"),
+        ("steps", 20, 1, sys.maxsize, "training steps per slice"),
+        ("sentences", 128, 1, sys.maxsize, "most sentences per slice"),
+        ("side", 8192, 1, sys.maxsize, "side of the matrices that the rate is measured with"),
     ):
-        value = usual[name.replace("-", "_")]
-        parser.add_argument(f"--{name}", type=whole(least), help=f"{text} ({value})")
+        kind, text = whole(least, most), f"{text} (default: {default})"
+        parser.add_argument(f"--{name}", type=kind, default=default, help=text)
     options = parser.parse_args(words)
-    options.works = options.works or list(WORKS)
-    for name, value in DEFAULTS[options.device].items():
-        if getattr(options, name) is None:
-            setattr(options, name, value)
     if options.device == "cpu" and options.output is None:
-        parser.error("--device cpu needs --output: its figures mean nothing")
-    if "decoding" in options.works:
-        longest = min(map(longest_whole, slices_of("decoding", options)))
-        if options.length > longest:
-            parser.error(
-                f"--length {options.length}: in decoding at most {longest}, because clearhead's"
-                " engine splits a batch of longer sentences; training alone takes more"
-            )
-    return options
+        parser.error("--device cpu requires --output, because its figures are not results")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        print("skipped: PyTorch finds no GPU")
+        return 0
+    return exit_code_of(partial(compare, options, words))
 
 
-def longest_whole(slice_: Slice) -> int:
-    """The longest sentences of which clearhead's engine does not split a batch of the slice."""
-    rows = min(slice_.request["count"], slice_.request["batch_size"])
-    return PADDED_TOKENS // slice_.request["beam_size"] // rows
-
-
-def compare(options: argparse.Namespace, words: list[str]) -> None:
+def compare(options: argparse.Namespace, words: list[str] | None) -> None:
     """Install, prepare, measure; records are written after each round."""
     pythons = find_pythons([OWN, *options.peers], dict(options.python), log)
-    bf16 = multiplies_bf16(options.device)
+    bf16 = multiplies_bf16(torch.device(options.device))
     precisions = possible_precisions(options.precision, options.device, bf16)
     gpu = torch.cuda.get_device_name() if options.device == "cuda" else ""
+
+    def rates() -> list[float]:
+        return matrix_rates(options.device, options.side, options.threads) if bf16 else []
+
     with TemporaryDirectory(prefix="clearhead-benchmark-") as folder:
         workload = write_random_workload(
             Path(folder), options.vocabulary, options.length, options.batch_tokens
         )
         print(
-            f"{len(workload.batches[0].source)} pairs a batch of {options.length} tokens a side;"
+            f"{len(workload.batches[0].source)} pairs per batch, {options.length} tokens per side;"
             f" vocabulary {options.vocabulary:,}; random ids and weights; {options.rounds} rounds\n"
         )
-        for work in options.works:
+        for work in [options.work] if options.work else WORKS:
             for size in options.sizes:
                 results = Results("gpu", words, options.output, pythons.versions, gpu)
                 contest = Contest(
@@ -152,16 +108,15 @@ def compare(options: argparse.Namespace, words: list[str]) -> None:
                     device=options.device,
                     keep=partial(record, results, options, None),
                 )
-                rates = rates_of(options) if bf16 else []
-                measurements = measure(contest, slices_of(work, options))
-                rates += rates_of(options) if bf16 else []
-                record(results, options, median(rates) if rates else None, measurements)
-                report(results)
-
-
-def rates_of(options: argparse.Namespace) -> list[float]:
-    """The matrix rate of the device, with the options' side and threads."""
-    return matrix_rates(options.device, options.side, options.threads)
+                if work == "training":
+                    slices = training_slices(options.steps, WARM_STEPS)
+                else:
+                    slices = decoding_slices(options.sentences, ("b64", "beam5"))
+                before = rates()
+                measurements = measure(contest, slices)
+                found = [*before, *rates()]
+                record(results, options, median(found) if found else None, measurements)
+                print_results(results.records)
 
 
 def contenders(work: str, peers: Sequence[str], precisions: Sequence[str]) -> list[Contender]:
@@ -174,38 +129,30 @@ def contenders(work: str, peers: Sequence[str], precisions: Sequence[str]) -> li
     ]
 
 
-def slices_of(work: str, options: argparse.Namespace) -> list[Slice]:
-    """Training steps, or searches in batches."""
-    if work == "training":
-        return training_slices(options.steps, WARM_STEPS)
-    return decoding_slices(options.sentences, ("b64", "beam5"))
-
-
 def record(
     results: Results,
     options: argparse.Namespace,
     rate: float | None,
     measurements: Sequence[Measurement],
 ) -> None:
-    """Write the records; the share of the matrix rate only once that is known."""
+    """Write the records, with the share of the matrix rate if that is known."""
     results.records.clear()
     for measurement in measurements:
         cost = flops_of_token(measurement, options)
 
         def more(row: Row, cost: float = cost) -> dict[str, float]:
             found = {"TFLOP/s": row.median * cost / 1e12}
-            return found if rate is None else {**found, "% of the rate": share(row, cost, rate)}
+            return found | ({"% of the rate": 100 * row.median * cost / rate} if rate else {})
 
         for row in measurement.rows:
-            results.add(**measurement.fields(row, more))
+            results.add(measurement.title, **measurement.fields(row, more))
         own = measurement.fastest(measurement.own)
         is_claimed = (measurement.work, measurement.size) == ("training", "big")
         if is_claimed and own is not None and rate is not None:
-            shares = [100 * value * cost / rate for value in own.measured]
             results.add(
-                measurement.fields(own)["measure"],
+                measurement.title,
                 "%",
-                shares,
+                [100 * value * cost / rate for value in own.measured],
                 subject=own.contender.label,
                 range="rounds",
                 claim=CLAIM,
@@ -214,18 +161,8 @@ def record(
     results.write()
 
 
-def report(results: Results) -> None:
-    """Print a table for each measurement, then the claim."""
-    for name in dict.fromkeys(found["measure"] for found in results.records):
-        rows = [r for r in results.records if r["measure"] == name and r["claim"] is None]
-        print(f"### {name}\n\n{measurement_table(rows)}\n")
-    for found in results.records:
-        if found["claim"] is not None:
-            print(line(found))
-
-
 def flops_of_token(measurement: Measurement, options: argparse.Namespace) -> float:
-    """The theoretical cost of a target token, with the work on its source."""
+    """The theoretical cost of a target token, including the work on its source."""
     shape, vocabulary, length = SIZES[measurement.size], options.vocabulary, options.length
     if measurement.work == "training":
         return training_flops(shape, vocabulary, length, length) / length
@@ -233,20 +170,10 @@ def flops_of_token(measurement: Measurement, options: argparse.Namespace) -> flo
     return decoding_flops(shape, vocabulary, length, DECODED, beam) / DECODED
 
 
-def share(row: Row, flops: float, rate: float) -> float:
-    """The share of the matrix rate that a row's tokens a second need, in percent."""
-    return 100 * row.median * flops / rate
-
-
 def matrix_rates(device: str, side: int, threads: int) -> list[float]:
-    """Floating-point operations a second of square bf16 products, in each repetition.
+    """Floating-point operations per second of square bf16 products, in each repetition.
 
-    The numbers are random, since with zeros a GPU draws less power and may run faster.
-
-    Args:
-        device: `cpu` or `cuda`.
-        side: of the matrices.
-        threads: of the CPU, as many as the contenders have.
+    The numbers are random, because a GPU draws less power for zeros and may run faster.
     """
     torch.set_num_threads(threads)
     torch.manual_seed(1)
@@ -267,25 +194,25 @@ def matrix_rates(device: str, side: int, threads: int) -> list[float]:
 
 
 def training_flops(shape: Shape, vocabulary: int, source: int, target: int) -> int:
-    """Operations of one training step for a pair of `source` and `target` tokens, EOS among them.
+    """Operations of one training step for a pair of `source` and `target` tokens, EOS included.
 
-    The backward pass takes two products for each one of the forward pass: its gradient by either
-    factor. So a weight costs 6 operations for each token that it multiplies.
+    The backward pass has two products for each product of the forward pass: the gradients of both
+    factors. So a weight costs 6 operations for each token that it multiplies.
     """
     forward = (
         encoder_flops(shape, source)
         + target * decoder_weights_flops(shape, vocabulary)
-        # To the target's own places, and to the source's.
+        # Attention to the target's own positions and to the source's.
         + shape.layers * attention_flops(shape, target, target + source)
     )
     return 3 * forward
 
 
 def decoding_flops(shape: Shape, vocabulary: int, source: int, steps: int, beam: int) -> int:
-    """Operations of one sentence of `source` tokens, decoded by so many steps.
+    """Operations of decoding one sentence of `source` tokens in so many steps.
 
-    The source is encoded once; the first step has one hypothesis, each later one `beam`, which
-    attends to the steps so far and to the source.
+    The source is encoded once. The first step has one hypothesis, each later step has `beam`
+    hypotheses, which attend to the steps so far and to the source.
     """
     total = encoder_flops(shape, source)
     for step in range(1, steps + 1):
@@ -296,10 +223,10 @@ def decoding_flops(shape: Shape, vocabulary: int, source: int, steps: int, beam:
 
 
 def encoder_flops(shape: Shape, source: int) -> int:
-    """Operations of the forward pass over a source, as far as its keys and values for the decoder.
+    """Operations of the forward pass over a source, with its keys and values for the decoder.
 
-    A layer's weights: 4·d² for queries, keys, values and output, 2·d·d_ff for the feed-forward
-    network, and in each layer of the decoder 2·d² for the memory's keys and values.
+    Weights: 4·d² for queries, keys, values and output and 2·d·d_ff for the feed-forward network of
+    each layer, and 2·d² for the keys and values of the memory in each layer of the decoder.
     """
     d = shape.d_model
     weights = shape.layers * (4 * d * d + 2 * d * shape.d_ff + 2 * d * d)
@@ -309,8 +236,8 @@ def encoder_flops(shape: Shape, source: int) -> int:
 def decoder_weights_flops(shape: Shape, vocabulary: int) -> int:
     """Operations of the products with weights for one target token.
 
-    A layer's weights: 4·d² of the self-attention, 2·d² for the queries and the output of the
-    attention to the memory, 2·d·d_ff; once d·vocabulary for the logits.
+    Weights: 4·d² for self-attention, 2·d² for queries and output of the attention to the memory and
+    2·d·d_ff for the feed-forward network of each layer; d·vocabulary for the logits.
     """
     d = shape.d_model
     layer = 4 * d * d + 2 * d * d + 2 * d * shape.d_ff

@@ -1,11 +1,11 @@
-"""Train on Multi30k and score on its test set, from the example configuration.
+"""BLEU on the test set of Multi30k of a translator trained with an example configuration.
 
     export CLEARHEAD_DATA=/the/folder           # see examples/fetch_data.py
     .venv/bin/python benchmarks/multi30k.py
     .venv/bin/python benchmarks/multi30k.py --config examples/multi30k-de-en.toml
 
-Records BLEU, chrF and TER with their 95 % intervals and signatures, and the cost of the training.
-Run it again to resume an interrupted run or to score a finished one; `--restart` starts over.
+The script records BLEU, chrF and TER with 95 % intervals and signatures, and the cost of training.
+Run it again to resume an interrupted run or to score a finished one; `--restart` starts again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 from command import exit_code_of, has_data, make_parser
-from results import Results, line
+from results import Results, figure, line
 
 from clearhead import api
 from clearhead.data.readers import read_pairs
@@ -26,7 +26,6 @@ from clearhead.errors import ConfigError
 from clearhead.evaluation.scores import Measure, score_translations
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.display import displays
-from clearhead.training.events import RunEnded
 from clearhead.training.progress import memory_mb
 from clearhead.training.step import choose_precision
 
@@ -40,19 +39,16 @@ def main(words: list[str] | None = None) -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--config", default=str(EXAMPLE), help="a configuration with a test set")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="choices")
-    parser.add_argument("--restart", action="store_true", help="start over")
+    parser.add_argument("--restart", action="store_true", help="delete the run and start again")
     options = parser.parse_args(words)
-    if not has_data():
-        return 0
-    words = sys.argv[1:] if words is None else words
-    return exit_code_of(partial(run, options, words), "interrupted; the same command resumes")
+    return exit_code_of(partial(run, options, words)) if has_data() else 0
 
 
-def run(options: argparse.Namespace, words: list[str]) -> None:
-    """Train, then record the scores and what they cost."""
+def run(options: argparse.Namespace, words: list[str] | None) -> None:
+    """Train, then record the scores and the cost of training."""
     config = read_config(options.config, options.choices)
     if not config.data.test:
-        raise ConfigError("data.test names no files to score on", where=options.config)
+        raise ConfigError("data.test is empty", where=options.config)
     ended = api.train(config, restart=options.restart, observers=displays(sys.stderr))
     if not ended.finished:
         # The trainer has handled Ctrl-C and saved the run.
@@ -74,8 +70,19 @@ def run(options: argparse.Namespace, words: list[str]) -> None:
             claim=name if measure.name == "BLEU" and name in CLAIMED else None,
             note=measure.signature,
         )
-        print(score_line(measure) if record["claim"] is None else line(record))
-    add_cost(results, ended, config, device)
+        print(line(record) if record["claim"] else f"{measure.name}: {figure(record)}")
+    more = {"steps": ended.step, "peak MB": round(memory_mb(device))}
+    precision = choose_precision(config.training.precision, device)
+    record = results.add(
+        f"{name}, training",
+        "minutes",
+        [round(ended.elapsed_s / 60, 1)],
+        subject=subject,
+        claim="multi30k-en-de-minutes" if name == "multi30k-en-de" else None,
+        more=more,
+        note=f"{precision}; ended by {ended.reason}; validations included",
+    )
+    print(f"training: {record['median']} minutes, {more}, {record['note']}")
     results.write()
 
 
@@ -94,30 +101,6 @@ def scores(config: RunConfig) -> tuple[Measure, ...]:
     tokenize = config.evaluation.tokenize
     found = score_translations(outputs, references, tokenize, lowercase=config.lowercase)
     return found.bleu, found.chrf, found.ter
-
-
-def score_line(measure: Measure) -> str:
-    """A score with its 95 % interval and its signature."""
-    interval = "" if measure.low is None else f" [{measure.low:.2f}, {measure.high:.2f}]"
-    return f"{measure.name:<6}{measure.score:.2f}{interval}  {measure.signature}"
-
-
-def add_cost(results: Results, ended: RunEnded, config: RunConfig, device: torch.device) -> None:
-    """Record minutes, steps, peak memory and precision of the training."""
-    first = results.records[0]
-    name = first["measure"].partition(",")[0]
-    more = {"steps": ended.step, "peak MB": round(memory_mb(device))}
-    precision = choose_precision(config.training.precision, device)
-    record = results.add(
-        f"{name}, training",
-        "minutes",
-        [round(ended.elapsed_s / 60, 1)],
-        subject=first["subject"],
-        claim="multi30k-en-de-minutes" if name == "multi30k-en-de" else None,
-        more=more,
-        note=f"{precision}; ended by {ended.reason}; validations included",
-    )
-    print(f"training: {record['median']} minutes, {more}, {record['note']}")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,15 @@
-"""What the benchmarks measured, as JSON lines: one record a measurement.
+"""Records of measurements as JSON lines, and Markdown tables of them.
 
-A record has these keys:
+A record has these keys; unknown values are null:
 
-- `script`, `measure`, `subject`: which benchmark, what it measured, and of what.
-- `unit`, `median`, `min`, `max`: the figure. `range` says what `min` and `max` are.
-- `peer`: what the subject is compared with, where the figure is a ratio or a difference.
-- `ratio`: of a peer's figure, that of clearhead's fastest row to it (`of`, `median`, `min`, `max`).
+- `script`, `measure`, `subject`: the benchmark, the measurement, and what was measured.
+- `unit`, `median`, `min`, `max`: the figure. `range` is what `min` and `max` are the range of.
+- `peer`: what the subject is compared with, if the figure is a ratio or a difference.
+- `ratio`: clearhead's fastest row divided by this one (`of`, `median`, `min`, `max`).
 - `more`: other figures of the measurement, such as peak memory.
-- `claim`, `at_least`, `at_most`, `met`: the claim that the figure is about, and its target.
+- `claim`, `at_least`, `at_most`, `met`: the claim that the figure belongs to, and its target.
 - `machine`: `processor`, `cores`, `memory_gb`, `bf16`, `gpu`.
-- `versions`, `commit`, `date`, `command`, `note`: what ran, when, how to repeat it.
-
-Unknown values are null.
+- `versions`, `commit`, `date`, `command`, `note`: how to repeat the measurement.
 """
 
 from __future__ import annotations
@@ -22,6 +20,7 @@ import platform
 import re
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -30,6 +29,8 @@ from statistics import median
 from typing import Any
 
 from claims import CLAIMS
+
+from clearhead.files import write_bytes
 
 FOLDER = Path(__file__).parent / "results"
 KEYS = (
@@ -47,16 +48,16 @@ class Results:
 
     Args:
         script: the benchmark's name.
-        words: its command line, without the program.
+        words: its arguments; None: those of this process.
         output: the file to write; None: the script's own file in `results/`.
-        peers: version of each peer.
-        gpu: name of the GPU that was used, if any.
+        peers: the version of each peer.
+        gpu: the name of the GPU, if one is used.
     """
 
     def __init__(
         self,
         script: str,
-        words: Sequence[str],
+        words: Sequence[str] | None,
         output: str | None = None,
         peers: Mapping[str, str] | None = None,
         gpu: str = "",
@@ -69,7 +70,7 @@ class Results:
             "versions": {**versions(), **(peers or {})},
             "commit": commit(),
             "date": datetime.now(UTC).date().isoformat(),
-            "command": command_line(script, words),
+            "command": command_line(script, sys.argv[1:] if words is None else words),
         }
 
     def add(self, measure: str, unit: str, values: Sequence[float], **fields: Any) -> Record:
@@ -90,17 +91,17 @@ class Results:
         return found
 
     def write(self) -> None:
-        """Write the records; older ones of the same measurement on the same machine go."""
+        """Write the records; they replace those of the same measurement on the same machine."""
         new = {identity(record) for record in self.records}
         old = read_records(self.path) if self.path.exists() else []
         write_records(self.path, [r for r in old if identity(r) not in new] + self.records)
 
 
 def make_record(**fields: Any) -> Record:
-    """A record with all keys in their order; targets and verdict are those of its claim.
+    """A record with all keys in their order, and the target and verdict of its claim.
 
     Raises:
-        ValueError: a key is unknown, or the claim is.
+        ValueError: a key or the claim is unknown.
     """
     if unknown := fields.keys() - set(KEYS):
         raise ValueError(f"unknown keys: {sorted(unknown)}")
@@ -113,28 +114,23 @@ def make_record(**fields: Any) -> Record:
         raise ValueError(f"unknown claim: {found['claim']}")
     claim = CLAIMS[found["claim"]]
     found |= {"at_least": claim.at_least, "at_most": claim.at_most}
-    low, high = judged(found)
+    # Without a median, the worse end of the range counts.
+    ends = ("min", "max") if found["median"] is None else ("median", "median")
+    low, high = (found[key] for key in ends)
     found["met"] = None if low is None or high is None else claim.met(low, high)
     return found
 
 
 def rounded(value: float) -> float:
-    """Six significant digits, which is more than any measurement has."""
+    """Six significant digits, more than any measurement has."""
     return float(f"{value:.6g}")
 
 
-def judged(record: Record) -> tuple[float | None, float | None]:
-    """The figure that a target is compared with: the median, or the range where there is none."""
-    if record["median"] is not None:
-        return record["median"], record["median"]
-    return record["min"], record["max"]
-
-
 def identity(record: Record) -> tuple[object, ...]:
-    """What tells a measurement on a machine apart from others."""
-    place = tuple(record["machine"].get(key) for key in ("processor", "cores", "gpu"))
+    """The key of a measurement on a machine."""
+    where = tuple(record["machine"].get(key) for key in ("processor", "cores", "gpu"))
     what = record["claim"] or record["measure"]
-    return (record["script"], what, record["subject"], record["unit"], *place)
+    return (record["script"], what, record["subject"], record["unit"], *where)
 
 
 def read_records(path: Path) -> list[Record]:
@@ -148,40 +144,28 @@ def all_records(folder: Path = FOLDER) -> list[Record]:
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:
-    """Write a file as a whole; an old one stays until the new one is complete."""
+    """Write a file completely or not at all."""
     lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_text("".join(lines), encoding="utf-8")
-    unfinished.replace(path)
+    write_bytes(path, "".join(lines).encode())
 
 
 def machine(gpu: str = "") -> dict[str, Any]:
-    """The machine: no name of a host, no path."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    """The machine, without its host name."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    name, flags = _cpu_information()
+    found: dict[str, str] = {}
+    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+        key, _, value = line.partition(":")
+        found.setdefault(key.strip(), value.strip())
+    flags = set(found.get("flags", "").split())
     wide = ("amx_tile", "AMX"), ("avx512f", "AVX-512"), ("avx2", "AVX2")
     best = next((f", {text}" for flag, text in wide if flag in flags), "")
     return {
-        "processor": name + best,
-        "cores": cores,
+        "processor": found.get("model name", platform.machine()) + best,
+        "cores": len(os.sched_getaffinity(0)),
         "memory_gb": round(memory / 1e9, 1),
         "bf16": bool({"avx512_bf16", "amx_bf16"} & flags),
         "gpu": gpu or None,
     }
-
-
-def _cpu_information() -> tuple[str, set[str]]:
-    """Name and instruction sets of the processor, as far as Linux tells them."""
-    path = Path("/proc/cpuinfo")
-    found: dict[str, str] = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            key, _, value = line.partition(":")
-            found.setdefault(key.strip(), value.strip())
-    name = found.get("model name") or platform.processor() or platform.machine()
-    return name, set(found.get("flags", "").split())
 
 
 def versions() -> dict[str, str]:
@@ -196,7 +180,7 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """The commit that is measured, with `-dirty` if files were changed; None outside of git."""
+    """The commit, with `-dirty` if files were changed; None outside of a git repository."""
     words = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
     try:
         return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
@@ -205,17 +189,17 @@ def commit() -> str | None:
 
 
 def command_line(script: str, words: Sequence[str]) -> str:
-    """The command that repeats a run, without `--output` and without this machine's folders."""
+    """The command that repeats a run, without `--output` and without the names of folders."""
     kept = list(words)
     if "--output" in kept:
-        place = kept.index("--output")
-        del kept[place : place + 2]
+        first = kept.index("--output")
+        del kept[first : first + 2]
     kept = [without_paths(word) for word in kept if not word.startswith("--output=")]
     return shlex.join(["python", f"benchmarks/{script}.py", *kept])
 
 
 def without_paths(text: str) -> str:
-    """The text with absolute paths cut down to their last part."""
+    """The text, with only the last part of absolute paths."""
     return re.sub(r"(?<![\w.~])~?(?:/[^\s/'\":,]+)+/([^\s/'\":,]+)", r"\1", text)
 
 
@@ -230,26 +214,24 @@ def figure(record: Record) -> str:
 
 
 def number(value: float) -> str:
-    """A number with its digits that mean something: `1,234`, `40.79`, `0.92`."""
-    if abs(value) >= 100 or value == int(value):
-        return f"{value:,.0f}".replace("-", "−")
-    if abs(value) < 0.1:
-        return f"{value:.3g}".replace("-", "−")
-    return f"{value:.2f}".replace("-", "−")
-
-
-VERDICTS = {True: "met", False: "**missed**", None: "–"}
+    """A number with its significant digits: `1,234`, `40.79`, `0.92`."""
+    style = ",.0f" if abs(value) >= 100 or value == int(value) else ".2f"
+    return format(value, ".3g" if 0 < abs(value) < 0.1 else style).replace("-", "−")
 
 
 def verdict(record: Record) -> str:
     """`met`, `missed`, or a dash without a target or a figure."""
-    return VERDICTS[record["met"]]
+    return {True: "met", False: "**missed**", None: "–"}[record["met"]]
+
+
+def comparison(record: Record) -> str:
+    """The subject and what it is compared with: `clearhead bf16 : eole bf16`."""
+    return " : ".join(filter(None, (record["subject"], record["peer"])))
 
 
 def line(record: Record) -> str:
-    """A record about a claim in one line, for the terminal."""
-    claim = CLAIMS[record["claim"]]
-    who = " : ".join(filter(None, (record["subject"], record["peer"])))
+    """The record of a claim in one line, for the terminal."""
+    claim, who = CLAIMS[record["claim"]], comparison(record)
     text = f"{claim.text}: {figure(record)}" + (f" [{who}]" if who else "")
     return f"{text}; target {claim.target}: {verdict(record).strip('*')}"
 
@@ -261,13 +243,13 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def measurement_table(records: Sequence[Record]) -> str:
-    """The subjects of one measurement, the best first; a failure has its reason as its note."""
+    """The subjects of one measurement, the best first; the note of a failure is its reason."""
     names = list(dict.fromkeys(name for record in records for name in record["more"] or {}))
     compared = any(record["ratio"] for record in records)
     unit = records[0]["unit"]
     sign = -1 if unit.endswith("/s") else 1
     ordered = sorted(records, key=lambda r: (r["median"] is None, sign * (r["median"] or 0)))
-    heads = ["", unit, *(["clearhead : peer"] if compared else []), *names, "note"]
+    heads = ["subject", unit, *(["clearhead : peer"] if compared else []), *names, "note"]
     rows = []
     for record in ordered:
         more = record["more"] or {}
@@ -277,3 +259,14 @@ def measurement_table(records: Sequence[Record]) -> str:
         cells += [number(more[name]) if more.get(name) is not None else "–" for name in names]
         rows.append([*cells, (record["note"] or "").replace("|", "\\|")])
     return table(heads, rows)
+
+
+def print_results(records: Sequence[Record]) -> None:
+    """Print a table for each measurement, then the claims."""
+    for name in dict.fromkeys(record["measure"] for record in records):
+        if rows := [r for r in records if r["measure"] == name and r["claim"] is None]:
+            print(f"### {name}\n\n{measurement_table(rows)}\n")
+    for record in records:
+        if record["claim"] is not None:
+            print(line(record))
+    print(flush=True)

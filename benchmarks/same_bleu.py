@@ -1,11 +1,11 @@
-"""Whether a translation scores the same with every engine and number type.
+"""Whether a model has the same BLEU with every engine and number type.
 
     .venv/bin/python benchmarks/same_bleu.py runs/my-model test.en test.de
 
-Translates a test set with the model's own search settings, with each engine and number type that
-this machine has, and records BLEU, chrF2, seconds and how many sentences got other words than with
-PyTorch in float32. The exit code is 1 if BLEU in float32, the default, differs by more than the
-target allows.
+The script translates a test set with the search settings of the model, with each engine and number
+type that is available. It records BLEU, chrF2, seconds, and the number of translations that differ
+from those of PyTorch in float32. The exit code is 1 if the BLEU scores in float32, the default,
+differ by more than the target.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from command import exit_code_of, log, make_parser, whole
+from command import add_threads, exit_code_of, log, make_parser
 from results import Results, line
 
 from clearhead import api
@@ -37,14 +37,14 @@ DEFAULTS = KINDS[:3]
 
 
 def main(words: list[str] | None = None) -> int:
-    """Score, print and record; return 1 if the defaults differ too much."""
+    """Score, print and record; return 1 if the scores in float32 differ too much."""
     parser = make_parser(__doc__)
     parser.add_argument("folder", help="a model folder; a copy of it is exported")
-    parser.add_argument("source", help="sentences to translate, one a line")
+    parser.add_argument("source", help="sentences to translate, one per line")
     parser.add_argument("reference", help="their translations")
-    parser.add_argument("--threads", type=whole(0), default=0, help="of the CPU (PyTorch's own)")
+    add_threads(parser)
     options = parser.parse_args(words)
-    results = Results("same_bleu", sys.argv[1:] if words is None else words, options.output)
+    results = Results("same_bleu", words, options.output)
     code = exit_code_of(partial(measure, options, results))
     return code or int(any(record["met"] is False for record in results.records))
 
@@ -59,7 +59,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
         )
     found = read_model_folder(options.folder)
     if found.is_checkpoint:
-        raise ConfigError("this is a checkpoint", where=found.weights, todo=f"name {found.path}")
+        raise ConfigError("this is a checkpoint", where=found.weights, todo=f"use {found.path}")
     config = found.config
     expected: list[str] = []
     bleus: dict[tuple[str, str], float] = {}
@@ -76,22 +76,22 @@ def measure(options: argparse.Namespace, results: Results) -> None:
         more = {
             "chrF2": round(chrf.score, 2),
             "seconds": round(seconds, 1),
-            "sentences with other words": other,
+            "translations that differ": other,
         }
         subject = " ".join(filter(None, kind))
         results.add("BLEU", "BLEU", [bleu.score], subject=subject, more=more)
         print(f"{subject}: BLEU {bleu.score:.2f}, {more}", flush=True)
         bleus[kind] = bleu.score
     if not all(kind in bleus for kind in DEFAULTS):
-        raise ConfigError("an engine is missing, so there is nothing to compare")
+        raise ConfigError("an engine is not available, so BLEU cannot be compared")
     defaults = [bleus[kind] for kind in DEFAULTS]
-    apart = max(defaults) - min(defaults)
-    print(line(results.add("difference in float32", "BLEU", [apart], claim="same-bleu")))
+    difference = max(defaults) - min(defaults)
+    print(line(results.add("difference in float32", "BLEU", [difference], claim="same-bleu")))
     results.write()
 
 
 def translators(folder: str, threads: int) -> Iterator[tuple[tuple[str, str], api.Translator]]:
-    """The model with each engine and type that this machine has; a message names the others."""
+    """The model with each engine and type; those that are not available are only logged."""
     with TemporaryDirectory() as scratch:
         copy = Path(scratch) / "model"
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("training", "ctranslate2"))

@@ -1,11 +1,10 @@
-"""The main job on the built-in data: train, score on unseen sentences, translate.
+"""Train on the built-in data, evaluate on unseen sentences, and translate.
 
     make demo
 
-Trains one model for each language pair of the phrasebook, counts the held-out test sentences that
-come out exactly, and translates the sentences of two classic toy systems, two of them unseen. Ends
-with 1 if fewer than 95 % of the held-out sentences come out exactly, or a sentence that was trained
-on does not.
+The script trains one model for each language pair of the phrasebook, counts the test sentences that
+are translated exactly, and translates the reference sentences and two unseen ones. The exit code is
+1 if fewer than 95 % of the test sentences, or not all reference sentences, are translated exactly.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from clearhead.settings import read_config
 from clearhead.training.display import choose_display
 
 WANTED = 0.95
-"""The share of the held-out sentences that must come out exactly."""
+"""Required share of exact translations of the test sentences."""
 
 UNSEEN = {"en-es": ["i love cat", "this is a cat"], "de-en": []}
 
 
 def main() -> int:
-    """Train, score and translate for each pair; the runs stay in runs/."""
+    """Train, evaluate and translate for each language pair; the models stay in runs/."""
     began = time.monotonic()
     good = True
     for pair in UNSEEN:
@@ -36,18 +35,18 @@ def main() -> int:
         print(f"== {pair}: training {config.folder}", file=sys.stderr)
         ended = api.train(config, restart=True, observers=[choose_display(sys.stderr)])
         if not ended.finished:
-            sys.exit("interrupted; `make demo` begins anew")
+            sys.exit("interrupted; `make demo` starts again")
         good = show(pair, config.folder) and good
-    print(f"\nIn all {time.monotonic() - began:.0f} seconds. Now try it yourself:")
+    print(f"\n{time.monotonic() - began:.0f} seconds in total. Try it yourself:")
     print("  echo 'ich mochte ein bier' | .venv/bin/clearhead translate runs/phrasebook-de-en")
     return int(not good)
 
 
 def show(pair: str, folder: str) -> bool:
-    """Print the score on the held-out sentences and what becomes of the reference ones.
+    """Print the scores on the test sentences and the translations of the reference sentences.
 
     Returns:
-        Whether enough of the former, and all of the latter that were trained on, are right.
+        Whether enough test sentences and all reference sentences are translated exactly.
     """
     translator = api.load_translator(folder)
     book = phrasebook(pair)
@@ -74,14 +73,14 @@ def best(translator: api.Translator, sentences: list[str]) -> list[str]:
 
 
 def command() -> int:
-    """The exit code of it all; what went wrong is said in a line or a few."""
+    """Run `main`; an expected error is printed without a traceback."""
     try:
         return main()
     except ClearheadError as error:
         print(f"demo: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted; `make demo` begins anew", file=sys.stderr)
+        print("interrupted; `make demo` starts again", file=sys.stderr)
         return 130
 
 

@@ -1,15 +1,18 @@
-"""Fetch the real data of the examples and benchmarks from their publishers, with checksums.
+"""Download the data of the examples and benchmarks from their publishers, and check them.
 
     export CLEARHEAD_DATA=~/clearhead-data
     python3 examples/fetch_data.py                 # or: python3 examples/fetch_data.py FOLDER
 
-It needs Python alone, leaves alone what is there and right, and may be said again. It fetches
-multi30k/: English-German image descriptions (Elliott et al. 2016), raw and as the publisher
-tokenised them; research and education, non-commercial; as of December 2017, the text of the
-papers (the English training part was revised since). trec/: questions with their classes (Li
-and Roth 2002); research. japanese-vowels/: cepstra of nine speakers (Kudo et al. 1999), of the
-UCI archive as kept by sktime; research, under the archive's terms. None of it belongs to
-clearhead: who fetches it agrees with its publisher's terms.
+The script only needs the standard library. It skips files that exist and have the right checksum.
+
+- multi30k/: English-German image descriptions (Elliott et al. 2016), raw and tokenised by the
+  publisher, as of December 2017, which is the text of the papers (the English training part was
+  revised later). For research and education, non-commercial.
+- trec/: questions with their classes (Li and Roth 2002). For research.
+- japanese-vowels/: cepstra of nine speakers (Kudo et al. 1999), from the UCI archive, as hosted by
+  sktime. For research, under the terms of the archive.
+
+The data do not belong to clearhead. By downloading them you accept their publishers' terms.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ VOWELS = "https://raw.githubusercontent.com/sktime/sktime/main/sktime/datasets/d
 
 
 class File(NamedTuple):
-    """A file in the data folder, its address, and the SHA-256 of its content, uncompressed."""
+    """A file in the data folder, its URL, and the SHA-256 of its uncompressed content."""
 
     path: str
     url: str
@@ -56,7 +59,7 @@ test_2016_flickr.lc.norm.tok.de c6a33d39d48f9f510de147651316cd9d918e09ad0219df73
 """
 # fmt: off
 FILES = (
-    # The publisher keeps the raw text in .gz and the tokenised text plain.
+    # The publisher compresses the raw text but not the tokenised text.
     *(File(f"multi30k/{name}.gz", TOKENISED + name if ".tok." in name else f"{RAW}{name}.gz", sha)
       for name, sha in (line.split() for line in MULTI30K_SHA256.split("\n") if line)),
     File("trec/train.txt", TREC + "train_5500.label",
@@ -72,17 +75,17 @@ FILES = (
 
 
 def main(words: list[str] | None = None) -> int:
-    """Fetch what is missing; 0 if all is there in the end."""
+    """Download what is missing; return 0 if all files exist at the end."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", nargs="?", default=os.environ.get("CLEARHEAD_DATA"))
     name = parser.parse_args(words).folder
     if not name:
-        parser.error("no folder: set CLEARHEAD_DATA, or name one: fetch_data.py FOLDER")
+        parser.error("no folder: set CLEARHEAD_DATA, or run fetch_data.py FOLDER")
     folder = Path(name).expanduser().resolve()
     failed: set[str] = set()
     for file in FILES:
         publisher = file.path.partition("/")[0]
-        if publisher in failed:  # its other files would fail as slowly
+        if publisher in failed:  # its other files would wait for the same timeout
             continue
         print(f"{file.path}: ", end="", flush=True)
         try:
@@ -92,26 +95,26 @@ def main(words: list[str] | None = None) -> int:
             print(f"FAILED\n  from: {file.url}\n  why: {error or type(error).__name__}", flush=True)
     missing = [file.path for file in FILES if not is_right(folder / file.path, file.sha256)]
     if not missing:
-        print(f"All {len(FILES)} files are there. Now: export CLEARHEAD_DATA={folder}")
+        print(f"All {len(FILES)} files exist. Now run: export CLEARHEAD_DATA={folder}")
         return 0
     print(
         f"{len(missing)} of {len(FILES)} files are missing: {', '.join(missing)}\n"
-        "What to do: say it again when the network and the publisher answer (what is there is"
-        f" kept), or put them into {folder} by other means and say it again to check them.",
+        "What to do: run the script again later; complete files are kept. Or copy the files into"
+        f" {folder} and run the script again to check them.",
         file=sys.stderr,
     )
     return 1
 
 
 def fetch(path: Path, url: str, sha256: str) -> str:
-    """Fetch one file unless it is there and right; what was done.
+    """Download a file unless it exists with this checksum; return what was done.
 
     Raises:
-        ValueError: what came is something else.
-        OSError, EOFError, zlib.error, http.client.HTTPException: it did not come, or not whole.
+        ValueError: the content has another checksum.
+        OSError, EOFError, zlib.error, http.client.HTTPException: the download failed or is damaged.
     """
     if is_right(path, sha256):
-        return "there already"
+        return "exists already"
     request = urllib.request.Request(url, headers={"User-Agent": "clearhead-fetch-data"})
     with urllib.request.urlopen(request, timeout=60) as response:
         data = response.read()
@@ -119,7 +122,7 @@ def fetch(path: Path, url: str, sha256: str) -> str:
     content = gzip.decompress(data) if packed else data
     found = hashlib.sha256(content).hexdigest()
     if found != sha256:
-        raise ValueError(f"its SHA-256 is {found}, not {sha256}: not kept")
+        raise ValueError(f"the SHA-256 is {found}, not {sha256}; the file is not kept")
     if path.suffix == ".gz" and not packed:
         data = gzip.compress(content, mtime=0)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -129,11 +132,11 @@ def fetch(path: Path, url: str, sha256: str) -> str:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
-    return f"fetched, {len(data):,} bytes"
+    return f"downloaded, {len(data):,} bytes"
 
 
 def is_right(path: Path, sha256: str) -> bool:
-    """Whether the file is there with this content."""
+    """Whether the file exists and its content has this checksum."""
     try:
         data = path.read_bytes()
         content = gzip.decompress(data) if path.suffix == ".gz" else data
@@ -146,4 +149,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit("interrupted; what was fetched is kept, say it again to go on")
+        sys.exit("interrupted; complete files are kept, run the script again to continue")

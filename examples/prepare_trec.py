@@ -1,10 +1,10 @@
-"""Turn the publisher's TREC questions (Li and Roth 2002) into files that clearhead reads.
+"""Convert the TREC questions (Li and Roth 2002) to files that clearhead reads.
 
-    export CLEARHEAD_DATA=/the/folder           # it holds trec/train.txt and trec/test.txt
+    export CLEARHEAD_DATA=/the/folder           # contains trec/train.txt and trec/test.txt
     .venv/bin/python examples/prepare_trec.py   # writes runs/trec-data/train.tsv and test.tsv
 
-The publisher's lines are Latin-1, `COARSE:fine question`; ours are UTF-8, `label<TAB>text`, with
-the six coarse labels, or with all fifty fine ones (`--fine`).
+The publisher's files are Latin-1 with lines `COARSE:fine question`. The new files are UTF-8 with
+lines `label<TAB>text`. The labels are the six coarse ones, or with `--fine` the fifty fine ones.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ PARTS = ("train", "test")
 
 
 def main(words: list[str] | None = None) -> int:
-    """Write the training and the test questions; 0 if that could be done."""
+    """Write the training and the test questions; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--output", "-o", default="runs/trec-data", help="the folder to write to")
-    parser.add_argument("--fine", action="store_true", help="the fifty fine labels")
+    parser.add_argument(
+        "--output", "-o", default="runs/trec-data", help="output folder (default: runs/trec-data)"
+    )
+    parser.add_argument("--fine", action="store_true", help="use the fifty fine labels")
     options = parser.parse_args(words)
     try:
-        # All is read before anything is written.
+        # Read everything before writing anything.
         questions = {part: read(source(part)) for part in PARTS}
     except ClearheadError as error:
         print(error, file=sys.stderr)
@@ -42,32 +44,32 @@ def source(part: str) -> Path:
     """The publisher's file.
 
     Raises:
-        DataError: it is not known where it should be, or it is not there.
+        DataError: `CLEARHEAD_DATA` is not set, or the file is missing.
     """
     data = os.environ.get("CLEARHEAD_DATA")
     if not data:
         raise DataError(
-            "CLEARHEAD_DATA names no folder with the data",
-            todo="examples/fetch_data.py FOLDER fetches them; then export CLEARHEAD_DATA=FOLDER",
+            "CLEARHEAD_DATA is not set",
+            todo="run examples/fetch_data.py FOLDER, then export CLEARHEAD_DATA=FOLDER",
         )
     path = Path(data) / "trec" / f"{part}.txt"
     if not path.is_file():
         raise DataError(
-            "there is no such file",
+            "the file does not exist",
             where=path,
-            todo=f"examples/fetch_data.py {data} fetches it from its publisher",
+            todo=f"run examples/fetch_data.py {data} to download it",
         )
     return path
 
 
 def read(path: Path) -> list[str]:
-    """The lines, which end at a line feed alone: a question may hold any other sign."""
+    """The lines; only a line feed ends a line, because questions contain other separators."""
     lines = path.read_bytes().decode("latin-1").split("\n")
     return [line.rstrip("\r") for line in lines if line.strip()]
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file completely or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
     try:

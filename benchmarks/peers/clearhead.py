@@ -1,6 +1,6 @@
-"""Clearhead itself: the trainer's own step, and the engines as `load_translator` gives them.
+"""Clearhead: the step of its trainer, and the engines of `load_translator`.
 
-PyTorch is imported only where it is needed, so that the memory of each engine is its own.
+PyTorch is only imported where it is needed, because the memory of each engine is measured.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ def write_model(job: Job) -> None:
 
 
 def engine_and_type(kind: str) -> tuple[str, str]:
-    """The engine and the compute type of a kind such as `torch int8`; "": the engine's default."""
+    """The engine and the compute type of a kind such as `torch int8`; "": the default type."""
     engine, _, compute_type = kind.partition(" ")
     return engine, compute_type
 
 
 class Decoder:
-    """The engine of the job's kind, as `clearhead translate` uses it: without scores."""
+    """The engine of the job's kind, without scores, as in `clearhead translate`."""
 
     def __init__(self, job: Job) -> None:
         apart(write_model, job)
@@ -63,7 +63,7 @@ class Decoder:
 
 
 def save(job: Job) -> list[str]:
-    """Write a model folder; the command that translates with it."""
+    """Write a model folder; return the command that translates with it."""
     apart(write_model, job)
     engine, compute_type = engine_and_type(job.kind)
     return [

@@ -1,9 +1,8 @@
-"""Clearhead's own training step, and a model folder of random weights. Imports PyTorch."""
+"""Clearhead's training step, and a model folder with random weights. Imports PyTorch."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from typing import Any, Literal, cast
 
 import torch
@@ -27,22 +26,19 @@ from clearhead.settings import (
 )
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import load_tokenizer
-from clearhead.training.checkpoints import Keeper
-from clearhead.training.loop import Trainer as OwnTrainer
+from clearhead.training.step import Updater
 from clearhead.training.task import Loss
 
 from .protocol import Job
 from .workload import ADAM_BETAS, BOS, DECODED, EOS, LABEL_SMOOTHING, LEARNING_RATE, PAD, Batch
 
+# The bias of the end symbol, so that every output has the maximum length. With a minimum length
+# instead, the outputs of CTranslate2 would be scored again.
 NEVER = -1e9
-"""The bias of the end symbol, so that every output has the longest length. With a shortest length
-instead, CTranslate2's outputs would be scored again."""
-
-SEARCH = SearchConfig(max_length=DECODED, max_length_offset=DECODED)
 
 
 def run_config(job: Job) -> RunConfig:
-    """A run of the job's shape, trained as the peers are."""
+    """A run with the job's shape and the training settings of all peers."""
     shape = job.shape
     precision = cast(Literal["float32", "bf16"], "bf16" if job.kind == "bf16" else "float32")
     return RunConfig(
@@ -64,7 +60,7 @@ def run_config(job: Job) -> RunConfig:
             optimizer=OptimizerConfig(beta1=ADAM_BETAS[0], beta2=ADAM_BETAS[1]),
             schedule=ScheduleConfig(kind="constant", peak=LEARNING_RATE, warmup=0),
         ),
-        search=SEARCH,
+        search=SearchConfig(max_length=DECODED, max_length_offset=DECODED),
     )
 
 
@@ -75,42 +71,31 @@ def build(job: Job, config: RunConfig) -> EncoderDecoder:
 
 
 class Task(TranslationTask):
-    """Translation with batches from outside; keeps the last mean loss with label smoothing.
-
-    Peers report that loss; clearhead's own reports leave label smoothing out.
-    """
+    """Translation; keeps the last mean loss with label smoothing, as the peers report it."""
 
     smoothed: torch.Tensor
 
     def loss(self, model: torch.nn.Module, batch: OwnBatch) -> Loss:
-        """The task's loss, kept."""
+        """The loss of the task, which is also kept."""
         found = super().loss(model, batch)
         self.smoothed = found.total.detach() / found.units
         return found
 
-    def batch_count(self, epoch: int) -> int:
-        """Any number: the trainer is stepped from outside."""
-        return 1
-
-    def batches(self, epoch: int, first: int) -> Iterator[OwnBatch]:
-        """None of its own."""
-        return iter(())
-
 
 class Trainer:
-    """The trainer of `clearhead train`, one step at a time."""
+    """The steps of `clearhead train`."""
 
     def __init__(self, job: Job) -> None:
         config = run_config(job)
         device = set_up_torch(job.device, job.threads)
-        # Only sampling of subwords or hiding of words would need the data.
+        # Only subword sampling and word dropout would need the data.
         nothing = cast(Any, None)
         data = TranslationData(nothing, nothing, nothing, (), ())
         model = build(job, config).to(device).train()
-        keeper = Keeper(job.folder, 1, {})
         self.task = Task(config, data)
-        width = config.model.d_model
-        self.trainer = OwnTrainer(self.task, model, config.training, config.seed, width, keeper, ())
+        training, width = config.training, config.model.d_model
+        self.updater = Updater(self.task, model, training, config.seed, width, training.max_steps)
+        self.steps = 0
 
     def ready(self, batch: Batch) -> OwnBatch:
         sources = [row[row != PAD].tolist() for row in batch.source]
@@ -118,15 +103,15 @@ class Trainer:
         return collate(sources, targets)
 
     def step(self, ready: OwnBatch) -> torch.Tensor:
-        self.trainer.meter.restart()
-        # The whole step of `run`.
-        self.trainer.step([ready])
-        # A tensor still: converting it would wait for the GPU after each step.
+        self.steps += 1
+        self.updater.meter.restart()
+        self.updater.step(self.steps, [ready])
+        # As a tensor, because a conversion would wait for the GPU after each step.
         return self.task.smoothed
 
 
 def save(job: Job) -> None:
-    """Write a model folder whose outputs never end, exported if the engine needs that."""
+    """Write a model folder whose outputs never end, with an export if the engine needs one."""
     config = run_config(job)
     config = dataclasses.replace(config, model=dataclasses.replace(config.model, output_bias=True))
     model = build(job, config)

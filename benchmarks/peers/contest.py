@@ -1,4 +1,4 @@
-"""One work at one size: all contenders work in turns, a short slice of each, round by round."""
+"""One work at one size: all contenders take turns, a short slice of each, round by round."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from .roster import OWN, PEERS, Contender
 
 Item = TypeVar("Item")
 
-WARM_STEPS = 1
 MEMORY_ROUNDS = 8
-"""Rounds of training in the process whose memory is measured: each batch has its own shape, and in
-bf16 a CPU keeps what it compiled for each."""
+"""Rounds of training in the process whose memory is measured. Each batch has its own shape, and in
+bf16 the kernels that are compiled for a shape stay in memory."""
 
 BEAMS = {"b1": (32, 1, 1), "b64": (128, 64, 1), "beam5": (64, 64, 5)}
-"""Sentences of a slice, sentences of a batch, beam; a beam of 1 is greedy search."""
+"""Sentences per slice, sentences per batch, beam size."""
 
 SENTENCE = "two young men are playing with a ball in the park .\n"
 
 
 @dataclass(frozen=True)
 class Slice:
-    """A short piece of work, sent to a peer; round r begins at item r · `count`."""
+    """A short piece of work for a peer; round r starts at item r · `count`."""
 
     name: str
     request: Mapping[str, Any]
@@ -40,40 +39,32 @@ class Slice:
         return {**self.request, "first": number * self.request["count"]}
 
     def for_memory(self) -> dict[str, Any]:
-        """The request by which memory is measured: for training, several rounds in one."""
+        """The request that memory is measured with: for training, several rounds in one."""
         rounds = MEMORY_ROUNDS if self.request["do"] == "train" else 1
         return {**self.in_round(0), "count": rounds * self.request["count"]}
 
 
-def training_slices(steps: int, warm: int = WARM_STEPS) -> list[Slice]:
-    """Some training steps, after `warm` untimed ones."""
+def training_slices(steps: int, warm: int = 1) -> list[Slice]:
+    """Training steps, after `warm` steps without timing."""
     return [Slice("steps", {"do": "train", "count": steps, "warm": warm})]
 
 
 def decoding_slices(most: int, searches: Collection[str] = tuple(BEAMS)) -> list[Slice]:
-    """The searches that are chosen, of at most so many sentences."""
+    """The chosen searches, of at most so many sentences."""
     return [
-        Slice(
-            name,
-            {
-                "do": "decode",
-                "count": min(count, most),
-                "batch_size": batch_size,
-                "beam_size": beam_size,
-            },
-        )
-        for name, (count, batch_size, beam_size) in BEAMS.items()
+        Slice(name, dict(do="decode", count=min(count, most), batch_size=size, beam_size=beam))
+        for name, (count, size, beam) in BEAMS.items()
         if name in searches
     ]
 
 
 @dataclass(frozen=True)
 class Contest:
-    """One work at one size: who takes part, with which means, for how long.
+    """One work at one size.
 
-    `pythons` has the Python of each installed peer, `failures` the reason why others are missing;
-    `folder` holds the workload and gets all files; `keep_memory` is for `environment_of`; `device`
-    is `cpu` or `cuda`; `keep` is called with the measurements after each round.
+    `pythons` has the Python of each installed peer, `failures` the reason why another is missing.
+    `folder` contains the workload and all files of the peers. `keep_memory` is for
+    `environment_of`. `keep` is called with the measurements after each round.
     """
 
     work: str
@@ -113,51 +104,36 @@ class Contest:
             "device": self.device,
         }
 
-    def start(self, contender: Contender) -> dict[str, Any]:
-        """The first request to a contender."""
-        return {"do": "start", "work": self.work, **self.job(contender)}
+    def log(self, text: str) -> None:
+        """Print to stderr what is running."""
+        print(f"{self.work} {self.size}: {text}", file=sys.stderr, flush=True)
 
-
-class Progress:
-    """Prints to stderr what is running, and an estimate of the time left."""
-
-    def __init__(self, what: str, total: int) -> None:
-        self.what, self.total, self.done = what, total, 0
-        self.began = time.monotonic()
-
-    def next(self, text: str) -> None:
-        """Another step begins."""
-        left = ""
-        if self.done:
-            seconds = (time.monotonic() - self.began) / self.done * (self.total - self.done)
-            left = f", {seconds / 60:.0f} min left" if seconds >= 60 else ", < 1 min left"
-        print(f"{self.what}: {text} ({self.done}/{self.total}{left})", file=sys.stderr, flush=True)
-        self.done += 1
+    def start(self, contender: Contender, process: PeerProcess) -> None:
+        """Send the first request to a contender."""
+        process.ask({"do": "start", "work": self.work, **self.job(contender)})
 
 
 def measure(contest: Contest, slices: Sequence[Slice]) -> list[Measurement]:
-    """Measure the memory of each contender by itself, then the speed of all of them in turns."""
+    """Measure the memory of each contender alone, then the speed of all in turns."""
     measurements = [contest.measurement(slice_.name, "tokens/s") for slice_ in slices]
-    total = len(contest.contenders) * (2 + contest.rounds * len(slices))
-    progress = Progress(f"{contest.work} {contest.size}", total)
     for contender in contest.contenders:
-        progress.next(f"memory of {contender.label}")
+        contest.log(f"memory of {contender.label}")
         measure_memory(contest, contender, slices, measurements)
     with ExitStack() as stack:
         ready: dict[Contender, PeerProcess] = {}
         for contender in contest.contenders:
-            progress.next(f"start of {contender.label}")
+            contest.log(f"start of {contender.label}")
             if any(not measurement.row(contender).error for measurement in measurements):
                 process = stack.enter_context(contest.process(contender))
                 try:
-                    process.ask(contest.start(contender))
+                    contest.start(contender, process)
                     ready[contender] = process
                 except PeerError as error:
                     note_failure(measurements, contender, str(error))
         for number in range(contest.rounds):
             for slice_, measurement in zip(slices, measurements, strict=True):
                 for contender in rotated(contest.contenders, number):
-                    progress.next(f"round {number + 1}, {slice_.name}, {contender.label}")
+                    contest.log(f"round {number + 1}, {slice_.name}, {contender.label}")
                     take_turn(ready, contender, slice_.in_round(number), measurement)
                 fill_up(measurement.rows, number + 1)
             contest.keep(measurements)
@@ -170,12 +146,12 @@ def measure_memory(
     slices: Sequence[Slice],
     measurements: Sequence[Measurement],
 ) -> None:
-    """The peak of a process that does nothing else; a contender that fails leaves the slice."""
+    """Measure the peak memory in a new process; a contender that fails is out of the slice."""
     if all(measurement.row(contender).error for measurement in measurements):
         return
     with contest.process(contender) as process:
         try:
-            process.ask(contest.start(contender))
+            contest.start(contender, process)
         except PeerError as error:
             note_failure(measurements, contender, str(error))
             return
@@ -193,7 +169,7 @@ def take_turn(
     request: dict[str, Any],
     measurement: Measurement,
 ) -> None:
-    """Let a contender do a slice; one that fails is out of this measurement."""
+    """Let a contender do a slice; if it fails, it is out of this measurement."""
     row = measurement.row(contender)
     if contender not in ready or row.error:
         return
@@ -207,17 +183,16 @@ def take_turn(
 
 
 def cold_starts(contest: Contest) -> list[Measurement]:
-    """Seconds of a whole new process that translates one sentence, and of `--help`."""
+    """Seconds of a new process that translates one sentence, and of `--help`."""
     sentence = contest.measurement("one sentence", "s")
     helped = Measurement(contest.work, contest.size, "--help", "s", [Row(Contender(OWN, "--help"))])
     commands = {contender: saved(contest, contender, sentence) for contender in contest.contenders}
     everything = [(row, sentence, commands[row.contender]) for row in sentence.rows]
     own = [contest.pythons[OWN], "-m", "clearhead", "--help"]
     everything.append((helped.rows[0], helped, own))
-    progress = Progress(f"{contest.work} {contest.size}", contest.rounds * len(everything))
     for number in range(contest.rounds):
         for row, measurement, command in rotated(everything, number):
-            progress.next(f"round {number + 1}, {row.contender.label}")
+            contest.log(f"round {number + 1}, {row.contender.label}")
             if command and not row.error:
                 try:
                     row.values.append(seconds_of(command, contest))
@@ -229,7 +204,7 @@ def cold_starts(contest: Contest) -> list[Measurement]:
 
 
 def saved(contest: Contest, contender: Contender, measurement: Measurement) -> list[str]:
-    """Write a contender's model; the command that translates with it."""
+    """Write the model of a contender; return the command that translates with it."""
     if measurement.row(contender).error:
         return []
     with contest.process(contender) as process:
@@ -242,7 +217,7 @@ def saved(contest: Contest, contender: Contender, measurement: Measurement) -> l
 
 
 def seconds_of(command: Sequence[str], contest: Contest) -> float:
-    """How long a command takes that prints a translation, or help.
+    """The seconds of a command that prints a translation or help.
 
     Raises:
         PeerError: it failed, printed nothing, or took too long.
@@ -268,7 +243,7 @@ def seconds_of(command: Sequence[str], contest: Contest) -> float:
 
 
 def note_failure(measurements: Sequence[Measurement], contender: Contender, error: str) -> None:
-    """Write down why a contender is missing, where it has no value yet."""
+    """Record the error of a contender in the measurements in which it has no value yet."""
     for measurement in measurements:
         row = measurement.row(contender)
         if not row.measured:
@@ -276,5 +251,5 @@ def note_failure(measurements: Sequence[Measurement], contender: Contender, erro
 
 
 def rotated(items: Sequence[Item], by: int) -> Iterator[Item]:
-    """The items from index `by` on, then those before: nobody is always the first of a round."""
+    """The items from index `by` on, then those before, so that each is sometimes the first."""
     return (items[(i + by) % len(items)] for i in range(len(items)))

@@ -1,6 +1,6 @@
-"""CTranslate2 by itself: a Transformer of random weights in its own format."""
+"""CTranslate2: a Transformer with random weights in its own format."""
 
-# Its specifications declare what is not set yet as None or as text.
+# CTranslate2's specifications declare weights that are not set yet as None or as text.
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false, reportArgumentType=false
 
 from __future__ import annotations
@@ -13,34 +13,32 @@ import numpy as np
 from ctranslate2.specs import TransformerSpec, common_spec, transformer_spec
 
 from .protocol import Abilities, Job, apart, serve
-from .workload import DECODED, POSITIONS
-
-SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+from .workload import DECODED, POSITIONS, sinusoids, tokens_of
 
 
 class Weights:
-    """Draws the weights of a model, always the same ones."""
+    """Random weights of a model, always the same ones."""
 
     def __init__(self) -> None:
         self.chance = np.random.default_rng(1)
 
     def matrix(self, rows: int, columns: int, scale: float) -> np.ndarray:
-        """(rows, columns) normal numbers of deviation `scale`."""
+        """(rows, columns) normal numbers with the standard deviation `scale`."""
         return self.chance.normal(0, scale, (rows, columns)).astype(np.float32)
 
     def linear(self, spec: common_spec.LinearSpec, inputs: int, outputs: int) -> None:
-        """A projection with Glorot and Bengio's scale, and a bias of zeros."""
+        """Set a projection: Xavier-normal weights and a bias of zeros."""
         spec.weight = self.matrix(outputs, inputs, math.sqrt(2 / (inputs + outputs)))
         spec.bias = np.zeros(outputs, dtype=np.float32)
 
     def norm(self, spec: common_spec.LayerNormSpec, width: int) -> None:
-        """A layer norm with scale 1 and offset 0."""
+        """Set a layer norm: scale 1 and offset 0."""
         spec.gamma = np.ones(width, dtype=np.float32)
         spec.beta = np.zeros(width, dtype=np.float32)
 
 
 def build(job: Job) -> TransformerSpec:
-    """A pre-norm Transformer of the job's shape, its embeddings shared."""
+    """A pre-norm Transformer of the job's shape with shared embeddings."""
     shape, weights = job.shape, Weights()
     spec = TransformerSpec.from_config((shape.layers, shape.layers), shape.heads, pre_norm=True)
     embedding = weights.matrix(job.vocabulary, shape.d_model, shape.d_model**-0.5)
@@ -56,16 +54,15 @@ def build(job: Job) -> TransformerSpec:
         for layer in part.layer:
             set_layer(layer, weights, shape.d_model, shape.d_ff)
     spec.decoder.projection.weight = embedding
-    vocabulary = [*SPECIAL, *(f"piece{i}" for i in range(len(SPECIAL), job.vocabulary))]
-    spec.register_source_vocabulary(vocabulary)
-    spec.register_target_vocabulary(vocabulary)
+    spec.register_source_vocabulary(tokens_of(job.vocabulary))
+    spec.register_target_vocabulary(tokens_of(job.vocabulary))
     return spec
 
 
 def set_layer(
     layer: transformer_spec.TransformerDecoderLayerSpec, weights: Weights, width: int, d_ff: int
 ) -> None:
-    """Give a layer of encoder or decoder its weights."""
+    """Set the weights of a layer of the encoder or decoder."""
     weights.linear(layer.self_attention.linear[0], width, 3 * width)
     weights.linear(layer.self_attention.linear[1], width, width)
     weights.norm(layer.self_attention.layer_norm, width)
@@ -79,13 +76,6 @@ def set_layer(
     weights.norm(layer.ffn.layer_norm, width)
 
 
-def sinusoids(length: int, width: int) -> np.ndarray:
-    """(length, width) sines and cosines of the positions."""
-    rates = np.exp(-math.log(10_000) * np.arange(0, width, 2) / width)
-    angles = np.arange(length)[:, None] * rates
-    return np.stack((np.sin(angles), np.cos(angles)), axis=2).reshape(length, width).astype("f4")
-
-
 def write_model(job: Job) -> None:
     """Write a model folder in the job's compute type."""
     spec = build(job)
@@ -96,7 +86,7 @@ def write_model(job: Job) -> None:
 
 
 def save(job: Job) -> list[str]:
-    """Write a model folder; the script that translates with it."""
+    """Write a model folder; return the script that translates with it."""
     apart(write_model, job)
     pieces = job.tokenizer.with_suffix(".model")
     script = "cold_start/ctranslate2_sentence.py"
@@ -108,7 +98,7 @@ class Decoder:
 
     def __init__(self, job: Job) -> None:
         apart(write_model, job)
-        self.pieces = [*SPECIAL, *(f"piece{i}" for i in range(len(SPECIAL), job.vocabulary))]
+        self.pieces = tokens_of(job.vocabulary)
         self.translator = ctranslate2.Translator(
             str(job.folder),
             device="cpu",

@@ -1,4 +1,4 @@
-"""EOLE: its model, loss, optimizer and translator, with the steps of its trainer."""
+"""EOLE: its model, loss, optimizer and translator, in steps like those of its trainer."""
 
 # pyright: reportMissingImports=false
 
@@ -22,16 +22,23 @@ from eole.utils.loss import LossCompute
 from eole.utils.optimizers import Optimizer
 
 from .protocol import Abilities, Job, serve
-from .workload import ADAM_BETAS, DECODED, LABEL_SMOOTHING, LEARNING_RATE, PAD, Batch, padded
-
-SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+from .workload import (
+    ADAM_BETAS,
+    DECODED,
+    LABEL_SMOOTHING,
+    LEARNING_RATE,
+    PAD,
+    SPECIAL,
+    Batch,
+    padded,
+    tokens_of,
+)
 
 
 def vocabularies(job: Job) -> dict[str, Any]:
-    """EOLE's vocabularies, whose ids are ours."""
-    tokens = [*SPECIAL, *(f"piece{i}" for i in range(len(SPECIAL), job.vocabulary))]
+    """EOLE's vocabularies, with the same ids as the workload."""
     vocabulary = pyonmttok.build_vocab_from_tokens(
-        tokens[len(SPECIAL) :], special_tokens=list(SPECIAL)
+        tokens_of(job.vocabulary)[len(SPECIAL) :], special_tokens=list(SPECIAL)
     )
     vocabulary.default_id = SPECIAL.index("<unk>")
     specials = dict(zip(("pad_token", "bos_token", "eos_token", "unk_token"), SPECIAL, strict=True))
@@ -62,7 +69,7 @@ def model_config(job: Job) -> TransformerModelConfig:
 
 
 def train_config(job: Job) -> TrainConfig:
-    """The configuration of the training; nothing is read from disk."""
+    """The configuration of the training; EOLE requires files, but does not read them here."""
     job.folder.mkdir(parents=True, exist_ok=True)
     unread = job.folder / "unread"
     unread.touch()
@@ -97,7 +104,7 @@ def build(job: Job, config: Any, vocabs: dict[str, Any]) -> Any:
 
 
 class Trainer:
-    """The loss of EOLE's batch processor, and its optimizer, which makes the gradients too."""
+    """The loss of EOLE's batch processor, and its optimizer, which also computes the gradients."""
 
     def __init__(self, job: Job) -> None:
         config, vocabs = train_config(job), vocabularies(job)
@@ -134,7 +141,7 @@ class Trainer:
         sides = ready["src"], ready["tgt"], ready["srclen"]
         unused = {name: ready[name] for name in ("images", "prefix_len")}
         self.optimizer.zero_grad()
-        # The two calls of `process_batch`; autocast is for the first alone.
+        # The two calls of `process_batch`; only the first is under autocast.
         with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
             loss, statistics = self.processor._compute_loss(
                 *sides, ready, ready["tokens"], 1, unused
@@ -145,7 +152,7 @@ class Trainer:
 
 
 class Decoder:
-    """EOLE's translator: greedy search for a beam of 1, else beam search, both with its cache."""
+    """EOLE's translator with its cache: greedy search for a beam of 1, otherwise beam search."""
 
     def __init__(self, job: Job) -> None:
         config, vocabs = train_config(job), vocabularies(job)

@@ -1,4 +1,4 @@
-"""Hugging Face's reimplementation of Marian, with the steps of its Trainer and `generate`.
+"""Hugging Face's reimplementation of Marian, with steps like those of its Trainer and `generate`.
 
 Marian itself, in C++, is in `marian.py`.
 """
@@ -124,12 +124,5 @@ class Decoder:
         return [len(row) - 1 for row in found.tolist()]
 
 
-def save(job: Job) -> list[str]:
-    """Write a folder for `from_pretrained`; the script that reads it."""
-    build(job).save_pretrained(job.folder)
-    pieces = job.tokenizer.with_suffix(".model")
-    return ["cold_start/huggingface_marian_sentence.py", str(job.folder), str(pieces), str(DECODED)]
-
-
 if __name__ == "__main__":
-    serve(Abilities(Trainer, Decoder, save))
+    serve(Abilities(Trainer, Decoder))

@@ -1,10 +1,10 @@
-"""Marian itself, in C++ (the wheel `pymarian`): its own trainer, in float32.
+"""Marian in C++ (the wheel `pymarian`): its own trainer, in float32.
 
-Marian's trainer reads sentences from files, cuts them into batches by itself and reports the time
-of each update. To train on exactly the batches of the other peers, each batch is a file of its own:
-it holds the batch twice, the first update warms up and the second is timed by Marian. The model
-and the optimizer's state pass from one process to the next, whose start is not timed. Each thread
-works on its share of the batch, and the gradients are summed.
+Marian's trainer reads sentences from files, divides them into batches and reports the time of each
+update. To train on exactly the batches of the other peers, it runs once per batch, on a file with
+this batch twice: the first update warms up, and Marian times the second. The model and the state of
+the optimizer pass from one process to the next; the start of a process is not timed. Each thread
+computes a share of the batch, and the gradients are summed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UPDATE = re.compile(
 
 
 class Trainer(Program):
-    """`pymarian train`, called once for each batch."""
+    """`pymarian train`, run once for each batch."""
 
     def __init__(self, job: Job) -> None:
         if job.kind != "float32" or job.device != "cpu":
@@ -38,7 +38,7 @@ class Trainer(Program):
         self.updates = 0
         job.folder.mkdir(parents=True, exist_ok=True)
         write_vocabulary(job.folder / "vocabulary.yml", job.vocabulary)
-        # A model of an earlier run would be trained further.
+        # Otherwise Marian would continue with the model of an earlier run.
         for old in job.folder.glob("model.npz*"):
             old.unlink()
 
@@ -54,7 +54,7 @@ class Trainer(Program):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 encoding="utf-8",
-                # A thread of Marian's is a worker of its own; its products must not share cores.
+                # Each thread of Marian is a worker, whose products must not use more threads.
                 env={**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"},
                 check=False,
             )
@@ -66,16 +66,15 @@ class Trainer(Program):
         return seconds, losses
 
     def peak_mb(self) -> float:
-        # Of the largest child. On Linux this starts with this process's own memory, which is less.
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit / 1e6
+        # Of the largest child. This starts at the memory of this process, which is smaller.
+        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
 
 
 def read_updates(log: str, sentences: int, tokens: int) -> tuple[float, float]:
-    """Seconds of the second update, and the loss before the first.
+    """The seconds of the second update, and the loss of the first.
 
     Raises:
-        ValueError: there are not two updates, or one is not of the whole batch.
+        ValueError: there are not two updates, or one has not the whole batch.
     """
     updates = UPDATE.findall(log)
     if len(updates) != 2:
@@ -87,12 +86,12 @@ def read_updates(log: str, sentences: int, tokens: int) -> tuple[float, float]:
             f"Marian trained on {seen[1] - seen[0]} sentences with {labels} target tokens,"
             f" not on {sentences} with {tokens}"
         )
-    # The rate has more digits than the time beside it.
+    # The rate has more digits than the time in the same line.
     return tokens / float(updates[1][3]), float(updates[0][1])
 
 
 def command(job: Job, sentences: int, updates: int) -> list[str]:
-    """Train on the written batch until there are so many updates in all."""
+    """The command that trains on the written batch until there are so many updates in total."""
     shape, folder = job.shape, job.folder
     vocabulary, size = str(folder / "vocabulary.yml"), str(job.vocabulary)
     options: dict[str, Sequence[object]] = {
@@ -108,7 +107,7 @@ def command(job: Job, sentences: int, updates: int) -> list[str]:
         "enc-depth": [shape.layers],
         "dec-depth": [shape.layers],
         "transformer-ffn-activation": ["relu"],
-        # Pre-norm, as the other peers are where they have a choice.
+        # Pre-norm, like the other peers that have a choice.
         "transformer-preprocess": ["n"],
         "transformer-postprocess": ["da"],
         "transformer-postprocess-top": ["n"],
@@ -119,7 +118,7 @@ def command(job: Job, sentences: int, updates: int) -> list[str]:
         "optimizer": ["adam"],
         "optimizer-params": [*ADAM_BETAS, "1e-9"],
         "learn-rate": [LEARNING_RATE],
-        # The sentences in their order; half of the file is a batch.
+        # The order of the sentences; half of the file is a batch.
         "mini-batch": [sentences],
         "maxi-batch": [1],
         "maxi-batch-sort": ["none"],
@@ -136,18 +135,18 @@ def command(job: Job, sentences: int, updates: int) -> list[str]:
     words = [sys.executable, "-m", "pymarian", "train"]
     for name, values in options.items():
         words += [f"--{name}", *map(str, values)]
-    # Only in this form does Marian take a value for a switch.
+    # Marian only accepts a value for a switch in this form.
     return [*words, "--mini-batch-round-up=false"]
 
 
 def write_vocabulary(path: Path, size: int) -> None:
-    """Marian's vocabulary: the end symbol and the unknown token first, then a name for each id."""
+    """Write Marian's vocabulary: end symbol, unknown token, then a name for each other id."""
     names = ["</s>", "<unk>", *(f"id{i}" for i in range(2, size))]
     path.write_text("".join(f'"{name}": {i}\n' for i, name in enumerate(names)), encoding="utf-8")
 
 
 def write_twice(path: Path, rows: np.ndarray) -> None:
-    """A line for each row, twice, without padding and the end symbol, which Marian adds."""
+    """Write each row as a line, twice, without padding and the end symbol, which Marian adds."""
     lines = (" ".join(f"id{i}" for i in row.tolist() if i not in (PAD, EOS)) for row in rows)
     path.write_text(2 * "".join(f"{line}\n" for line in lines), encoding="utf-8")
 

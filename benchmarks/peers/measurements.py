@@ -1,4 +1,4 @@
-"""What was measured of each contender, and the ratios that follow from it."""
+"""The measured values of each contender, and their ratios."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from typing import Any
 
 from .roster import Contender
 
-More = Callable[["Row"], dict[str, float]]
-"""Further figures of a row, for the tables."""
-
 
 @dataclass
 class Row:
-    """A contender in one measurement: its value in each round, None where it has none.
+    """A contender in one measurement: its value in each round, None if it has none.
 
     `loss` is the mean loss of its last slice, if it trained.
     """
@@ -52,6 +49,11 @@ class Measurement:
         return next(row for row in self.rows if row.contender == contender)
 
     @property
+    def title(self) -> str:
+        """The name of the measurement in records."""
+        return f"{self.work} {self.size}, {self.name}"
+
+    @property
     def own(self) -> list[Row]:
         """The rows of clearhead that have values."""
         return [row for row in self.rows if row.contender.is_own and row.measured]
@@ -67,8 +69,10 @@ class Measurement:
         measured = [row for row in rows if row.measured]
         return best(measured, key=lambda row: row.median, default=None)
 
-    def fields(self, row: Row, more: More | None = None) -> dict[str, Any]:
-        """What a record of a row holds: values, the ratio of clearhead's fastest row to it."""
+    def fields(
+        self, row: Row, more: Callable[[Row], dict[str, float]] | None = None
+    ) -> dict[str, Any]:
+        """The fields of the record of a row, with the ratio of clearhead's fastest row to it."""
         figures = {"peak MB": row.peak_mb, "loss": row.loss}
         figures |= more(row) if more is not None and row.measured else {}
         own = self.fastest(self.own)
@@ -77,7 +81,6 @@ class Measurement:
             ratio = {"of": own.contender.label, "median": median(ratios)}
             ratio |= {"min": min(ratios), "max": max(ratios)}
         return {
-            "measure": f"{self.work} {self.size}, {self.name}",
             "unit": self.unit,
             "values": row.measured,
             "subject": row.contender.label,
@@ -102,8 +105,8 @@ def pairs(one: Row, other: Row) -> list[tuple[float, float]]:
 def paired_ratios(above: Row, below: Row) -> list[float]:
     """The ratio above : below of each round in which both have a value.
 
-    The two values of a round may be minutes apart: a slow moment of the machine may affect one of
-    them alone. The range of the ratios shows that.
+    The two values may be measured minutes apart, so a slow moment of the machine may affect only
+    one of them. The range of the ratios shows that.
     """
     return [a / b for a, b in pairs(above, below)]
 

@@ -1,4 +1,4 @@
-"""A peer's process, seen from the benchmark: it waits for requests and answers them."""
+"""The benchmark's side of the protocol: a peer's process answers requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 BENCHMARKS = Path(__file__).parents[1]
@@ -21,14 +20,11 @@ class PeerError(Exception):
 
 
 KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**63 - 1)}
-"""With these the C library (glibc) keeps freed memory, as clearhead does with PyTorch."""
+"""Variables that make the C library (glibc) keep freed memory, as clearhead does with PyTorch."""
 
 
 def environment_of(threads: int, keep_memory: bool = False) -> dict[str, str]:
-    """The environment variables of every process that is measured: the same for all peers.
-
-    With `keep_memory` the C library keeps freed memory.
-    """
+    """The environment variables of every process that is measured, the same for all peers."""
     count = str(threads)
     return {
         **os.environ,
@@ -40,15 +36,9 @@ def environment_of(threads: int, keep_memory: bool = False) -> dict[str, str]:
 
 
 class PeerProcess:
-    """Runs a peer's script and sends it requests; ends it on leaving the context.
+    """Runs the module of a peer and sends it requests; ends the process on leaving the context.
 
-    Args:
-        python: of the peer's environment.
-        module: the peer's script.
-        log: file for the output of the peer.
-        threads: of the processor.
-        limit_s: seconds that an answer may take.
-        keep_memory: see `environment_of`.
+    The output of the peer is written to `log`. An answer may take `limit_s` seconds.
     """
 
     def __init__(
@@ -71,20 +61,15 @@ class PeerProcess:
                 stdout=subprocess.PIPE,
                 stderr=stream,
                 encoding="utf-8",
-                # So Ctrl-C reaches the benchmark alone, which ends this process by `close`.
+                # So that Ctrl-C only reaches the benchmark, which ends this process in `close`.
                 start_new_session=True,
             )
 
     def __enter__(self) -> PeerProcess:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close(at_once=error is not None)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close(at_once=kind is not None)
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request.
@@ -120,7 +105,7 @@ class PeerProcess:
         return answer
 
     def close(self, at_once: bool = False) -> None:
-        """End the process; unless `at_once`, it has a few seconds to finish by itself."""
+        """End the process; unless `at_once`, it has a few seconds to end by itself."""
         if not at_once:
             for stream in (self._process.stdin, self._process.stdout):
                 if stream is not None:
@@ -138,6 +123,6 @@ class PeerProcess:
 
 
 def last_line(output: str) -> str:
-    """The last line that is not empty: in a traceback it names the error."""
+    """The last line that is not empty; in a traceback it is the error."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    return lines[-1] if lines else "it ended without any output"
+    return lines[-1] if lines else "no output"

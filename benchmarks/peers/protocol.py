@@ -1,13 +1,14 @@
-"""The peers' side of the protocol: one JSON object a line, on stdin and stdout.
+"""The peers' side of the protocol: one JSON object per line, on stdin and stdout.
 
-A peer's process waits for a request, does the work, and answers with the time that it took. So many
-peers can be ready while one works. The timing is here, the same for all.
+A peer's process waits for a request, does the work, and answers with the time that it took. So
+several peers can be ready while one works. The timing is here, the same for all.
 
     {"do": "train", "first": 0, "count": 5, "warm": 1}  -> {"tokens": …, "seconds": …, "peak_mb": …}
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import json
@@ -15,7 +16,6 @@ import math
 import multiprocessing
 import operator
 import os
-import resource
 import sys
 import time
 import traceback
@@ -30,11 +30,10 @@ from .workload import DECODED, SIZES, Batch, Shape, Workload
 
 @dataclass(frozen=True)
 class Job:
-    """What a peer is started for.
+    """The model that a peer works with.
 
     `kind` is the precision or the engine: `float32`, `bf16`, `auto`, `torch int8` … The peer may
-    write into `folder`. `tokenizer` is the path of the tokenizer's files without their suffix,
-    `device` is `cpu` or `cuda`.
+    write into `folder`. `tokenizer` is the path of the tokenizer's files without their suffix.
     """
 
     shape: Shape
@@ -50,11 +49,11 @@ class Trainer(Protocol):
     """A model, its loss and its optimizer, as the peer itself would use them."""
 
     def ready(self, batch: Batch) -> Any:
-        """A batch in the form that the peer's own data loading gives; not timed."""
+        """A batch in the form of the peer's own data loading; not timed."""
         ...
 
     def step(self, ready: Any) -> Any:
-        """One update; the mean loss of a target token, as a number or a tensor of one."""
+        """Make one update; return the mean loss per target token, as a number or a tensor."""
         ...
 
 
@@ -63,7 +62,7 @@ class Program(ABC):
 
     @abstractmethod
     def train(self, batches: Sequence[Batch]) -> tuple[list[float], list[float]]:
-        """A timed update on each batch: its seconds, and the mean loss of a target token."""
+        """Make an update on each batch; return their seconds and mean losses per target token."""
 
     @abstractmethod
     def peak_mb(self) -> float:
@@ -74,13 +73,13 @@ class Decoder(Protocol):
     """A model and its search."""
 
     def decode(self, sentences: Sequence[Sequence[int]], beam_size: int) -> Sequence[int]:
-        """Decode the sentences as one batch; how many steps each took."""
+        """Decode the sentences as one batch; return the number of steps of each."""
         ...
 
 
 @dataclass(frozen=True)
 class Abilities:
-    """What a peer can do; `save` writes a model folder and gives the command that uses it."""
+    """What a peer can do; `save` writes a model folder and returns the command that uses it."""
 
     trainer: Callable[[Job], Trainer | Program] | None = None
     decoder: Callable[[Job], Decoder] | None = None
@@ -89,7 +88,7 @@ class Abilities:
 
 def serve(abilities: Abilities) -> None:
     """Answer the requests of stdin until it ends."""
-    # Libraries print to stdout: redirect that to stderr, since stdout has the replies alone.
+    # Libraries may print to stdout, which must only contain replies: redirect it to stderr.
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     server = Server(abilities)
@@ -105,7 +104,7 @@ def serve(abilities: Abilities) -> None:
 
 
 class Server:
-    """Does what requests ask for."""
+    """Answers requests."""
 
     def __init__(self, abilities: Abilities) -> None:
         self.abilities = abilities
@@ -115,25 +114,21 @@ class Server:
         self.device = "cpu"
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a request; afterwards freed memory is given back to the system."""
-        wanted = {name: value for name, value in request.items() if name != "do"}
-        actions = {
-            "start": self.start,
-            "train": self.train,
-            "decode": self.decode,
-            "save": self.save,
-        }
+        """The reply to a request; afterwards freed memory is returned to the system."""
+        actions = (self.start, self.train, self.decode, self.save)
+        arguments = dict(request)
+        action = {each.__name__: each for each in actions}[arguments.pop("do")]
         try:
             forget_peak(self.device)
-            reply = actions[request["do"]](**wanted)
+            reply = action(**arguments)
             return {"peak_mb": peak_mb(self.device), **reply}
         finally:
-            # Other peers work while this process waits, so it must not hold unneeded memory.
+            # Other peers work while this process waits.
             gc.collect()
             give_memory_back(self.device)
 
     def start(self, work: str, workload: str, **job: Any) -> dict[str, Any]:
-        """Load the workload and make a model ready for `training` or `decoding`."""
+        """Load the workload and prepare a model for `training` or `decoding`."""
         settings, self.workload = read_job(workload, job)
         self.device = settings.device
         if work == "training" and self.abilities.trainer is not None:
@@ -145,9 +140,9 @@ class Server:
         return {}
 
     def train(self, first: int, count: int, warm: int) -> dict[str, Any]:
-        """Train on `count` batches from index `first` on; the first `warm` are not timed.
+        """Train on `warm` batches without timing, then on `count` batches, from index `first` on.
 
-        `loss` is the mean over the target tokens of those that are timed, as the peer reports it.
+        `loss` is the mean loss per target token of the timed batches, as the peer reports it.
         """
         if self.workload is None or self.trainer is None:
             raise ValueError("training was not started")
@@ -167,7 +162,7 @@ class Server:
     def timed(
         self, trainer: Trainer, batches: Sequence[Batch], warm: int
     ) -> tuple[float, list[float]]:
-        """The seconds and the losses of all steps but the first `warm`."""
+        """The seconds and the losses of all steps after the first `warm`."""
         ready = [trainer.ready(batch) for batch in batches]
         for batch in ready[:warm]:
             trainer.step(batch)
@@ -179,7 +174,7 @@ class Server:
         return time.perf_counter() - began, losses
 
     def decode(self, first: int, count: int, batch_size: int, beam_size: int) -> dict[str, Any]:
-        """Decode `count` sentences from index `first` on; a first batch is not timed."""
+        """Decode `count` sentences from index `first` on, after one batch without timing."""
         if self.workload is None or self.decoder is None:
             raise ValueError("decoding was not started")
         sentences = self.workload.slice_of_sentences(first, count)
@@ -193,11 +188,11 @@ class Server:
         wait_for(self.device)
         seconds = time.perf_counter() - began
         if steps != [DECODED] * count:
-            raise ValueError(f"not all sentences took {DECODED} steps: {sorted(set(steps))}")
+            raise ValueError(f"the steps are {sorted(set(steps))}, not {DECODED}")
         return {"tokens": DECODED * count, "seconds": seconds}
 
     def save(self, workload: str, **job: Any) -> dict[str, Any]:
-        """Write a model; `command` translates a sentence of stdin with it."""
+        """Write a model and return the command that translates a sentence of stdin with it."""
         if self.abilities.save is None:
             raise ValueError("this peer has no command")
         settings, _ = read_job(workload, job)
@@ -220,7 +215,7 @@ def read_job(path: str, job: dict[str, Any]) -> tuple[Job, Workload]:
 
 
 def apart(work: Callable[[Job], object], job: Job) -> None:
-    """Do preparatory work in a process of its own, whose memory counts for nothing.
+    """Do preparatory work in a new process, whose memory is not measured.
 
     Raises:
         RuntimeError: it failed.
@@ -233,7 +228,7 @@ def apart(work: Callable[[Job], object], job: Job) -> None:
 
 
 def wait_for(device: str) -> None:
-    """Wait for the device: a GPU works asynchronously."""
+    """Wait until a GPU, which works asynchronously, has finished."""
     if device == "cuda":
         import torch
 
@@ -241,7 +236,7 @@ def wait_for(device: str) -> None:
 
 
 def forget_peak(device: str) -> None:
-    """Reset the peak memory of a GPU; that of a process cannot be reset."""
+    """Reset the peak memory of a GPU; a process has no such reset."""
     if device == "cuda":
         import torch
 
@@ -254,12 +249,8 @@ def peak_mb(device: str) -> float:
         import torch
 
         return torch.cuda.max_memory_allocated() / 1e6
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-    except OSError:
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
-    # Not ru_maxrss: on Linux it starts with the memory of the parent process.
+    # Not ru_maxrss, which on Linux starts at the memory of the parent process.
+    status = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * int(status.partition("VmHWM:")[2].split()[0]) / 1e6
 
 
@@ -269,7 +260,5 @@ def give_memory_back(device: str) -> None:
         import torch
 
         torch.cuda.empty_cache()
-    try:
+    with contextlib.suppress(AttributeError):  # a C library other than glibc
         ctypes.CDLL(None).malloc_trim(0)
-    except (AttributeError, OSError, TypeError):
-        return

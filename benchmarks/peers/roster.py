@@ -1,4 +1,4 @@
-"""The peers: what each can do, and what its environment holds."""
+"""The peers: what each can do, and the packages of its environment."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ PRECISIONS = ("float32", "bf16")
 
 @dataclass(frozen=True)
 class Environment:
-    """What is installed for a peer.
+    """The packages of a peer.
 
-    `steps` are the arguments of `pip install`, one call each; with `torch`, clearhead's PyTorch
-    is installed first. `note` is printed below the tables.
+    `steps` are the arguments of calls of `pip install`; with `torch`, clearhead's PyTorch is
+    installed first. `note` is printed below the tables.
     """
 
     steps: tuple[tuple[str, ...], ...]
@@ -23,7 +23,7 @@ class Environment:
 
     @property
     def pinned(self) -> dict[str, str]:
-        """The packages with a pinned version, and that."""
+        """The packages with a pinned version, and the version."""
         words = [word.partition("==") for step in self.steps for word in step]
         return {package: version for package, equal, version in words if equal}
 
@@ -32,9 +32,9 @@ class Environment:
 class Peer:
     """A toolkit.
 
-    `module` is its script in this folder; without an `environment` it runs in the benchmark's own.
-    `trains` are the precisions in which it trains, `decodes` the types or engines with which it
-    decodes, `starts` those of which a cold start is measured. A `native` peer is written in C++.
+    `module` is its script in this folder; without an `environment` it runs in that of the
+    benchmark. `trains` has the precisions of training, `decodes` the types or engines of decoding,
+    `starts` those whose cold start is measured. A `native` peer is written in C++.
     """
 
     module: str
@@ -60,7 +60,7 @@ PEERS = {
         Environment(
             (("pymarian==1.12.42", "numpy"),),
             torch=False,
-            note="Marian in C++; its trainer only, since its decoder cannot be held to 40 steps",
+            note="Marian in C++; only its trainer, as its decoder has no fixed number of steps",
         ),
         trains=("float32",),
         decodes=(),
@@ -72,7 +72,6 @@ PEERS = {
             (("transformers==5.23.0", "sentencepiece"),),
             note="the reimplementation of Marian's model in transformers",
         ),
-        starts=("float32",),
     ),
     "ctranslate2": Peer(
         "ctranslate2",
@@ -94,14 +93,14 @@ PEERS = {
                 ("pyonmttok", "huggingface_hub", "tokenizers", "torch-optimi"),
                 ("--no-deps", "eole==0.6.4"),
             ),
-            note="with only those of its requirements that it imports here",
+            note="only with the requirements that it imports here",
         ),
     ),
     "sockeye": Peer(
         "sockeye",
         Environment(
             (("numpy", "pyyaml", "sacrebleu"), ("--no-deps", "sockeye==3.1.34")),
-            note="it requires torch < 1.14 and numpy < 2, but runs with newer ones",
+            note="requires torch < 1.14 and numpy < 2, but runs with newer versions",
         ),
     ),
 }
@@ -133,13 +132,9 @@ class Contender:
 def contenders(
     work: str, names: Sequence[str], precisions: Sequence[str], bf16: bool
 ) -> list[Contender]:
-    """All that take part in `training`, `decoding` or `cold`; clearhead always does, and first.
+    """The contenders in `training`, `decoding` or `cold`, clearhead first.
 
-    Args:
-        work: what they do.
-        names: of the peers.
-        precisions: of training.
-        bf16: whether the processor has instructions for bf16; otherwise nobody decodes in it.
+    `precisions` are those of training. Without `bf16` instructions none decodes in bf16.
     """
     found = []
     for name in dict.fromkeys((OWN, *names)):

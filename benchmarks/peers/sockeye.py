@@ -1,4 +1,4 @@
-"""Sockeye: its model, loss, optimizer and searches, with the steps of its trainer."""
+"""Sockeye: its model, loss, optimizer and searches, in steps like those of its trainer."""
 
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
@@ -22,21 +22,20 @@ from sockeye.transformer import TransformerConfig
 from .protocol import Abilities, Job, serve
 from .workload import ADAM_BETAS, DECODED, LABEL_SMOOTHING, LEARNING_RATE, POSITIONS, Batch, padded
 
-NEVER = -1e9
-"""The bias of the end symbol: Sockeye has no option for a shortest length."""
+NEVER = -1e9  # the bias of the end symbol, because Sockeye has no minimum length
 
 OWN_IDS = np.array([C.PAD_ID, C.BOS_ID, C.EOS_ID, C.UNK_ID])
-"""Sockeye's ids for our ids 0 to 3; from 4 on they agree."""
+"""Sockeye's ids for the workload's ids 0 to 3; the others are equal."""
 
 
 def own(ids: np.ndarray) -> torch.Tensor:
-    """Our ids as Sockeye's."""
+    """The ids of the workload as Sockeye's."""
     special = ids < len(OWN_IDS)
     return torch.from_numpy(np.where(special, OWN_IDS[np.where(special, ids, 0)], ids)).int()
 
 
 def model_config(job: Job) -> ModelConfig:
-    """Sockeye's configuration of the job's shape; its own sequence of norms and dropout."""
+    """Sockeye's configuration of the job's shape, with its own order of norms and dropout."""
     shape = job.shape
     statistics = DataStatistics(
         **dict.fromkeys(("num_sents", "num_tokens_source", "num_tokens_target"), 1),
@@ -79,21 +78,20 @@ def model_config(job: Job) -> ModelConfig:
 
 
 def lengths_of(source: torch.Tensor) -> torch.Tensor:
-    """(B, 2) tokens of each source, and 0 tokens of a prefix."""
+    """(B, 2) the number of tokens of each source, and 0 tokens of a prefix."""
     lengths = (source != C.PAD_ID).sum(dim=1)
     return torch.stack((lengths, torch.zeros_like(lengths)), dim=1).int()
 
 
 class Trainer:
-    """The model traced as Sockeye traces it, its cross-entropy, its Adam."""
+    """The model, traced as in Sockeye's own trainer, its cross-entropy and its Adam."""
 
     def __init__(self, job: Job) -> None:
         torch.manual_seed(1)
         self.model = SockeyeModel(model_config(job))
         self.model.apply(initialize_parameters)
         self.model.train()
-        loss = CrossEntropyLoss(label_smoothing=LABEL_SMOOTHING)
-        self.losses = [loss]
+        self.losses = [CrossEntropyLoss(label_smoothing=LABEL_SMOOTHING)]
         self.step_module: Any = None
         config = OptimizerConfig(C.OPTIMIZER_ADAM, lr=LEARNING_RATE, betas=ADAM_BETAS)
         optimizer, settings, self.zero_grad = get_optimizer(config)
@@ -121,7 +119,7 @@ class Trainer:
 
 
 class Decoder:
-    """Sockeye's greedy search for a single sentence, its beam search for all else."""
+    """Sockeye's greedy search for a single sentence, otherwise its beam search."""
 
     def __init__(self, job: Job) -> None:
         torch.manual_seed(1)
@@ -133,7 +131,7 @@ class Decoder:
         self.searches: dict[tuple[int, bool], Any] = {}
 
     def search(self, beam_size: int, single: bool) -> Any:
-        """The search for a beam, made once: Sockeye traces its parts on first use."""
+        """The search for a beam size, created once, because Sockeye traces it on first use."""
         greedy = beam_size == 1 and single
         if (beam_size, greedy) not in self.searches:
             self.searches[beam_size, greedy] = get_search_algorithm(

@@ -1,4 +1,4 @@
-"""PyTorch alone: `torch.nn.Transformer` in the loop of its tutorials."""
+"""PyTorch: `torch.nn.Transformer` in a training loop as in its tutorials."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from .protocol import Abilities, Job, serve
-from .workload import ADAM_BETAS, LABEL_SMOOTHING, LEARNING_RATE, PAD, POSITIONS, Batch
+from .workload import ADAM_BETAS, LABEL_SMOOTHING, LEARNING_RATE, PAD, POSITIONS, Batch, sinusoids
 
 
 class Model(nn.Module):
-    """Embedding, sinusoids, `nn.Transformer`, projection; one matrix for all three vocabularies."""
+    """Embedding, sinusoids, `nn.Transformer` and projection, with one shared matrix."""
 
     def __init__(self, job: Job) -> None:
         super().__init__()
@@ -20,7 +20,7 @@ class Model(nn.Module):
         self.width = shape.d_model
         self.embedding = nn.Embedding(job.vocabulary, shape.d_model, padding_idx=PAD)
         nn.init.normal_(self.embedding.weight, std=shape.d_model**-0.5)
-        self.register_buffer("positions", sinusoids(POSITIONS, shape.d_model))
+        self.register_buffer("positions", torch.from_numpy(sinusoids(POSITIONS, shape.d_model)))
         self.dropout = nn.Dropout(shape.dropout)
         self.transformer = nn.Transformer(
             d_model=shape.d_model,
@@ -51,13 +51,6 @@ class Model(nn.Module):
             tgt_is_causal=True,
         )
         return self.output(hidden)
-
-
-def sinusoids(length: int, width: int) -> Tensor:
-    """(length, width) sines and cosines of the positions."""
-    rates = torch.exp(-math.log(10_000) * torch.arange(0, width, 2) / width)
-    angles = torch.arange(length)[:, None] * rates
-    return torch.stack((angles.sin(), angles.cos()), dim=2).reshape(length, width)
 
 
 class Trainer:

@@ -1,11 +1,12 @@
-"""What all peers work on: model sizes, batches of ids to train on, sentences to decode.
+"""The work of all peers: model sizes, batches of ids to train on, sentences to decode.
 
-A peer's process needs NumPy only; clearhead is imported by the functions that make a workload.
+The process of a peer only needs NumPy; functions that make a workload import clearhead.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -22,19 +23,15 @@ if TYPE_CHECKING:
 PAD, BOS, EOS, UNK = range(4)
 """The ids of the special symbols, as in clearhead's tokenizers."""
 
+SPECIAL = ("<pad>", "<s>", "</s>", "<unk>")
+
 LABEL_SMOOTHING = 0.1
 LEARNING_RATE = 1e-3
 ADAM_BETAS = (0.9, 0.98)
-POSITIONS = 512
-"""Tokens of a sentence, at most: the size of the peers' tables of positions."""
-
-DECODED = 40
-"""Steps of every decoding. Clearhead's cache has to grow for so many, which is measured too."""
-
+POSITIONS = 512  # most tokens of a sentence: the size of the peers' tables of positions
+DECODED = 40  # steps of every decoding, so many that clearhead's cache has to grow
 VOCABULARY = 10_000
-BATCH_TOKENS = 4096
-"""Token positions of a batch on each side, padding included, at most."""
-
+BATCH_TOKENS = 4096  # most token positions of a batch on each side, padding included
 SENTENCES = 1000
 RANDOM_BATCHES = 4
 RANDOM_SENTENCES = 256
@@ -42,10 +39,7 @@ RANDOM_SENTENCES = 256
 
 @dataclass(frozen=True)
 class Shape:
-    """An encoder-decoder with one embedding for source, target and output.
-
-    `layers` is the number in the encoder, and again in the decoder.
-    """
+    """An encoder and a decoder with `layers` layers each, and one embedding matrix."""
 
     layers: int
     d_model: int
@@ -83,23 +77,17 @@ class Batch:
 
     @property
     def source_lengths(self) -> np.ndarray:
-        """(B,) tokens of each source."""
+        """(B,) the number of tokens of each source."""
         return (self.source != PAD).sum(axis=1)
 
     @property
     def target_tokens(self) -> int:
-        """Target tokens to predict: EOS counts, padding does not."""
+        """The number of target tokens to predict, with EOS, without padding."""
         return int((self.target_output != PAD).sum())
-
-    @property
-    def padding_share(self) -> float:
-        """The share of both sides' token positions that hold padding."""
-        positions = self.source.size + self.target_output.size
-        return 1 - (int(self.source_lengths.sum()) + self.target_tokens) / positions
 
 
 def make_batch(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
-    """The batch of B sources and B targets, given without special symbols."""
+    """A batch of sources and targets without special symbols."""
     return Batch(padded(sources), padded([[BOS, *target, EOS] for target in targets]))
 
 
@@ -111,6 +99,18 @@ def padded(rows: Sequence[Sequence[int]]) -> np.ndarray:
     return array
 
 
+def tokens_of(vocabulary: int) -> list[str]:
+    """A name for each id of a vocabulary."""
+    return [*SPECIAL, *(f"piece{i}" for i in range(len(SPECIAL), vocabulary))]
+
+
+def sinusoids(length: int, width: int) -> np.ndarray:
+    """(length, width) sines and cosines of the positions, float32."""
+    rates = np.exp(-math.log(10_000) * np.arange(0, width, 2) / width)
+    angles = np.arange(length)[:, None] * rates
+    return np.stack((np.sin(angles), np.cos(angles)), axis=2).reshape(length, width).astype("f4")
+
+
 @dataclass(frozen=True)
 class Workload:
     """Batches to train on, sentences (ids without special symbols) to decode, the vocabulary."""
@@ -119,24 +119,17 @@ class Workload:
     sentences: Sequence[Sequence[int]]
     vocabulary: int
 
-    @property
-    def padding_share(self) -> float:
-        """The share of all batches' token positions that hold padding."""
-        sizes = [batch.source.size + batch.target_output.size for batch in self.batches]
-        shares = [batch.padding_share for batch in self.batches]
-        return float(np.average(shares, weights=sizes))
-
     def slice_of_batches(self, first: int, count: int) -> list[Batch]:
-        """`count` batches from index `first` on; after the last comes the first again."""
+        """`count` batches from index `first` on; after the last one, the first one again."""
         return [self.batches[i % len(self.batches)] for i in range(first, first + count)]
 
     def slice_of_sentences(self, first: int, count: int) -> list[Sequence[int]]:
-        """`count` sentences from index `first` on, as `slice_of_batches`, the longest first."""
+        """`count` sentences, selected like `slice_of_batches`, the longest first."""
         taken = [self.sentences[i % len(self.sentences)] for i in range(first, first + count)]
         return sorted(taken, key=len, reverse=True)
 
     def write(self, path: Path) -> None:
-        """Write all as one .npz file."""
+        """Write an .npz file."""
         arrays = {"vocabulary": np.asarray(self.vocabulary), "sentences": padded(self.sentences)}
         for index, batch in enumerate(self.batches):
             arrays[f"source {index}"] = batch.source
@@ -146,7 +139,7 @@ class Workload:
 
     @classmethod
     def read(cls, path: Path) -> Workload:
-        """Read what `write` wrote."""
+        """Read a file that `write` wrote."""
         with np.load(path, allow_pickle=False) as arrays:
             count = sum(name.startswith("source ") for name in arrays.files)
             batches = [Batch(arrays[f"source {i}"], arrays[f"target {i}"]) for i in range(count)]
@@ -154,16 +147,8 @@ class Workload:
             return cls(batches, sentences, int(arrays["vocabulary"]))
 
 
-def prepare_workload(config: RunConfig, folder: Path, pairs: int | None = None) -> Path:
-    """Learn a tokenizer from training data, make the batches, write both into a folder.
-
-    Args:
-        config: names the training and the test files.
-        folder: gets `workload.npz`, `tokenizer.json` and `tokenizer.model`.
-        pairs: of the training data, at most.
-
-    Returns:
-        The path of the workload.
+def prepare_workload(config: RunConfig, folder: Path) -> Workload:
+    """Write a tokenizer and a workload, from the files of a configuration, into a folder.
 
     Raises:
         DataError: a file is missing or damaged.
@@ -171,22 +156,21 @@ def prepare_workload(config: RunConfig, folder: Path, pairs: int | None = None) 
     from clearhead.data.readers import read_pairs
     from clearhead.tokenizer import learn_tokenizer
 
-    training = list(islice(read_pairs(config.data.train), pairs))
+    training = list(read_pairs(config.data.train))
     settings = dataclasses.replace(config.tokenizer, max_vocabulary=VOCABULARY)
     tokenizer = learn_tokenizer((text for pair in training for text in pair[:2]), settings)
     tokenizer.save(folder, "tokenizer")
     tests = islice(read_pairs(config.data.test, "test"), SENTENCES)
     sentences = tokenizer.encode_batch([pair.source for pair in tests])
-    batches = training_batches(tokenizer, training)
-    path = folder / "workload.npz"
-    Workload(batches, sentences, len(tokenizer)).write(path)
-    return path
+    workload = Workload(training_batches(tokenizer, training), sentences, len(tokenizer))
+    workload.write(folder / "workload.npz")
+    return workload
 
 
 def training_batches(
     tokenizer: Tokenizer, pairs: Sequence[Pair], batch_tokens: int = BATCH_TOKENS
 ) -> list[Batch]:
-    """The batches of one epoch in their order: pairs of like length together, shuffled."""
+    """The batches of one epoch in their order, each of pairs of similar length."""
     from clearhead.data.batches import batch_order
 
     sources = tokenizer.encode_batch([pair.source for pair in pairs])
@@ -203,13 +187,9 @@ def training_batches(
 def write_random_workload(
     folder: Path, vocabulary: int, length: int, batch_tokens: int
 ) -> Workload:
-    """Write a workload of random ids, and a tokenizer of made-up words; always the same.
+    """Write a workload of random ids and a tokenizer with such a vocabulary, always the same.
 
-    Args:
-        folder: gets `workload.npz` and `tokenizer.json`.
-        vocabulary: size of the tokenizer, special symbols included.
-        length: of all sources, and of all targets with EOS, so that there is no padding.
-        batch_tokens: positions of a batch on each side, at most; one sentence may have more.
+    All sources, and all targets with EOS, have the same length, so that there is no padding.
     """
     from clearhead.tokenizer import WordTokenizer
 

@@ -2,9 +2,8 @@
 
     .venv/bin/python examples/reference/a_shared_embeddings.py
 
-Prints the loss of every tenth epoch, then eight translations with their summed log-probabilities:
-the six it was trained on, which must come out exactly, and two it has not seen, as they come. An
-unknown word would not stop it: it reads as `<unk>`.
+The script prints the loss of every tenth epoch, then eight translations with their
+log-probabilities: of the six training sentences, which must be exact, and of two unseen ones.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ class EveryTenthEpoch:
             print(f"epoch {event.step:3}: loss {event.loss:.6f}")
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """There is nothing to close."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Train and translate; 1 if a pair it was trained on comes out wrong."""
+    """Train and translate; return 1 if a training sentence is translated wrongly."""
     parser = argparse.ArgumentParser(description="Reference system A, from the repository's root.")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     overrides = parser.parse_args(words).set
     config = read_config(Path(__file__).with_suffix(".toml"), overrides)
     if not clearhead.train(config, restart=True, observers=[EveryTenthEpoch()]).finished:
-        return 130  # interrupted: there is nothing to show yet
+        return 130  # interrupted
     translator = api.load_translator(config.folder, device=config.training.device)
     known = {pair.source: pair.target for pair in read_pairs(config.data.train)}
     wrong = 0

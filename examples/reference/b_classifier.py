@@ -1,10 +1,10 @@
-"""Reference system B: an encoder learns what a guest wants to say, from generated sentences.
+"""Reference system B: an encoder classifies the remarks of a hotel guest.
 
     .venv/bin/python examples/reference/b_classifier.py
 
-Trains on 2,000 labelled sentences, with 200 others for validation, and classifies 400 that it has
-not seen. No word tells praise from a complaint: "the soup was not bad" is the one, "the soup was
-bad" the other.
+The script generates labelled sentences, trains on 2,000, validates on 200 and classifies 400 unseen
+ones. No single word separates praise from complaint: "the soup was not bad" is praise, "the soup
+was bad" a complaint.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEGREES = ("", "very ", "really ", "so ")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Train, classify what was held out; 1 if it is no better than guessing."""
+    """Train and classify the unseen sentences; return 1 if fewer than half are right."""
     parser = argparse.ArgumentParser(description="Reference system B, from the repository's root.")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     config = read_config(Path(__file__).with_suffix(".toml"), parser.parse_args(words).set)
@@ -41,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
         lines = (f"{label}\t{text}\n" for text, label in part)
         Path(file).write_text("".join(lines), encoding="utf-8")
     if not clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)]).finished:
-        return 130  # interrupted: there is nothing to show yet
+        return 130  # interrupted
     classifier = api.load_classifier(config.folder, device=config.training.device)
     held_out = parts[-1]
     found = classifier.classify([text for text, _ in held_out])
@@ -53,16 +53,16 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def sentences() -> Iterator[tuple[str, str]]:
-    """What a guest may say, and what kind of remark it is."""
+    """All sentences with their labels."""
     for thing, degree, (qualities, praises) in itertools.product(
         THINGS, DEGREES, ((GOOD, True), (BAD, False))
     ):
         for quality, verb in itertools.product(qualities, ("is", "was")):
-            said = f"{degree}{quality}"
-            yield f"the {thing} {verb} {said}", "praise" if praises else "complaint"
-            yield f"the {thing} {verb} not {said}", "complaint" if praises else "praise"
-            yield f"{verb} the {thing} {said} ?", "question"
-            yield f"bring me a {thing} that {verb} {said}", "order"
+            phrase = f"{degree}{quality}"
+            yield f"the {thing} {verb} {phrase}", "praise" if praises else "complaint"
+            yield f"the {thing} {verb} not {phrase}", "complaint" if praises else "praise"
+            yield f"{verb} the {thing} {phrase} ?", "question"
+            yield f"bring me a {thing} that {verb} {phrase}", "order"
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""Reference system C: two German-English pairs, two vocabularies, and what its heads attend to.
+"""Reference system C: two German-English pairs, two vocabularies, and the attention of the heads.
 
     .venv/bin/python examples/reference/c_separate_vocabularies.py
 
-Prints the loss of every step; then for each pair the source words, the words predicted greedily
-(which must be those learned), the shapes of its three lists of attentions, and, for each head of
-the last layer, the position that each position attends to most. The system stopped at `.`, or
-never; here `.` is a word like the others and the end symbol learned behind it stops, or at last
-the longest output that a search allows. The norms are trained, which the system's were not.
+The script prints the loss of every step. Then it prints for each pair the source words, the words
+predicted greedily (which must be the target), the shapes of the three lists of attention weights,
+and, for each head of the last layer, the position that each position attends to most. Unlike in the
+system, a search ends at the end symbol or the length limit, not at `.`, and the norms are trained.
 """
 
 from __future__ import annotations
@@ -32,17 +31,17 @@ class EveryStep:
             print(f"step {event.step:2}: loss {event.loss:.6f}")
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """There is nothing to close."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Train, translate and look inside; 1 if a pair comes out wrong."""
+    """Train, translate, print attention weights; return 1 if a translation is wrong."""
     parser = argparse.ArgumentParser(description="Reference system C, from the repository's root.")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     overrides = parser.parse_args(words).set
     config = read_config(Path(__file__).with_suffix(".toml"), overrides)
     if not clearhead.train(config, restart=True, observers=[EveryStep()]).finished:
-        return 130  # interrupted: there is nothing to show yet
+        return 130  # interrupted
     translator = api.load_translator(config.folder, device=config.training.device)
     wrong = 0
     for pair in read_pairs(config.data.train):
@@ -55,7 +54,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def show_attentions(seen: Record) -> None:
-    """Print the three lists of attentions, each of all layers."""
+    """Print the three lists of attention weights of all layers."""
     show("encoder self-attention", seen.encoder_attentions, seen.source, seen.source)
     show("decoder self-attention", seen.decoder_attentions, seen.target, seen.target)
     show("decoder-encoder attention", seen.cross_attentions, seen.target, seen.source)

@@ -1,11 +1,10 @@
-"""Reference system D: an encoder learns from features, and four pictures show what it does.
+"""Reference system D: an encoder classifies feature sequences; four pictures show its attention.
 
     .venv/bin/python examples/reference/d_features.py
 
-Each generated sequence has five frames of eight features, all noise but for one frame, somewhere
-among them, that shows one of four events: the label. 1,000 sequences are learned from, 100 others
-are for validation, 200 are classified; then the pictures are drawn from the trained model and one
-of the 200.
+Each generated sequence has five frames of eight random features. To one frame the pattern of one of
+four events is added; the event is the label. The script trains on 1,000 sequences, validates on 100
+and classifies 200 unseen ones. Then it draws the attention of the model for one of these.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ EVENTS = ("rise", "fall", "jump", "rest")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Train, classify what was held out, draw; 1 if it is no better than guessing."""
+    """Train, classify the unseen sequences, draw; return 1 if fewer than half are right."""
     parser = argparse.ArgumentParser(description="Reference system D, from the repository's root.")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     config = read_config(Path(__file__).with_suffix(".toml"), parser.parse_args(words).set)
@@ -40,7 +39,7 @@ def main(words: Sequence[str] | None = None) -> int:
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         np.savez(file, x=part_x, y=part_y)
     if not clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)]).finished:
-        return 130  # interrupted: there is nothing to show yet
+        return 130  # interrupted
     classifier = api.load_classifier(config.folder, device=config.training.device)
     found = [str(best) for best, *_ in classifier.classify(list(x[-1]))]
     right = int((np.array(found) == y[-1]).sum())

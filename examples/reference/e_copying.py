@@ -1,9 +1,9 @@
-"""Reference system E: ten untrained models add nine symbols each; then one learns to copy.
+"""Reference system E: ten untrained models generate nine symbols each; then one learns to copy.
 
     .venv/bin/python examples/reference/e_copying.py
 
-The untrained ones read 1 2 … 10 and go on from the start symbol 0, whatever they say. The one that
-learns is narrower, which is enough, and is tried on a thousand sequences that it has not seen.
+The untrained models read 1 2 … 10 and generate from the start symbol 0. The trained model is
+narrower, which is enough, and is tested on a thousand unseen sequences.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NARROWER = ("model.d_model=64", "model.d_ff=256", "model.n_heads=4")
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Let the untrained speak and one learn; 1 if it makes a mistake."""
+    """Run the untrained models and train one; return 1 if it makes a mistake."""
     parser = argparse.ArgumentParser(description="Reference system E, from the repository's root.")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE")
     parser.add_argument("--pairs", type=int, default=20_000, help="training pairs")
@@ -41,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def untrained(config: ModelConfig, seed: int) -> list[int]:
-    """What a new model of 11 symbols adds, greedily, to the start symbol 0 after reading 1 … 10."""
+    """The start symbol 0 and what a new model of 11 symbols adds greedily, for the input 1 … 10."""
     torch.manual_seed(seed)
     model = clearhead.build_model(config, 11, 11).eval()
     written = [0]
@@ -54,7 +54,7 @@ def untrained(config: ModelConfig, seed: int) -> list[int]:
 
 
 def learned(config: RunConfig, pairs: int, answer: Callable[[str], str] = str) -> tuple[int, int]:
-    """How many of a thousand unseen sequences a newly trained model answers rightly."""
+    """Train a model; return for how many of the unseen sequences it is right, and their number."""
     sequences = distinct_sequences(pairs + 1100)
     parts = sequences[:pairs], sequences[pairs : pairs + 100], sequences[pairs + 100 :]
     data = config.data
@@ -63,7 +63,7 @@ def learned(config: RunConfig, pairs: int, answer: Callable[[str], str] = str) -
         lines = (f"{sequence}\t{answer(sequence)}\n" for sequence in part)
         Path(file).write_text("".join(lines), encoding="utf-8")
     if not clearhead.train(config, restart=True, observers=[choose_display(sys.stderr)]).finished:
-        sys.exit(130)  # interrupted: there is nothing to try yet
+        sys.exit(130)  # interrupted
     test = list(read_pairs(data.test, "test"))
     translator = api.load_translator(config.folder, device=config.training.device)
     found = translator.translate([pair.source for pair in test])

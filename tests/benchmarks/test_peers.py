@@ -17,8 +17,6 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from clearhead.data.readers import Pair
-from clearhead.decoding.cache import INITIAL_POSITIONS
-from clearhead.decoding.engine import PADDED_TOKENS, batches_by_length
 from clearhead.settings import ModelConfig
 from clearhead.tokenizer import load_tokenizer
 from scripts import ROOT
@@ -31,7 +29,6 @@ contest = importlib.import_module("peers.contest")
 installation = importlib.import_module("peers.installation")
 marian = importlib.import_module("peers.marian")
 measurements = importlib.import_module("peers.measurements")
-options = importlib.import_module("peers.options")
 own = importlib.import_module("peers.clearhead")
 own_training = importlib.import_module("peers.clearhead_training")
 process = importlib.import_module("peers.process")
@@ -47,7 +44,7 @@ ids = st.lists(st.integers(4, 50), min_size=1, max_size=9)
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No test writes into the committed records."""
+    """Tests write records here instead of into the repository."""
     found = tmp_path / "results"
     monkeypatch.setattr(recorded, "FOLDER", found)
     return found
@@ -115,11 +112,6 @@ def test_a_random_workload_has_no_padding_and_a_tokenizer_of_its_size(
     assert {len(sentence) for sentence in read.sentences} == {length}
     for batch in read.batches:
         assert batch.source.shape == batch.target_output.shape == (pairs, length)
-        assert batch.padding_share == 0
-
-
-def test_clearheads_cache_has_to_grow_while_decoding_is_measured() -> None:
-    assert workload.DECODED > INITIAL_POSITIONS
 
 
 def test_the_sizes_are_clearheads_own() -> None:
@@ -134,7 +126,7 @@ def test_the_sizes_are_clearheads_own() -> None:
 
 
 class Doubling:
-    """A trainer with a predictable loss, which notes what it was given."""
+    """A trainer with a predictable loss, which records its batches."""
 
     def __init__(self, job: Any) -> None:
         self.given: list[int] = []
@@ -161,7 +153,7 @@ class Counting:
 
 
 class OwnClock(protocol.Program):
-    """A program that takes a second for each target token."""
+    """A program that reports a second for each target token."""
 
     def __init__(self, job: Any) -> None:
         pass
@@ -273,17 +265,7 @@ def test_all_processes_have_the_same_environment(monkeypatch: pytest.MonkeyPatch
     assert kept == {**plain, "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**63 - 1)}
 
 
-def test_a_process_answers_and_is_ended_if_it_takes_too_long(tmp_path: Path) -> None:
-    arguments = sys.executable, "torch_loop", tmp_path / "log", 1
-    for limit_s, reason in ((60.0, "not started"), (0.01, "more than")):
-        with (
-            process.PeerProcess(*arguments, limit_s) as peer,
-            pytest.raises(process.PeerError, match=reason),
-        ):
-            peer.ask({"do": "train", "first": 0, "count": 1, "warm": 0})
-
-
-# What is claimed of it
+# The claims
 
 
 def measurement(work: str, name: str, **rows: tuple[list[float], float]) -> Any:
@@ -375,10 +357,10 @@ def test_each_row_and_each_claim_is_recorded_once(kept: bool, folder: Path) -> N
     assert len(read) == (3 if kept else 4)
 
 
-# Who takes part
+# The contenders
 
 
-def test_clearhead_takes_part_in_everything_and_peers_in_what_they_can() -> None:
+def test_clearhead_is_always_a_contender_and_peers_in_what_they_can_do() -> None:
     for work in speed.WORKS:
         found = roster.contenders(work, ["ctranslate2", "marian"], ["float32", "bf16"], bf16=True)
         assert found[0].is_own
@@ -389,7 +371,7 @@ def test_clearhead_takes_part_in_everything_and_peers_in_what_they_can() -> None
     assert set(able) - set(unable) == {roster.Contender("clearhead", "torch bfloat16")}
 
 
-def test_marian_and_its_reimplementation_are_told_apart() -> None:
+def test_marian_and_its_reimplementation_have_different_names() -> None:
     packages = {
         name: list(peer.environment.pinned)
         for name, peer in roster.PEERS.items()
@@ -441,87 +423,20 @@ def test_marian_trains_a_model_of_the_jobs_shape_on_one_whole_batch(tmp_path: Pa
 
 # The same PyTorch for all
 
-CPU, CUDA, BARE = "2.13.0+cpu", "2.13.0+cu130", "2.13.0"
-TOOLKIT = roster.Environment((("toolkit==1.5", "other"),))
 
-
-def python_that_has(path: Path, torch: str, toolkit: str = "") -> str:
-    """A program that answers as a Python with this PyTorch would, and with a toolkit if any."""
-    missing = 'echo "ModuleNotFoundError: no toolkit" >&2; exit 1'
-    found = f"echo '{json.dumps({'toolkit': toolkit})}'" if toolkit else missing
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f'#!/bin/sh\ncase "$2" in *torch.__version__*) echo {torch};; *) {found};; esac\n',
-        encoding="utf-8",
-    )
-    path.chmod(0o755)
-    return str(path)
-
-
-class Index:
-    """Installs into a folder, as pip would; `builds` has the PyTorch that a requirement gives."""
-
-    def __init__(self, home: Path, **builds: str) -> None:
-        self.home = home
-        self.builds = {f"torch=={wanted}": build for wanted, build in builds.items()}
-        self.asked: list[tuple[str, ...]] = []
-
-    def run(self, *command: str) -> None:
-        self.asked.append(command)
-        wanted = command[-1]
-        if not wanted.startswith("torch=="):
-            return
-        if wanted not in self.builds:
-            raise installation.InstallationError(f"ERROR: no matching distribution for {wanted}")
-        python_that_has(self.home / "bin" / "python", self.builds[wanted])
-
-    @property
-    def torch_asked(self) -> list[str]:
-        return [command[-1] for command in self.asked if command[-1].startswith("torch==")]
-
-
-@pytest.mark.parametrize(
-    ("builds", "asked"),
-    [
-        ({CUDA: CUDA, BARE: CPU}, [CUDA]),
-        ({BARE: CUDA}, [CUDA, BARE]),  # an index that names no builds
-    ],
-)
-def test_the_build_that_clearhead_runs_on_is_installed(
-    builds: dict[str, str], asked: list[str], tmp_path: Path
-) -> None:
-    index = Index(tmp_path, **builds)
-    installation.install(TOOLKIT, tmp_path, CUDA, index)
-    assert index.torch_asked == [f"torch=={version}" for version in asked]
-    constraint = index.asked[-1][4:6]
-    assert constraint[0] == "--constraint"
-    assert Path(constraint[1]).read_text(encoding="utf-8") == f"torch=={BARE}\n"
-    assert index.asked[-1][6:] == TOOLKIT.steps[0]
-
-
-def test_another_build_of_pytorch_is_refused(tmp_path: Path) -> None:
-    index = Index(tmp_path, **{BARE: CPU})
-    with pytest.raises(installation.InstallationError, match=CPU.replace("+", r"\+")):
-        installation.install(TOOLKIT, tmp_path, CUDA, index)
-    assert index.asked[-1][-1] == f"torch=={BARE}"  # and no toolkit was installed
-    without = roster.Environment((("toolkit==1.5",),), torch=False)
-    installation.install(without, tmp_path, CUDA, bare := Index(tmp_path))
-    assert bare.torch_asked == []
-
-
-def test_for_another_build_the_environment_is_made_anew(
+def test_another_build_of_pytorch_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made: list[str] = []
-
-    def install(environment: Any, home: Path, torch: str, installer: Any) -> None:
-        made.append(torch)
-        python_that_has(home / "bin" / "python", torch)
-
-    monkeypatch.setattr(installation, "install", install)
-    for torch_build in (CPU, CPU, CUDA, CUDA, CPU):
-        installation.python_of("eole", tmp_path, torch_build, print)
-    assert made == [CPU, CUDA, CPU]
+    ran: list[str] = []
+    monkeypatch.setattr(installation, "output_of", lambda *_: "2.13.0+other")
+    toolkit = (("toolkit==1.5",),)
+    environment = roster.Environment(toolkit)
+    with pytest.raises(installation.InstallationError, match=r"2\.13\.0\+other"):
+        installation.install(environment, tmp_path, lambda *words: ran.append(words[-1]))
+    assert ran[-1] == f"torch=={torch.__version__}"  # and no toolkit was installed
+    without = roster.Environment(toolkit, torch=False)
+    installation.install(without, tmp_path, lambda *words: ran.append(words[-1]))
+    assert ran[-1] == "toolkit==1.5"
 
 
 def test_no_peer_brings_a_pytorch_of_its_own() -> None:
@@ -562,7 +477,7 @@ def test_a_step_makes_the_products_that_the_formula_counts(
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a peer does in a process of its own is done in this one."""
+    """Peers do preparatory work in this process."""
     monkeypatch.setattr(own, "apart", lambda work, job: work(job))
 
 
@@ -579,34 +494,18 @@ def test_decoding_makes_the_products_that_the_formula_counts(
     assert counted(lambda: decoder.decode(sentences, beam)) == expected
 
 
-def test_decoding_takes_no_length_at_which_the_engine_splits_a_batch(tmp_path: Path) -> None:
-    cpu = ["--device", "cpu", "--output", str(tmp_path / "x.jsonl"), "--sentences", "128"]
-
-    def is_whole(slice_: Any, length: int) -> bool:
-        rows = min(slice_.request["count"], slice_.request["batch_size"])
-        positions = PADDED_TOKENS // slice_.request["beam_size"]
-        return len(list(batches_by_length([length] * rows, rows, positions))) == 1
-
-    found = gpu.slices_of("decoding", gpu.options_of(cpu))
-    longest = max(n for n in range(1, 100) if all(is_whole(slice_, n) for slice_ in found))
-    assert gpu.options_of([*cpu, "--length", str(longest)]).length == longest
-    with pytest.raises(SystemExit):
-        gpu.options_of([*cpu, "--length", str(longest + 1)])
-    assert gpu.options_of(["training", *cpu, "--length", "512"]).length == 512
-
-
-def test_without_a_gpu_it_is_skipped_and_a_trial_needs_a_file(
+def test_without_a_gpu_it_is_skipped_and_a_cpu_needs_an_output_file(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert gpu.main([]) == 0
-    assert "no GPU" in capsys.readouterr().out
+    assert "skipped" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         gpu.main(["--device", "cpu"])
 
 
 class InThisProcess:
-    """Clearhead's process, but in this one; all goes through JSON all the same."""
+    """Clearhead's side of the protocol in this process, with JSON as in its own."""
 
     def __init__(self) -> None:
         self.server = protocol.Server(protocol.Abilities(own.trainer, own.Decoder))
@@ -633,6 +532,7 @@ def test_a_whole_run_on_a_cpu_records_every_measurement(
     monkeypatch.setattr(protocol.gc, "collect", lambda: 0)  # which takes most of the time
     path = tmp_path / "gpu.jsonl"
     words = "--device cpu --peers --rounds 2 --threads 1 --sentences 2 --length 6 --batch-tokens 12"
+    words += " --steps 1"
     words += f" --sizes big --precision float32 --vocabulary {VOCABULARY} --output {path}"
     assert gpu.main(words.split()) == 0
     training, claim, *decoding = recorded.read_records(path)

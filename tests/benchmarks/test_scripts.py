@@ -1,8 +1,7 @@
-"""The benchmarks' commands parse, run, record, and notice what they are there to notice."""
+"""The benchmark scripts parse their commands, run, and record what the claims are about."""
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import shlex
 import sys
@@ -22,7 +21,7 @@ from hypothesis import strategies as st
 from clearhead import api
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
-from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
+from clearhead.settings import ModelConfig, RunConfig, TrainingConfig
 from clearhead.training.checkpoints import Keeper
 from clearhead.training.loop import Trainer
 from scripts import ROOT
@@ -48,7 +47,7 @@ MODEL = ModelConfig(encoder_layers=1, decoder_layers=1, d_model=16, d_ff=16, n_h
 
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No test writes into the committed records."""
+    """Tests write records here instead of into the repository."""
     found = tmp_path / "results"
     monkeypatch.setattr(results, "FOLDER", found)
     return found
@@ -60,7 +59,7 @@ def records(folder: Path, script: str) -> list[Any]:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
-    """A tiny model that was trained."""
+    """A tiny trained model."""
     config = small_run(tmp_path_factory.mktemp("benchmarks"))
     api.train(config)
     return config
@@ -104,24 +103,6 @@ def test_without_data_a_benchmark_is_skipped(
     assert "CLEARHEAD_DATA" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("classification", ["some.toml", "--folds", "1"]),
-        ("corpus_scale", ["--folder", "no/such/folder"]),
-        ("growth", ["--output", "no/such/folder/x.jsonl"]),
-        ("speed", ["juggling"]),
-    ],
-)
-def test_options_are_checked_before_anything_runs(
-    name: str, words: list[str], capsys: pytest.CaptureFixture
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        importlib.import_module(name).main(words)
-    assert stopped.value.code == 2
-    assert words[-1] in capsys.readouterr().err
-
-
 # Multi30k and classification
 
 
@@ -157,8 +138,9 @@ def test_only_the_example_on_the_test_data_is_a_claim(
 ) -> None:
     found = [classification.Result(right, 200, 0.5, 2.0) for right in (180, 190)]
     monkeypatch.setenv("CLEARHEAD_DATA", "somewhere")
-    monkeypatch.setattr(classification, "run_all", lambda *_: found)
-    monkeypatch.setattr(classification, "folds", lambda *_: found)
+    monkeypatch.setattr(classification, "run", lambda result: result)
+    for name in ("seeds", "folds"):
+        monkeypatch.setattr(classification, name, lambda *_: found)
     assert classification.main([str(ROOT / "examples" / "trec.toml"), *words]) == 0
     accuracy, time = records(folder, "classification")
     assert [accuracy[key] for key in ("median", "min", "max", "claim")] == [92.5, 90, 95, claim]
@@ -228,25 +210,12 @@ def test_both_directions_of_multi30k_differ_in_files_and_folder_alone() -> None:
 
 
 @pytest.mark.parametrize(("task", "answer"), [("copying", "3 10 1 2"), ("reversing", "2 1 10 3")])
-def test_copying_sets_the_tasks_that_it_names(task: str, answer: str) -> None:
+def test_the_tasks_of_copying_are_those_that_it_names(task: str, answer: str) -> None:
     assert copying.TASKS[task]("3 10 1 2") == answer
 
 
-def test_copying_counts_unseen_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
-    def short(folder: str, steps: int) -> RunConfig:
-        # A model that has learned nothing never ends a sentence.
-        search = SearchConfig(beam_size=1, max_length=6)
-        return dataclasses.replace(run_config(folder, steps), search=search)
-
-    run_config = copying.run_config
-    monkeypatch.setattr(copying, "run_config", short)
-    right, of = copying.trained("reversing", pairs=300, steps=3)
-    assert of == 1000
-    assert right < of  # three steps teach nothing
-
-
 @pytest.mark.parametrize("wrong", ["nothing", *copying.TASKS])
-def test_copying_fails_if_one_sequence_is_answered_wrong(
+def test_copying_fails_if_one_output_is_wrong(
     wrong: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "trained", lambda task, *_: (1000 - (task == wrong), 1000))
@@ -255,10 +224,10 @@ def test_copying_fails_if_one_sequence_is_answered_wrong(
     assert found == {task: task != wrong for task in copying.TASKS}
 
 
-# The same words by every batch size and engine
+# The same translations with every batch size and engine
 
 
-def test_a_model_gives_the_same_words_in_batches_of_any_size(
+def test_translations_do_not_depend_on_the_batch_size(
     trained: RunConfig, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(batch_invariance, "BATCH_SIZES", (1, 3, 256))
@@ -273,7 +242,7 @@ def test_a_model_gives_the_same_words_in_batches_of_any_size(
 
 
 class Wavering:
-    """A translator that gives other words in some batch sizes."""
+    """A translator whose output differs in some batch sizes."""
 
     def __init__(self, wrong_in: set[int]) -> None:
         self.wrong_in = wrong_in
@@ -288,7 +257,7 @@ class Wavering:
 
 
 @pytest.mark.parametrize(("wrong_in", "count"), [(set(), 0), ({8}, 2), ({256}, 2)])
-def test_other_words_are_counted_and_fail(
+def test_translations_that_differ_are_counted_and_fail(
     wrong_in: set[int], count: int, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def load_translator(folder: str, **choices: object) -> Wavering:
@@ -311,7 +280,7 @@ def test_all_engines_and_types_are_scored_on_the_same_sentences(
     assert same_bleu.main([trained.folder, str(source), str(reference)]) == 0
     *scores, claim = records(folder, "same_bleu")
     assert [r["subject"] for r in scores[:3]] == ["torch float32", "ctranslate2 float32", "auto"]
-    assert [r["more"]["sentences with other words"] for r in scores[:3]] == [0, 0, 0]
+    assert [r["more"]["translations that differ"] for r in scores[:3]] == [0, 0, 0]
     assert (claim["claim"], claim["met"]) == ("same-bleu", True)
     assert not (Path(trained.folder) / "ctranslate2").exists()
     best = str(Path(trained.folder) / "training" / "checkpoints" / "best.safetensors")
@@ -355,20 +324,13 @@ def test_corpora_of_growing_size_are_built_whole(folder: Path) -> None:
 
 # How cost grows
 
-points = st.lists(st.integers(1, 2000), min_size=3, max_size=8, unique=True).map(sorted)
-positive = st.floats(0.01, 1000)
+points = st.lists(st.integers(1, 2000), min_size=2, max_size=2, unique=True)
 
 
-@given(points, positive, st.floats(-1, 3))
-def test_the_exponent_of_a_power_and_the_slope_of_a_line_are_found(
-    x: list[int], scale: float, exponent: float
-) -> None:
-    found = growth.fit(x, [scale * n**exponent for n in x])
-    assert found.exponent == pytest.approx(exponent, abs=1e-6)
-    assert found.last_exponent == pytest.approx(exponent, abs=1e-6)
-    line = growth.fit(x, [scale + n for n in x])
-    assert line.slope == pytest.approx(1, rel=1e-4, abs=1e-6 * scale)
-    assert line.worst == pytest.approx(0, abs=1e-6)
+@given(points, st.floats(0.01, 1000), st.floats(-1, 3))
+def test_the_exponent_of_a_power_is_found(x: list[int], scale: float, exponent: float) -> None:
+    found = growth.exponent(x, [scale * n**exponent for n in x])
+    assert found == pytest.approx(exponent, abs=1e-6)
 
 
 def test_each_round_visits_every_point_once_and_the_warm_up_does_not_count(
@@ -380,14 +342,12 @@ def test_each_round_visits_every_point_once_and_the_warm_up_does_not_count(
     def work(n: int) -> Any:
         return growth.Work(lambda: calls.update([n]), 10 * n)
 
-    curve = growth.Curve("beam", "work", "things", "thing", (1, 2, 4), work)
+    curve = growth.Curve("beam", "work", "thing", (1, 2, 4), work)
     order = [(number, point) for number, _, point in growth.visits([curve], rounds=2)]
     assert order == [(0, 1), (0, 2), (0, 4), (1, 4), (1, 2), (1, 1), (2, 1), (2, 2), (2, 4)]
     growth.measure([curve], rounds=3)
     assert calls == {1: 4, 2: 4, 4: 4}
-    assert {n: len(seconds) for n, seconds in curve.seconds.items()} == {1: 3, 2: 3, 4: 3}
-    curve.seconds[2] = [1.0, 2.0, 7.0]
-    assert curve.costs(2) == [50.0, 100.0, 350.0]
+    assert {n: len(costs) for n, costs in curve.milliseconds.items()} == {1: 3, 2: 3, 4: 3}
 
 
 def test_a_timed_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,9 +374,7 @@ def test_a_timed_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_outputs_have_the_length_that_is_asked_for(
-    beam_size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_have_the_given_length(beam_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "VOCABULARY", 12)
     decoding = growth.Decoding(MODEL, CPU)
     for length in (1, 9, 100):

@@ -1,4 +1,4 @@
-"""Cross-validation of the classification examples: every example is held out just once."""
+"""Cross-validation of the classification examples: every example is held out exactly once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Example = tuple[Any, tuple[str, ...]]
 
 
 def config_of(train: Path, **choices: Any) -> RunConfig:
-    """A run on these data; its other files are not there."""
+    """A run on these data; its other files do not exist."""
     others = {part: [f"{train.parent}/{part}-not-there.csv"] for part in ("validation", "test")}
     data = {"train": [str(train)], **others}
     data |= choices.pop("data", {})
@@ -37,7 +37,7 @@ def config_of(train: Path, **choices: Any) -> RunConfig:
 
 
 def texts(folder: Path) -> RunConfig:
-    """Texts in a table with columns of other names, some of them hard to write down."""
+    """Texts in a table with other column names; some contain special characters."""
     signs = ['said "so"', "a, b", "naïve – 日本", "a\tb", "x\u2028y", "\\n", "{}", ""]
     with (folder / "all.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -64,7 +64,7 @@ each_kind = pytest.mark.parametrize("make", [texts, features])
 
 
 def of(path: str, config: RunConfig) -> list[Example]:
-    """The examples of a file, as they can be compared."""
+    """The examples of a file, in a form that can be compared."""
     return [
         (e.input if isinstance(e.input, str) else (e.input.shape, e.input.tobytes()), e.labels)
         for e in read_examples(path, config)
@@ -72,7 +72,7 @@ def of(path: str, config: RunConfig) -> list[Example]:
 
 
 def parts(trial: Any) -> tuple[Counter[Example], Counter[Example]]:
-    """What a trial learns from, and what it is scored on, read as its own run reads it."""
+    """The training and the held-out examples of a trial, as its own run reads them."""
     (learned,) = trial.config.data.train
     return Counter(of(learned, trial.config)), Counter(of(trial.held_out, trial.config))
 
@@ -146,8 +146,7 @@ def test_folds_are_the_same_each_time(tmp_path: Path) -> None:
 def test_what_is_written_is_read_again(make: Make, tmp_path: Path) -> None:
     config = make(tmp_path)
     examples = read_examples(config.data.train[0], config)
-    classification.write(examples, tmp_path / "again")
-    path = classification.suffixed(tmp_path / "again")
+    path = classification.write(examples, tmp_path / "again")
     data = dataclasses.replace(config.data, text_column="text", label_column="label")
     plain = dataclasses.replace(config, data=data)
     assert of(path, plain) == of(config.data.train[0], config)

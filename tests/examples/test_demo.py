@@ -1,4 +1,4 @@
-"""`make demo` says by its exit code whether it came out well; the models here are made up."""
+"""The exit code of `make demo` depends on the translations; the models here are fakes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scripts import load_script
 
 
 class Reciting:
-    """Knows the phrasebook by heart, but for some sentences."""
+    """Translates the phrasebook without a mistake, except for some sentences."""
 
     def __init__(self, pair: str, wrong: set[str]) -> None:
         book = phrasebook(pair)
@@ -35,7 +35,7 @@ def exit_code(monkeypatch: pytest.MonkeyPatch, wrong: set[str], finished: bool =
 
 
 def held_out(pair: str, percent: int) -> set[str]:
-    """So many of the held-out sentences, none of which is a reference sentence."""
+    """Some of the held-out sentences, none of which is a reference sentence."""
     book = phrasebook(pair)
     sentences = [p.source for p in book.test]
     assert not {p.source for p in book.reference} & set(sentences)
@@ -62,11 +62,11 @@ def test_the_demo_fails_where_a_known_sentence_is_wrong(
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (KeyboardInterrupt(), 130, "interrupted; `make demo` begins anew"),
+        (KeyboardInterrupt(), 130, "interrupted; `make demo` starts again"),
         (TrainingError("the folder is taken", todo="wait"), 6, "the folder is taken"),
     ],
 )
-def test_what_goes_wrong_in_a_demo_is_said_without_a_traceback(
+def test_errors_of_the_demo_are_printed_without_a_traceback(
     error: BaseException,
     code: int,
     said: str,
@@ -83,6 +83,6 @@ def test_what_goes_wrong_in_a_demo_is_said_without_a_traceback(
     assert said in capsys.readouterr().err
 
 
-def test_an_interrupted_demo_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SystemExit, match="interrupted; `make demo` begins anew"):
+def test_an_interrupted_demo_prints_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit, match="interrupted; `make demo` starts again"):
         exit_code(monkeypatch, set(), finished=False)

@@ -1,6 +1,6 @@
-"""Reference system B, made of Keras' own layers, gives the numbers that clearhead's gives.
+"""Reference system B built from Keras layers computes the same numbers as clearhead.
 
-Keras is no dependency of clearhead: `make test-keras` installs it in an environment of its own and
+Keras is not a dependency of clearhead: `make test-keras` installs it in a separate environment and
 runs these tests there; elsewhere they are skipped.
 """
 
@@ -143,7 +143,7 @@ class SystemB(keras.Model):
 
 
 def sinusoids(length: int, d_model: int) -> np.ndarray:
-    """sin(pos/10000^(2i/d_model)) and its cosine by turns, as the system makes its table."""
+    """sin(pos/10000^(2i/d_model)) and its cosine, interleaved, as in the table of the system."""
     column = np.arange(d_model)[None, :]
     angles = np.arange(length)[:, None] / np.power(10000, 2 * (column // 2) / d_model)
     return np.where(column % 2 == 0, np.sin(angles), np.cos(angles))
@@ -159,7 +159,7 @@ def thirds(packed: nn.Linear) -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def dense_weights(linear: nn.Linear) -> list[np.ndarray]:
-    """As Keras has them: (in, out), and the bias."""
+    """In the layout of Keras: (in, out), and the bias."""
     return [numbers(linear.weight).T, numbers(linear.bias)]
 
 
@@ -194,7 +194,7 @@ def precision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 def set_precision(name: str) -> None:
-    """Of both libraries; in Keras layers have a policy of their own."""
+    """Of both libraries; Keras has a separate policy for layers."""
     keras.config.set_floatx(name)
     keras.config.set_dtype_policy(name)
     torch.set_default_dtype(getattr(torch, name))
@@ -202,7 +202,7 @@ def set_precision(name: str) -> None:
 
 @pytest.fixture(params=[AttentionOfDenseLayers, AttentionOfKeras])
 def pair(request: pytest.FixtureRequest, precision: str) -> Pair:
-    """The model of the example, every weight drawn, norms and biases too."""
+    """The model of the example with random weights, norms and biases included."""
     config = read_config(ROOT / "examples/reference/b_classifier.toml")
     torch.manual_seed(1)
     ours = build_classifier(config.model, config.classifier, VOCABULARY, LABELS).eval()

@@ -1,4 +1,4 @@
-"""The publisher's questions become files that clearhead reads, or nothing is written."""
+"""The TREC questions are converted to files that clearhead reads, or nothing is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEST = b"NUM:dist How far is it from Denver to Aspen ?\r\nLOC:city Where is \xc5
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the data are, as the publisher has them."""
+    """The data folder, with files in the publisher's format."""
     (tmp_path / "trec").mkdir()
     (tmp_path / "trec/train.txt").write_bytes(TRAIN)
     (tmp_path / "trec/test.txt").write_bytes(TEST)
@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def prepared(folder: Path, *words: str) -> dict[str, list[tuple[str, str]]]:
-    """The label and the text of each question that clearhead reads of what was written."""
+    """The label and the text of each question, as clearhead reads the written files."""
     out = folder / "out/of/this"
     assert prepare_trec.main(["--output", str(out), *words]) == 0
     assert sorted(path.name for path in out.iterdir()) == ["test.tsv", "train.tsv"]
@@ -68,7 +68,7 @@ def test_questions_have_their_fine_labels_where_they_are_asked_for(folder: Path)
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_without_the_variable_it_is_said_what_to_do(
+def test_without_the_variable_the_error_names_it_and_the_script(
     value: str | None,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -80,8 +80,8 @@ def test_without_the_variable_it_is_said_what_to_do(
     assert prepare_trec.main(["-o", str(folder / "out")]) != 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert "CLEARHEAD_DATA names no folder" in err
-    assert "What to do: examples/fetch_data.py" in err
+    assert "CLEARHEAD_DATA" in err
+    assert "examples/fetch_data.py" in err
     assert not (folder / "out").exists()
 
 
@@ -94,7 +94,8 @@ def test_nothing_is_written_where_a_file_is_missing(
     assert prepare_trec.main(["-o", str(folder / "out")]) != 0
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith(f"{path}: there is no such file\nWhat to do: ")
+    assert str(path) in err
+    assert "examples/fetch_data.py" in err
     assert not (folder / "out").exists()
 
 

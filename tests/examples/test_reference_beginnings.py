@@ -1,4 +1,4 @@
-"""The reference systems begin to learn with the first weights that their authors gave them."""
+"""The reference systems have the initial weights of their descriptions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reference_examples import config_of
 from small_models import assert_normal, embedding_of, fills
 
 WORDS = 1000
-"""Of either vocabulary: enough that the numbers of an embedding tell how they were drawn."""
+"""Size of each vocabulary, large enough to test the distribution of an embedding."""
 
 
 def translator_of(letter: str) -> EncoderDecoder:
-    """The model of an example, of its full size, before it has learned anything."""
+    """The untrained model of an example, in its full size."""
     torch.manual_seed(1)
     return build_model(config_of(letter).model, WORDS, WORDS)
 
