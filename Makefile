@@ -60,7 +60,7 @@ coverage: install
 test-keras: export KERAS_BACKEND := torch
 test-keras: export KERAS_HOME := .venv-keras/settings
 test-keras: .venv-keras/installed
-	.venv-keras/bin/python -m pytest -rs tests/test_keras_parity.py
+	.venv-keras/bin/python -m pytest -rs tests/examples/test_keras_parity.py
 
 .venv-keras/installed: pyproject.toml constraints.txt constraints-keras.txt
 	$(PYTHON) -m venv .venv-keras
