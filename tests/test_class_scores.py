@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -22,8 +23,8 @@ from clearhead.evaluation.class_scores import (
     LARGEST_MATRIX,
     LONGEST_NAME,
     ClassScores,
+    correct_answers,
     mcnemar,
-    right_answers,
     score_classes,
 )
 
@@ -308,13 +309,13 @@ def test_only_a_system_that_differs_is_significant() -> None:
     for multi_label in (False, True):
         predicted, truth = output(300, 4, multi_label, seed=13, quality=1)
         better = 0.3 * predicted + 0.7 * truth
-        first, second = (right_answers(p, truth, multi_label) for p in (predicted, better))
+        first, second = (correct_answers(p, truth, multi_label) for p in (predicted, better))
         assert mcnemar(first, first.copy()).p_value == 1
         found = mcnemar(first, second)
         assert found.p_value < 0.001
         turned = mcnemar(second, first)
         assert turned.p_value == found.p_value
-        assert turned[:2] == found[1::-1]
+        assert (turned.first_only, turned.second_only) == (found.second_only, found.first_only)
         scores = [score_classes(p, truth, names(4), multi_label) for p in (predicted, better)]
         gained = 100 * (found.second_only - found.first_only) / 300
         assert gained == pytest.approx(scores[1].accuracy - scores[0].accuracy)
@@ -327,7 +328,7 @@ def test_scores_can_be_written_as_json() -> None:
     for multi_label in (False, True):
         predicted, truth = output(50, 3, multi_label, seed=14)
         scores = score_classes(predicted, truth, names(3), multi_label)
-        tree = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
+        tree = json.loads(json.dumps(dataclasses.asdict(scores), allow_nan=False))
         assert tree["macro_f1"] == scores.macro_f1
         assert tuple(tree["accuracy_interval"]) == scores.accuracy_interval
         assert tree["per_class"][2]["support"] == scores.per_class[2].support
@@ -415,7 +416,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
         score_classes(predicted[:3], truth, names(3))
     with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
-        right_answers(predicted[:3], truth)
+        correct_answers(predicted[:3], truth)
     with pytest.raises(DataError, match="nothing to score"):
         score_classes(predicted[:0], truth[:0], names(3))
     with pytest.raises(DataError, match="between 0 and 1"):
@@ -423,4 +424,4 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(TypeError, match="bools"):
         score_classes(predicted, truth.astype(int), names(3))
     with pytest.raises(DataError, match="example 1 has 3"):
-        right_answers(predicted, np.ones((4, 3), dtype=bool))
+        correct_answers(predicted, np.ones((4, 3), dtype=bool))

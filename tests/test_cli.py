@@ -20,7 +20,7 @@ import torch
 
 from clearhead.api import loading, training
 from clearhead.cli import SPIN_COUNT
-from clearhead.cli.failures import say
+from clearhead.cli.failures import print_message
 from clearhead.errors import DataError, TrainingError
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import Note, RunEnded, RunStarted
@@ -167,7 +167,7 @@ def test_nobody_at_the_standard_error_is_no_failure(monkeypatch: pytest.MonkeyPa
 
     for stream in (Gone(), None):
         monkeypatch.setattr(sys, "stderr", stream)
-        say("anything")
+        print_message("anything")
 
 
 @pytest.mark.parametrize(

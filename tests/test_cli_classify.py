@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.cli.streams import INTERVAL_S, PATIENCE_S, Counter
+from clearhead.cli.streams import DELAY_S, INTERVAL_S, Counter
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import DataError
 from fake_translator import run
@@ -189,10 +189,10 @@ def test_what_is_counted_is_called_what_it_is(
     Path("in.txt").write_text("\n".join(TEXTS) + "\n")
     plain, labelled = ("in.txt", "test.tsv") if model == "texts" else ("x.npz", "x.npz")
     for module, *words in (
-        ("classify", "classify", str(models / model), "-i", plain, "-o", "out.txt"),
+        ("streams", "classify", str(models / model), "-i", plain, "-o", "out.txt"),
         ("evaluate", "evaluate", str(models / model), "--data", labelled),
     ):
-        terminal, moments = Terminal(), itertools.count(step=PATIENCE_S + INTERVAL_S)
+        terminal, moments = Terminal(), itertools.count(step=DELAY_S + INTERVAL_S)
         monkeypatch.setattr(importlib.import_module(f"clearhead.cli.{module}"), "Counter", counter)
         assert run(*words)[0] == 0
         assert f"6 of 6 {noun}, " in terminal.getvalue()

@@ -120,14 +120,14 @@ def test_case_is_ignored_for_a_model_that_lower_cases_unless_an_option_says_othe
     assert code == 0
     for part in ("BLEU  100.00", "chrF2 100.00", "exact 100.00 %", "case:lc|eff:no|tok:13a"):
         assert part in out
-    assert "without regard to case" in out
+    assert "ignore case" in out
     code, out, _ = run("evaluate", "lower", *test_set, "--no-lowercase", "--json")
     cased = json.loads(out)
     bleu = cased["systems"]["lower"]["scores"]["bleu"]
     assert (code, cased["lowercase"], cased["systems"]["lower"]["exact"]) == (0, False, 0)
     assert bleu["score"] < 1
     assert "case:mixed" in bleu["signature"]
-    assert "without regard to case" not in run("evaluate", "good", *test_set)[1]
+    assert "ignore case" not in run("evaluate", "good", *test_set)[1]
 
 
 def test_models_that_differ_in_ignoring_case_are_not_compared(
@@ -215,7 +215,7 @@ def test_two_classifiers_are_compared_by_mcnemars_test(models: Path) -> None:
     assert comparison["p_value"] == pytest.approx(p)
     _, out, _ = run("evaluate", *names, "--data", "test.tsv")
     assert out.splitlines()[-1] == (
-        f"against {names[0]}: {second} right that it has wrong, {first} wrong that it has right, "
+        f"compared with {names[0]}: {second} examples are correct only here, {first} only there, "
         f"p = {p:.4f} (McNemar's exact test)"
     )
 

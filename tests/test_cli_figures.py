@@ -170,7 +170,7 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
         ("translator", ["--input-file", "in.txt", "--line", "2"], 3, "in.txt: there is no line 2"),
         ("translator", ["--input", "a " * 2000, "--target", "a"], 3, "too long"),
         ("translator", ["--input", "a", "--format", "jpg"], 2, "'jpg'"),
-        ("texts", ["--input", "a", "--target", "b"], 2, "a classifier has no target"),
+        ("texts", ["--input", "a", "--target", "b"], 2, "--target has no effect"),
         ("features", ["--input", "missing.ts"], 3, "missing.ts"),
         ("nothing", ["--input", "a"], 4, "no such model folder"),
     ],

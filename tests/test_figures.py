@@ -33,8 +33,7 @@ from clearhead.inspect.figures import (
     stack_figure,
     write_figures,
 )
-from clearhead.inspect.heatmaps import own_settings
-from clearhead.inspect.labels import LONGEST, shown
+from clearhead.inspect.heatmaps import LONGEST_NAME, fixed_settings, shortened
 from clearhead.inspect.record import DecoderLayerRecord, EncoderLayerRecord, Record
 
 SOURCE = ("▁the", "▁cat", "▁is", "▁black", ".")
@@ -230,7 +229,7 @@ def test_a_confusion_shows_numbers_coloured_by_their_share_of_the_true_label() -
 def boxes(figure: Figure, texts: Sequence[Text]) -> list[Bbox]:
     canvas = figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
-    with own_settings():
+    with fixed_settings():
         return [text.get_window_extent(canvas.get_renderer()) for text in texts]
 
 
@@ -242,7 +241,7 @@ def assert_legible(figure: Figure) -> None:
         for text in (axes.title, axes.xaxis.label, axes.yaxis.label)
         if text.get_text()
     ]
-    with own_settings():
+    with fixed_settings():
         figure.draw_without_rendering()  # which puts everything in its place
         bar = figure.axes[-1].get_tightbbox()
     assert bar is not None
@@ -284,7 +283,7 @@ def test_tokens_of_any_script_are_drawn_without_a_warning(tmp_path: Path) -> Non
     record = made_record(ODD, (), layers=1)
     figure = attention_figure(record)
     (axes,) = panels(figure)
-    assert names(axes.get_xticklabels()) == tuple(shown(name) for name in ODD)
+    assert names(axes.get_xticklabels()) == tuple(shortened(name) for name in ODD)
     paths = draw_all(record, tmp_path)
     texts = "\n".join(text for path in paths if path.suffix == ".svg" for text in svg_texts(path))
     for name in ("$x^2$", "▁猫は", "&lt;<b>", r"a\nb", r"\x01\x7f\x85", r"\ud800"):
@@ -293,10 +292,10 @@ def test_tokens_of_any_script_are_drawn_without_a_warning(tmp_path: Path) -> Non
 
 @given(st.text())
 def test_a_name_is_shown_short_and_printable(name: str) -> None:
-    text = shown(name)
+    text = shortened(name)
     assert text.replace("\u200c", "").replace("\u200d", "").isprintable()
-    assert len(text) <= LONGEST
-    if name.isprintable() and len(name) <= LONGEST:
+    assert len(text) <= LONGEST_NAME
+    if name.isprintable() and len(name) <= LONGEST_NAME:
         assert text == name
 
 

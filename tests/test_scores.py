@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -158,7 +159,7 @@ def test_empty_lines_are_scored_as_empty_translations() -> None:
 
 def test_scores_can_be_written_as_json() -> None:
     scores = score_translations(HYPOTHESES[:20], REFERENCES[:20], bootstrap=20)
-    tree = json.loads(json.dumps(scores.to_dict()))
+    tree = json.loads(json.dumps(dataclasses.asdict(scores)))
     assert tree["bleu"]["score"] == scores.bleu.score
     assert tree["ter"]["signature"] == scores.ter.signature
     assert tree["chrf"]["low"] == scores.chrf.low

@@ -1,4 +1,7 @@
-"""Pictures of a record: the attention of each head, and the values of each layer."""
+"""Pictures of a record: the attention of each head, and the values of each layer.
+
+Layers and heads count from 0, or from the end if they are negative.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,7 @@ NAMES = {
 def attention_figure(
     record: Record, attention: Attention = "encoder", layer: int = -1, head: int | None = None
 ) -> Figure:
-    """The weights of one head, or the mean over the heads of a layer; queries down, keys across.
-
-    Args:
-        record: from `record`.
-        attention: the kind of attention.
-        layer: from 0, or negative from the end.
-        head: from 0, or negative from the end; None: the mean over the heads.
+    """The weights of one head, or their mean over all heads; queries down, keys across.
 
     Raises:
         DataError: the record has no such attention, layer or head.
@@ -43,20 +40,15 @@ def attention_figure(
     weights = _layer_weights(record, attention, layer)
     where = f"{NAMES[attention]}, {_layer_name(record, attention, layer)}"
     if head is None:
-        values, what = weights.mean(axis=0), f"mean over its {_count(len(weights), 'head')}"
+        values, which = weights.mean(axis=0), f"mean over its {_count(len(weights), 'head')}"
     else:
         number = _index(head, len(weights), "head")
-        values, what = weights[number], f"head {number + 1} of {len(weights)}"
-    return _attention_maps(record, attention, f"{where}: {what}", [("", values)])
+        values, which = weights[number], f"head {number + 1} of {len(weights)}"
+    return _attention_maps(record, attention, f"{where}: {which}", [("", values)])
 
 
 def heads_figure(record: Record, attention: Attention = "encoder", layer: int = -1) -> Figure:
-    """The weights of every head of a layer, one panel a head.
-
-    Args:
-        record: from `record`.
-        attention: the kind of attention.
-        layer: from 0, or negative from the end.
+    """The weights of every head of a layer, one panel per head.
 
     Raises:
         DataError: the record has no such attention or layer.
@@ -69,10 +61,6 @@ def heads_figure(record: Record, attention: Attention = "encoder", layer: int = 
 
 def layer_figure(record: Record, layer: int = -1) -> Figure:
     """Inside an encoder layer: its input, and the outputs of attention and feed-forward network.
-
-    Args:
-        record: from `record`.
-        layer: from 0, or negative from the end.
 
     Raises:
         DataError: the record has no such layer.
@@ -96,14 +84,10 @@ def stack_figure(record: Record) -> Figure:
 
 
 def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
-    """A confusion matrix: true labels down, predicted labels across.
+    """A confusion matrix of whole numbers (labels, labels): true labels down, predicted across.
 
     A cell holds the number of examples; its colour is their share of the examples of the true
     label.
-
-    Args:
-        confusion: (labels, labels), whole numbers.
-        names: of the labels.
 
     Raises:
         ValueError: the shape does not fit the number of names.
@@ -140,9 +124,7 @@ def figures_of(record: Record) -> Iterator[tuple[str, Callable[[], Figure]]]:
     yield "encoder-stack", partial(stack_figure, record)
 
 
-def draw_all(
-    record: Record, folder: str | Path, formats: Sequence[str] = ("png", "svg")
-) -> list[Path]:
+def draw_all(record: Record, folder: str | Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Draw every picture of a record into a folder, and return the files.
 
     Raises:
@@ -155,7 +137,7 @@ def draw_all(
 def write_figures(
     figures: Iterable[tuple[str, Callable[[], Figure]]],
     folder: str | Path,
-    formats: Sequence[str] = ("png", "svg"),
+    formats: Sequence[str] = FORMATS,
 ) -> list[Path]:
     """Draw and write figures one by one, as files such as `name.png`.
 
