@@ -1,4 +1,4 @@
-"""Scores of classifiers against loops written out here, other draws, and invariants."""
+"""Scores of classifiers equal those of loops written out here."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ KINDS = pytest.mark.parametrize("multi_label", [False, True])
 def output(
     examples: int, labels: int, multi_label: bool, seed: int, quality: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities and truth; the higher the quality, the more they agree. Labels vary in size."""
+    """Probabilities and truth; they agree more with higher quality. Labels differ in frequency."""
     chance = np.random.default_rng(seed)
     noise = chance.standard_normal((examples, labels))
     if multi_label:
@@ -47,7 +47,7 @@ def output(
 
 
 def certain(given: list[int], truth: list[int], labels: int) -> tuple[np.ndarray, np.ndarray]:
-    """One label an example, predicted with probability 1."""
+    """Probabilities and truth of examples with one label each, predicted with probability 1."""
     predicted, right = (np.array(n)[:, None] == np.arange(labels) for n in (given, truth))
     return predicted.astype(float), right
 
@@ -57,7 +57,7 @@ def names(labels: int) -> list[str]:
 
 
 def plain_f1(right: list[set[int]], given: list[set[int]], label: int) -> float | None:
-    """From precision and recall; None for a label that occurs nowhere."""
+    """F1 from precision and recall; None for a label that occurs nowhere."""
     true = sum(label in r and label in g for r, g in zip(right, given, strict=True))
     support, predicted = (sum(label in s for s in sets) for sets in (right, given))
     if not support and not predicted:
@@ -69,7 +69,7 @@ def plain_f1(right: list[set[int]], given: list[set[int]], label: int) -> float 
 
 
 def plain_rates(truth: np.ndarray, given: np.ndarray) -> tuple[float, float, float]:
-    """Accuracy, macro and micro F1 in percent, example by example."""
+    """Accuracy, macro and micro F1 in percent, counted example by example."""
     labels = truth.shape[1]
     sets = ([set(np.flatnonzero(row).tolist()) for row in rows] for rows in (truth, given))
     right, predicted = sets
@@ -269,7 +269,7 @@ def test_the_interval_of_a_perfect_classifier_has_no_width() -> None:
 def two_systems(
     first_only: int, second_only: int, both: int, neither: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which examples two systems have right, with these counts of them."""
+    """Which examples two systems classify correctly, with these counts."""
     marks = [(1, 0)] * first_only + [(0, 1)] * second_only + [(1, 1)] * both + [(0, 0)] * neither
     first, second = np.array(marks, dtype=bool).T
     return first, second
@@ -363,7 +363,7 @@ def test_with_several_labels_the_accuracy_is_named_and_there_is_no_matrix() -> N
 
 
 def columns(text: str) -> int:
-    """On a screen, of the letters that occur here."""
+    """The width on a terminal of the characters in these tests."""
     return sum(2 if "\u3000" <= mark <= "\u9fff" else mark != "\u0301" for mark in text)
 
 
@@ -395,7 +395,7 @@ def test_only_a_name_that_is_too_long_is_shortened_and_it_fills_its_column() -> 
 
 
 def blocks(lines: list[str]) -> list[list[str]]:
-    """The lines between empty ones."""
+    """The blocks of lines that empty lines separate."""
     return [list(group) for full, group in itertools.groupby(lines, bool) if full]
 
 

@@ -1,4 +1,4 @@
-"""`clearhead translate`: lines in, lines out, whatever happens on the way."""
+"""`clearhead translate`: input, output, search options and failures, with a fake translator."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_n_best_lists_have_the_form_of_moses(translator: Backwards) -> None:
     ]
 
 
-def test_scores_stand_before_the_translation(translator: Backwards) -> None:
+def test_scores_come_before_the_translation(translator: Backwards) -> None:
     assert run("translate", "m", "--scores", stdin="a b\n")[1] == "-0.7500\tb a\n"
 
 
@@ -134,7 +134,7 @@ def test_a_block_of_very_long_lines_is_cut_short() -> None:
     assert [len(block) for block in blocks([megabyte] * 10, 1024)] == [4, 4, 2]
 
 
-def test_search_options_are_laid_over_the_model_s_own(translator: Backwards) -> None:
+def test_search_options_replace_those_of_the_model(translator: Backwards) -> None:
     translator.config = replace(RunConfig(), search=SearchConfig(beam_size=3, min_length=2))
     arguments = ("--length-penalty", "1.5", "--no-repeat-ngram", "3", "--max-length", "9")
     assert run("translate", "m", *arguments, stdin="a\n")[0] == 0
@@ -143,7 +143,7 @@ def test_search_options_are_laid_over_the_model_s_own(translator: Backwards) -> 
     )
 
 
-def test_blocks_of_a_stream_are_told_how_many_lines_came_before(
+def test_each_block_gets_the_number_of_lines_before_it(
     translator: Backwards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(streams, "BLOCK_LINES", 1)
@@ -195,7 +195,7 @@ def test_a_model_that_samples_by_its_configuration_searches_with_a_beam_that_is_
     assert changed_search(default, {}, None).method == "sampling"
 
 
-def test_an_option_that_does_not_go_with_the_model_s_own_search_is_told_so(
+def test_an_option_that_contradicts_the_model_s_own_search_is_rejected(
     translator: Backwards,
 ) -> None:
     translator.config = replace(RunConfig(), search=SearchConfig(n_best=3))
@@ -213,7 +213,7 @@ def test_an_option_that_does_not_go_with_the_model_s_own_search_is_told_so(
         ((), SearchConfig(n_best=2)),
     ],
 )
-def test_scores_that_are_there_anyway_are_not_ignored_in_silence(
+def test_scores_are_rejected_with_a_format_that_has_them(
     translator: Backwards, options: tuple[str, ...], config: SearchConfig
 ) -> None:
     translator.config = replace(RunConfig(), search=config)
@@ -225,7 +225,7 @@ def test_scores_that_are_there_anyway_are_not_ignored_in_silence(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("lines", [1, 20_000])
-def test_a_full_disk_at_the_output_is_said(tmp_path: Path, lines: int) -> None:
+def test_a_full_disk_gives_an_error(tmp_path: Path, lines: int) -> None:
     (tmp_path / "in.txt").write_text("a b c\n" * lines)
     command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
     with (tmp_path / "in.txt").open() as given_, open("/dev/full", "w") as full:
@@ -233,8 +233,8 @@ def test_a_full_disk_at_the_output_is_said(tmp_path: Path, lines: int) -> None:
             command, stdin=given_, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 3
-    said, why = done.stderr.splitlines()
-    assert said == "clearhead: standard output: the output cannot be written"
+    what, why = done.stderr.splitlines()
+    assert what == "clearhead: standard output: the output cannot be written"
     assert why.startswith("Why: ")
 
 
@@ -365,7 +365,7 @@ def test_an_output_in_the_home_folder_lands_there(
     assert (tmp_path / "out.txt").read_text() == "b a\n"
 
 
-def test_an_output_of_nothing_leaves_nothing(translator: Backwards, tmp_path: Path) -> None:
+def test_a_failure_before_any_output_leaves_no_file(translator: Backwards, tmp_path: Path) -> None:
     assert run("translate", "m", "-o", str(tmp_path / "out"), stdin="boom\n")[0] == 3
     assert list(tmp_path.iterdir()) == []
     code, _, err = run("translate", "m", "-o", str(tmp_path / "no" / "out"), stdin="a\n")
@@ -411,7 +411,7 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_written(
 
 
 def test_a_broken_pipe_exits_quietly(tmp_path: Path) -> None:
-    """As `clearhead translate … | head -1` does it, with more output than a pipe holds."""
+    """The output is larger than the buffer of a pipe, as in `clearhead translate … | head -1`."""
     (tmp_path / "in.txt").write_text("a b c\n" * 200_000)
     with (tmp_path / "in.txt").open() as lines:
         command = [sys.executable, "-c", CHILD, str(Path(__file__).parent)]
@@ -422,10 +422,10 @@ def test_a_broken_pipe_exits_quietly(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stdout.readline() == b"c b a\n"
         process.stdout.close()
-        said = process.stderr.read()
+        errors = process.stderr.read()
         process.stderr.close()
         assert process.wait(timeout=60) == 141
-    assert said == b""
+    assert errors == b""
 
 
 class Terminal:
@@ -462,7 +462,7 @@ def test_the_counter_shows_how_far_it_is_after_two_seconds_and_clears_its_line()
     assert "left" not in counted(None, {10.0: 100})
 
 
-def test_the_counter_is_silent_where_it_is_short_unwanted_or_no_terminal_looks() -> None:
+def test_the_counter_is_hidden_early_on_request_and_without_a_terminal() -> None:
     assert counted(300, {1.0: 50, 1.9: 300}) == ""
     assert counted(300, {10.0: 100}, visible=False) == ""
     assert counted(300, {10.0: 100}, is_terminal=False) == ""

@@ -1,4 +1,4 @@
-"""Scores against sacreBLEU's own command, a BLEU written out here, and invariants."""
+"""Scores equal those of sacreBLEU's command and of a BLEU written out here."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HYPOTHESES = damaged(REFERENCES, share=0.3, seed=2)
 
 
 def written_out_bleu(hypotheses: list[str], references: list[str]) -> float:
-    """Papineni et al. 2002, section 2.3, on words between spaces; all precisions above 0."""
+    """BLEU by Papineni et al. 2002, section 2.3, on words between spaces."""
     logs, lengths = [], [0, 0]
     for n in (1, 2, 3, 4):
         matched = total = 0

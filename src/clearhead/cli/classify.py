@@ -52,7 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--top",
         type=positive,
         metavar="N",
-        help="number of labels of each input (default: 1, or all of at least 0.5)",
+        help="number of labels of each input (default: 1, or all of probability 0.5 and more)",
     )
     parser.add_argument(
         "--json", dest="json_lines", action="store_true", help="write one JSON object per line"

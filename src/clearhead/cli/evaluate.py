@@ -100,6 +100,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Score the models and print the report."""
     from clearhead.checkpoint import read_model_folder
+    from clearhead.evaluation.evaluate import common_setting
 
     if args.source == args.reference == STANDARD:
         raise DataError("sources and references cannot both come from the standard input")
@@ -108,25 +109,15 @@ def run(args: Namespace) -> None:
         raise DataError("the same model folder is named twice")
     models = {name: read_model_folder(name) for name in names}
     configs = {name: model.config for name, model in models.items()}
-    if _common_task(configs) == "translation":
+    tasks: dict[str, str] = {name: config.task for name, config in configs.items()}
+    todo = "evaluate translators and classifiers one after the other"
+    if common_setting(tasks, "task", todo) == "translation":
         report = _evaluate_translators(args, configs)
     else:
         report = _evaluate_classifiers(args, configs, models)
     print(json.dumps(report.to_dict(), indent=2) if args.as_json else report.to_text())
     if args.figures is not None:
         _draw(report.systems, Path(args.figures))
-
-
-def _common_task(configs: Mapping[str, RunConfig]) -> str:
-    """What all the models were trained for."""
-    tasks = {name: config.task for name, config in configs.items()}
-    if len(set(tasks.values())) > 1:
-        raise ConfigError(
-            "translators and classifiers cannot be evaluated together",
-            why=", ".join(f"{name} is for {task}" for name, task in tasks.items()),
-            todo="evaluate them one after the other",
-        )
-    return next(iter(tasks.values()))
 
 
 def _evaluate_translators(
@@ -147,7 +138,7 @@ def _evaluate_translators(
         compute = translating(translator, search, args.batch_size)
         lines = (Line(text, "") for text in sources)
         with Counter(sys.stderr, len(sources), "sentences") as counter:
-            return [text_in_line(found[0]) for _, found in in_blocks(lines, compute, counter)]
+            return [text_in_line(best) for _, (best, *_) in in_blocks(lines, compute, counter)]
 
     return evaluate_translators(
         configs, files, sources, references, translate, args.tokenize, args.lowercase

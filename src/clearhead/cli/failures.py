@@ -26,8 +26,8 @@ REFUSED = (
 def failures_reported() -> Iterator[None]:
     """Print an expected failure within as a message, and exit with its code.
 
-    Expected are `ClearheadError`, Ctrl-C, a reader of the output that has gone, full memory, a full
-    disk, and a named file that the system refuses to open.
+    Expected are `ClearheadError`, Ctrl-C, a closed pipe, full memory, a full disk, and a named file
+    that the system does not open.
 
     Raises:
         SystemExit: there was one of these.
@@ -84,7 +84,7 @@ def _expected_of_system(error: OSError) -> DataError | None:
         return DataError(
             "the file or folder cannot be read or written",
             # Where a file is renamed, the user named the second one.
-            where=error.filename2 or error.filename,
+            where=os.fsdecode(error.filename2 or error.filename),
             why=error.strerror,
             todo="check the name and its permissions, or choose another name",
         )

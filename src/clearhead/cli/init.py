@@ -37,8 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
             "tab, target) or .jsonl (keys source and target); for a classifier one file or folder; "
             "files may be compressed (.gz)",
         ),
-        ("validation", "validation data, in the same formats; they choose the best checkpoint"),
-        ("test", "test data, in the same formats; left out of the training data"),
+        ("validation", "validation data, in the same formats; chooses the best checkpoint"),
+        ("test", "test data, in the same formats; its examples are left out of the training data"),
     ):
         parser.add_argument(
             f"--{part}", nargs="+", action="extend", default=[], metavar="FILE", help=text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -42,7 +42,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--device": dict(
         choices=("auto", "cpu", "cuda"),
         default="auto",
-        help="device; auto uses the GPU if there is one (default: auto)",
+        help="device of the model; auto uses the GPU if there is one (default: auto)",
     ),
     "--threads": dict(
         type=int,
@@ -97,48 +97,34 @@ def add_search(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("search (defaults: the model's configuration)")
     for name, (kind, text) in SEARCH.items():
         if kind is bool:
-            group.add_argument(option(name), action="store_true", help=text)
+            group.add_argument(option(name), action="store_true", default=SUPPRESS, help=text)
         else:
             metavar = "N" if kind is int else "X"
-            group.add_argument(option(name), type=kind, metavar=metavar, help=text)
+            group.add_argument(
+                option(name), type=kind, metavar=metavar, default=SUPPRESS, help=text
+            )
 
 
 def given_search(args: Namespace) -> dict[str, Any]:
     """The search options that the user has given."""
-    values = {name: getattr(args, name) for name in SEARCH}
-    return {name: value for name, value in values.items() if is_given(value)}
-
-
-def is_given(value: object) -> bool:
-    """Whether the value of an option without a default was given; 0 may be."""
-    return value is not None and value is not False
+    return {name: value for name, value in vars(args).items() if name in SEARCH}
 
 
 def reject_unused(options: Mapping[str, object], kind: str, todo: str = "leave it out") -> None:
-    """Reject the options that were given, since none has an effect.
-
-    Args:
-        options: the value of each option, by its name on the command line.
-        kind: what the options have no effect on.
-        todo: what the user can do.
+    """Reject options that have no effect on a kind of model or data; None or False: not given.
 
     Raises:
         ConfigError: an option was given.
     """
     for name, value in options.items():
-        if is_given(value):
+        if value is not None and value is not False:
             raise ConfigError(f"{name} has no effect on {kind}", todo=todo)
 
 
 def changed_search(
     default: SearchConfig, given: Mapping[str, Any], n_best: int | None
 ) -> SearchConfig:
-    """The model's own search, changed by the options that were given.
-
-    Args:
-        default: the model's own search.
-        given: see `given_search`.
-        n_best: hypotheses for each sentence, if the user has chosen.
+    """The model's own search, changed by the options that were given, and by --n-best if any.
 
     Raises:
         SearchError: a value is wrong, or has no effect on the method.
@@ -159,10 +145,10 @@ def changed_search(
     try:
         return replace(default, method=method, **changes)
     except ValidationError as error:
-        found = config_error(error, "search options", section="search")
+        wrong = config_error(error, "search options", section="search")
         raise SearchError(
-            found.what,
-            where=found.where,
+            wrong.what,
+            where=wrong.where,
             why="options that are not given have the values of the model's configuration",
             todo="change or add an option",
         ) from None

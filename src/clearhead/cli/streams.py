@@ -37,6 +37,7 @@ CLEAR_LINE = "\r\x1b[K"
 Item = TypeVar("Item", bound="tuple[str, Any]")
 Result = TypeVar("Result")
 Progress = Callable[[int], None]
+Compute = Callable[[Sequence[Item], int, Progress], Sequence[Result]]
 
 
 def reject_standard_input(path: str) -> None:
@@ -79,8 +80,8 @@ def count_lines(path: str) -> int | None:
 
     if path == STANDARD:
         return None
-    found = os.path.expanduser(path)
-    if os.path.exists(found) and not os.path.isfile(found):  # a pipe or a device
+    expanded = os.path.expanduser(path)
+    if os.path.exists(expanded) and not os.path.isfile(expanded):  # a pipe or a device
         return None
     return sum(1 for _ in read_lines(path))
 
@@ -99,8 +100,7 @@ def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Itera
         DataError: the numbers of texts and prefixes differ.
     """
     if prefixes is None:
-        for text in texts:
-            yield Line(text, "")
+        yield from (Line(text, "") for text in texts)
         return
     for number, (text, prefix) in enumerate(zip_longest(texts, prefixes), start=1):
         if text is None or prefix is None:
@@ -114,7 +114,7 @@ def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Itera
 
 def in_blocks(
     items: Iterable[Item],
-    compute: Callable[[Sequence[Item], int, Progress], Sequence[Result]],
+    compute: Compute[Item, Result],
     counter: Counter,
     size: int | None = None,
 ) -> Iterator[tuple[Item, Result]]:
@@ -122,9 +122,9 @@ def in_blocks(
 
     Args:
         items: tuples that begin with a text; read one block at a time.
-        compute: (block, number of items before it, progress) -> results of the block; it calls
-            progress with the number of items of the block that are finished. Its warnings are
-            printed.
+        compute: (block, offset, progress) -> results of the block; `offset` is the number of items
+            before it, and `progress` is called with the number of finished items of the block.
+            Warnings are printed.
         counter: shows the number of finished items.
         size: maximum number of items in a block (default: `BLOCK_LINES`).
     """
@@ -162,23 +162,23 @@ def write_results(
     items: Iterable[Item],
     total: int | None,
     noun: str,
-    compute: Callable[[Sequence[Item], int, Progress], Sequence[Result]],
+    compute: Compute[Item, Result],
     form: Callable[[int, Item, Result], str],
 ) -> None:
-    """Compute the result of each item and write it.
+    """Compute the result of each item (see `in_blocks`) and write it.
 
     Args:
         args: the options of the command; `input_file` and `output_file` are used.
         output: where the results go.
-        items: see `in_blocks`.
-        total: their number, if it is known.
-        noun: what one of them is called, e.g. `sentence`.
-        compute: see `in_blocks`.
-        form: (number of the item, from 0; item; result) -> whole lines of output.
+        items: read one block at a time.
+        total: number of items, if it is known.
+        noun: what an item is called, e.g. `sentence`.
+        compute: computes the results of a block.
+        form: (number of the item, from 0; item; result) -> complete lines of output.
     """
     typed = args.input_file == STANDARD and sys.stdin is not None and sys.stdin.isatty()
     if typed:
-        print_message(f"type one {noun} a line; Ctrl-D ends")
+        print_message(f"type one {noun} per line; Ctrl-D ends")
     # In a terminal the counter would disturb the output, or what is being typed.
     visible = not typed and not (args.output_file == STANDARD and output.isatty())
     with Counter(sys.stderr, total, f"{noun}s", visible) as counter:
@@ -190,17 +190,17 @@ def write_results(
 
 def translating(
     translator: Translator, search: SearchConfig, batch_size: int
-) -> Callable[[Sequence[Line], int, Progress], list[list[Hypothesis]]]:
+) -> Compute[Line, list[Hypothesis]]:
     """The function for `in_blocks` that gives the hypotheses of each line."""
 
-    def translate(block: Sequence[Line], before: int, progress: Progress) -> list[list[Hypothesis]]:
+    def translate(block: Sequence[Line], offset: int, progress: Progress) -> list[list[Hypothesis]]:
         prefixes = [line.prefix for line in block]
         return translator.translate(
             [line.text for line in block],
             search=search,
             prefixes=prefixes if any(prefixes) else None,
             batch_size=batch_size,
-            offset=before,
+            offset=offset,
             progress=progress,
         )
 
@@ -238,7 +238,7 @@ class Output:
 
         Raises:
             DataError: the text cannot be written.
-            BrokenPipeError: the reader of the output has gone.
+            BrokenPipeError: the reader of the output has closed it.
         """
         with _write_errors(self._where):
             self.remove_leftover()
@@ -272,12 +272,12 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
         yield Output(sys.stdout.buffer, "standard output")
         return
     with _write_errors(path):
-        whole = Path(os.path.expanduser(path)).resolve()
+        target = Path(os.path.expanduser(path)).resolve()
         # A device or a pipe is written directly: a file moved to its name would replace it.
-        special = whole.exists() and not whole.is_file()
-        part = whole if special else whole.with_name(f"{whole.name}.part")
+        special = target.exists() and not target.is_file()
+        part = target if special else target.with_name(f"{target.name}.part")
         if not special:
-            _reject_inputs((whole, part), inputs)
+            _reject_inputs((target, part), inputs)
         stream = part.open("wb" if special else "ab")
     output = Output(stream, path, leftover=not special)
     try:
@@ -286,7 +286,7 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
             output.remove_leftover()
             stream.close()
             if not special:
-                move_into_place(part, whole)
+                move_into_place(part, target)
     except BaseException:
         with suppress(OSError):  # the disk is full, and the buffer cannot be written
             stream.close()
@@ -304,9 +304,9 @@ def _reject_inputs(written: Iterable[Path], inputs: Iterable[str | None]) -> Non
     for file in written:
         if not file.exists():
             continue
-        places = [file.stat(), *(folder.stat() for folder in file.parents)]
+        written_stats = [path.stat() for path in (file, *file.parents)]
         for status in statuses:
-            if status is not None and any(os.path.samestat(status, place) for place in places):
+            if status is not None and any(os.path.samestat(status, each) for each in written_stats):
                 raise DataError(
                     "the output would overwrite an input",
                     where=file,
@@ -369,7 +369,7 @@ class Counter:
         self.clear()
 
     def show(self, done: int) -> None:
-        """Show the number of finished inputs, at most twice a second."""
+        """Show the number of finished inputs, at most twice per second."""
         now = self._clock()
         if self._terminal is None or now < self._next:
             return

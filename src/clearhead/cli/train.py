@@ -16,7 +16,6 @@ import shlex
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +49,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="report the data and the memory and time that training needs, without training; "
-        "temporary files are in TMPDIR",
+        help="report the data, and the memory and time that training needs, without training; "
+        "temporary files are written to TMPDIR",
     )
 
 
@@ -73,9 +72,12 @@ def run(args: Namespace) -> None:
     if _finishes(run, args.restart, start):
         print_message(f"use the model: {USES[run.task, run.input].format(shlex.quote(run.folder))}")
     else:
+        words = ["clearhead", "train", str(args.config)]
+        words += [word for setting in args.settings for word in ("--set", setting)]
         # Until training begins, the old run is still there, so that --restart is still needed.
-        again = args.restart and not start.seen
-        print_message(f"to resume: {resuming_command(args.config, args.settings, again)}")
+        if args.restart and not start.seen:
+            words.append("--restart")
+        print_message(f"to resume: {shlex.join(words)}")
         raise SystemExit(INTERRUPTED)
 
 
@@ -101,16 +103,6 @@ class StartObserver:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-def resuming_command(config: Path, settings: Sequence[str], restart: bool) -> str:
-    """The command that resumes this run, to be copied into a shell."""
-    words = ["clearhead", "train", str(config)]
-    for setting in settings:
-        words += ["--set", setting]
-    if restart:
-        words.append("--restart")
-    return shlex.join(words)
 
 
 def _finishes(run: RunConfig, restart: bool, start: StartObserver) -> bool:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from clearhead.tokenizer import Tokenizer
 
 Format = Callable[[int, Line, "Sequence[Hypothesis]"], str]
-"""Turns (line number, line, hypotheses) into whole lines of output."""
+"""Turns (line number, line, hypotheses) into complete lines of output."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--prefix-file",
         metavar="FILE",
-        help="file with one line per sentence, with which its translation must begin",
+        help="file with the beginning of each translation, one per line",
     )
     parser.add_argument(
         "--scores",

@@ -27,7 +27,7 @@ RESAMPLES, SEED, BLOCK = 1000, 12345, 2**22
 """Bootstrap samples, their seed (sacreBLEU's default too), and counts in memory at a time."""
 
 LARGEST_MATRIX, LONGEST_NAME, LONGEST_HEADING = 20, 24, 8
-"""Most labels of a confusion matrix printed as text; most columns of a row's name and heading."""
+"""Maximum labels of a confusion matrix in text, and maximum widths of a row name and a heading."""
 
 Interval = tuple[float, float]
 
@@ -145,7 +145,7 @@ def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
     """Which labels each example has, bool (examples, labels).
 
     Raises:
-        DataError: a label is unknown; `where` is the place of the example.
+        DataError: a label is unknown; `where` is the file and line of the example.
     """
     truth = np.zeros((len(examples), len(labels)), dtype=bool)
     for row, example in zip(truth, examples, strict=True):
@@ -169,7 +169,7 @@ def score_classes(
     rows, counts = _kinds(truth, predicted)
     accuracy, macro, micro = _rates(truth[rows], predicted[rows], counts[None])[0].tolist()
     intervals = _intervals(truth[rows], predicted[rows], counts)
-    cells = None if multi_label else map(tuple, (truth.T.astype(np.int64) @ predicted).tolist())
+    confusion = truth.T.astype(np.int64) @ predicted
     return ClassScores(
         len(truth),
         *(accuracy, macro, micro),
@@ -177,7 +177,7 @@ def score_classes(
         calibration.negative_log_likelihood(probabilities, truth, multi_label),
         calibration.expected_calibration_error(probabilities, truth, multi_label),
         _per_class(truth, predicted, names),
-        None if cells is None else tuple(cells),
+        None if multi_label else tuple(map(tuple, confusion.tolist())),
     )
 
 

@@ -92,11 +92,11 @@ def evaluate_translators(
         )
     if tokenize is None:
         tokenizers = {name: config.evaluation.tokenize for name, config in configs.items()}
-        tokenize = _common(tokenizers, "evaluation.tokenize", "name one with --tokenize")
+        tokenize = common_setting(tokenizers, "evaluation.tokenize", "name one with --tokenize")
     if lowercase is None:
         cases = {name: config.lowercase for name, config in configs.items()}
         todo = "choose one with --lowercase or --no-lowercase"
-        lowercase = _common(cases, "evaluation.lowercase", todo)
+        lowercase = common_setting(cases, "evaluation.lowercase", todo)
     outputs = {name: translate(name) for name in configs}
     scores = compare(outputs, references, tokenize, lowercase=lowercase)
     systems = {}
@@ -161,7 +161,7 @@ def evaluate_classifiers(
     from clearhead.data.parts import read_examples
 
     several = {name: config.classifier.multi_label for name, config in configs.items()}
-    multi_label = _common(several, "classifier.multi_label", "evaluate each model by itself")
+    multi_label = common_setting(several, "classifier.multi_label", "evaluate each model by itself")
     named = {"text_column": text_column, "label_column": label_column}
     columns = {key: column for key, column in named.items() if column}
     for name, config in configs.items():
@@ -192,8 +192,12 @@ def evaluate_classifiers(
     return Report(data, {"data": data}, systems)
 
 
-def _common(values: Mapping[str, Setting], setting: str, todo: str) -> Setting:
-    """The value that a setting has in the configurations of all models."""
+def common_setting(values: Mapping[str, Setting], setting: str, todo: str) -> Setting:
+    """The value that a setting has in the configurations of all models.
+
+    Raises:
+        ConfigError: the models differ.
+    """
     if len(set(values.values())) > 1:
         raise ConfigError(
             f"the models' configurations differ in {setting}",

@@ -46,7 +46,7 @@ SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "clearhead"}
 FAMILY = "sans-serif"
 """For matplotlib the font that it ships; for a viewer of SVG files any font of this kind."""
 
-LONGEST_NAME = 18
+LONGEST_LABEL = 18
 """Maximum number of characters of a name; a longer one is cut, with an ellipsis."""
 
 JOINERS = "\u200c\u200d"
@@ -99,7 +99,7 @@ def heatmap_figure(
     scale: Scale,
     down: Side,
     across: Side,
-    most_across: int = 4,
+    max_columns: int = 4,
     square: bool = True,
 ) -> Figure:
     """Panels of one shape in a grid, with one colour bar.
@@ -110,15 +110,13 @@ def heatmap_figure(
         scale: the colours of all panels.
         down: the rows.
         across: the columns.
-        most_across: largest number of panels in a row of the grid.
+        max_columns: largest number of panels in a row of the grid.
         square: whether cells are as high as they are wide.
     """
-    columns = min(most_across, len(panels))
+    columns = min(max_columns, len(panels))
     grid_shape = -(-len(panels) // columns), columns
     cells = fitting_cells([panel.numbers for panel in panels], grid_shape, square)
-    size = (len(across.names) * cells.width, len(down.names) * cells.height)
-    titles = [panel.title for panel in panels]
-    grid = Grid(len(panels), columns, size, titles, across.name, down.name, scale.name)
+    grid = Grid(panels, columns, cells, scale, down, across)
     with fixed_settings():
         figure = Figure(figsize=grid.size)
         FigureCanvasAgg(figure)
@@ -206,15 +204,6 @@ class Grid:
 
     A position is left, top, width and height, from the upper left corner of the figure.
 
-    Args:
-        count: number of panels.
-        columns: panels in a row.
-        panel: width and height of a panel.
-        titles: written above the panels.
-        across: name of the columns of a panel, written below it.
-        down: name of the rows of a panel, written to its left.
-        bar: name of the colour scale.
-
     Attributes:
         overhang: how far a title, or the name of the columns, exceeds a panel on either side.
         bar_box: the position of the colour bar.
@@ -223,25 +212,26 @@ class Grid:
 
     def __init__(
         self,
-        count: int,
+        panels: Sequence[Panel],
         columns: int,
-        panel: tuple[float, float],
-        titles: Sequence[str],
-        across: str,
-        down: str,
-        bar: str,
+        cells: Cells,
+        scale: Scale,
+        down: Side,
+        across: Side,
     ) -> None:
-        width, height = self._panel = panel
+        width, height = len(across.names) * cells.width, len(down.names) * cells.height
+        titles = [panel.title for panel in panels]
+        self._panel = width, height
         self._columns = columns
         self._heading = HEADING if any(titles) else 0.0
-        widest = max(map(_side_length, (*titles, across)))
+        widest = max(map(_side_length, (*titles, across.name)))
         self.overhang = max(0.0, (widest - width) / 2)
         # From one panel to the next, so that no texts overlap.
         self._step_across = width + 2 * self.overhang + GAP
-        self._step_down = max(height + self._heading, _side_length(down) + GAP / 2)
-        panels_height = (-(-count // columns) - 1) * self._step_down + height
+        self._step_down = max(height + self._heading, _side_length(down.name) + GAP / 2)
+        panels_height = (-(-len(panels) // columns) - 1) * self._step_down + height
         left = (columns - 1) * self._step_across + width + self.overhang + GAP
-        bar_height = max(min(panels_height, HIGHEST_BAR), _side_length(bar))
+        bar_height = max(min(panels_height, HIGHEST_BAR), _side_length(scale.name))
         self.bar_box = left, self._heading, BAR_WIDTH, bar_height
         self.size = left + BAR_WIDTH, self._heading + panels_height
 
@@ -297,7 +287,7 @@ def _name(axis: Axis, side: Side, pitch: float) -> None:
     size = max(SMALLEST_NAME, min(NAME_SIZE, 0.9 * pitch * POINTS))
     step = int(np.ceil(size / (pitch * POINTS)))
     chosen = range(0, len(side.names), step)
-    names = [shortened(side.names[i]) for i in chosen]
+    names = [label_text(side.names[i]) for i in chosen]
     axis.set_ticks([i + 0.5 for i in chosen], labels=names)
     across = isinstance(axis, XAxis)
     widest = max(map(text_width, names)) * size / POINTS
@@ -327,13 +317,13 @@ def _draw_title(figure: Figure, title: str) -> None:
     text.set_parse_math(False)
 
 
-def shortened(name: str) -> str:
+def label_text(name: str) -> str:
     """A name with control characters escaped, cut if it is long."""
     text = "".join(
         mark if mark.isprintable() or mark in JOINERS else mark.encode("unicode_escape").decode()
         for mark in name
     )
-    return text if len(text) <= LONGEST_NAME else text[: LONGEST_NAME - 1] + "…"
+    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
 
 
 def text_width(text: str) -> float:
@@ -343,7 +333,7 @@ def text_width(text: str) -> float:
 
 def font_families(names: Iterable[str]) -> list[str]:
     """The default font, then installed fonts for the characters that it lacks."""
-    marks = {mark for name in names for mark in shortened(name)}
+    marks = {mark for name in names for mark in label_text(name)}
     default = font_manager.findfont(font_manager.FontProperties(family=[FAMILY]))
     missing = frozenset(marks - _characters(default))
     return [FAMILY, *(_fallbacks(missing) if missing else ())]
@@ -358,11 +348,11 @@ def _fallbacks(missing: frozenset[str]) -> Sequence[str]:
         if "LastResort" in entry.fname or entry.style != "normal" or entry.weight != 400:
             continue
         try:
-            found = left & _characters(entry.fname)
+            covered = left & _characters(entry.fname)
         except (OSError, RuntimeError, ValueError):
-            continue  # the font file is damaged or gone
-        if found:
-            left -= found
+            continue  # the font file is damaged or missing
+        if covered:
+            left -= covered
             families.append(entry.name)
         if not left:
             break

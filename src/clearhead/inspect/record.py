@@ -6,7 +6,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -150,9 +150,10 @@ class Record:
         arrays = {
             "names": np.frombuffer(json.dumps(names).encode(), dtype=np.uint8),
             **{name: getattr(self, name) for name in ARRAYS},
-            **_flat("encoder", self.encoder),
-            **_flat("decoder", self.decoder),
         }
+        for stack, layers in (("encoder", self.encoder), ("decoder", self.decoder)):
+            for number, layer in enumerate(layers):
+                arrays |= {f"{stack}.{number}.{name}": x for name, x in vars(layer).items()}
         if self.pooling_weights is not None:
             arrays["pooling_weights"] = self.pooling_weights
 
@@ -201,21 +202,10 @@ class Record:
 _Layer = TypeVar("_Layer", EncoderLayerRecord, DecoderLayerRecord)
 
 
-def _flat(
-    stack: str, layers: tuple[EncoderLayerRecord, ...] | tuple[DecoderLayerRecord, ...]
-) -> dict[str, Array]:
-    """The arrays of a stack under names such as `encoder.0.attention`."""
-    return {
-        f"{stack}.{number}.{field.name}": getattr(layer, field.name)
-        for number, layer in enumerate(layers)
-        for field in fields(layer)
-    }
-
-
 def _layers(
     stack: str, kind: Callable[..., _Layer], arrays: Mapping[str, Array]
 ) -> tuple[_Layer, ...]:
-    """The layers of a stack from the arrays of `_flat`."""
+    """The layers of a stack from arrays with names such as `encoder.0.attention`."""
     layers: dict[int, dict[str, Array]] = {}
     for name, array in arrays.items():
         first, *rest = name.split(".")

@@ -33,39 +33,27 @@ LONGEST = 1024
 _Model = TypeVar("_Model", bound=nn.Module)
 
 
-class RecordedTranslator(Protocol):
-    """The part of a translator that is used."""
+class _Translator(Protocol):
+    """The part of a translator that is used; the engine has the attribute `model`."""
 
     @property
-    def engine(self) -> Any:
-        """Has the attribute `model`."""
-
+    def engine(self) -> Any: ...
     @property
-    def source_tokenizer(self) -> Tokenizer:
-        """Encodes the source."""
-        ...
-
+    def source_tokenizer(self) -> Tokenizer: ...
     @property
-    def target_tokenizer(self) -> Tokenizer:
-        """Encodes the target."""
-        ...
+    def target_tokenizer(self) -> Tokenizer: ...
 
 
-class RecordedClassifier(Protocol):
+class _Classifier(Protocol):
     """The part of a classifier that is used."""
 
     @property
-    def model(self) -> EncoderClassifier:
-        """The model."""
-        ...
-
-    def encode(self, source: Any) -> tuple[Any, Sequence[str]]:
-        """The row of an input, ids or features without padding, and the name of each position."""
-        ...
+    def model(self) -> EncoderClassifier: ...
+    def encode(self, source: Any) -> tuple[Any, Sequence[str]]: ...
 
 
 def record(
-    subject: RecordedTranslator | RecordedClassifier,
+    subject: _Translator | _Classifier,
     source: Any,
     target: str | Hypothesis | None = None,
 ) -> Record:
@@ -86,18 +74,16 @@ def record(
         raise DataError("the source is empty", where="record", todo="give a text")
     with full_memory_said("give a shorter input, or use the CPU: --device cpu", "record"):
         if hasattr(subject, "target_tokenizer"):
-            return _of_translator(cast(RecordedTranslator, subject), source, target)
+            return _of_translator(cast(_Translator, subject), source, target)
         if target is not None:
             raise ConfigError("a classifier has no target", where="record", todo="leave it out")
-        classifier = cast(RecordedClassifier, subject)
+        classifier = cast(_Classifier, subject)
         row, names = classifier.encode(source)
         result = record_classification(classifier.model, row)
         return dataclasses.replace(result, source=tuple(names))
 
 
-def _of_translator(
-    translator: RecordedTranslator, source: str, target: str | Hypothesis | None
-) -> Record:
+def _of_translator(translator: _Translator, source: str, target: str | Hypothesis | None) -> Record:
     if target is None:
         raise ConfigError(
             "the record of a translator needs a source and its translation",
