@@ -111,7 +111,7 @@ def figures_of(record: Record) -> Iterator[tuple[str, Callable[[], Figure]]]:
     First each attention (the mean over the heads of the last layer), then every head of every
     layer, then the inside of each encoder layer, and the outputs of all encoder layers.
     """
-    counts = {name: len(_layers(record, name)) for name in ATTENTIONS}
+    counts: dict[Attention, int] = {name: len(_layers(record, name)) for name in ATTENTIONS}
     for name, count in counts.items():
         if count:
             yield f"{name}-attention", partial(attention_figure, record, name)
