@@ -1,4 +1,4 @@
-"""The temperature of a classifier's probabilities: read with the folder, or refused with it."""
+"""A classifier loads the temperature of its folder and rejects one that does not fit."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_damaged_file_of_scores_is_refused_when_the_model_is_loaded(
     assert "clearhead train RUN.toml" in str(raised.value.todo)
 
 
-def test_the_command_says_it_before_it_reads_anything(folder: Path) -> None:
+def test_the_command_fails_before_it_reads_anything(folder: Path) -> None:
     (folder / "scores.json").write_text("{}")
     code, out, err = run("classify", str(folder), "--device", "cpu", stdin=b"\xff")
     assert (code, out) == (ModelFolderError.exit_code, "")
@@ -97,7 +97,7 @@ def test_scores_of_other_weights_are_refused(folder: Path) -> None:
 
 
 class Killed(BaseException):
-    """As sudden as a machine that dies."""
+    """Ends training without any clean-up, like a power cut."""
 
 
 def test_a_run_killed_after_any_file_leaves_no_weights_with_the_scores_of_others(

@@ -1,4 +1,4 @@
-"""`clearhead classify`, and `clearhead evaluate` on classifiers, as they are run."""
+"""`clearhead classify` on model folders with random weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import numpy as np
 import pytest
 
-from clearhead.cli.streams import INTERVAL_S, PATIENCE_S, Counter
+from clearhead.cli.streams import DELAY_S, INTERVAL_S, Counter
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import DataError
 from fake_translator import run
@@ -46,7 +46,7 @@ def read_line(line: str) -> list[tuple[str, float]]:
 
 
 def agree(found: list[tuple[str, float]], expected: list[tuple[str, float]]) -> bool:
-    """The same labels, and their probabilities as far as they are written."""
+    """Whether labels are equal and probabilities equal to the digits that are written."""
     return [name for name, _ in found] == [name for name, _ in expected] and all(
         abs(a - b) < 1e-4 for (_, a), (_, b) in zip(found, expected, strict=True)
     )
@@ -68,15 +68,15 @@ def test_each_line_gives_its_labels_best_first(
 
 
 @pytest.mark.parametrize("name", ["test.tsv", "test.CSV", "test.jsonl", "test.tsv.gz"])
-def test_a_table_is_read_line_by_line_and_that_is_said_once(models: Path, name: str) -> None:
+def test_a_table_is_read_line_by_line_with_one_warning(models: Path, name: str) -> None:
     content = Path("test.tsv").read_bytes()
     Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     code, out, err = run("classify", str(models / "texts"), "-i", name)
     assert code == 0
     assert len(out.splitlines()) == len(TEXTS)
-    (said,) = err.splitlines()
-    assert said.startswith(f"clearhead: warning: each line of {name} is read as one text")
-    assert "evaluate --data" in said
+    (warning,) = err.splitlines()
+    assert warning.startswith(f"clearhead: warning: each line of {name} is read as one text")
+    assert "evaluate --data" in warning
     Path("test.txt").write_bytes(content)
     assert run("classify", str(models / "texts"), "-i", "test.txt") == (0, out, "")
 
@@ -118,7 +118,7 @@ def test_an_output_that_is_an_input_is_refused(models: Path) -> None:
     assert Path("inputs/x.npy").read_bytes() == before
 
 
-def test_sequences_of_features_are_classified_by_their_place(models: Path) -> None:
+def test_sequences_of_features_are_classified_under_the_name_of_their_file(models: Path) -> None:
     sequences = np.random.default_rng(1).normal(size=(3, 4, 3))
     np.savez("x.npz", x=sequences)
     code, out, err = run("classify", str(models / "features"), "-i", "x.npz", "--json")
@@ -132,7 +132,7 @@ def test_sequences_of_features_are_classified_by_their_place(models: Path) -> No
     assert "--input sequences.ts" in err
 
 
-def test_where_several_labels_may_be_right_all_from_one_half_come(models: Path) -> None:
+def test_a_multi_label_classifier_gives_all_labels_of_at_least_one_half(models: Path) -> None:
     stdin = "\n".join(TEXTS) + "\n"
     _, out, _ = run("classify", str(models / "several"), stdin=stdin)
     rows = probabilities(models / "several", TEXTS)
@@ -148,7 +148,7 @@ def test_where_several_labels_may_be_right_all_from_one_half_come(models: Path) 
             assert agree(read_line(line), ranked(row)[:top])
 
 
-def test_a_text_that_is_cut_is_said_with_its_line(models: Path) -> None:
+def test_a_warning_of_a_cut_text_has_its_line(models: Path) -> None:
     code, out, err = run("classify", str(models / "texts"), stdin=f"a\n{LONG}\n")
     assert (code, len(out.splitlines())) == (0, 2)
     assert err.startswith("clearhead: warning: input 2 has ")
@@ -156,35 +156,35 @@ def test_a_text_that_is_cut_is_said_with_its_line(models: Path) -> None:
 
 
 class Terminal(io.StringIO):
-    """What is written to a terminal."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 @pytest.mark.parametrize(("model", "noun"), [("texts", "texts"), ("features", "sequences")])
-def test_what_is_counted_is_called_what_it_is(
+def test_the_counter_names_texts_or_sequences(
     models: Path, monkeypatch: pytest.MonkeyPatch, model: str, noun: str
 ) -> None:
     def counter(stream: TextIO, *given: Any) -> Counter:
-        """As on a terminal, and as if each input took a while."""
+        """A counter on a terminal, with a clock that advances at each call."""
         return Counter(terminal, *given, clock=lambda: next(moments))
 
     np.savez("x.npz", x=np.ones((6, 4, 3)), y=np.array(TRUTH))
     Path("in.txt").write_text("\n".join(TEXTS) + "\n")
     plain, labelled = ("in.txt", "test.tsv") if model == "texts" else ("x.npz", "x.npz")
     for module, *words in (
-        ("classify", "classify", str(models / model), "-i", plain, "-o", "out.txt"),
+        ("streams", "classify", str(models / model), "-i", plain, "-o", "out.txt"),
         ("evaluate", "evaluate", str(models / model), "--data", labelled),
     ):
-        terminal, moments = Terminal(), itertools.count(step=PATIENCE_S + INTERVAL_S)
+        terminal, moments = Terminal(), itertools.count(step=DELAY_S + INTERVAL_S)
         monkeypatch.setattr(importlib.import_module(f"clearhead.cli.{module}"), "Counter", counter)
         assert run(*words)[0] == 0
         assert f"6 of 6 {noun}, " in terminal.getvalue()
 
 
-def test_the_columns_of_features_go_by_their_names(models: Path) -> None:
-    """A model that knows names finds them in whatever order a file has them."""
+def test_columns_of_features_are_found_by_name(models: Path) -> None:
+    """Columns may be in another order than in the training data if they have names."""
     shutil.copytree(models / "features", "named")
     Normaliser(np.zeros(3), np.ones(3), names=("x", "y", "z")).save(Path("named"), "normaliser")
     frames = np.random.default_rng(2).normal(size=(4, 3))
@@ -201,24 +201,24 @@ def test_the_columns_of_features_go_by_their_names(models: Path) -> None:
         assert found == pytest.approx(-math.log(best[0][1]), abs=1e-5)
 
 
-def test_a_checkpoint_classifies_and_says_in_a_line_that_it_is_not_calibrated(
+def test_a_checkpoint_classifies_with_one_warning_that_it_is_not_calibrated(
     models: Path, tmp_path: Path
 ) -> None:
     folder = shutil.copytree(models / "texts", tmp_path / "texts")
     checkpoint = folder / "training" / "checkpoints" / "best.safetensors"
     checkpoint.parent.mkdir(parents=True)
     shutil.copy(folder / "weights.safetensors", checkpoint)
-    said = f"warning: {checkpoint} is a checkpoint, for which no temperature was fitted: its prob"
+    warning = f"warning: {checkpoint} is a checkpoint, for which no temperature was fitted"
     for words in (["classify"], ["evaluate", "--data", "test.tsv"]):
         command, *options = words
         code, out, err = run(command, str(checkpoint), *options, stdin="a\n")
         assert code == 0
         assert out
         (line,) = [line for line in err.splitlines() if "warning" in line.lower()]
-        assert line.removeprefix("clearhead: ").startswith(said)
+        assert line.removeprefix("clearhead: ").startswith(warning)
     code, _, err = run("figures", str(checkpoint), "--input", "a b", "-o", str(tmp_path / "p"))
     assert code == 0
-    assert said in err
+    assert warning in err
     assert "UserWarning" not in err
 
 

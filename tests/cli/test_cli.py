@@ -20,7 +20,7 @@ import torch
 
 from clearhead.api import loading, training
 from clearhead.cli import SPIN_COUNT
-from clearhead.cli.failures import say
+from clearhead.cli.failures import print_message
 from clearhead.errors import DataError, TrainingError
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import Note, RunEnded, RunStarted
@@ -69,7 +69,7 @@ def test_each_command_s_help_has_an_example_that_can_be_copied(command: str) -> 
                 assert f"{word} " in out.replace(example, ""), word
 
 
-def test_the_version_is_said() -> None:
+def test_the_version_is_printed() -> None:
     from clearhead import __version__
 
     assert run("--version")[:2] == (0, f"clearhead {__version__}\n")
@@ -89,7 +89,7 @@ RUN_COMMAND = (
 
 
 def waiting(program: str, **chosen: str) -> str:
-    """How OpenMP threads are to wait after a program, and whether it has loaded torch."""
+    """The variables that set how OpenMP threads wait, and whether the program has loaded torch."""
     waits = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
     others = {name: value for name, value in os.environ.items() if name not in waits}
     done = child("-c", program + SHOW_WAITING, env={**others, **chosen})
@@ -145,7 +145,7 @@ def test_misuse_is_named_and_exits_with_2(words: tuple[str, ...], parts: tuple[s
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("arguments", [("--help",), ("train", "--help"), ("--version",), ()])
-def test_a_full_disk_at_the_output_is_said_in_a_line(arguments: tuple[str, ...]) -> None:
+def test_a_full_disk_gives_a_message_without_traceback(arguments: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "clearhead", *arguments],
@@ -160,21 +160,21 @@ def test_a_full_disk_at_the_output_is_said_in_a_line(arguments: tuple[str, ...])
     assert "Exception ignored" not in done.stderr
 
 
-def test_nobody_at_the_standard_error_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_standard_error_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     class Gone:
         def write(self, text: str) -> None:
             raise BrokenPipeError
 
     for stream in (Gone(), None):
         monkeypatch.setattr(sys, "stderr", stream)
-        say("anything")
+        print_message("anything")
 
 
 @pytest.mark.parametrize(
     ("name", "why"),
     [("x" * 300, "File name too long"), ("readme/below-a-file", "Not a directory")],
 )
-def test_a_name_that_the_file_system_refuses_is_said(
+def test_a_name_that_the_file_system_rejects_gives_a_message(
     name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -189,7 +189,7 @@ def test_a_name_that_the_file_system_refuses_is_said(
 @pytest.mark.parametrize(
     "error", [OSError("no file"), OSError(errno.EIO, "broken", "disk"), OSError(errno.EBADF, "", 3)]
 )
-def test_a_failure_that_no_other_name_mends_keeps_its_traceback(
+def test_an_unexpected_system_error_keeps_its_traceback(
     error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: Any) -> None:
@@ -200,7 +200,7 @@ def test_a_failure_that_no_other_name_mends_keeps_its_traceback(
         run("phrasebook", "en-es", str(tmp_path / "new"))
 
 
-def test_a_home_of_nobody_is_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_the_home_folder_of_an_unknown_user_is_a_missing_file(tmp_path: Path) -> None:
     config = tmp_path / "run.toml"
     files = '["~nobody-at-all/x.en", "~nobody-at-all/x.de"]'
     config.write_text(f"[data]\ntrain = {files}\nvalidation = {files}\n")
@@ -219,7 +219,7 @@ def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("how", ["numpy", "torch"])
-def test_a_full_memory_of_the_machine_is_said(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_memory_gives_a_message(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def too_much(*args: object, **others: object) -> None:
         if how == "torch":
             torch.empty(2**60, dtype=torch.uint8)
@@ -272,7 +272,7 @@ def test_files_are_not_taken_for_the_name(text_files: tuple[str, str]) -> None:
     assert "NAME" in err
 
 
-def test_init_overwrites_nothing_unless_it_is_told_to(tmp_path: Path) -> None:
+def test_init_overwrites_a_file_only_with_force(tmp_path: Path) -> None:
     path = tmp_path / "my-model.toml"
     path.write_text("mine")
     code, _, err = run("init", str(tmp_path / "my-model"))
@@ -297,8 +297,8 @@ def test_init_that_fails_writes_nothing(tmp_path: Path) -> None:
 def test_the_commands_that_init_prints_and_writes_can_be_copied(tmp_path: Path) -> None:
     path = tmp_path / "my model.toml"
     _, _, err = run("init", str(path))
-    said = err.splitlines()[-1].split(": ", 2)[2]
-    assert shlex.split(said) == ["clearhead", "train", str(path), "--dry-run"]
+    command = err.splitlines()[-1].split(": ", 2)[2]
+    assert shlex.split(command) == ["clearhead", "train", str(path), "--dry-run"]
     commands = [
         shlex.split(line.removeprefix("#"))
         for line in path.read_text().splitlines()
@@ -324,13 +324,13 @@ def ended(finished: bool) -> RunEnded:
     return RunEnded(7, "7 steps are done" if finished else "interrupted", finished, "runs/m")
 
 
-def test_train_passes_on_what_was_said_and_narrates_on_the_standard_error(
+def test_train_passes_its_options_on_and_reports_on_the_standard_error(
     toml: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {}
+    received = {}
 
     def train(config: RunConfig, *, restart: bool, observers: Sequence[Any]) -> RunEnded:
-        asked.update(config=config, restart=restart)
+        received.update(config=config, restart=restart)
         for event in (Note("learning"), ended(finished=True)):
             observers[0].observe(event)
         return ended(finished=True)
@@ -338,8 +338,8 @@ def test_train_passes_on_what_was_said_and_narrates_on_the_standard_error(
     monkeypatch.setattr(training, "train", train)
     code, out, err = run("train", str(toml), "--set", "seed=5", "--restart")
     assert (code, out) == (0, "")
-    assert asked["restart"] is True
-    assert (asked["config"].seed, asked["config"].training.max_steps) == (5, 7)
+    assert received["restart"] is True
+    assert (received["config"].seed, received["config"].training.max_steps) == (5, 7)
     assert "learning\n" in err
     assert "clearhead translate 'runs/my model'" in err
 
@@ -360,14 +360,14 @@ def test_an_interrupted_training_prints_the_command_that_resumes(
     code, _, err = run("train", *arguments, "--restart")
     assert code == 130
     # The same words but --restart, which would throw away what was reached.
-    said = err.split("to resume: ")[1]
-    assert shlex.split(said) == ["clearhead", "train", *arguments]
+    command = err.split("to resume: ")[1]
+    assert shlex.split(command) == ["clearhead", "train", *arguments]
 
 
 def test_a_restart_interrupted_before_training_is_still_a_restart(
     toml: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old run stands as it was: without --restart it would go on, or be refused."""
+    """The old run is still complete, so the printed command must repeat --restart."""
 
     def train(config: RunConfig, observers: Sequence[Any], **_: Any) -> RunEnded:
         for observer in observers:
@@ -378,8 +378,8 @@ def test_a_restart_interrupted_before_training_is_still_a_restart(
     for options in (["--set", "seed=5", "--restart"], ["--set", "seed=5"]):
         code, _, err = run("train", str(toml), *options)
         assert code == 130
-        said = err.split("to resume: ")[1]
-        assert shlex.split(said) == ["clearhead", "train", str(toml), *options]
+        command = err.split("to resume: ")[1]
+        assert shlex.split(command) == ["clearhead", "train", str(toml), *options]
 
 
 def test_a_dry_run_prints_its_lines_and_trains_nothing(
@@ -423,7 +423,7 @@ def test_a_dry_run_that_is_ended_removes_what_it_has_written(
         ((), 2, "CONFIG.toml"),
     ],
 )
-def test_a_wrong_configuration_is_said_in_a_line_and_a_code(
+def test_a_wrong_configuration_gives_a_message_and_an_exit_code(
     toml: Path, arguments: tuple[str, ...], code: int, part: str
 ) -> None:
     exit_code, out, err = run("train", *(word.format(toml=toml) for word in arguments))

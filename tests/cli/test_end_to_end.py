@@ -1,4 +1,4 @@
-"""The whole way through the command, as a user goes it: processes, pipes, signals, files."""
+"""The commands as a user runs them: processes, pipes, signals and files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def train_words(config: str = "small.toml") -> list[str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A user's folder: parallel files, a configuration by `init`, and a model by `train`."""
+    """A folder with parallel files, a configuration from `init` and a model from `train`."""
     folder = tmp_path_factory.mktemp("user")
     book = phrasebook("en-es")
     for part, pairs in (("train", book.train[:400]), ("val", book.validation[:20])):
@@ -77,7 +77,7 @@ def test_training_through_the_command_leaves_a_model_that_has_learned(folder: Pa
     assert (folder / "runs/small/weights.safetensors").exists()
 
 
-def test_lines_go_in_and_come_out_in_step(folder: Path) -> None:
+def test_each_line_gives_one_line_in_order(folder: Path) -> None:
     text = "the cat is black\n\nwhat is your name\r\nunseen wörds ☃\nno newline at the end"
     done = clearhead("translate", "runs/small", cwd=folder, stdin=text.encode())
     assert done.returncode == 0, done.stderr.decode()
@@ -88,7 +88,7 @@ def test_lines_go_in_and_come_out_in_step(folder: Path) -> None:
     assert all(lines[i] for i in (0, 2, 3, 4))
 
 
-def test_the_command_and_python_say_the_same(folder: Path) -> None:
+def test_the_command_and_python_give_the_same_translations(folder: Path) -> None:
     from clearhead import api
 
     texts = [pair.source for pair in phrasebook("en-es").validation[:20]]
@@ -153,17 +153,17 @@ def test_ctrl_c_prints_the_command_that_resumes_and_a_kill_loses_nothing(folder:
 
 
 def beginning(step: int) -> str:
-    """How the long run says where it begins."""
+    """The line in which the long run reports the step at which it starts."""
     return f"runs/long resumes at step {step:,}: " if step else "runs/long starts: "
 
 
 def saved_step(folder: Path) -> int:
-    """The step of the checkpoint that the long run would go on from; 0 without one."""
+    """The step of the checkpoint from which the long run would resume; 0 without one."""
     path = folder / "runs/long/training/state.safetensors"
     return read_tensors(path)[1]["step"] if path.exists() else 0
 
 
-def test_a_closed_pipe_ends_translating_without_a_word(folder: Path) -> None:
+def test_a_closed_pipe_ends_translating_without_a_message(folder: Path) -> None:
     command = f"yes 'the cat is black' | head -n 3000 | {sys.executable} -m clearhead"
     done = subprocess.run(
         ["bash", "-c", f"{command} translate runs/small | head -n 1"],
@@ -224,8 +224,8 @@ def test_a_line_of_a_megabyte_is_cut_with_a_warning(folder: Path) -> None:
     assert b"1024" in done.stderr or b"1,024" in done.stderr
 
 
-def test_lines_of_a_megabyte_are_trained_and_judged_around(tmp_path: Path) -> None:
-    """Left out of the training data, and cut where the model is judged, with file and line."""
+def test_training_copes_with_lines_of_a_megabyte(tmp_path: Path) -> None:
+    """They are dropped from the training data and cut in validation; both are reported."""
     book, long = phrasebook("en-es"), "the cat " * 125_000
     for part, pairs in (("train", book.train[:100]), ("val", book.validation[:5])):
         sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
@@ -290,7 +290,7 @@ def test_a_terminal_shows_a_screen_and_gets_its_cursor_back(folder: Path) -> Non
 
 @pytest.fixture(scope="module")
 def pieces(folder: Path) -> str:
-    """A model folder with a vocabulary of the usual kind, BPE, after a single step."""
+    """A model folder with a BPE vocabulary, after a single training step."""
     settings = [setting for setting in SMALL if not setting.startswith("tokenizer.")]
     settings += ["training.max_steps=1", "tokenizer.max_vocabulary=400", "folder=runs/pieces"]
     words = [word for setting in settings for word in ("--set", setting)]
@@ -318,7 +318,7 @@ def test_a_line_or_a_word_of_a_megabyte_in_pieces_is_cut_with_a_warning(
     assert b"cut to 1024" in warning
 
 
-def test_a_half_used_folder_without_weights_is_named(folder: Path) -> None:
+def test_a_folder_without_weights_is_named(folder: Path) -> None:
     target = folder / "runs/hollow"
     target.mkdir()
     (target / "config.json").write_text((folder / "runs/small/config.json").read_text())

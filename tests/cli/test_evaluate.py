@@ -113,7 +113,7 @@ def test_evaluate_compares_each_model_with_the_first(
 
 
 def lowering() -> Backwards:
-    """A perfect model, except that it writes lower case only."""
+    """A translator whose output is correct but in lower case."""
     config = RunConfig()
     lowers = replace(config, tokenizer=replace(config.tokenizer, lower=True))
     return Backwards(lowers, mend=str.lower)
@@ -129,14 +129,14 @@ def test_case_is_ignored_for_a_model_that_lower_cases_unless_an_option_says_othe
     assert code == 0
     for part in ("BLEU  100.00", "chrF2 100.00", "exact 100.00 %", "case:lc|eff:no|tok:13a"):
         assert part in out
-    assert "without regard to case" in out
+    assert "ignore case" in out
     code, out, _ = run("evaluate", "lower", *test_set, "--no-lowercase", "--json")
     cased = json.loads(out)
     bleu = cased["systems"]["lower"]["scores"]["bleu"]
     assert (code, cased["lowercase"], cased["systems"]["lower"]["exact"]) == (0, False, 0)
     assert bleu["score"] < 1
     assert "case:mixed" in bleu["signature"]
-    assert "without regard to case" not in run("evaluate", "good", *test_set)[1]
+    assert "ignore case" not in run("evaluate", "good", *test_set)[1]
 
 
 def test_models_that_differ_in_ignoring_case_are_not_compared(
@@ -178,7 +178,7 @@ def test_translators_that_cannot_be_compared_are_refused(
 
 
 def by_hand(folder: Path) -> tuple[float, list[list[int]]]:
-    """Accuracy in percent and the confusion matrix, counted one by one."""
+    """Accuracy in percent and the confusion matrix, counted example by example."""
     confusion = [[0] * len(LABELS) for _ in LABELS]
     for row, right in zip(probabilities(folder, TEXTS), TRUTH, strict=True):
         confusion[LABELS.index(right)][int(row.argmax())] += 1
@@ -224,7 +224,7 @@ def test_two_classifiers_are_compared_by_mcnemars_test(models: Path) -> None:
     assert comparison["p_value"] == pytest.approx(p)
     _, out, _ = run("evaluate", *names, "--data", "test.tsv")
     assert out.splitlines()[-1] == (
-        f"against {names[0]}: {second} right that it has wrong, {first} wrong that it has right, "
+        f"compared with {names[0]}: {second} examples are correct only here, {first} only there, "
         f"p = {p:.4f} (McNemar's exact test)"
     )
 
@@ -242,8 +242,8 @@ def test_classifiers_are_compared_though_one_knows_more_labels(
     systems = json.loads(out)["systems"]
     right = []
     for name in names:
-        said = api.load_classifier(name, device="cpu").classify(TEXTS)
-        right.append([one.label == label for (one,), label in zip(said, TRUTH, strict=True)])
+        predictions = api.load_classifier(name, device="cpu").classify(TEXTS)
+        right.append([one.label == label for (one,), label in zip(predictions, TRUTH, strict=True)])
         assert systems[name]["scores"]["accuracy"] == pytest.approx(100 * np.mean(right[-1]))
     first, second = np.array(right)
     found = systems[names[1]]["comparison"]
@@ -352,14 +352,14 @@ def test_confusion_matrices_are_drawn_into_files_named_after_the_models(models: 
     for picture in Path("p").glob("*.png"):
         with Image.open(picture) as image:
             image.load()
-    shown = (Path("p") / "confusion-texts.svg").read_text(encoding="utf-8")
-    assert all(f">{label}<" in shown for label in LABELS)
+    svg = (Path("p") / "confusion-texts.svg").read_text(encoding="utf-8")
+    assert all(f">{label}<" in svg for label in LABELS)
 
 
 def test_folders_of_the_same_name_have_different_pictures(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The last one is called as the picture of the one before would be.
+    # The last folder has the name that the picture of the second one would have.
     for name in ("old/trec", "new/trec", "new/trec-2"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(models / "texts")
@@ -367,8 +367,8 @@ def test_folders_of_the_same_name_have_different_pictures(
     code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
     assert code == 0, err
     titles = ["confusion-trec", "confusion-trec-2", "confusion-trec-2-2"]
-    said = [f"clearhead: {Path('p') / title}.{form}" for title in titles for form in ("png", "svg")]
-    assert err.splitlines() == said
+    files = [f"{title}.{form}" for title in titles for form in ("png", "svg")]
+    assert err.splitlines() == [f"clearhead: {Path('p') / file}" for file in files]
     monkeypatch.chdir(models / "texts")
     data, pictures = str(tmp_path / "test.tsv"), tmp_path / "q"
     code, _, err = run("evaluate", ".", "--data", data, "--figures", str(pictures))

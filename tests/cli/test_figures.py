@@ -23,7 +23,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def drawn(*words: str | Path) -> list[Path]:
-    """The paths that the command printed; they are all there."""
+    """The paths that the command printed; all files exist."""
     code, out, err = run("figures", *map(str, words))
     assert code == 0, err
     paths = [Path(line) for line in out.splitlines()]
@@ -35,15 +35,15 @@ def texts_of(folder: Path) -> str:
     return "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.svg"))
 
 
-def test_a_translator_is_looked_at_with_what_it_said(models: Path, tmp_path: Path) -> None:
+def test_a_translator_is_drawn_with_its_own_translation(models: Path, tmp_path: Path) -> None:
     code, out, err = run(
         *("figures", str(models / "translator"), "--input", "b a c", "-o", str(tmp_path / "p"))
     )
     assert code == 0, err
     translator = api.load_translator(models / "translator", device="cpu")
-    said = translator.translate(["b a c"], method="beam")[0][0]
-    assert err.splitlines()[0] == f"clearhead: translation: {said.text}"
-    stems = [name for name, _ in figures_of(record(translator, "b a c", said))]
+    best = translator.translate(["b a c"], method="beam")[0][0]
+    assert err.splitlines()[0] == f"clearhead: translation: {best.text}"
+    stems = [name for name, _ in figures_of(record(translator, "b a c", best))]
     names = [f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")]
     assert [Path(line) for line in out.splitlines()] == [tmp_path / "p" / name for name in names]
     assert all((tmp_path / "p" / name).stat().st_size for name in names)
@@ -72,26 +72,26 @@ def test_pictures_are_written_to_a_folder_named_after_the_model_by_default(
     assert (folder / "my-model-figures").is_dir()
 
 
-def test_a_translator_is_looked_at_with_what_it_is_told(models: Path, tmp_path: Path) -> None:
+def test_a_translator_is_drawn_with_a_given_target(models: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a\nb b\nc\n")
     words = ("--input-file", tmp_path / "in.txt", "--line", "2", "--target", "d c")
     drawn(models / "translator", *words, "--format", "svg", "-o", tmp_path / "p")
-    shown = (tmp_path / "p" / "cross-attention.svg").read_text(encoding="utf-8")
-    assert [shown.count(f">{word}<") for word in ("a", "b", "c", "d")] == [0, 2, 1, 1]
+    svg = (tmp_path / "p" / "cross-attention.svg").read_text(encoding="utf-8")
+    assert [svg.count(f">{word}<") for word in ("a", "b", "c", "d")] == [0, 2, 1, 1]
 
 
-def test_a_classifier_of_texts_is_looked_at(models: Path, tmp_path: Path) -> None:
+def test_a_classifier_of_texts_is_drawn(models: Path, tmp_path: Path) -> None:
     words = ("--input", "c d", "--format", "svg", "-o", tmp_path / "p")
     paths = drawn(models / "texts", *words)
     assert {path.suffix for path in paths} == {".svg"}
     assert not any(path.name.startswith(("decoder", "cross")) for path in paths)
-    shown = texts_of(tmp_path / "p")
-    assert all(f">{word}<" in shown for word in ("c", "d", "query: token", "key: token"))
-    assert "source position" not in shown
+    svg = texts_of(tmp_path / "p")
+    assert all(f">{word}<" in svg for word in ("c", "d", "query: token", "key: token"))
+    assert "source position" not in svg
 
 
 @pytest.mark.parametrize("kind", ["texts", "features", "several"])
-def test_what_a_classifier_decides_is_said(models: Path, tmp_path: Path, kind: str) -> None:
+def test_the_labels_of_a_classifier_are_printed(models: Path, tmp_path: Path, kind: str) -> None:
     (tmp_path / "x.csv").write_text("sequence,x,y,z\ns,1,2,3\ns,3,2,0\n")
     inputs = {"features": (tmp_path / "x.csv", np.array([[1, 2, 3], [3, 2, 0]]))}
     given, content = inputs.get(kind, ("c d", "c d"))
@@ -100,12 +100,12 @@ def test_what_a_classifier_decides_is_said(models: Path, tmp_path: Path, kind: s
     )
     assert code == 0
     (found,) = api.load_classifier(models / kind, device="cpu").classify([content])
-    told = ", ".join(f"{one.label} ({one.probability:.4f})" for one in found)
-    said = err.splitlines()[0]
-    assert said == f"clearhead: label: {told or 'none, all probabilities are below 0.5'}"
+    labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in found)
+    first = err.splitlines()[0]
+    assert first == f"clearhead: label: {labels or 'none, all probabilities are below 0.5'}"
 
 
-def test_frames_are_called_by_their_times_where_a_file_has_them(
+def test_frames_are_named_by_their_times_if_the_file_has_times(
     models: Path, tmp_path: Path
 ) -> None:
     rows = [f"{name},{time},1,{time},0" for name in "pq" for time in ("0.5", "0.75", "2")]
@@ -113,15 +113,15 @@ def test_frames_are_called_by_their_times_where_a_file_has_them(
     (tmp_path / "x.csv").write_text("sequence,time,x,y,z\n" + "\n".join(rows) + "\n")
     words = ("--input", tmp_path / "x.csv", "--line", "2", "--format", "svg", "-o", tmp_path / "p")
     drawn(models / "features", *words)
-    shown = texts_of(tmp_path / "p")
+    svg = texts_of(tmp_path / "p")
     names = ("0.5", "0.75", "2", "query: frame", "key: frame")
-    assert all(f">{name}<" in shown for name in names)
-    assert ">0.25<" not in shown
-    assert "source position" not in shown
+    assert all(f">{name}<" in svg for name in names)
+    assert ">0.25<" not in svg
+    assert "source position" not in svg
 
 
 @pytest.mark.parametrize("kind", ["texts", "features"])
-def test_an_input_that_is_cut_is_said(models: Path, tmp_path: Path, kind: str) -> None:
+def test_a_cut_input_gives_a_warning(models: Path, tmp_path: Path, kind: str) -> None:
     times = [n / 10 for n in range(LONGEST + 3)]
     rows = (f"s,{time},1,2,3" for time in times)
     (tmp_path / "x.csv").write_text("sequence,time,x,y,z\n" + "\n".join(rows) + "\n")
@@ -157,7 +157,7 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
 
 
 @pytest.mark.parametrize(
-    ("model", "words", "code", "said"),
+    ("model", "words", "code", "part"),
     [
         ("translator", [], 2, "--input"),
         ("translator", ["--input", "a", "--input-file", "f"], 2, "--input and --input-file"),
@@ -170,29 +170,29 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
         ("translator", ["--input-file", "in.txt", "--line", "2"], 3, "in.txt: there is no line 2"),
         ("translator", ["--input", "a " * 2000, "--target", "a"], 3, "too long"),
         ("translator", ["--input", "a", "--format", "jpg"], 2, "'jpg'"),
-        ("texts", ["--input", "a", "--target", "b"], 2, "a classifier has no target"),
+        ("texts", ["--input", "a", "--target", "b"], 2, "--target has no effect"),
         ("features", ["--input", "missing.ts"], 3, "missing.ts"),
         ("nothing", ["--input", "a"], 4, "no such model folder"),
     ],
 )
-def test_a_mistake_is_said_and_draws_nothing(
+def test_a_mistake_gives_an_error_and_draws_nothing(
     models: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     model: str,
     words: list[str],
     code: int,
-    said: str,
+    part: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("in.txt").write_text("a\n")
     found, out, err = run("figures", str(models / model), *words, "-o", "pictures")
     assert (found, out) == (code, "")
-    assert said in err
+    assert part in err
     assert not Path("pictures").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_said(models: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_gives_an_error(models: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     words = ("--input", "a", "-o", str(tmp_path / "file"))
     code, out, err = run("figures", str(models / "texts"), *words)

@@ -1,8 +1,7 @@
-"""`clearhead translate`: lines in, lines out, whatever happens on the way."""
+"""`clearhead translate`: input, output, search options and failures, with a fake translator."""
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import stat
@@ -19,14 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.api import loading
-from clearhead.cli.options import SearchOptions
-from clearhead.cli.streams import Counter, Line, blocks, one_line, with_prefixes
+from clearhead.cli import streams
+from clearhead.cli.options import changed_search
+from clearhead.cli.streams import Counter, Line, blocks, with_prefixes
 from clearhead.errors import DataError, SearchError
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays
 from fake_translator import Backwards, run
-
-TRANSLATE = importlib.import_module("clearhead.cli.translate")
 
 # A process of its own that translates with the fake, for what only a real output does.
 HELPERS = Path(__file__).parents[1] / "helpers"
@@ -75,7 +73,6 @@ def test_each_line_gives_one_line_whatever_is_in_it(lines: list[str], ending: st
 def test_a_line_break_in_a_translation_does_not_break_the_line(translator: Backwards) -> None:
     translator.mend = lambda text: text.replace(" ", "\r\n")
     assert run("translate", "m", stdin="a b\n\nc\n")[1] == "b  a\n\nc\n"
-    assert one_line("a\nb\rc") == "a b c"
 
 
 def test_n_best_lists_have_the_form_of_moses(translator: Backwards) -> None:
@@ -88,7 +85,7 @@ def test_n_best_lists_have_the_form_of_moses(translator: Backwards) -> None:
     ]
 
 
-def test_scores_stand_before_the_translation(translator: Backwards) -> None:
+def test_scores_come_before_the_translation(translator: Backwards) -> None:
     assert run("translate", "m", "--scores", stdin="a b\n")[1] == "-0.7500\tb a\n"
 
 
@@ -107,7 +104,7 @@ def test_json_holds_every_hypothesis_with_the_score_of_each_token(translator: Ba
 def test_the_input_is_translated_in_blocks_and_a_warning_names_its_line(
     translator: Backwards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TRANSLATE, "BLOCK_LINES", 2)
+    monkeypatch.setattr(streams, "BLOCK_LINES", 2)
     long = " ".join("abcdefghijk")
     code, out, err = run("translate", "m", stdin=f"a b\nc\nd\n{long}\n{long}\n")
     assert code == 0
@@ -127,7 +124,7 @@ def test_what_was_translated_is_out_before_the_next_block_is_read() -> None:
             read.append(number)
             yield Line(str(number), "")
 
-    stream = blocks(lines(), most=2)
+    stream = blocks(lines(), 2)
     assert [line.text for line in next(stream)] == ["0", "1"]
     assert read == [0, 1]
     assert [len(block) for block in stream] == [2, 1]
@@ -135,10 +132,10 @@ def test_what_was_translated_is_out_before_the_next_block_is_read() -> None:
 
 def test_a_block_of_very_long_lines_is_cut_short() -> None:
     megabyte = Line("x" * 2**20, "")
-    assert [len(block) for block in blocks([megabyte] * 10)] == [4, 4, 2]
+    assert [len(block) for block in blocks([megabyte] * 10, 1024)] == [4, 4, 2]
 
 
-def test_search_options_are_laid_over_the_model_s_own(translator: Backwards) -> None:
+def test_search_options_replace_those_of_the_model(translator: Backwards) -> None:
     translator.config = replace(RunConfig(), search=SearchConfig(beam_size=3, min_length=2))
     arguments = ("--length-penalty", "1.5", "--no-repeat-ngram", "3", "--max-length", "9")
     assert run("translate", "m", *arguments, stdin="a\n")[0] == 0
@@ -147,10 +144,10 @@ def test_search_options_are_laid_over_the_model_s_own(translator: Backwards) -> 
     )
 
 
-def test_blocks_of_a_stream_are_told_how_many_lines_came_before(
+def test_each_block_gets_the_number_of_lines_before_it(
     translator: Backwards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TRANSLATE, "BLOCK_LINES", 1)
+    monkeypatch.setattr(streams, "BLOCK_LINES", 1)
     arguments = ("--sample", "--temperature", "0.8", "--top-k", "5", "--top-p", "0.9")
     assert run("translate", "m", *arguments, "--seed", "7", stdin="a\na\na\n")[0] == 0
     assert [call["offset"] for call in translator.calls] == [0, 1, 2]
@@ -189,17 +186,17 @@ def test_a_search_option_that_makes_no_sense_is_refused(
 
 def test_a_model_that_samples_by_its_configuration_takes_sampling_options() -> None:
     default = SearchConfig(method="sampling")
-    assert SearchOptions(temperature=0.5).over(default, None).temperature == 0.5
+    assert changed_search(default, {"temperature": 0.5}, None).temperature == 0.5
 
 
 def test_a_model_that_samples_by_its_configuration_searches_with_a_beam_that_is_named() -> None:
     default = SearchConfig(method="sampling", temperature=0.5)
-    found = SearchOptions(beam_size=3).over(default, None)
+    found = changed_search(default, {"beam_size": 3}, None)
     assert (found.method, found.beam_size) == ("beam", 3)
-    assert SearchOptions().over(default, None).method == "sampling"
+    assert changed_search(default, {}, None).method == "sampling"
 
 
-def test_an_option_that_does_not_go_with_the_model_s_own_search_is_told_so(
+def test_an_option_that_contradicts_the_model_s_own_search_is_rejected(
     translator: Backwards,
 ) -> None:
     translator.config = replace(RunConfig(), search=SearchConfig(n_best=3))
@@ -217,7 +214,7 @@ def test_an_option_that_does_not_go_with_the_model_s_own_search_is_told_so(
         ((), SearchConfig(n_best=2)),
     ],
 )
-def test_scores_that_are_there_anyway_are_not_ignored_in_silence(
+def test_scores_are_rejected_with_a_format_that_has_them(
     translator: Backwards, options: tuple[str, ...], config: SearchConfig
 ) -> None:
     translator.config = replace(RunConfig(), search=config)
@@ -229,7 +226,7 @@ def test_scores_that_are_there_anyway_are_not_ignored_in_silence(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("lines", [1, 20_000])
-def test_a_full_disk_at_the_output_is_said(tmp_path: Path, lines: int) -> None:
+def test_a_full_disk_gives_an_error(tmp_path: Path, lines: int) -> None:
     (tmp_path / "in.txt").write_text("a b c\n" * lines)
     command = [sys.executable, "-c", CHILD, str(HELPERS)]
     with (tmp_path / "in.txt").open() as given_, open("/dev/full", "w") as full:
@@ -237,8 +234,8 @@ def test_a_full_disk_at_the_output_is_said(tmp_path: Path, lines: int) -> None:
             command, stdin=given_, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 3
-    said, why = done.stderr.splitlines()
-    assert said == "clearhead: standard output: the output cannot be written"
+    what, why = done.stderr.splitlines()
+    assert what == "clearhead: standard output: the output cannot be written"
     assert why.startswith("Why: ")
 
 
@@ -303,7 +300,7 @@ def test_a_missing_model_folder_is_refused(tmp_path: Path) -> None:
 def test_an_output_file_appears_when_it_is_complete(
     translator: Backwards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TRANSLATE, "BLOCK_LINES", 1)
+    monkeypatch.setattr(streams, "BLOCK_LINES", 1)
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_text("a b\nboom\n")
     target.write_text("before\n")
@@ -369,7 +366,7 @@ def test_an_output_in_the_home_folder_lands_there(
     assert (tmp_path / "out.txt").read_text() == "b a\n"
 
 
-def test_an_output_of_nothing_leaves_nothing(translator: Backwards, tmp_path: Path) -> None:
+def test_a_failure_before_any_output_leaves_no_file(translator: Backwards, tmp_path: Path) -> None:
     assert run("translate", "m", "-o", str(tmp_path / "out"), stdin="boom\n")[0] == 3
     assert list(tmp_path.iterdir()) == []
     code, _, err = run("translate", "m", "-o", str(tmp_path / "no" / "out"), stdin="a\n")
@@ -398,7 +395,7 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(translator: Backwards, tmp_path: 
 def test_ctrl_c_exits_with_130_and_keeps_what_was_written(
     translator: Backwards, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(TRANSLATE, "BLOCK_LINES", 1)
+    monkeypatch.setattr(streams, "BLOCK_LINES", 1)
     real = Backwards.translate
 
     def interrupted(self: Backwards, texts: Sequence[str], **choices: Any) -> Any:
@@ -415,7 +412,7 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_written(
 
 
 def test_a_broken_pipe_exits_quietly(tmp_path: Path) -> None:
-    """As `clearhead translate … | head -1` does it, with more output than a pipe holds."""
+    """The output is larger than the buffer of a pipe, as in `clearhead translate … | head -1`."""
     (tmp_path / "in.txt").write_text("a b c\n" * 200_000)
     with (tmp_path / "in.txt").open() as lines:
         command = [sys.executable, "-c", CHILD, str(HELPERS)]
@@ -426,10 +423,10 @@ def test_a_broken_pipe_exits_quietly(tmp_path: Path) -> None:
         assert process.stderr is not None
         assert process.stdout.readline() == b"c b a\n"
         process.stdout.close()
-        said = process.stderr.read()
+        errors = process.stderr.read()
         process.stderr.close()
         assert process.wait(timeout=60) == 141
-    assert said == b""
+    assert errors == b""
 
 
 class Terminal:
@@ -466,7 +463,7 @@ def test_the_counter_shows_how_far_it_is_after_two_seconds_and_clears_its_line()
     assert "left" not in counted(None, {10.0: 100})
 
 
-def test_the_counter_is_silent_where_it_is_short_unwanted_or_no_terminal_looks() -> None:
+def test_the_counter_is_hidden_early_on_request_and_without_a_terminal() -> None:
     assert counted(300, {1.0: 50, 1.9: 300}) == ""
-    assert counted(300, {10.0: 100}, wanted=False) == ""
+    assert counted(300, {10.0: 100}, visible=False) == ""
     assert counted(300, {10.0: 100}, is_terminal=False) == ""

@@ -1,4 +1,4 @@
-"""Paths that cannot even be looked at are refused in a message, as all that is wrong is."""
+"""Paths that the system refuses to read or write give an error with the path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clearhead.checkpoint import read_model_folder
-from clearhead.cli.streams import counted_lines, opened_output
+from clearhead.cli.streams import count_lines, opened_output
 from clearhead.data.lines import read_lines
 from clearhead.data.parts import content_hash
 from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
@@ -27,7 +27,7 @@ both = pytest.mark.parametrize("how", ["its name is too long", "its folder is cl
 
 @contextmanager
 def unreadable(folder: Path, how: str) -> Iterator[Path]:
-    """A path that nobody can ask anything about; root, whom no permission binds, is not root."""
+    """A path of which not even the existence can be checked; root becomes another user."""
     if how == "its name is too long":
         yield folder / ("x" * 300)
         return
@@ -52,7 +52,7 @@ def test_a_model_folder(tmp_path: Path, how: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("ask", [content_hash, counted_lines, lambda path: list(read_lines(path))])
+@pytest.mark.parametrize("ask", [content_hash, count_lines, lambda path: list(read_lines(path))])
 def test_a_file_of_data(tmp_path: Path, how: str, ask: object) -> None:
     assert callable(ask)
     with unreadable(tmp_path, how) as path, pytest.raises(DataError, match="cannot be read"):
@@ -128,7 +128,7 @@ def test_a_device_is_known_by_its_name_in_the_home_folder(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "input").symlink_to(os.devnull)
-    assert counted_lines("~/input") is None
+    assert count_lines("~/input") is None
 
 
 def test_a_model_is_found_by_its_name_in_the_home_folder(

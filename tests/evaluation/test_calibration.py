@@ -1,4 +1,4 @@
-"""Temperature scaling and calibration error against loops written out here, and invariants."""
+"""Temperature scaling and the calibration error equal loops written out here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def one_hot(labels: np.ndarray, count: int) -> np.ndarray:
 def sampled(
     examples: int, labels: int, multi_label: bool, seed: int, scale: float = 1.5
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Logits, and a truth drawn with the probabilities that they imply."""
+    """Logits, and labels drawn with their probabilities."""
     chance = np.random.default_rng(seed)
     logits = scale * chance.standard_normal((examples, labels))
     if multi_label:
@@ -61,7 +61,7 @@ def plain_likelihood(
 
 
 def plain_calibration_error(decided: list[tuple[float, bool]], bins: int) -> float:
-    """Of (confidence, right): the equation with a loop over the bins."""
+    """The calibration error of (confidence, correct) pairs, by a loop over the bins."""
     error = 0.0
     for m in range(1, bins + 1):
         inside = [

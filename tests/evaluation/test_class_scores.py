@@ -1,7 +1,8 @@
-"""Scores of classifiers against loops written out here, other draws, and invariants."""
+"""Scores of classifiers equal those of loops written out here."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 import math
@@ -22,8 +23,8 @@ from clearhead.evaluation.class_scores import (
     LARGEST_MATRIX,
     LONGEST_NAME,
     ClassScores,
+    correct_answers,
     mcnemar,
-    right_answers,
     score_classes,
 )
 
@@ -33,7 +34,7 @@ KINDS = pytest.mark.parametrize("multi_label", [False, True])
 def output(
     examples: int, labels: int, multi_label: bool, seed: int, quality: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities and truth; the higher the quality, the more they agree. Labels vary in size."""
+    """Probabilities and truth; they agree more with higher quality. Labels differ in frequency."""
     chance = np.random.default_rng(seed)
     noise = chance.standard_normal((examples, labels))
     if multi_label:
@@ -46,7 +47,7 @@ def output(
 
 
 def certain(given: list[int], truth: list[int], labels: int) -> tuple[np.ndarray, np.ndarray]:
-    """One label an example, predicted with probability 1."""
+    """Probabilities and truth of examples with one label each, predicted with probability 1."""
     predicted, right = (np.array(n)[:, None] == np.arange(labels) for n in (given, truth))
     return predicted.astype(float), right
 
@@ -56,7 +57,7 @@ def names(labels: int) -> list[str]:
 
 
 def plain_f1(right: list[set[int]], given: list[set[int]], label: int) -> float | None:
-    """From precision and recall; None for a label that occurs nowhere."""
+    """F1 from precision and recall; None for a label that occurs nowhere."""
     true = sum(label in r and label in g for r, g in zip(right, given, strict=True))
     support, predicted = (sum(label in s for s in sets) for sets in (right, given))
     if not support and not predicted:
@@ -68,7 +69,7 @@ def plain_f1(right: list[set[int]], given: list[set[int]], label: int) -> float 
 
 
 def plain_rates(truth: np.ndarray, given: np.ndarray) -> tuple[float, float, float]:
-    """Accuracy, macro and micro F1 in percent, example by example."""
+    """Accuracy, macro and micro F1 in percent, counted example by example."""
     labels = truth.shape[1]
     sets = ([set(np.flatnonzero(row).tolist()) for row in rows] for rows in (truth, given))
     right, predicted = sets
@@ -268,7 +269,7 @@ def test_the_interval_of_a_perfect_classifier_has_no_width() -> None:
 def two_systems(
     first_only: int, second_only: int, both: int, neither: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which examples two systems have right, with these counts of them."""
+    """Which examples two systems classify correctly, with these counts."""
     marks = [(1, 0)] * first_only + [(0, 1)] * second_only + [(1, 1)] * both + [(0, 0)] * neither
     first, second = np.array(marks, dtype=bool).T
     return first, second
@@ -308,13 +309,13 @@ def test_only_a_system_that_differs_is_significant() -> None:
     for multi_label in (False, True):
         predicted, truth = output(300, 4, multi_label, seed=13, quality=1)
         better = 0.3 * predicted + 0.7 * truth
-        first, second = (right_answers(p, truth, multi_label) for p in (predicted, better))
+        first, second = (correct_answers(p, truth, multi_label) for p in (predicted, better))
         assert mcnemar(first, first.copy()).p_value == 1
         found = mcnemar(first, second)
         assert found.p_value < 0.001
         turned = mcnemar(second, first)
         assert turned.p_value == found.p_value
-        assert turned[:2] == found[1::-1]
+        assert (turned.first_only, turned.second_only) == (found.second_only, found.first_only)
         scores = [score_classes(p, truth, names(4), multi_label) for p in (predicted, better)]
         gained = 100 * (found.second_only - found.first_only) / 300
         assert gained == pytest.approx(scores[1].accuracy - scores[0].accuracy)
@@ -327,7 +328,7 @@ def test_scores_can_be_written_as_json() -> None:
     for multi_label in (False, True):
         predicted, truth = output(50, 3, multi_label, seed=14)
         scores = score_classes(predicted, truth, names(3), multi_label)
-        tree = json.loads(json.dumps(scores.to_dict(), allow_nan=False))
+        tree = json.loads(json.dumps(dataclasses.asdict(scores), allow_nan=False))
         assert tree["macro_f1"] == scores.macro_f1
         assert tuple(tree["accuracy_interval"]) == scores.accuracy_interval
         assert tree["per_class"][2]["support"] == scores.per_class[2].support
@@ -362,7 +363,7 @@ def test_with_several_labels_the_accuracy_is_named_and_there_is_no_matrix() -> N
 
 
 def columns(text: str) -> int:
-    """On a screen, of the letters that occur here."""
+    """The width on a terminal of the characters in these tests."""
     return sum(2 if "\u3000" <= mark <= "\u9fff" else mark != "\u0301" for mark in text)
 
 
@@ -394,7 +395,7 @@ def test_only_a_name_that_is_too_long_is_shortened_and_it_fills_its_column() -> 
 
 
 def blocks(lines: list[str]) -> list[list[str]]:
-    """The lines between empty ones."""
+    """The blocks of lines that empty lines separate."""
     return [list(group) for full, group in itertools.groupby(lines, bool) if full]
 
 
@@ -415,7 +416,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
         score_classes(predicted[:3], truth, names(3))
     with pytest.raises(DataError, match=r"\(3, 3\).*\(4, 3\)"):
-        right_answers(predicted[:3], truth)
+        correct_answers(predicted[:3], truth)
     with pytest.raises(DataError, match="nothing to score"):
         score_classes(predicted[:0], truth[:0], names(3))
     with pytest.raises(DataError, match="between 0 and 1"):
@@ -423,4 +424,4 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(TypeError, match="bools"):
         score_classes(predicted, truth.astype(int), names(3))
     with pytest.raises(DataError, match="example 1 has 3"):
-        right_answers(predicted, np.ones((4, 3), dtype=bool))
+        correct_answers(predicted, np.ones((4, 3), dtype=bool))

@@ -18,7 +18,7 @@ from clearhead.settings import RunConfig, SearchConfig
 
 
 class Words:
-    """Stands for a tokenizer where only its pieces are asked for."""
+    """A tokenizer that only has pieces."""
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         return [f"piece{i}" for i in ids]
@@ -26,7 +26,7 @@ class Words:
 
 @dataclass
 class Backwards:
-    """A translator that turns each sentence round, and remembers what it was asked."""
+    """A translator that reverses the words of each sentence, and keeps its calls."""
 
     config: RunConfig = field(default_factory=RunConfig)
     calls: list[dict[str, Any]] = field(default_factory=list)

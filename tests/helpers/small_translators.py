@@ -36,7 +36,7 @@ def random_classifier(
 
 
 class Translator:
-    """As much of a translator as is looked at."""
+    """The part of a translator that `record` uses."""
 
     def __init__(self, model: EncoderDecoder | None = None) -> None:
         self.source_tokenizer = WordTokenizer("a b c d e f g h i".split())
@@ -45,7 +45,7 @@ class Translator:
 
 
 class Classifier:
-    """As much of a classifier of texts as is looked at."""
+    """The part of a classifier of texts that `record` uses."""
 
     def __init__(self) -> None:
         self.model = random_classifier(features=False)

@@ -1,4 +1,4 @@
-"""The pictures: what is drawn is the record, named by its tokens, legible, and written whole."""
+"""Pictures show the values and tokens of a record, are legible, and are written completely."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ from clearhead.inspect.figures import (
     stack_figure,
     write_figures,
 )
-from clearhead.inspect.heatmaps import own_settings
-from clearhead.inspect.labels import LONGEST, shown
+from clearhead.inspect.heatmaps import LONGEST_LABEL, fixed_settings, label_text
 from clearhead.inspect.record import DecoderLayerRecord, EncoderLayerRecord, Record
 
 SOURCE = ("▁the", "▁cat", "▁is", "▁black", ".")
@@ -48,7 +47,7 @@ def made_record(
     heads: int = 3,
     d_model: int = 6,
 ) -> Record:
-    """A record of the right form, all numbers random; without a target that of a classifier."""
+    """A record of random numbers; without a target it is that of a classifier."""
     rng = np.random.default_rng(1)
     s, t = len(source), len(target)
 
@@ -82,7 +81,7 @@ def made_record(
 
 
 def panels(figure: Figure) -> list[Axes]:
-    """The axes of the heat maps; the last axes are those of the bar of colours."""
+    """The axes of the heat maps; the last axes are those of the colour bar."""
     return figure.axes[:-1]
 
 
@@ -123,7 +122,7 @@ def test_the_weights_of_a_head_are_drawn_with_queries_down_and_keys_across(
 
 
 @pytest.mark.parametrize("unit", ["token", "frame"])
-def test_what_a_classifier_reads_is_called_by_its_unit(unit: Literal["token", "frame"]) -> None:
+def test_axes_of_a_classifier_are_named_after_its_unit(unit: Literal["token", "frame"]) -> None:
     record = dataclasses.replace(made_record(target=()), unit=unit)
     (axes,) = panels(attention_figure(record))
     assert (axes.get_ylabel(), axes.get_xlabel()) == (f"query: {unit}", f"key: {unit}")
@@ -131,7 +130,7 @@ def test_what_a_classifier_reads_is_called_by_its_unit(unit: Literal["token", "f
         assert {axes.get_xlabel() for axes in panels(figure)} == {unit}
 
 
-def test_a_mean_over_heads_is_called_so() -> None:
+def test_the_title_names_a_mean_over_heads() -> None:
     record = made_record()
     figure = attention_figure(record)
     (axes,) = panels(figure)
@@ -153,7 +152,7 @@ def test_each_head_has_a_panel_on_the_same_scale(heads: int) -> None:
     assert [bool(one.get_xticklabels()) for one in axes] == [n + 4 >= heads for n in range(heads)]
 
 
-def test_what_lies_ahead_in_the_target_is_left_blank() -> None:
+def test_masked_positions_are_left_blank() -> None:
     record = made_record()
     (axes,) = panels(attention_figure(record, "decoder", 0, 1))
     ahead = np.triu(np.ones((4, 4), dtype=bool), k=1)
@@ -163,7 +162,7 @@ def test_what_lies_ahead_in_the_target_is_left_blank() -> None:
     assert names(axes.get_xticklabels()) == names(axes.get_yticklabels()) == TARGET
 
 
-def test_inside_a_layer_stand_its_input_and_its_sub_layers_outputs() -> None:
+def test_a_layer_figure_has_the_input_and_the_outputs_of_the_sub_layers() -> None:
     record = made_record()
     figure = layer_figure(record, 0)
     inside = record.encoder[0]
@@ -181,7 +180,7 @@ def test_inside_a_layer_stand_its_input_and_its_sub_layers_outputs() -> None:
     assert all(a.get_position().x1 < b.get_position().x0 for a, b in pairwise(axes))
 
 
-def test_through_the_encoder_goes_its_input_to_the_output_of_each_layer() -> None:
+def test_the_stack_figure_has_the_input_and_the_output_of_each_layer() -> None:
     record = made_record(layers=3)
     axes = panels(stack_figure(record))
     parts = [record.encoder[0].input, *(layer.output for layer in record.encoder)]
@@ -230,19 +229,19 @@ def test_a_confusion_shows_numbers_coloured_by_their_share_of_the_true_label() -
 def boxes(figure: Figure, texts: Sequence[Text]) -> list[Bbox]:
     canvas = figure.canvas
     assert isinstance(canvas, FigureCanvasAgg)
-    with own_settings():
+    with fixed_settings():
         return [text.get_window_extent(canvas.get_renderer()) for text in texts]
 
 
 def assert_legible(figure: Figure) -> None:
-    """Nothing written lies over anything else, no value over its cell's edge; no letter is tiny."""
+    """Check that no texts overlap, that values fit their cells, and that no font is tiny."""
     beside = [
         text
         for axes in panels(figure)
         for text in (axes.title, axes.xaxis.label, axes.yaxis.label)
         if text.get_text()
     ]
-    with own_settings():
+    with fixed_settings():
         figure.draw_without_rendering()  # which puts everything in its place
         bar = figure.axes[-1].get_tightbbox()
     assert bar is not None
@@ -284,7 +283,7 @@ def test_tokens_of_any_script_are_drawn_without_a_warning(tmp_path: Path) -> Non
     record = made_record(ODD, (), layers=1)
     figure = attention_figure(record)
     (axes,) = panels(figure)
-    assert names(axes.get_xticklabels()) == tuple(shown(name) for name in ODD)
+    assert names(axes.get_xticklabels()) == tuple(label_text(name) for name in ODD)
     paths = draw_all(record, tmp_path)
     texts = "\n".join(text for path in paths if path.suffix == ".svg" for text in svg_texts(path))
     for name in ("$x^2$", "▁猫は", "&lt;<b>", r"a\nb", r"\x01\x7f\x85", r"\ud800"):
@@ -292,11 +291,11 @@ def test_tokens_of_any_script_are_drawn_without_a_warning(tmp_path: Path) -> Non
 
 
 @given(st.text())
-def test_a_name_is_shown_short_and_printable(name: str) -> None:
-    text = shown(name)
+def test_a_label_is_short_and_printable(name: str) -> None:
+    text = label_text(name)
     assert text.replace("\u200c", "").replace("\u200d", "").isprintable()
-    assert len(text) <= LONGEST
-    if name.isprintable() and len(name) <= LONGEST:
+    assert len(text) <= LONGEST_LABEL
+    if name.isprintable() and len(name) <= LONGEST_LABEL:
         assert text == name
 
 
@@ -380,7 +379,7 @@ def test_a_failure_leaves_no_new_file_and_every_old_one(
     assert not (tmp_path / "new").exists()
 
 
-def test_a_format_that_is_not_there_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
+def test_an_unknown_format_is_rejected_before_anything_is_drawn(tmp_path: Path) -> None:
     for formats in (("png", "bmp"), ()):
         with pytest.raises(ConfigError, match="format"):
             draw_all(made_record(), tmp_path / "new", formats)

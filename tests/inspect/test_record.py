@@ -1,4 +1,4 @@
-"""The record: equal to the fast path, taken from a view that the model does not notice."""
+"""Records: equal to what the fast path computes, and recording does not change the model."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def close(ours: np.ndarray, theirs: Tensor) -> None:
 
 
 def dropping_model(norm: Literal["pre", "post"] = "pre") -> EncoderDecoder:
-    """A model that is in training and drops out everywhere."""
+    """A model in training mode, with dropout everywhere."""
     return random_model(small_config(norm=norm, dropout=DropoutConfig.everywhere(0.5))).train()
 
 
 def recorded_as_computed(model: EncoderDecoder) -> Record:
-    """The record of a translation, which is found to hold what the fast path computes."""
+    """The record of a translation, after a check that it equals what the fast path computes."""
     found = record_translation(model, SOURCE, TARGET)
     memory, mask = model.encode(torch.tensor([SOURCE]))
     hidden = model.decode(torch.tensor([[BOS, *TARGET]]), memory, mask)
@@ -111,7 +111,7 @@ def test_the_weights_of_a_learned_pooling_are_those_of_the_fast_path(features: b
     np.testing.assert_allclose(found.hidden[8:], weights @ found.memory, atol=1e-12)
 
 
-def test_what_learns_no_pooling_has_no_weights_of_one() -> None:
+def test_a_classifier_without_attention_pooling_has_no_pooling_weights() -> None:
     model = build_classifier(small_config(), ClassifierConfig(), 6, 3, features=False)
     assert record_classification(model.eval(), [3, 4]).pooling_weights is None
     assert record_translation(random_model(small_config()), SOURCE, TARGET).pooling_weights is None
@@ -184,7 +184,7 @@ def test_the_weights_of_every_head_are_distributions_that_do_not_look_ahead(
 def softmax_of_scores(
     layer: MultiHeadAttention, queries: np.ndarray, keys: np.ndarray, head: int
 ) -> np.ndarray:
-    """Equation 1 for one head, number by number, from the packed projections."""
+    """Equation 1 for one head, number by number."""
     weight, bias = (p.detach().numpy() for p in (layer.packed.weight, layer.packed.bias))
     d_k = layer.widths[0] // layer.n_heads
     of_queries = slice(head * d_k, (head + 1) * d_k)
@@ -219,7 +219,7 @@ def test_the_weights_are_equation_1_written_out() -> None:
 
 @ALL_FORMS
 def test_each_layer_s_parts_lead_from_one_to_the_next(norm: Literal["pre", "post"]) -> None:
-    """The residual sums, recomputed: Sublayer(x) and what stands before and after it."""
+    """Each residual sum, recomputed from the recorded input and output of its sub-layer."""
     model = random_model(small_config(norm=norm)).eval()
     found = record_translation(model, SOURCE, TARGET)
 
@@ -252,7 +252,7 @@ def test_each_layer_s_parts_lead_from_one_to_the_next(norm: Literal["pre", "post
 
 
 def inner_state(model: nn.Module) -> list[Any]:
-    """All that a recording might leave behind in a model."""
+    """Everything in a model that recording might change."""
     return [
         (
             name,
@@ -340,13 +340,13 @@ def test_a_classifier_is_recorded_with_its_tokens_as_names() -> None:
             getattr(found, name)
 
 
-def test_a_translator_without_a_target_is_told_what_to_give() -> None:
+def test_a_translator_without_a_target_is_rejected() -> None:
     with pytest.raises(ConfigError, match="and its translation") as caught:
         record(Translator(), "a")
     assert "translator.translate([source])[0][0]" in str(caught.value)
 
 
-def test_what_cannot_be_looked_into_is_refused() -> None:
+def test_what_cannot_be_recorded_is_rejected() -> None:
     with pytest.raises(ConfigError, match="no target"):
         record(Classifier(), "x", "y")
     without = Translator()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.cli.options import SearchOptions
+from clearhead.cli.options import SEARCH
 from clearhead.settings import SIZES, RunConfig, config_from
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.settings.declare import settings_of, value_at
@@ -58,7 +58,7 @@ def test_rates_that_a_table_of_dropout_omits_are_zero() -> None:
 
 def test_the_search_settings_without_an_option_are_named() -> None:
     intro = reference().split("## `[search]`")[1].split("| setting")[0]
-    options = {field.name for field in dataclasses.fields(SearchOptions)} | {"n_best"}
+    options = {*SEARCH, "n_best"}
     named = {field.name for field in dataclasses.fields(RunConfig().search)}
     for name in named - options:
         assert f"`{name}`" in intro, name

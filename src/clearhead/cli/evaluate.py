@@ -18,7 +18,6 @@ Each model but the first is compared with the first by a paired test.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import sys
@@ -28,26 +27,38 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.cli.failures import say, warnings_said
-from clearhead.cli.options import SearchOptions, add_search, add_shared, loaded_translator
+from clearhead.cli.failures import print_message, warnings_printed
+from clearhead.cli.options import (
+    add_search,
+    add_shared,
+    changed_search,
+    given_search,
+    loaded_classifier,
+    loaded_translator,
+    option,
+    reject_unused,
+)
 from clearhead.cli.streams import (
-    CLASSIFIED,
+    NOUNS,
     STANDARD,
     Counter,
     Line,
-    best_texts,
+    in_blocks,
     input_lines,
-    translate_blocks,
+    text_in_line,
+    translating,
 )
 from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.figure import Figure
 
-    from clearhead.api import Translator
+    from clearhead.checkpoint import ModelFolder
     from clearhead.data.labelled import Labelled
     from clearhead.evaluation.class_scores import ClassifierScores
     from clearhead.evaluation.evaluate import Report
+    from clearhead.evaluation.scores import TranslatorScores
     from clearhead.settings import RunConfig
 
 
@@ -61,35 +72,25 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Path,
         help="model folders or checkpoints; the first is the baseline",
     )
-    parser.add_argument("--source", metavar="FILE", help="translators: sentences to translate")
-    parser.add_argument("--reference", metavar="FILE", help="translators: correct translations")
-    parser.add_argument("--data", metavar="FILE", help="classifiers: examples with labels")
-    parser.add_argument(
-        "--text-column",
-        metavar="NAME",
-        help="classifiers: column of the texts (default: as in training)",
-    )
-    parser.add_argument(
-        "--label-column",
-        metavar="NAME",
-        help="classifiers: column of the labels (default: as in training)",
-    )
+    for name, metavar, text in (
+        ("--source", "FILE", "translators: sentences to translate"),
+        ("--reference", "FILE", "translators: correct translations"),
+        ("--data", "FILE", "classifiers: examples with labels"),
+        ("--text-column", "NAME", "classifiers: text column (default: as in training)"),
+        ("--label-column", "NAME", "classifiers: label column (default: as in training)"),
+        ("--figures", "FOLDER", "classifiers: folder for pictures of the confusion matrices"),
+    ):
+        parser.add_argument(name, metavar=metavar, help=text)
     parser.add_argument(
         "--tokenize",
         choices=("13a", "none", "intl", "char", "zh"),
-        help="translators: tokenizer of BLEU; none for text that is already tokenised (default: "
-        "evaluation.tokenize of the models)",
+        help="translators: tokenizer of BLEU; none if the text is tokenised already (default: the "
+        "models' configuration)",
     )
     parser.add_argument(
         "--lowercase",
         action=BooleanOptionalAction,
-        help="translators: ignore case in scores (default: evaluation.lowercase of the models)",
-    )
-    parser.add_argument(
-        "--figures",
-        metavar="FOLDER",
-        type=Path,
-        help="classifiers: folder for pictures of the confusion matrices",
+        help="translators: ignore case in scores (default: the models' configuration)",
     )
     parser.add_argument("--json", dest="as_json", action="store_true", help="write a JSON object")
     add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
@@ -99,10 +100,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Score the models and print the report."""
     from clearhead.checkpoint import read_model_folder
-    from clearhead.data.labels import LABELS, Labels
-    from clearhead.evaluation.evaluate import ClassificationSet, TranslationSet, evaluate_models
+    from clearhead.evaluation.evaluate import common_setting
 
-    search = SearchOptions.of(args)
     if args.source == args.reference == STANDARD:
         raise DataError("sources and references cannot both come from the standard input")
     names = [str(folder) for folder in args.folders]
@@ -110,133 +109,106 @@ def run(args: Namespace) -> None:
         raise DataError("the same model folder is named twice")
     models = {name: read_model_folder(name) for name in names}
     configs = {name: model.config for name, model in models.items()}
-    on = {"device": args.device, "threads": args.threads}
-    if _common_task(configs) == "translation":
-        idle = {"--data": args.data, "--figures": args.figures}
-        idle |= {"--text-column": args.text_column, "--label-column": args.label_column}
-        _refuse_idle(idle, "translators", "--source test.en --reference test.de")
-        files = _named(args.source, "--source"), _named(args.reference, "--reference")
-        sources, references = (list(input_lines(file)) for file in files)
-        pairs = TranslationSet(configs, files, sources, references, args.tokenize, args.lowercase)
-        how = {"engine": args.engine, "compute_type": args.compute_type, "scores": False}
-        load = partial(loaded_translator, **on, **how)
-        translate = partial(_translations, load=load, search=search, batch_size=args.batch_size)
-        _print(evaluate_models(pairs, names, translate), args.as_json)
-        return
-    idle = {"--source": args.source, "--reference": args.reference, "--tokenize": args.tokenize}
-    idle |= {"--lowercase": args.lowercase, "--no-lowercase": args.lowercase is False}
-    idle |= {"--engine ctranslate2": args.engine == "ctranslate2"}
-    idle |= {"--compute-type": args.compute_type}
-    _refuse_idle(idle | search.by_option(), "classifiers", "--data test.tsv")
+    tasks: dict[str, str] = {name: config.task for name, config in configs.items()}
+    todo = "evaluate translators and classifiers one after the other"
+    if common_setting(tasks, "task", todo) == "translation":
+        report = _evaluate_translators(args, configs)
+    else:
+        report = _evaluate_classifiers(args, configs, models)
+    print(json.dumps(report.to_dict(), indent=2) if args.as_json else report.to_text())
+    if args.figures is not None:
+        _draw(report.systems, Path(args.figures))
+
+
+def _evaluate_translators(
+    args: Namespace, configs: Mapping[str, RunConfig]
+) -> Report[TranslatorScores]:
+    from clearhead.evaluation.evaluate import evaluate_translators
+
+    options = {"--data": args.data, "--figures": args.figures}
+    options |= {"--text-column": args.text_column, "--label-column": args.label_column}
+    todo = "leave it out; use --source test.en --reference test.de"
+    reject_unused(options, "translators", todo)
+    files = _required(args.source, "--source"), _required(args.reference, "--reference")
+    sources, references = (list(input_lines(file)) for file in files)
+
+    def translate(name: str) -> list[str]:
+        translator = loaded_translator(name, args, scores=False)
+        search = changed_search(translator.search, given_search(args), n_best=1)
+        compute = translating(translator, search, args.batch_size)
+        lines = (Line(text, "") for text in sources)
+        with Counter(sys.stderr, len(sources), "sentences") as counter:
+            return [text_in_line(best) for _, (best, *_) in in_blocks(lines, compute, counter)]
+
+    return evaluate_translators(
+        configs, files, sources, references, translate, args.tokenize, args.lowercase
+    )
+
+
+def _evaluate_classifiers(
+    args: Namespace, configs: Mapping[str, RunConfig], models: Mapping[str, ModelFolder]
+) -> Report[ClassifierScores]:
+    from clearhead.data.labels import LABELS, Labels
+    from clearhead.evaluation.evaluate import evaluate_classifiers
+
+    options = {"--source": args.source, "--reference": args.reference, "--tokenize": args.tokenize}
+    options |= {"--lowercase": args.lowercase, "--no-lowercase": args.lowercase is False}
+    options |= {"--engine ctranslate2": args.engine == "ctranslate2"}
+    options |= {"--compute-type": args.compute_type}
+    options |= {option(name): value for name, value in given_search(args).items()}
+    reject_unused(options, "classifiers", "leave it out; use --data test.tsv")
     labels = {name: Labels.load(model.path, LABELS) for name, model in models.items()}
-    data = _named(args.data, "--data")
-    labelled = ClassificationSet(configs, labels, data, args.text_column, args.label_column)
-    if args.figures is not None and labelled.multi_label:
+    data = _required(args.data, "--data")
+    if args.figures is not None and any(c.classifier.multi_label for c in configs.values()):
         raise ConfigError(
             "there is no confusion matrix if examples may have several labels",
             where="--figures",
             todo="leave it out",
         )
-    classify = partial(_probabilities, batch_size=args.batch_size, **on)
-    report = evaluate_models(labelled, names, classify)
-    _print(report, args.as_json)
-    if args.figures is not None:
-        _draw(report.systems, args.figures)
+    classify = partial(_probabilities, args)
+    return evaluate_classifiers(
+        configs, labels, data, classify, args.text_column, args.label_column
+    )
 
 
-def _common_task(configs: Mapping[str, RunConfig]) -> str:
-    """What all the models were trained for."""
-    tasks = {name: config.task for name, config in configs.items()}
-    if len(set(tasks.values())) > 1:
-        raise ConfigError(
-            "translators and classifiers cannot be evaluated together",
-            why=", ".join(f"{name} is for {task}" for name, task in tasks.items()),
-            todo="evaluate them one after the other",
-        )
-    return next(iter(tasks.values()))
-
-
-def _refuse_idle(options: Mapping[str, object], kind: str, needed: str) -> None:
-    """Refuse options that were given and have no effect on this kind of model."""
-    for option, value in options.items():
-        if value is not None and value is not False:
-            raise ConfigError(
-                f"{option} has no effect on {kind}", todo=f"leave it out; use {needed}"
-            )
-
-
-def _named(file: str | None, option: str) -> str:
+def _required(file: str | None, name: str) -> str:
     """The file of a required option."""
     if file is None:
-        raise DataError(f"{option} is missing", todo=f"name a file: {option} FILE")
+        raise DataError(f"{name} is missing", todo=f"name a file: {name} FILE")
     return file
 
 
-def _translations(
-    name: str,
-    texts: Sequence[str],
-    load: Callable[[str], Translator],
-    search: SearchOptions,
-    batch_size: int,
-) -> list[str]:
-    """The best translation of each text."""
-    translator = load(name)
-    counter = Counter(sys.stderr, len(texts), "sentences")
-    lines = (Line(text, "") for text in texts)
-    chosen = search.over(translator.search, n_best=1)
-    try:
-        return best_texts(translate_blocks(translator, lines, chosen, batch_size, counter))
-    finally:
-        counter.clear()
-
-
-def _probabilities(
-    name: str, examples: Sequence[Labelled], batch_size: int, device: str, threads: int
-) -> np.ndarray:
+def _probabilities(args: Namespace, name: str, examples: Sequence[Labelled]) -> np.ndarray:
     """The probability of each label, (examples, labels)."""
     from clearhead.api.classifier import is_empty
-    from clearhead.api.loading import load_classifier
 
-    with warnings_said():
-        classifier = load_classifier(name, device=device, threads=threads)
+    classifier = loaded_classifier(name, args)
     # `classify` gives them no label, but each example must count in the scores.
     empty = [example.place for example in examples if is_empty(example)]
     if empty:
         more = f" (and {len(empty) - 1:,} more like it)" if len(empty) > 1 else ""
-        say(f"warning: {empty[0]} has no text, but its prediction is scored{more}")
-    counter = Counter(sys.stderr, len(examples), CLASSIFIED[classifier.config.input])
-    with warnings_said():
-        try:
-            return classifier.probabilities(examples, batch_size=batch_size, progress=counter.show)
-        finally:
-            counter.clear()
+        print_message(f"warning: {empty[0]} has no text, but its prediction is scored{more}")
+    nouns = f"{NOUNS[classifier.config.input]}s"
+    with warnings_printed(), Counter(sys.stderr, len(examples), nouns) as counter:
+        return classifier.probabilities(examples, batch_size=args.batch_size, progress=counter.show)
 
 
-def _print(report: Report[Any], as_json: bool) -> None:
-    print(json.dumps(report.to_dict(), indent=2) if as_json else report.to_text())
-
-
-def _draw(systems: Mapping[str, ClassifierScores], folder: Path) -> None:
-    """Draw the confusion matrix of each model into a file named after it."""
+def _draw(systems: Mapping[str, Any], folder: Path) -> None:
+    """Draw the confusion matrix of each classifier into a file named after it."""
     import numpy as np
 
     from clearhead.inspect.figures import confusion_figure, write_figures
 
-    pictures = []
-    for title, system in zip(_titles(list(systems)), systems.values(), strict=True):
+    pictures: dict[str, Callable[[], Figure]] = {}
+    for name, system in systems.items():
+        # A folder given as `.` has its own name.
+        title = plain = f"confusion-{os.path.basename(os.path.abspath(name))}"
+        number = 1
+        while title in pictures:
+            number += 1
+            title = f"{plain}-{number}"
         labels = [row.name for row in system.scores.per_class]
         counts = np.array(system.scores.confusion)
-        pictures.append((title, partial(confusion_figure, counts, labels)))
-    for path in write_figures(pictures, folder):
-        say(str(path))
-
-
-def _titles(names: Sequence[str]) -> list[str]:
-    """The name of each model's picture; a number tells apart folders of the same name."""
-    titles: list[str] = []
-    for name in names:
-        # A folder given as `.` has its own name.
-        plain = f"confusion-{os.path.basename(os.path.abspath(name))}"
-        numbered = (f"{plain}-{number}" for number in itertools.count(2))
-        titles.append(next(t for t in itertools.chain([plain], numbered) if t not in titles))
-    return titles
+        pictures[title] = partial(confusion_figure, counts, labels)
+    for path in write_figures(pictures.items(), folder):
+        print_message(str(path))

@@ -1,11 +1,11 @@
 """Write a translator in a format that runs faster.
 
-The only format is that of CTranslate2, which runs the model without PyTorch.
-The export is compared with the model before it is kept: greedy outputs must be
-equal, and log-probabilities must agree to 0.001. After that, translate and
-evaluate use it as long as the model folder holds the same weights. The command
-prints the folder of the export. Weights are 32-bit numbers; to use others,
-choose them later: clearhead translate --engine ctranslate2 --compute-type int8
+CTranslate2 runs the model without PyTorch. The command compares the export with
+the model before it keeps it: greedy outputs must be equal, and
+log-probabilities must agree to 0.001. It prints the folder of the export.
+translate and evaluate use the export as long as the model folder holds the same
+weights. The export has 32-bit weights; choose other numbers when you use it:
+clearhead translate --engine ctranslate2 --compute-type int8
 
   clearhead export runs/my-model --format ctranslate2
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from clearhead.cli.failures import say
+from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_shared
 
 
@@ -27,14 +27,14 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--format",
         choices=("ctranslate2",),
         default="ctranslate2",
-        help="program that runs the export (default: ctranslate2)",
+        help="format of the export (default: ctranslate2)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FOLDER",
         type=Path,
-        help="folder of the export (default: ctranslate2 in the model folder, where translate "
-        "finds it)",
+        help="folder of the export (default: ctranslate2 in the model folder, where the other "
+        "commands find it)",
     )
 
 
@@ -42,4 +42,4 @@ def run(args: Namespace) -> None:
     """Export the model and print its folder."""
     from clearhead.ctranslate2.export import export_model
 
-    print(export_model(args.folder, args.format, args.output, tell=say))
+    print(export_model(args.folder, args.format, args.output, tell=print_message))

@@ -14,92 +14,81 @@ from clearhead.errors import ClearheadError, DataError
 
 INTERRUPTED = 130  # 128 + SIGINT, the exit code of a shell
 BROKEN_PIPE = 141  # 128 + SIGPIPE
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 REFUSED = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
     *(errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL),
 )
-"""What another name or other permissions solve."""
+"""Errors that another name or other permissions solve."""
 
 
 @contextlib.contextmanager
 def failures_reported() -> Iterator[None]:
     """Print an expected failure within as a message, and exit with its code.
 
-    Expected are `ClearheadError`, Ctrl-C, a reader of the output that has gone, full memory, a full
-    disk, and a named file that the system refuses to open.
+    Expected are `ClearheadError`, Ctrl-C, a closed pipe, full memory, a full disk, and a named file
+    that the system does not open.
 
     Raises:
         SystemExit: there was one of these.
     """
     try:
-        with _full_memory_reported():
-            try:
-                yield
-            finally:
-                if sys.stdout is not None:
-                    sys.stdout.flush()
-    except ClearheadError as error:
-        _exit(error)
+        try:
+            yield
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except KeyboardInterrupt:
-        say("interrupted")
+        print_message("interrupted")
         raise SystemExit(INTERRUPTED) from None
     except BrokenPipeError:
         _discard_output()
         raise SystemExit(BROKEN_PIPE) from None
-    except OSError as error:
-        if error.errno in FULL:
-            _discard_output()
-            _exit(_full_disk(error))
-        if isinstance(error.filename, str | os.PathLike) and error.errno in REFUSED:
-            _exit(_refused(error))
-        raise
+    except Exception as error:
+        expected = _expected(error)
+        if expected is None:
+            raise
+        print_message(str(expected))
+        raise SystemExit(expected.exit_code) from None
 
 
-def _exit(error: ClearheadError) -> None:
-    say(str(error))
-    raise SystemExit(error.exit_code) from None
-
-
-def _full_disk(error: OSError) -> DataError:
-    return DataError(
-        "the output cannot be written",
-        where=error.filename,
-        why=str(error),
-        todo="free some space, then run the command again",
+def _expected(error: Exception) -> ClearheadError | None:
+    """The error for the user; None if this one is a bug."""
+    if isinstance(error, ClearheadError):
+        return error
+    if isinstance(error, OSError):
+        return _expected_of_system(error)
+    torch = sys.modules.get("torch")
+    # PyTorch has an exception of its own only for the memory of a GPU.
+    on_gpu = torch is not None and isinstance(error, torch.OutOfMemoryError)
+    on_cpu = isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    if not (on_gpu or on_cpu or isinstance(error, MemoryError)):
+        return None
+    return ClearheadError(
+        f"the memory of {'the GPU' if on_gpu else 'this machine'} is full",
+        why=next(iter(str(error).strip().splitlines()), None),
+        todo="use a smaller model or batch" + (", or the CPU: device = 'cpu'" if on_gpu else ""),
     )
 
 
-def _refused(error: OSError) -> DataError:
-    return DataError(
-        "the file or folder cannot be read or written",
-        # Where a file is renamed, the user named the second one.
-        where=error.filename2 or error.filename,
-        why=error.strerror,
-        todo="check the name and its permissions, or choose another name",
-    )
-
-
-@contextlib.contextmanager
-def _full_memory_reported() -> Iterator[None]:
-    """Turn full memory that no engine has reported into a `ClearheadError`."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        # PyTorch has an exception of its own only for the memory of a GPU.
-        if isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error):
-            raise ClearheadError(
-                "the memory of this machine is full",
-                why=str(error).strip().splitlines()[0] if str(error).strip() else None,
-                todo="use a smaller model or batch",
-            ) from None
-        torch = sys.modules.get("torch")
-        if torch is None or not isinstance(error, torch.OutOfMemoryError):
-            raise
-        from clearhead.decoding.device import full_memory_said
-
-        with full_memory_said("use a smaller model or batch, or the CPU: device = 'cpu'"):
-            raise
+def _expected_of_system(error: OSError) -> DataError | None:
+    if error.errno in DISK_FULL:
+        _discard_output()
+        return DataError(
+            "the output cannot be written",
+            where=error.filename,
+            why=str(error),
+            todo="free some space, then run the command again",
+        )
+    if isinstance(error.filename, str | os.PathLike) and error.errno in REFUSED:
+        return DataError(
+            "the file or folder cannot be read or written",
+            # Where a file is renamed, the user named the second one.
+            where=os.fsdecode(error.filename2 or error.filename),
+            why=error.strerror,
+            todo="check the name and its permissions, or choose another name",
+        )
+    return None
 
 
 def _discard_output() -> None:
@@ -108,7 +97,7 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say(text: str) -> None:
+def print_message(text: str) -> None:
     """Print a message for the user on the standard error, unless it is closed."""
     with contextlib.suppress(OSError):
         if sys.stderr is not None:
@@ -116,7 +105,7 @@ def say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def warnings_said() -> Iterator[None]:
+def warnings_printed() -> Iterator[None]:
     """Print warnings given within; of those that differ only in numbers, the first and a count."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
@@ -127,4 +116,4 @@ def warnings_said() -> Iterator[None]:
         kinds.setdefault(re.sub(r"[\d,]+", "0", message), []).append(message)
     for first, *others in kinds.values():
         more = f" (and {len(others):,} more like it)" if others else ""
-        say(f"warning: {first}{more}")
+        print_message(f"warning: {first}{more}")

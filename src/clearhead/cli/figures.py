@@ -1,11 +1,11 @@
 """Draw what happens inside a model.
 
-The pictures are heat maps: the attention of every head of every layer; the
-input of each encoder layer and the outputs of its attention and feed-forward
-network; and the output of each encoder layer. A translator translates the input
-first, or reads the translation that you give. The command prints the paths of
-the pictures on the standard output, and the translation or the labels on the
-standard error. It overwrites pictures of the same names.
+The pictures are heat maps: the attention weights of every head of every layer;
+the input of each encoder layer, the outputs of its attention and its
+feed-forward network; and the output of each encoder layer. A translator
+translates the input first, unless you give a translation. The command prints the
+paths of the pictures on the standard output, and the translation or the labels
+on the standard error. It overwrites pictures of the same names.
 
   clearhead figures runs/my-model --input "A man rides a bicycle."
   clearhead figures runs/my-model --input-file test.en --line 7 --format svg -o pictures
@@ -21,9 +21,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.cli.failures import say, warnings_said
-from clearhead.cli.options import add_shared, positive
-from clearhead.cli.streams import input_lines, refuse_standard
+from clearhead.cli.failures import print_message, warnings_printed
+from clearhead.cli.options import add_shared, positive, reject_unused
+from clearhead.cli.streams import input_lines, reject_standard_input
 from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -41,34 +41,36 @@ def add_arguments(parser: ArgumentParser) -> None:
         *("-i", "--input"),
         dest="input_text",
         metavar="TEXT",
-        help="what the model reads: a text, or a file of features",
+        help="input of the model: a text, or a file of features",
     )
     parser.add_argument(
-        "--input-file", metavar="FILE", help="file that holds what the model reads (-: stdin)"
+        "--input-file", metavar="FILE", help="file with the input of the model (-: stdin)"
     )
     parser.add_argument(
         "--line",
         type=positive,
         metavar="N",
         default=1,
-        help="line of the file, or sequence of features, from 1 (default: 1)",
+        help="number of the line or sequence in the file, from 1 (default: 1)",
     )
     parser.add_argument(
-        "--target", metavar="TEXT", help="translation that the translator reads (default: its own)"
+        "--target",
+        metavar="TEXT",
+        help="translators: target text (default: its translation)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FOLDER",
         type=Path,
-        help="folder of the pictures, created if missing (default: the name of the model, "
-        "e.g. my-model-figures)",
+        help="folder of the pictures, created if missing (default: named after the model, e.g. "
+        "my-model-figures)",
     )
     parser.add_argument(
         "--format",
         dest="formats",
         metavar="LIST",
         default="png,svg",
-        help="png, svg or both (default: png,svg)",
+        help="formats of the pictures (default: png,svg)",
     )
     add_shared(parser, "--device", "--threads")
 
@@ -86,31 +88,30 @@ def run(args: Namespace) -> None:
     from clearhead.inspect.figures import check_formats, draw_all
     from clearhead.inspect.recording import record
 
-    wanted = [name.strip() for name in args.formats.split(",")]
-    check_formats(wanted)
-    with warnings_said():
-        subject = load(args.folder, device=args.device, threads=args.threads)
-    if isinstance(subject, Translator):
+    formats = [name.strip() for name in args.formats.split(",")]
+    check_formats(formats)
+    with warnings_printed():
+        model = load(args.folder, device=args.device, threads=args.threads)
+    if isinstance(model, Translator):
         source = _text(args.input_text, args.input_file, args.line)
-        target = _translation(subject, source) if args.target is None else args.target
-        found = record(subject, source, target)
-    elif args.target is not None:
-        raise ConfigError("a classifier has no target", todo="leave --target out")
+        target = _translation(model, source) if args.target is None else args.target
+        recorded = record(model, source, target)
     else:
-        content, times = _classifier_input(subject, args.input_text, args.input_file, args.line)
-        with warnings_said():
-            found = record(subject, content)
-        _print_labels(subject, content)
+        reject_unused({"--target": args.target}, "classifiers")
+        content, times = _classifier_input(model, args.input_text, args.input_file, args.line)
+        with warnings_printed():
+            recorded = record(model, content)
+        _print_labels(model, content)
         if times is not None:
-            found = replace(found, source=times[: len(found.source)])
-    output = args.output or _named_after(subject.folder)
-    paths = draw_all(found, output, wanted)
+            recorded = replace(recorded, source=times[: len(recorded.source)])
+    output = args.output or _default_folder(model.folder)
+    paths = draw_all(recorded, output, formats)
     print("\n".join(map(str, paths)))
-    say(f"wrote {len(paths)} files to {output}")
+    print_message(f"wrote {len(paths)} files to {output}")
 
 
-def _named_after(model: ModelFolder) -> Path:
-    """The default folder for the pictures of a model or a checkpoint."""
+def _default_folder(model: ModelFolder) -> Path:
+    """The folder for the pictures of a model or a checkpoint, named after it."""
     checkpoint = f"-{model.weights.stem}" if model.is_checkpoint else ""
     return Path(f"{model.path.resolve().name}{checkpoint}-figures")
 
@@ -124,33 +125,31 @@ def _translation(translator: Translator, source: str) -> Hypothesis:
     if not source.strip():
         raise DataError("the input is empty", todo="give a sentence")
     search = replace(translator.search, method="beam", n_best=1)
-    with warnings_said():
+    with warnings_printed():
         best = translator.translate([source], search=search)[0][0]
-    say(f"translation: {best.text}")
+    print_message(f"translation: {best.text}")
     return best
 
 
 def _print_labels(classifier: Classifier, content: Any) -> None:
     """Print the labels that `classify` gives."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a cut input was reported with the record
-        (found,) = classifier.classify([content])
-    labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in found)
-    say(f"label: {labels or 'none, all probabilities are below 0.5'}")
+        warnings.simplefilter("ignore")  # `record` has warned of a cut input
+        (predictions,) = classifier.classify([content])
+    labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in predictions)
+    print_message(f"label: {labels or 'none, all probabilities are below 0.5'}")
 
 
 def _text(text: str | None, file: str | None, line: int) -> str:
     """The text itself, or the line of a file."""
     if file is None:
-        if line > 1:
-            raise ConfigError(
-                f"--line {line} has no effect on a text", todo="leave it out, or use --input-file"
-            )
+        todo = "leave it out, or use --input-file"
+        reject_unused({f"--line {line}": line > 1}, "a text", todo)
         return text or ""
-    found = next(islice(input_lines(file), line - 1, None), None)
-    if found is None:
+    content = next(islice(input_lines(file), line - 1, None), None)
+    if content is None:
         raise DataError(f"there is no line {line}", where=file)
-    return found
+    return content
 
 
 def _classifier_input(
@@ -162,7 +161,7 @@ def _classifier_input(
     from clearhead.data.feature_sequences import frame_times, read_feature_sequences
 
     path = file or text or ""
-    refuse_standard(path)
+    reject_standard_input(path)
     column = classifier.config.data.label_column
     examples = read_feature_sequences(path, column, labelled=False)
     example = next(islice(examples, line - 1, None), None)

@@ -1,9 +1,9 @@
 """Write a configuration that suits your data.
 
-NAME.toml has a comment for every setting; edit it, then train with it. The
-command reads the files and proposes the size of the model, the vocabulary, the
-regularisation and the length of the training for that amount of data, each with
-its reason. Without files it writes the defaults.
+The command reads the files and proposes the size of the model, the vocabulary,
+the regularisation and the length of the training for that amount of data, each
+with its reason. Without files it writes the defaults. NAME.toml explains every
+setting in a comment; edit it, then train with it.
 
   clearhead init my-model --train train.en train.de --validation val.en val.de
   clearhead init my-model --train pairs.tsv.gz --validation val.tsv --test test.tsv
@@ -18,7 +18,8 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clearhead.cli.failures import say
+from clearhead.cli.failures import print_message
+from clearhead.cli.options import reject_unused
 from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def add_arguments(parser: ArgumentParser) -> None:
             "tab, target) or .jsonl (keys source and target); for a classifier one file or folder; "
             "files may be compressed (.gz)",
         ),
-        ("validation", "validation data, which choose the best model"),
-        ("test", "test data; the same examples are left out of the training data"),
+        ("validation", "validation data, in the same formats; chooses the best checkpoint"),
+        ("test", "test data, in the same formats; its examples are left out of the training data"),
     ):
         parser.add_argument(
             f"--{part}", nargs="+", action="extend", default=[], metavar="FILE", help=text
@@ -46,28 +47,30 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--task",
         choices=("translation", "classification"),
         default="translation",
-        help="translate sentences (the default), or label texts or sequences of features",
+        help="task of the model (default: translation)",
     )
     parser.add_argument(
         "--input",
         dest="kind",
         choices=("text", "features"),
-        help="what a classifier reads (default: text)",
+        help="classification: kind of input (default: text)",
     )
-    parser.add_argument(
-        "--text-column", metavar="NAME", help="name of the text column or key (default: text)"
-    )
-    parser.add_argument(
-        "--label-column", metavar="NAME", help="name of the label column or key (default: label)"
-    )
+    for column in ("text", "label"):
+        parser.add_argument(
+            f"--{column}-column",
+            metavar="NAME",
+            help=f"classification: name of the {column} column or key (default: {column})",
+        )
     parser.add_argument("--force", action="store_true", help="overwrite NAME.toml")
 
 
 def run(args: Namespace) -> None:
     """Write NAME.toml and print what was found in the data."""
-    _refuse_idle(args)
+    from clearhead.files import unwritable, write_bytes
+
+    _reject_unused(args)
     path = Path(f"{args.name.removesuffix('.toml')}.toml")
-    _refuse_place(path, args.force)
+    _check_path(path, args.force)
     proposal: CommentedConfig
     if args.task == "translation":
         from clearhead.data.proposal_translation import propose_translation
@@ -82,29 +85,29 @@ def run(args: Namespace) -> None:
             text_column=args.text_column or "text",
             label_column=args.label_column or "label",
         )
-    _write(path, proposal.to_toml(str(path.with_suffix(""))))
+    try:
+        write_bytes(path, proposal.to_toml(str(path.with_suffix(""))).encode(), ConfigError)
+    except UnicodeEncodeError as error:
+        raise unwritable(path, error, ConfigError) from None
     for line in proposal.seen:
-        say(line)
+        print_message(line)
     dry_run = shlex.join(["clearhead", "train", str(path), "--dry-run"])
-    say(f"wrote {path}; to see what training needs: {dry_run}")
+    print_message(f"wrote {path}; to see what training needs: {dry_run}")
 
 
-def _refuse_idle(args: Namespace) -> None:
-    """Reject options that have no effect on the task."""
+def _reject_unused(args: Namespace) -> None:
+    text_column = {"--text-column": args.text_column}
     if args.task == "translation":
-        options = {"--input": args.kind, "--text-column": args.text_column}
-        for option, value in {**options, "--label-column": args.label_column}.items():
-            if value is not None:
-                raise ConfigError(
-                    f"{option} has no effect on a translator",
-                    todo="add --task classification, or leave it out",
-                )
-    if args.kind == "features" and args.text_column is not None:
-        raise ConfigError("--text-column has no effect on features", todo="leave it out")
+        options = {"--input": args.kind, **text_column, "--label-column": args.label_column}
+        reject_unused(options, "translators", "add --task classification, or leave it out")
+    if args.kind == "features":
+        reject_unused(text_column, "features")
 
 
-def _refuse_place(path: Path, force: bool) -> None:
+def _check_path(path: Path, force: bool) -> None:
     """Reject a file that cannot or may not be written."""
+    from clearhead.files import unwritable
+
     try:
         if not path.parent.is_dir():
             raise ConfigError(
@@ -112,23 +115,10 @@ def _refuse_place(path: Path, force: bool) -> None:
                 where=path.parent,
                 todo=f"create it: {shlex.join(['mkdir', '-p', str(path.parent)])}",
             )
-        taken = path.exists()
+        exists = path.exists()
     except OSError as error:  # no permission for a folder above it, or the name is too long
-        raise _unwritable(path, error) from None
-    if taken and not force:
+        raise unwritable(path, error, ConfigError) from None
+    if exists and not force:
         raise ConfigError(
             "the file exists already", where=path, todo="choose another name, or use --force"
         )
-
-
-def _write(path: Path, text: str) -> None:
-    from clearhead.files import write_bytes
-
-    try:
-        write_bytes(path, text.encode("utf-8"), ConfigError)
-    except UnicodeEncodeError as error:
-        raise _unwritable(path, error) from None
-
-
-def _unwritable(path: Path, error: Exception) -> ConfigError:
-    return ConfigError("the file cannot be written", where=path, why=str(error))

@@ -1,16 +1,18 @@
-"""Options that several commands have, and the translator and the search that they choose."""
+"""Options that several commands have, and the model and the search that they choose."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from dataclasses import asdict, dataclass, fields, replace
+from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.cli.failures import warnings_said
-from clearhead.errors import SearchError
+from clearhead.cli.failures import warnings_printed
+from clearhead.errors import ConfigError, SearchError
 
 if TYPE_CHECKING:
+    from clearhead.api.classifier import Classifier
     from clearhead.api.translator import Translator
     from clearhead.settings import SearchConfig
 
@@ -29,30 +31,30 @@ SHARED: dict[str, dict[str, Any]] = {
         dest="output_file",
         metavar="FILE",
         default="-",
-        help="output file, written under this name when it is complete (default: -, stdout)",
+        help="output file, which gets its name when it is complete (default: -, stdout)",
     ),
     "--batch-size": dict(
         type=positive,
         metavar="N",
         default=64,
-        help="largest number of inputs in a batch (default: 64)",
+        help="maximum number of inputs in a batch (default: 64)",
     ),
     "--device": dict(
         choices=("auto", "cpu", "cuda"),
         default="auto",
-        help="auto (the default) uses the GPU if there is one",
+        help="device of the model; auto uses the GPU if there is one (default: auto)",
     ),
     "--threads": dict(
         type=int,
         metavar="N",
         default=0,
-        help="CPU threads (default: one a core; CTranslate2: at most 4)",
+        help="number of CPU threads (default: one per core; CTranslate2: at most 4)",
     ),
     "--engine": dict(
         choices=("auto", "torch", "ctranslate2"),
         default="auto",
-        help="auto (the default) uses the CTranslate2 export if there is one that fits (see "
-        "clearhead export), otherwise PyTorch",
+        help="program that translates; auto uses the CTranslate2 export if there is one that fits "
+        "(see clearhead export), otherwise PyTorch (default: auto)",
     ),
     "--compute-type": dict(
         choices=("float32", "int8", "int16", "bfloat16", "float16"),
@@ -60,116 +62,116 @@ SHARED: dict[str, dict[str, Any]] = {
         help="number type of matrix products: %(choices)s; requires --engine (default: float32)",
     ),
 }
-"""How arguments and options are declared that several commands have."""
+"""The declarations of arguments and options that several commands have."""
 
 
 def add_shared(parser: ArgumentParser, *names: str) -> None:
-    """Declare some of these arguments and options."""
+    """Declare some of the arguments and options of `SHARED`."""
     for name in names:
         short = ("-o",) if name == "--output" else ()
         parser.add_argument(*short, name, **SHARED[name])
 
 
+SEARCH: dict[str, tuple[type, str]] = {
+    "beam_size": (int, "hypotheses kept at each step; 1: greedy search"),
+    "length_penalty": (float, "alpha of Wu et al. 2016; 0: none; higher: longer output"),
+    "min_length": (int, "minimum length of an output, in tokens"),
+    "max_length": (int, "maximum length of an output, in tokens; 0: no further limit"),
+    "no_repeat_ngram": (int, "length of token sequences that must not repeat; 0: all may"),
+    "sample": (bool, "draw outputs at random"),
+    "temperature": (float, "with --sample: below 1 likelier tokens, above 1 more varied ones"),
+    "top_k": (int, "with --sample: draw from the N most probable tokens; 0: all"),
+    "top_p": (float, "with --sample: draw from the most probable tokens of total probability X"),
+    "seed": (int, "with --sample: the same seed draws the same outputs"),
+}
+"""The type and the help of each option of a search; `sample` sets the method."""
+
+
+def option(name: str) -> str:
+    """`beam_size` -> `--beam-size`."""
+    return f"--{name.replace('_', '-')}"
+
+
 def add_search(parser: ArgumentParser) -> None:
-    """Declare an option for each field of `SearchOptions`."""
-    search = parser.add_argument_group("search (defaults: the model's configuration)")
-
-    def add(name: str, kind: type, text: str) -> None:
-        search.add_argument(name, type=kind, metavar="N" if kind is int else "X", help=text)
-
-    add("--beam-size", int, "hypotheses kept at each step; 1: greedy search")
-    add("--length-penalty", float, "alpha of Wu et al. 2016; 0: none; higher: longer output")
-    add("--min-length", int, "least number of tokens of an output")
-    add("--max-length", int, "largest number of tokens of an output")
-    add("--no-repeat-ngram", int, "length of token sequences that may not occur twice")
-    search.add_argument("--sample", action="store_true", help="draw outputs at random")
-    add(
-        "--temperature",
-        float,
-        "with --sample: below 1 sharpens the distribution, above 1 flattens it",
-    )
-    add("--top-k", int, "with --sample: draw from the N most probable tokens")
-    add("--top-p", float, "with --sample: draw from the most probable tokens with this total share")
-    add("--seed", int, "with --sample: the same seed draws the same outputs")
+    """Declare the options of a search."""
+    group = parser.add_argument_group("search (defaults: the model's configuration)")
+    for name, (kind, text) in SEARCH.items():
+        if kind is bool:
+            group.add_argument(option(name), action="store_true", default=SUPPRESS, help=text)
+        else:
+            metavar = "N" if kind is int else "X"
+            group.add_argument(
+                option(name), type=kind, metavar=metavar, default=SUPPRESS, help=text
+            )
 
 
-@dataclass(frozen=True)
-class SearchOptions:
-    """The options of a search; None means that an option was not given."""
-
-    beam_size: int | None = None
-    length_penalty: float | None = None
-    min_length: int | None = None
-    max_length: int | None = None
-    no_repeat_ngram: int | None = None
-    sample: bool = False
-    temperature: float | None = None
-    top_k: int | None = None
-    top_p: float | None = None
-    seed: int | None = None
-
-    @classmethod
-    def of(cls, args: Namespace) -> SearchOptions:
-        """The options among the values of a command."""
-        return cls(**{field.name: getattr(args, field.name) for field in fields(cls)})
-
-    def by_option(self) -> dict[str, Any]:
-        """The value of each option, by its name on the command line."""
-        return {f"--{name.replace('_', '-')}": value for name, value in asdict(self).items()}
-
-    def over(self, default: SearchConfig, n_best: int | None) -> SearchConfig:
-        """The model's own search, changed by the options that were given.
-
-        Args:
-            default: the model's own search.
-            n_best: hypotheses for each sentence, if the user has chosen.
-
-        Raises:
-            SearchError: a value is wrong, or has no effect on the method.
-        """
-        from pydantic import ValidationError
-
-        from clearhead.settings.reading import config_error
-        from clearhead.settings.search import idle_for, method_for
-
-        given = {name: value for name, value in asdict(self).items() if value is not None}
-        sample = given.pop("sample")
-        method = "sampling" if sample else method_for(given, default.method)
-        if idle := idle_for(method, given):
-            beside = "with" if method == "sampling" else "without"
-            raise SearchError(f"--{idle.replace('_', '-')} has no effect {beside} --sample")
-        if n_best is not None:
-            given["n_best"] = n_best
-        try:
-            return replace(default, method=method, **given)
-        except ValidationError as error:
-            found = config_error(error, "search options", section="search")
-            raise SearchError(
-                found.what,
-                where=found.where,
-                why="options that are not given have the values of the model's configuration",
-                todo="change or add an option",
-            ) from None
+def given_search(args: Namespace) -> dict[str, Any]:
+    """The search options that the user has given."""
+    return {name: value for name, value in vars(args).items() if name in SEARCH}
 
 
-def loaded_translator(
-    folder: str | Path,
-    *,
-    device: str,
-    threads: int,
-    engine: str,
-    compute_type: str | None,
-    scores: bool,
-) -> Translator:
-    """Load a translator, and print warnings, e.g. of a stale export."""
-    from clearhead.api.loading import load_translator
+def reject_unused(options: Mapping[str, object], kind: str, todo: str = "leave it out") -> None:
+    """Reject options that have no effect on a kind of model or data; None or False: not given.
 
-    with warnings_said():
-        return load_translator(
+    Raises:
+        ConfigError: an option was given.
+    """
+    for name, value in options.items():
+        if value is not None and value is not False:
+            raise ConfigError(f"{name} has no effect on {kind}", todo=todo)
+
+
+def changed_search(
+    default: SearchConfig, given: Mapping[str, Any], n_best: int | None
+) -> SearchConfig:
+    """The model's own search, changed by the options that were given, and by --n-best if any.
+
+    Raises:
+        SearchError: a value is wrong, or has no effect on the method.
+    """
+    from pydantic import ValidationError
+
+    from clearhead.settings.reading import config_error
+    from clearhead.settings.search import idle_for, method_for
+
+    changes = dict(given)
+    sample = changes.pop("sample", False)
+    method = "sampling" if sample else method_for(changes, default.method)
+    if unused := idle_for(method, changes):
+        beside = "with" if method == "sampling" else "without"
+        raise SearchError(f"{option(unused)} has no effect {beside} --sample")
+    if n_best is not None:
+        changes["n_best"] = n_best
+    try:
+        return replace(default, method=method, **changes)
+    except ValidationError as error:
+        wrong = config_error(error, "search options", section="search")
+        raise SearchError(
+            wrong.what,
+            where=wrong.where,
+            why="options that are not given have the values of the model's configuration",
+            todo="change or add an option",
+        ) from None
+
+
+def loaded_translator(folder: str | Path, args: Namespace, scores: bool) -> Translator:
+    """Load a translator as the options choose, and print warnings, e.g. of a stale export."""
+    from clearhead.api import loading
+
+    with warnings_printed():
+        return loading.load_translator(
             folder,
-            device=device,
-            threads=threads,
-            engine=engine,
-            compute_type=compute_type or "",
+            device=args.device,
+            threads=args.threads,
+            engine=args.engine,
+            compute_type=args.compute_type or "",
             scores=scores,
         )
+
+
+def loaded_classifier(folder: str | Path, args: Namespace) -> Classifier:
+    """Load a classifier as the options choose, and print warnings."""
+    from clearhead.api import loading
+
+    with warnings_printed():
+        return loading.load_classifier(folder, device=args.device, threads=args.threads)

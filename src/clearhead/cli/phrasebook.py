@@ -1,8 +1,8 @@
 """Write the built-in sentence pairs as files.
 
-Each part (train, validation, test) gets a file per language and one for the
-word alignments. The command prints the paths. Training needs no files: set
-train = ["phrasebook:en-es"].
+For each part (train, validation, test) the command writes a file per language
+and one of word alignments, and prints their paths. Training does not need the
+files: set train = ["phrasebook:en-es"].
 
   clearhead phrasebook en-es phrasebook/
 """
@@ -35,10 +35,6 @@ def run(args: Namespace) -> None:
         raise DataError(f"there is no phrasebook {pair!r}", todo=f"choose from {known}")
     if not args.force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise DataError(
-            "the output exists already", where=folder, todo="name a new folder, or use --force"
+            "the output exists already", where=folder, todo="choose a new folder, or use --force"
         )
-    try:
-        paths = write_phrasebook(folder, pair)
-    except OSError as error:
-        raise DataError("the files cannot be written", where=folder, why=str(error)) from None
-    print("\n".join(map(str, paths.values())))
+    print("\n".join(map(str, write_phrasebook(folder, pair).values())))

@@ -1,4 +1,4 @@
-"""Inputs and outputs of commands: lines in, computed in blocks, results out, and a counter."""
+"""Inputs and outputs of commands: read lines, compute in blocks, write results, count them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import warnings
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -13,7 +14,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
 
-from clearhead.cli.failures import say
+from clearhead.cli.failures import print_message
 from clearhead.errors import DataError
 
 if TYPE_CHECKING:
@@ -24,21 +25,22 @@ if TYPE_CHECKING:
 STANDARD = "-"
 """The name of the standard input and of the standard output."""
 
-CLASSIFIED = {"text": "texts", "features": "sequences"}
-"""What the inputs of a classifier are called, by kind."""
+NOUNS = {"text": "text", "features": "sequence"}
+"""What an input of a classifier is called, by the kind of input."""
 
 BLOCK_LINES = 1024  # enough for batches of sentences of similar length
 BLOCK_CHARACTERS = 4 * 2**20
-PATIENCE_S = 2.0
+DELAY_S = 2.0  # before the counter is shown
 INTERVAL_S = 0.5
 CLEAR_LINE = "\r\x1b[K"
 
 Item = TypeVar("Item", bound="tuple[str, Any]")
 Result = TypeVar("Result")
 Progress = Callable[[int], None]
+Compute = Callable[[Sequence[Item], int, Progress], Sequence[Result]]
 
 
-def refuse_standard(path: str) -> None:
+def reject_standard_input(path: str) -> None:
     """Reject the standard input as a source of features.
 
     Raises:
@@ -49,11 +51,6 @@ def refuse_standard(path: str) -> None:
             "this model classifies sequences of features, which are read from a file",
             todo="name the file: --input sequences.ts",
         )
-
-
-def is_typed(path: str) -> bool:
-    """Whether the input is typed at a terminal."""
-    return path == STANDARD and sys.stdin is not None and sys.stdin.isatty()
 
 
 def input_lines(path: str) -> Iterator[str]:
@@ -73,7 +70,7 @@ def input_lines(path: str) -> Iterator[str]:
     return read_stream(sys.stdin.buffer, "standard input")
 
 
-def counted_lines(path: str) -> int | None:
+def count_lines(path: str) -> int | None:
     """Check all lines of a file and count them; None if it cannot be read twice.
 
     Raises:
@@ -83,8 +80,8 @@ def counted_lines(path: str) -> int | None:
 
     if path == STANDARD:
         return None
-    found = os.path.expanduser(path)
-    if os.path.exists(found) and not os.path.isfile(found):  # a pipe or a device
+    expanded = os.path.expanduser(path)
+    if os.path.exists(expanded) and not os.path.isfile(expanded):  # a pipe or a device
         return None
     return sum(1 for _ in read_lines(path))
 
@@ -103,8 +100,7 @@ def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Itera
         DataError: the numbers of texts and prefixes differ.
     """
     if prefixes is None:
-        for text in texts:
-            yield Line(text, "")
+        yield from (Line(text, "") for text in texts)
         return
     for number, (text, prefix) in enumerate(zip_longest(texts, prefixes), start=1):
         if text is None or prefix is None:
@@ -116,91 +112,104 @@ def with_prefixes(texts: Iterable[str], prefixes: Iterable[str] | None) -> Itera
         yield Line(text, prefix)
 
 
-def translate_blocks(
-    translator: Translator,
-    lines: Iterable[Line],
-    search: SearchConfig,
-    batch_size: int,
-    counter: Counter,
-    most: int = BLOCK_LINES,
-) -> Iterator[tuple[str, list[Hypothesis]]]:
-    """Each text with its hypotheses, in order; warnings are printed with the line number.
-
-    Args:
-        translator: translates the blocks.
-        lines: read one block at a time.
-        search: settings of the search.
-        batch_size: largest number of sentences in a batch.
-        counter: shows the number of finished lines.
-        most: lines in a block.
-    """
-
-    def translate(block: Sequence[Line], before: int, progress: Progress) -> list[list[Hypothesis]]:
-        prefixes = [line.prefix for line in block]
-        return translator.translate(
-            [line.text for line in block],
-            search=search,
-            prefixes=prefixes if any(prefixes) else None,
-            batch_size=batch_size,
-            offset=before,
-            progress=progress,
-        )
-
-    for line, found in through_blocks(lines, translate, counter, most):
-        yield line.text, found
-
-
-def through_blocks(
+def in_blocks(
     items: Iterable[Item],
-    compute: Callable[[Sequence[Item], int, Progress], Sequence[Result]],
+    compute: Compute[Item, Result],
     counter: Counter,
-    most: int = BLOCK_LINES,
+    size: int | None = None,
 ) -> Iterator[tuple[Item, Result]]:
     """Each item with its result, in order; the memory does not grow with the input.
 
     Args:
         items: tuples that begin with a text; read one block at a time.
-        compute: (block, number of items before it, progress) -> results of the block; it calls
-            progress with the number of items of the block that are finished.
+        compute: (block, offset, progress) -> results of the block; `offset` is the number of items
+            before it, and `progress` is called with the number of finished items of the block.
+            Warnings are printed.
         counter: shows the number of finished items.
-        most: items in a block.
+        size: maximum number of items in a block (default: `BLOCK_LINES`).
     """
     done = 0
-    for block in blocks(items, most):
+    for block in blocks(items, size or BLOCK_LINES):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
-            found = compute(block, done, lambda count, before=done: counter.show(before + count))
+            results = compute(block, done, lambda count, before=done: counter.show(before + count))
         if caught:
             counter.clear()
         for warning in caught:
-            say(f"warning: {warning.message}")
+            print_message(f"warning: {warning.message}")
         done += len(block)
         counter.show(done)
-        yield from zip(block, found, strict=True)
+        yield from zip(block, results, strict=True)
 
 
-def blocks(items: Iterable[Item], most: int = BLOCK_LINES) -> Iterator[list[Item]]:
-    """Lists of at most `most` items; of fewer if their texts are long."""
+def blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of at most `size` items; of fewer if their texts are long."""
     block: list[Item] = []
     characters = 0
     for item in items:
         block.append(item)
         characters += len(item[0])
-        if len(block) >= most or characters >= BLOCK_CHARACTERS:
+        if len(block) >= size or characters >= BLOCK_CHARACTERS:
             yield block
             block, characters = [], 0
     if block:
         yield block
 
 
-def one_line(text: str) -> str:
+def write_results(
+    args: Namespace,
+    output: Output,
+    items: Iterable[Item],
+    total: int | None,
+    noun: str,
+    compute: Compute[Item, Result],
+    form: Callable[[int, Item, Result], str],
+) -> None:
+    """Compute the result of each item (see `in_blocks`) and write it.
+
+    Args:
+        args: the options of the command; `input_file` and `output_file` are used.
+        output: where the results go.
+        items: read one block at a time.
+        total: number of items, if it is known.
+        noun: what an item is called, e.g. `sentence`.
+        compute: computes the results of a block.
+        form: (number of the item, from 0; item; result) -> complete lines of output.
+    """
+    typed = args.input_file == STANDARD and sys.stdin is not None and sys.stdin.isatty()
+    if typed:
+        print_message(f"type one {noun} per line; Ctrl-D ends")
+    # In a terminal the counter would disturb the output, or what is being typed.
+    visible = not typed and not (args.output_file == STANDARD and output.isatty())
+    with Counter(sys.stderr, total, f"{noun}s", visible) as counter:
+        # A user who types waits for each result.
+        results = in_blocks(items, compute, counter, size=1 if typed else None)
+        for number, (item, result) in enumerate(results):
+            output.write(form(number, item, result))
+
+
+def translating(
+    translator: Translator, search: SearchConfig, batch_size: int
+) -> Compute[Line, list[Hypothesis]]:
+    """The function for `in_blocks` that gives the hypotheses of each line."""
+
+    def translate(block: Sequence[Line], offset: int, progress: Progress) -> list[list[Hypothesis]]:
+        prefixes = [line.prefix for line in block]
+        return translator.translate(
+            [line.text for line in block],
+            search=search,
+            prefixes=prefixes if any(prefixes) else None,
+            batch_size=batch_size,
+            offset=offset,
+            progress=progress,
+        )
+
+    return translate
+
+
+def text_in_line(hypothesis: Hypothesis) -> str:
     """The text with spaces for line breaks, which a byte vocabulary can produce."""
-    return text.replace("\r", " ").replace("\n", " ")
-
-
-def best_texts(results: Iterable[tuple[str, Sequence[Hypothesis]]]) -> list[str]:
-    """The best hypothesis of each text, as one line."""
-    return [one_line(hypotheses[0].text) for _, hypotheses in results]
+    return hypothesis.text.replace("\r", " ").replace("\n", " ")
 
 
 class Output:
@@ -218,8 +227,8 @@ class Output:
         self._where = where
         self.leftover = leftover
 
-    def begin(self) -> None:
-        """Remove the output of an earlier command."""
+    def remove_leftover(self) -> None:
+        """Remove the output of an earlier command, if there is one."""
         if self.leftover:
             self._stream.truncate(0)
             self.leftover = False
@@ -229,10 +238,10 @@ class Output:
 
         Raises:
             DataError: the text cannot be written.
-            BrokenPipeError: the reader of the output has gone.
+            BrokenPipeError: the reader of the output has closed it.
         """
         with _write_errors(self._where):
-            self.begin()
+            self.remove_leftover()
             self._stream.write(text.encode("utf-8", errors="replace"))
             self._stream.flush()
 
@@ -263,21 +272,21 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
         yield Output(sys.stdout.buffer, "standard output")
         return
     with _write_errors(path):
-        whole = Path(os.path.expanduser(path)).resolve()
+        target = Path(os.path.expanduser(path)).resolve()
         # A device or a pipe is written directly: a file moved to its name would replace it.
-        special = whole.exists() and not whole.is_file()
-        part = whole if special else whole.with_name(f"{whole.name}.part")
+        special = target.exists() and not target.is_file()
+        part = target if special else target.with_name(f"{target.name}.part")
         if not special:
-            _refuse_inputs((whole, part), inputs)
+            _reject_inputs((target, part), inputs)
         stream = part.open("wb" if special else "ab")
     output = Output(stream, path, leftover=not special)
     try:
         yield output
         with _write_errors(path):
-            output.begin()
+            output.remove_leftover()
             stream.close()
             if not special:
-                move_into_place(part, whole)
+                move_into_place(part, target)
     except BaseException:
         with suppress(OSError):  # the disk is full, and the buffer cannot be written
             stream.close()
@@ -285,19 +294,19 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
             if not part.stat().st_size:
                 part.unlink()
             elif not output.leftover:
-                say(f"the output so far is in {part}")
+                print_message(f"the output so far is in {part}")
         raise
 
 
-def _refuse_inputs(written: Iterable[Path], inputs: Iterable[str | None]) -> None:
+def _reject_inputs(written: Iterable[Path], inputs: Iterable[str | None]) -> None:
     """Raise a `DataError` if a file to be written is an input, or is in a folder that is one."""
     statuses = [_status(path) for path in inputs if path is not None]
     for file in written:
         if not file.exists():
             continue
-        places = [file.stat(), *(folder.stat() for folder in file.parents)]
+        written_stats = [path.stat() for path in (file, *file.parents)]
         for status in statuses:
-            if status is not None and any(os.path.samestat(status, place) for place in places):
+            if status is not None and any(os.path.samestat(status, each) for each in written_stats):
                 raise DataError(
                     "the output would overwrite an input",
                     where=file,
@@ -325,15 +334,15 @@ def _write_errors(where: str) -> Iterator[None]:
 
 
 class Counter:
-    """A line on a terminal that shows how many inputs are finished.
+    """A line on a terminal that shows how many inputs are finished; a context manager clears it.
 
-    It is silent for the first two seconds, and always if the stream is not a terminal.
+    The line appears after two seconds, and never if the stream is not a terminal.
 
     Args:
-        stream: where it writes; None if the stream is closed, as in `sys`.
+        stream: where it is written; None if the stream is closed, as in `sys`.
         total: number of inputs, if it is known.
-        noun: what is counted, e.g. `sentences`.
-        wanted: False if it would disturb other output.
+        nouns: what is counted, e.g. `sentences`.
+        visible: False if it would disturb other output.
         clock: a monotonic clock, in seconds.
     """
 
@@ -341,28 +350,34 @@ class Counter:
         self,
         stream: TextIO | None,
         total: int | None,
-        noun: str,
-        wanted: bool = True,
+        nouns: str,
+        visible: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._terminal = stream if wanted and stream is not None and stream.isatty() else None
+        self._terminal = stream if visible and stream is not None and stream.isatty() else None
         self._total = total
-        self._noun = noun
+        self._nouns = nouns
         self._clock = clock
-        self._began = clock()
-        self._next = self._began + PATIENCE_S
+        self._start = clock()
+        self._next = self._start + DELAY_S
         self._shown = False
 
+    def __enter__(self) -> Counter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
     def show(self, done: int) -> None:
-        """Show the number of finished inputs, at most twice a second."""
+        """Show the number of finished inputs, at most twice per second."""
         now = self._clock()
         if self._terminal is None or now < self._next:
             return
         self._next = now + INTERVAL_S
         self._shown = True
-        rate = done / (now - self._began)
+        rate = done / (now - self._start)
         of_all = "" if self._total is None else f" of {self._total:,}"
-        line = f"{done:,}{of_all} {self._noun}, {rate:,.1f} a second"
+        line = f"{done:,}{of_all} {self._nouns}, {rate:,.1f} a second"
         if self._total is not None and rate > 0:
             line += f", {timedelta(seconds=round((self._total - done) / rate))} left"
         self._terminal.write(CLEAR_LINE + line)

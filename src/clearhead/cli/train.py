@@ -1,10 +1,9 @@
 """Train a model, or resume its training.
 
 The command learns the vocabulary, trains, validates, and writes the model
-folder. Run it again to resume a run that was interrupted (Ctrl-C) or killed; it
-continues from the last checkpoint. In a terminal it shows a live display,
-otherwise plain lines. The log of the run is training/log.jsonl in the model
-folder, one JSON object a line.
+folder. If it was interrupted (Ctrl-C) or killed, run it again to resume from the
+last checkpoint. In a terminal it shows a live display, otherwise plain lines.
+The log is training/log.jsonl in the model folder, one JSON object per line.
 
   clearhead train my-model.toml
   clearhead train my-model.toml --dry-run
@@ -17,11 +16,10 @@ import shlex
 import signal
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clearhead.cli.failures import INTERRUPTED, say
+from clearhead.cli.failures import INTERRUPTED, print_message
 
 if TYPE_CHECKING:
     from clearhead.settings import RunConfig
@@ -43,16 +41,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATH=VALUE",
-        help="replace a setting of the file, named by its dotted path; can be repeated",
+        help="replace a setting of the file, e.g. model.dropout=0.2; can be repeated",
     )
     parser.add_argument(
-        "--restart", action="store_true", help="delete the run in the folder and start again"
+        "--restart", action="store_true", help="delete the run in the model folder and start again"
     )
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="only report what is in the data and what the run needs; keeps no files, but learns "
-        "the vocabulary and encodes the data in the folder for temporary files (TMPDIR)",
+        help="report the data, and the memory and time that training needs, without training; "
+        "temporary files are written to TMPDIR",
     )
 
 
@@ -70,13 +68,16 @@ def run(args: Namespace) -> None:
 
         print("\n".join(dry_run(run, observers=displays(sys.stderr)).lines()))
         return
-    beginning = Beginning()
-    if _finishes(run, args.restart, beginning):
-        say(f"use the model: {USES[run.task, run.input].format(shlex.quote(run.folder))}")
+    start = StartObserver()
+    if _finishes(run, args.restart, start):
+        print_message(f"use the model: {USES[run.task, run.input].format(shlex.quote(run.folder))}")
     else:
+        words = ["clearhead", "train", str(args.config)]
+        words += [word for setting in args.settings for word in ("--set", setting)]
         # Until training begins, the old run is still there, so that --restart is still needed.
-        again = args.restart and not beginning.seen
-        say(f"to resume: {resuming_command(args.config, args.settings, again)}")
+        if args.restart and not start.seen:
+            words.append("--restart")
+        print_message(f"to resume: {shlex.join(words)}")
         raise SystemExit(INTERRUPTED)
 
 
@@ -88,14 +89,14 @@ USES = {
 """The command that uses a model, by task and input."""
 
 
-class Beginning:
+class StartObserver:
     """An observer that notes whether training has begun."""
 
     def __init__(self) -> None:
         self.seen = False
 
     def observe(self, event: Event) -> None:
-        """Note the event that marks the beginning of training."""
+        """Note the start of training."""
         from clearhead.training.events import RunStarted
 
         self.seen = self.seen or isinstance(event, RunStarted)
@@ -104,26 +105,16 @@ class Beginning:
         """Do nothing."""
 
 
-def resuming_command(config: Path, settings: Sequence[str], restart: bool) -> str:
-    """The command that resumes this run, to be copied into a shell."""
-    words = ["clearhead", "train", str(config)]
-    for setting in settings:
-        words += ["--set", setting]
-    if restart:
-        words.append("--restart")
-    return shlex.join(words)
-
-
-def _finishes(run: RunConfig, restart: bool, beginning: Beginning) -> bool:
+def _finishes(run: RunConfig, restart: bool, start: StartObserver) -> bool:
     """Train; False if the user interrupts it."""
     from clearhead.api.training import train
     from clearhead.training.display import displays
 
-    shown = displays(sys.stderr)
+    observers = [*displays(sys.stderr), start]
     try:
-        return train(run, restart=restart, observers=[*shown, beginning]).finished
+        return train(run, restart=restart, observers=observers).finished
     except KeyboardInterrupt:  # before the training loop handles it, or after
         return False
     finally:
-        for display in shown:
-            display.close()
+        for observer in observers:
+            observer.close()

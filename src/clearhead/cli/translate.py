@@ -1,13 +1,13 @@
 """Translate lines of text.
 
-The command reads the standard input and writes the standard output by default.
-Each line gives one line; an empty line gives an empty line. With --n-best N > 1
-a line gives N lines `number ||| translation ||| score`, whose number is that of
-the input line, from 0; an empty line gives one. Hypotheses are sorted by the
-score, the log-probability divided by the length penalty; those of --sample are
-in the order in which they were drawn. A sentence of more than 1,024 tokens, or
-of more than the model has learned positions for, is cut there, with a warning
-that names its line.
+Each line of the input gives one line of output; an empty line gives an empty
+line. With --n-best N, N > 1, each gives N lines `number ||| translation |||
+score`, where the number is that of the input line, from 0; an empty line gives
+one. The score is the log-probability divided by the length penalty. The best
+translation comes first; samples are in the order in which they were drawn.
+
+A sentence of more than 1,024 tokens, or of more than the model has learned
+positions for, is cut there. A warning names its line.
 
   clearhead translate runs/my-model < in.txt > out.txt
   clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8
@@ -19,24 +19,27 @@ from __future__ import annotations
 
 import functools
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from clearhead.cli.failures import say
-from clearhead.cli.options import SearchOptions, add_search, add_shared, loaded_translator
+from clearhead.cli.options import (
+    add_search,
+    add_shared,
+    changed_search,
+    given_search,
+    loaded_translator,
+)
 from clearhead.cli.streams import (
-    BLOCK_LINES,
     STANDARD,
-    Counter,
-    counted_lines,
+    Line,
+    count_lines,
     input_lines,
-    is_typed,
-    one_line,
     opened_output,
-    translate_blocks,
+    text_in_line,
+    translating,
     with_prefixes,
+    write_results,
 )
 from clearhead.errors import DataError, SearchError
 
@@ -44,8 +47,8 @@ if TYPE_CHECKING:
     from clearhead.decoding.engine import Hypothesis
     from clearhead.tokenizer import Tokenizer
 
-Format = Callable[[int, str, "Sequence[Hypothesis]"], str]
-"""Turns (line number, text, hypotheses) into whole lines of output."""
+Format = Callable[[int, Line, "Sequence[Hypothesis]"], str]
+"""Turns (line number, line, hypotheses) into complete lines of output."""
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -57,25 +60,30 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="input_file",
         metavar="FILE",
         default=STANDARD,
-        help="input file, one sentence a line (default: -, stdin)",
+        help="input file, one sentence per line (default: -, stdin)",
     )
     add_shared(parser, "--output")
-    parser.add_argument("--n-best", type=int, metavar="N", help="translations of each sentence")
+    parser.add_argument(
+        "--n-best",
+        type=int,
+        metavar="N",
+        help="number of translations of each sentence (default: the model's configuration)",
+    )
     parser.add_argument(
         "--prefix-file",
         metavar="FILE",
-        help="file whose lines are the beginnings that the translations must have",
+        help="file with the beginning of each translation, one per line",
     )
     parser.add_argument(
         "--scores",
         action="store_true",
-        help="write `score, tab, translation`; --json and --n-best have scores anyway",
+        help="write the score and a tab before each translation",
     )
     parser.add_argument(
         "--json",
         dest="json_lines",
         action="store_true",
-        help="write one JSON object a line, with all scores",
+        help="write one JSON object per line, with all scores",
     )
     add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
     add_search(parser)
@@ -85,36 +93,17 @@ def run(args: Namespace) -> None:
     """Translate the input line by line."""
     if args.input_file == args.prefix_file == STANDARD:
         raise DataError("input and prefixes cannot both come from the standard input")
-    typed = is_typed(args.input_file)
     with opened_output(args.output_file, inputs=(args.input_file, args.prefix_file)) as output:
-        total = counted_lines(args.input_file)
+        total = count_lines(args.input_file)
         lines = with_prefixes(
             input_lines(args.input_file),
             None if args.prefix_file is None else input_lines(args.prefix_file),
         )
-        translator = loaded_translator(
-            args.folder,
-            device=args.device,
-            threads=args.threads,
-            engine=args.engine,
-            compute_type=args.compute_type,
-            scores=args.scores or args.json_lines,
-        )
-        wanted = SearchOptions.of(args).over(translator.search, args.n_best)
-        form = _format(args.json_lines, args.scores, wanted.n_best, translator.target_tokenizer)
-        if typed:
-            say("type one sentence a line; Ctrl-D ends")
-        # In a terminal the counter would disturb the output, or what is being typed.
-        counted = not typed and not (args.output_file == STANDARD and output.isatty())
-        counter = Counter(sys.stderr, total, "sentences", counted)
-        try:
-            # Somebody who types waits for each answer.
-            most = 1 if typed else BLOCK_LINES
-            results = translate_blocks(translator, lines, wanted, args.batch_size, counter, most)
-            for number, (text, hypotheses) in enumerate(results):
-                output.write(form(number, text, hypotheses))
-        finally:
-            counter.clear()
+        translator = loaded_translator(args.folder, args, scores=args.scores or args.json_lines)
+        search = changed_search(translator.search, given_search(args), args.n_best)
+        form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
+        translate = translating(translator, search, args.batch_size)
+        write_results(args, output, lines, total, "sentence", translate, form)
 
 
 def _format(json_lines: bool, scores: bool, n_best: int, tokenizer: Tokenizer) -> Format:
@@ -136,26 +125,28 @@ def _format(json_lines: bool, scores: bool, n_best: int, tokenizer: Tokenizer) -
     return _with_score if scores else _as_text
 
 
-def _as_text(number: int, text: str, hypotheses: Sequence[Hypothesis]) -> str:
-    return one_line(hypotheses[0].text) + "\n"
+def _as_text(number: int, line: Line, hypotheses: Sequence[Hypothesis]) -> str:
+    return text_in_line(hypotheses[0]) + "\n"
 
 
-def _with_score(number: int, text: str, hypotheses: Sequence[Hypothesis]) -> str:
+def _with_score(number: int, line: Line, hypotheses: Sequence[Hypothesis]) -> str:
     best = hypotheses[0]
-    return f"{best.normalised_score:.4f}\t{one_line(best.text)}\n"
+    return f"{best.normalised_score:.4f}\t{text_in_line(best)}\n"
 
 
-def _as_n_best(number: int, text: str, hypotheses: Sequence[Hypothesis]) -> str:
-    """As n-best lists of Moses, without its feature scores."""
+def _as_n_best(number: int, line: Line, hypotheses: Sequence[Hypothesis]) -> str:
+    """The format of Moses, without its feature scores."""
     return "".join(
-        f"{number} ||| {one_line(hypothesis.text)} ||| {hypothesis.normalised_score:.4f}\n"
+        f"{number} ||| {text_in_line(hypothesis)} ||| {hypothesis.normalised_score:.4f}\n"
         for hypothesis in hypotheses
     )
 
 
-def _as_json(tokenizer: Tokenizer, number: int, text: str, hypotheses: Sequence[Hypothesis]) -> str:
+def _as_json(
+    tokenizer: Tokenizer, number: int, line: Line, hypotheses: Sequence[Hypothesis]
+) -> str:
     record = {
-        "source": text,
+        "source": line.text,
         "hypotheses": [
             {
                 "text": hypothesis.text,

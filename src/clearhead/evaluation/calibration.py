@@ -1,8 +1,12 @@
 """Calibrated probabilities from logits: temperature scaling (Guo et al. 2017), and its measures.
 
-A calibrated classifier is right in 80 % of the cases to which it gives the probability 0.8. All
-arrays are (examples, labels). If an example has one label, the labels share a softmax; if it may
-have several (`multi_label`), each label has its own sigmoid.
+A calibrated classifier is correct in 80 % of the cases to which it gives the probability 0.8.
+
+All arrays are (N, labels): the logits or probabilities of N examples, and their correct labels
+`truth`, bool. If an example has one label, the labels share a softmax; if it may have several, or
+none (`multi_label`), each label has its own sigmoid. Functions that take `truth` raise a DataError
+if the shapes differ, there is no example, an example that should have one label does not, or
+values are not probabilities (finite logits); and a TypeError if `truth` is not of bools.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ BINS = 15
 """Bins of the expected calibration error, as in Guo et al. 2017."""
 
 THRESHOLD = 0.5
-"""If an example may have several labels, those with at least this probability are predicted."""
+"""If an example may have several labels, those of at least this probability are predicted."""
 
 
 def probabilities(
@@ -28,10 +32,7 @@ def probabilities(
 ) -> np.ndarray:
     """softmax(logits / temperature), or the sigmoid of each: float64 (N, labels).
 
-    Args:
-        logits: the output of the model (N, labels).
-        temperature: above 1 makes the probabilities more even, below 1 more extreme.
-        multi_label: an example may have several labels.
+    A temperature above 1 makes the probabilities more even, one below 1 more extreme.
 
     Raises:
         ConfigError: the temperature is not a positive number.
@@ -57,18 +58,9 @@ def fit_temperature(
     nearer end of [0.05, 20]. If all logits are equal, every temperature is as good, and the result
     is 1.
 
-    Args:
-        logits: the output of the model (N, labels).
-        truth: the correct labels, bool (N, labels).
-        multi_label: an example may have several labels, or none.
-        prior: adds prior · (1 / temperature − 1)² / 2 to the summed negative log-likelihood, like
-            a normal distribution around 1. It keeps a few examples that are all classified
-            correctly from making the classifier certain of everything.
-
-    Raises:
-        DataError: the shapes differ, there is no example, a logit is NaN or infinite, or an
-            example that should have one label does not.
-        TypeError: `truth` is not of bools.
+    `prior` adds prior · (1 / temperature − 1)² / 2 to the summed negative log-likelihood, like a
+    normal distribution around 1. Without it, a few examples that are all classified correctly make
+    the classifier certain of everything.
     """
     logits, truth = _finite(logits), np.asarray(truth)
     check_truth(logits, truth, multi_label)
@@ -100,29 +92,19 @@ def expected_calibration_error(
     """The mean distance of confidence from accuracy, in percent (Guo et al. 2017, equation 3).
 
     Σ_m |B_m| / n · |accuracy(B_m) - confidence(B_m)| over bins ((m - 1) / M, m / M] of equal
-    width. An example's confidence is its highest probability. If it may have several labels, each
-    label of each example is one decision, yes or no, whose confidence is the probability of the
-    decision.
-
-    Args:
-        probabilities: the output of the classifier (N, labels).
-        truth: the correct labels, bool (N, labels).
-        multi_label: an example may have several labels, or none.
-        bins: the number of bins M.
-
-    Raises:
-        DataError: the arrays do not fit each other, or they are not probabilities.
-        TypeError: `truth` is not of bools.
+    width (M = `bins`). An example's confidence is its highest probability. If it may have several
+    labels, each label of each example is one decision, yes or no, whose confidence is the
+    probability of the decision.
     """
     probabilities, truth = checked(probabilities, truth, multi_label)
     if multi_label:
         confidence = np.maximum(probabilities, 1 - probabilities).ravel()
-        right = (decisions(probabilities, multi_label) == truth).ravel()
+        correct = (decisions(probabilities, multi_label) == truth).ravel()
     else:
         confidence = probabilities.max(axis=1)
-        right = truth[np.arange(len(truth)), probabilities.argmax(axis=1)]
-    places = np.searchsorted(np.arange(1, bins) / bins, confidence)
-    gaps = np.bincount(places, weights=confidence - right, minlength=bins)
+        correct = truth[np.arange(len(truth)), probabilities.argmax(axis=1)]
+    numbers = np.searchsorted(np.arange(1, bins) / bins, confidence)
+    gaps = np.bincount(numbers, weights=confidence - correct, minlength=bins)
     return float(100 * np.abs(gaps).sum() / len(confidence))
 
 
@@ -131,47 +113,33 @@ def negative_log_likelihood(
 ) -> float:
     """The mean over the examples of -ln of the probability of the correct label, in nats.
 
-    If an example may have several labels, it is the sum over its labels. A probability of 0
+    If an example may have several labels, it is the sum over all labels. A probability of 0
     counts as the smallest normal number, so that the result is finite.
-
-    Args:
-        probabilities: the output of the classifier (N, labels).
-        truth: the correct labels, bool (N, labels).
-        multi_label: an example may have several labels, or none.
-
-    Raises:
-        DataError: the arrays do not fit each other, or they are not probabilities.
-        TypeError: `truth` is not of bools.
     """
     probabilities, truth = checked(probabilities, truth, multi_label)
     if multi_label:
-        given = np.where(truth, probabilities, 1 - probabilities)
+        likelihoods = np.where(truth, probabilities, 1 - probabilities)
     else:
-        given = probabilities[truth]
-    logs = np.log(np.maximum(given, np.finfo(np.float64).tiny))
+        likelihoods = probabilities[truth]
+    logs = np.log(np.maximum(likelihoods, np.finfo(np.float64).tiny))
     return float(-logs.sum() / len(truth))
 
 
 def decisions(probabilities: np.ndarray, multi_label: bool = False) -> np.ndarray:
-    """The predicted labels, bool (N, labels): the (first) likeliest, or all from 0.5 on."""
+    """The predicted labels, bool (N, labels): the (first) likeliest, or all of at least 0.5."""
     if multi_label:
         return probabilities >= THRESHOLD
-    chosen = probabilities.argmax(axis=1)
-    return chosen[:, None] == np.arange(probabilities.shape[1])
+    likeliest = probabilities.argmax(axis=1)
+    return likeliest[:, None] == np.arange(probabilities.shape[1])
 
 
 def checked(
     probabilities: np.ndarray, truth: np.ndarray, multi_label: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities and truth as checked arrays (N, labels), float64 and bool.
-
-    Raises:
-        DataError: the arrays do not fit each other, or they are not probabilities.
-        TypeError: `truth` is not of bools.
-    """
+    """Probabilities and truth as checked arrays, float64 and bool."""
     probabilities, truth = np.asarray(probabilities, dtype=np.float64), np.asarray(truth)
     check_truth(probabilities, truth, multi_label)
-    # Written so that NaN is refused; the tolerances allow for rounding in float32.
+    # Written so that NaN is rejected; the tolerances allow for rounding in float32.
     if not ((probabilities >= -1e-6) & (probabilities <= 1 + 1e-6)).all():
         raise DataError("a probability is NaN or not between 0 and 1")
     if not multi_label and (abs(probabilities.sum(axis=1) - 1) > 1e-3).any():
@@ -180,13 +148,7 @@ def checked(
 
 
 def check_truth(values: np.ndarray, truth: np.ndarray, multi_label: bool) -> None:
-    """Check that the correct labels (N, labels) fit the values (N, labels) of a classifier.
-
-    Raises:
-        DataError: the shapes differ, there is no example, or one that should have one label has
-            none or several.
-        TypeError: `truth` is not of bools.
-    """
+    """Check that the correct labels fit the output of a classifier."""
     if truth.dtype != np.bool_:
         raise TypeError(f"truth is of {truth.dtype}: use bools, True for each correct label")
     if values.ndim != 2 or values.shape != truth.shape:

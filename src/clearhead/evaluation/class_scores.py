@@ -1,17 +1,17 @@
 """Scores of classifiers: accuracy, F1, likelihood, calibration, confusion, and a paired test.
 
-If an example has one label, the likeliest label is predicted; if it may have several
-(`multi_label`), every label with a probability of at least 0.5 is. Precision, recall and F1 that
-would be 0 / 0 are 0, for example the precision of a label that is never predicted.
+Arguments are as in `calibration`: probabilities and truth (N, labels). If an example has one label,
+the likeliest label is predicted; if it may have several, or none (`multi_label`), every label with
+a probability of at least 0.5 is. Precision, recall and F1 that would be 0 / 0 are 0, for example
+the precision of a label that is never predicted.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from operator import add
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.cells import cell_len
@@ -27,7 +27,7 @@ RESAMPLES, SEED, BLOCK = 1000, 12345, 2**22
 """Bootstrap samples, their seed (sacreBLEU's default too), and counts in memory at a time."""
 
 LARGEST_MATRIX, LONGEST_NAME, LONGEST_HEADING = 20, 24, 8
-"""Most labels of a confusion matrix printed as text; most columns of a row's name and heading."""
+"""Maximum labels of a confusion matrix in text, and maximum widths of a row name and a heading."""
 
 Interval = tuple[float, float]
 
@@ -50,7 +50,7 @@ class ClassScores:
     Attributes:
         examples: their number N.
         accuracy: the share of examples that are classified correctly. If an example may have
-            several labels, all of them must be predicted and no other (subset accuracy).
+            several labels, exactly these must be predicted (subset accuracy).
         macro_f1: the mean F1 of the labels that occur in the truth or in the predictions, as in
             scikit-learn: a label that is only predicted counts as 0.
         micro_f1: the F1 of all decisions together. With one label an example, the accuracy.
@@ -74,10 +74,6 @@ class ClassScores:
     calibration_error: float
     per_class: tuple[PerClass, ...]
     confusion: tuple[tuple[int, ...], ...] | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return dataclasses.asdict(self)
 
     def lines(self) -> list[str]:
         """The scores as lines of text: a summary, a table of the labels, the confusion matrix."""
@@ -110,11 +106,12 @@ class ClassScores:
         rows = [["", *(_shortened(name, LONGEST_HEADING) for name in names)]]
         for name, counts in zip(names, confusion, strict=True):
             rows.append([_shortened(name, LONGEST_NAME), *map(str, counts)])
-        title = "confusion matrix: rows are the right labels, columns the labels given"
+        title = "confusion matrix: rows are true labels, columns predicted labels"
         return [title, *_aligned(rows)]
 
 
-class Comparison(NamedTuple):
+@dataclass(frozen=True)
+class Comparison:
     """How many examples only one of two classifiers gets right, and McNemar's p-value."""
 
     first_only: int
@@ -131,18 +128,15 @@ class ClassifierScores:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        found: dict[str, Any] = {"scores": self.scores.to_dict()}
-        if self.comparison is not None:
-            found["comparison"] = self.comparison._asdict()
-        return found
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def lines(self, baseline: str) -> Iterator[str]:
         """The scores as lines of text; `baseline` is the name of the first classifier."""
         yield from self.scores.lines()
         if self.comparison is not None:
             yield (
-                f"against {baseline}: {self.comparison.second_only} right that it has wrong, "
-                f"{self.comparison.first_only} wrong that it has right, "
+                f"compared with {baseline}: {self.comparison.second_only} examples are correct "
+                f"only here, {self.comparison.first_only} only there, "
                 f"p = {self.comparison.p_value:.4f} (McNemar's exact test)"
             )
 
@@ -151,7 +145,7 @@ def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
     """Which labels each example has, bool (examples, labels).
 
     Raises:
-        DataError: a label is unknown; `where` is the place of the example.
+        DataError: a label is unknown; `where` is the file and line of the example.
     """
     truth = np.zeros((len(examples), len(labels)), dtype=bool)
     for row, example in zip(truth, examples, strict=True):
@@ -162,13 +156,7 @@ def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
 def score_classes(
     probabilities: np.ndarray, truth: np.ndarray, names: Sequence[str], multi_label: bool = False
 ) -> ClassScores:
-    """All scores of a classifier's output.
-
-    Args:
-        probabilities: its output (N, labels).
-        truth: the correct labels, bool (N, labels); one True a row unless `multi_label`.
-        names: the names of the labels, in this order.
-        multi_label: an example may have several labels, or none; accuracy is subset accuracy then.
+    """All scores of a classifier's output; `names` are those of the labels.
 
     Raises:
         DataError: the arrays and names do not fit, are empty, or are not probabilities.
@@ -177,57 +165,59 @@ def score_classes(
     probabilities, truth = calibration.checked(probabilities, truth, multi_label)
     if len(names) != truth.shape[1]:
         raise DataError(f"there are {truth.shape[1]} labels and {len(names)} names")
-    given = calibration.decisions(probabilities, multi_label)
-    rows, counts = _kinds(truth, given)
-    accuracy, macro, micro = _rates(truth[rows], given[rows], counts[None])[0].tolist()
-    intervals = _intervals(truth[rows], given[rows], counts)
-    cells = None if multi_label else map(tuple, (truth.T.astype(np.int64) @ given).tolist())
+    predicted = calibration.decisions(probabilities, multi_label)
+    rows, counts = _kinds(truth, predicted)
+    accuracy, macro, micro = _rates(truth[rows], predicted[rows], counts[None])[0].tolist()
+    intervals = _intervals(truth[rows], predicted[rows], counts)
+    confusion = truth.T.astype(np.int64) @ predicted
     return ClassScores(
         len(truth),
         *(accuracy, macro, micro),
         *(intervals[0], intervals[1], intervals[2]),
         calibration.negative_log_likelihood(probabilities, truth, multi_label),
         calibration.expected_calibration_error(probabilities, truth, multi_label),
-        _per_class(truth, given, names),
-        None if cells is None else tuple(cells),
+        _per_class(truth, predicted, names),
+        None if multi_label else tuple(map(tuple, confusion.tolist())),
     )
 
 
-def _kinds(truth: np.ndarray, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _kinds(truth: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The distinct pairs of correct and predicted labels: a row of each, and their numbers."""
-    packed = np.packbits(np.concatenate([truth, given], axis=1), axis=1)
+    packed = np.packbits(np.concatenate([truth, predicted], axis=1), axis=1)
     _, rows, counts = np.unique(packed, axis=0, return_index=True, return_counts=True)
     return rows, counts
 
 
-def _rates(truth: np.ndarray, given: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _rates(truth: np.ndarray, predicted: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Accuracy, macro and micro F1 in percent (samples, 3), of counts (samples, kinds)."""
     # Integers are exact in float64, and products of float64 matrices are fast.
     weights = counts.astype(np.float64)
-    accuracy = weights @ (truth == given).all(axis=1) / weights.sum(axis=1)
-    hits = weights @ (truth & given).astype(np.float64)
-    marks = weights @ (truth.astype(np.float64) + given)
+    accuracy = weights @ (truth == predicted).all(axis=1) / weights.sum(axis=1)
+    hits = weights @ (truth & predicted).astype(np.float64)
+    marks = weights @ (truth.astype(np.float64) + predicted)
     occurring = np.maximum((marks > 0).sum(axis=1), 1)
     macro = _ratio(2 * hits, marks).sum(axis=1) / occurring
     micro = _ratio(2 * hits.sum(axis=1), marks.sum(axis=1))
     return 100 * np.stack([accuracy, macro, micro], axis=1)
 
 
-def _intervals(truth: np.ndarray, given: np.ndarray, counts: np.ndarray) -> Sequence[Interval]:
+def _intervals(truth: np.ndarray, predicted: np.ndarray, counts: np.ndarray) -> Sequence[Interval]:
     """The 95 % intervals of the three rates."""
     # Drawing N examples with replacement and counting their kinds is one multinomial draw.
-    chance, number = np.random.default_rng(SEED), counts.sum()
+    generator, number = np.random.default_rng(SEED), counts.sum()
     block = max(1, BLOCK // len(counts))
     sizes = [min(block, RESAMPLES - done) for done in range(0, RESAMPLES, block)]
-    samples = (chance.multinomial(number, counts / number, size=size) for size in sizes)
-    rates = np.concatenate([_rates(truth, given, sample) for sample in samples])
+    samples = (generator.multinomial(number, counts / number, size=size) for size in sizes)
+    rates = np.concatenate([_rates(truth, predicted, sample) for sample in samples])
     low, high = np.percentile(rates, [2.5, 97.5], axis=0).tolist()
     return list(zip(low, high, strict=True))
 
 
-def _per_class(truth: np.ndarray, given: np.ndarray, names: Sequence[str]) -> tuple[PerClass, ...]:
-    hits, support, predicted = (marks.sum(axis=0) for marks in (truth & given, truth, given))
-    rates = _ratio(hits, predicted), _ratio(hits, support), _ratio(2 * hits, support + predicted)
+def _per_class(
+    truth: np.ndarray, predicted: np.ndarray, names: Sequence[str]
+) -> tuple[PerClass, ...]:
+    hits, support, given = (marks.sum(axis=0) for marks in (truth & predicted, truth, predicted))
+    rates = _ratio(hits, given), _ratio(hits, support), _ratio(2 * hits, support + given)
     columns = (*((100 * rate).tolist() for rate in rates), support.tolist())
     return tuple(PerClass(*row) for row in zip(names, *columns, strict=True))
 
@@ -236,15 +226,10 @@ def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
     return np.divide(part, whole, out=np.zeros(part.shape), where=whole > 0)
 
 
-def right_answers(
+def correct_answers(
     probabilities: np.ndarray, truth: np.ndarray, multi_label: bool = False
 ) -> np.ndarray:
-    """Which examples are classified correctly, bool (N,).
-
-    Args:
-        probabilities: (N, labels).
-        truth: the correct labels, bool (N, labels).
-        multi_label: an example may have several labels, or none; all must be right.
+    """Which examples are classified correctly, bool (N,): all their labels and no others.
 
     Raises:
         DataError: the arrays do not fit, are empty, or are not probabilities.
@@ -257,9 +242,9 @@ def right_answers(
 def mcnemar(first: np.ndarray, second: np.ndarray) -> Comparison:
     """McNemar's exact test of whether two classifiers differ in accuracy.
 
-    Two equally good classifiers would each win half of the examples that only one of them gets
-    right: the p-value is that of the two-sided binomial test (McNemar 1947, in its exact form;
-    Dietterich 1998 recommends the test for classifiers). The classifiers may know different labels.
+    Of the examples that only one of two equally good classifiers gets right, each would win half:
+    the p-value is that of the two-sided binomial test (McNemar 1947, in its exact form; Dietterich
+    1998 recommends the test for classifiers). The classifiers may know different labels.
 
     Args:
         first, second: which of the same examples each classifies correctly, bool (N,).

@@ -1,21 +1,17 @@
-"""Evaluate models on examples with known answers, and compare each model with the first.
-
-`evaluate_models` is the same for all models. What differs between translators and classifiers is
-in an `EvaluationSet`: the examples, how outputs are scored, and what the report contains.
-"""
+"""Evaluate models on examples with known answers, and compare each model with the first."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.class_scores import (
     ClassifierScores,
+    correct_answers,
     mcnemar,
-    right_answers,
     score_classes,
     truth_of,
 )
@@ -28,201 +24,132 @@ if TYPE_CHECKING:
     from clearhead.data.labelled import Labelled
     from clearhead.data.labels import Labels
 
-Input = TypeVar("Input", covariant=True)
-Output = TypeVar("Output", contravariant=True)
-System = TypeVar("System", bound="SystemScores")
+System = TypeVar("System", TranslatorScores, ClassifierScores)
 Setting = TypeVar("Setting", str, bool)
-
-
-class SystemScores(Protocol):
-    """All scores of one model."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        ...
-
-    def lines(self, baseline: str) -> Iterable[str]:
-        """The scores as lines of text; `baseline` is the name of the first model."""
-        ...
-
-
-class EvaluationSet(Protocol[Input, Output, System]):
-    """Examples with known answers, and how the outputs of models are scored on them."""
-
-    @property
-    def title(self) -> str:
-        """The first line of the report."""
-        ...
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        """What the JSON report contains besides the scores."""
-        ...
-
-    def inputs(self, model: str) -> Sequence[Input]:
-        """The examples that a model is run on."""
-        ...
-
-    def score(self, outputs: Mapping[str, Output]) -> Mapping[str, System]:
-        """The scores of each model, with a paired test of each but the first against the first."""
-        ...
-
-    def notes(self, systems: Mapping[str, System]) -> Sequence[str]:
-        """The last lines of the report."""
-        ...
 
 
 @dataclass(frozen=True)
 class Report(Generic[System]):
-    """The scores of each model by its name; the others are compared with the first."""
+    """The scores of each model by its name; the others are compared with the first.
 
-    examples: EvaluationSet[Any, Any, System]
+    Attributes:
+        title: the first line of the text.
+        settings: what the JSON report contains besides the scores.
+        systems: the scores of each model.
+        notes: the last lines of the text.
+    """
+
+    title: str
+    settings: Mapping[str, Any]
     systems: Mapping[str, System]
+    notes: Sequence[str] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         systems = {name: system.to_dict() for name, system in self.systems.items()}
-        return {**self.examples.settings, "systems": systems}
+        return {**self.settings, "systems": systems}
 
     def to_text(self) -> str:
         """The report as text: short tables for each model."""
         baseline = next(iter(self.systems))
-        lines = [self.examples.title]
+        lines = [self.title]
         for name, system in self.systems.items():
             lines += ["", name, *system.lines(baseline)]
-        return "\n".join([*lines, *self.examples.notes(self.systems)])
+        return "\n".join([*lines, *self.notes])
 
 
-def evaluate_models(
-    examples: EvaluationSet[Input, Output, System],
-    models: Sequence[str],
-    run: Callable[[str, Sequence[Input]], Output],
-) -> Report[System]:
-    """Run each model on the examples, score the outputs and compare each model with the first.
-
-    Args:
-        examples: what the models are run on.
-        models: their names, the baseline first.
-        run: computes a model's outputs (translations or probabilities) from its name and inputs.
-            Models are run one after the other, so that only one needs to be in memory.
-    """
-    outputs = {model: run(model, examples.inputs(model)) for model in models}
-    return Report(examples, examples.score(outputs))
-
-
-class TranslationSet:
-    """Sentences with their correct translations: an `EvaluationSet` for translators.
+def evaluate_translators(
+    configs: Mapping[str, RunConfig],
+    files: tuple[str, str],
+    sources: Sequence[str],
+    references: Sequence[str],
+    translate: Callable[[str], Sequence[str]],
+    tokenize: str | None = None,
+    lowercase: bool | None = None,
+) -> Report[TranslatorScores]:
+    """Score translators; each but the first is compared with the first by paired bootstrap.
 
     Args:
-        configs: the configuration of each translator, by its name.
+        configs: the configuration of each translator, by its name; the baseline first.
         files: the names of the source and the reference file.
         sources: (N,) sentences to translate.
         references: (N,) correct translations.
+        translate: gives the translations of the sources (N,) by the translator of a name. It is
+            called for one translator after the other, so that only one needs to be in memory.
         tokenize: sacreBLEU's tokenizer for BLEU; None takes the one in the configurations.
         lowercase: ignore case; None takes the choice in the configurations.
 
     Raises:
         ConfigError: a choice was left to the configurations, and they differ.
-        DataError: the numbers of sources and references differ.
+        DataError: the numbers of sources and references differ, or there is nothing to score.
     """
-
-    def __init__(
-        self,
-        configs: Mapping[str, RunConfig],
-        files: tuple[str, str],
-        sources: Sequence[str],
-        references: Sequence[str],
-        tokenize: str | None = None,
-        lowercase: bool | None = None,
-    ) -> None:
-        source, reference = files
-        if len(sources) != len(references):
-            raise DataError(
-                "the files differ in length, so their lines do not belong together",
-                where=f"{source}, {reference}",
-                why=f"{len(sources):,} lines and {len(references):,} lines",
-            )
-        if tokenize is None:
-            found = {name: config.evaluation.tokenize for name, config in configs.items()}
-            tokenize = _common(found, "evaluation.tokenize", "name one with --tokenize")
-        if lowercase is None:
-            cased = {name: config.lowercase for name, config in configs.items()}
-            todo = "choose one with --lowercase or --no-lowercase"
-            lowercase = _common(cased, "evaluation.lowercase", todo)
-        self.sources, self.references = sources, references
-        self.tokenize, self.lowercase = tokenize, lowercase
-        self.title = f"{len(sources):,} sentences of {source}, scored against {reference}"
-        self.settings = {
+    source, reference = files
+    if len(sources) != len(references):
+        raise DataError(
+            "the files differ in length, so their lines do not belong together",
+            where=f"{source}, {reference}",
+            why=f"{len(sources):,} lines and {len(references):,} lines",
+        )
+    if tokenize is None:
+        tokenizers = {name: config.evaluation.tokenize for name, config in configs.items()}
+        tokenize = common_setting(tokenizers, "evaluation.tokenize", "name one with --tokenize")
+    if lowercase is None:
+        cases = {name: config.lowercase for name, config in configs.items()}
+        todo = "choose one with --lowercase or --no-lowercase"
+        lowercase = common_setting(cases, "evaluation.lowercase", todo)
+    outputs = {name: translate(name) for name in configs}
+    scores = compare(outputs, references, tokenize, lowercase=lowercase)
+    systems = {}
+    for name, texts in outputs.items():
+        exact = exact_match(texts, references, lowercase=lowercase)
+        table = scores_by_length(sources, texts, references, tokenize, lowercase=lowercase)
+        systems[name] = TranslatorScores(scores[name], exact, tuple(table))
+    return Report(
+        f"{len(sources):,} sentences of {source}, scored against {reference}",
+        {
             "source": source,
             "reference": reference,
             "sentences": len(sources),
             "tokenize": tokenize,
             "lowercase": lowercase,
-        }
-
-    def inputs(self, model: str) -> Sequence[str]:
-        """The sentences to translate: the same for every model."""
-        return self.sources
-
-    def score(self, outputs: Mapping[str, Sequence[str]]) -> dict[str, TranslatorScores]:
-        """BLEU, chrF and TER of each translator; the test is paired bootstrap resampling.
-
-        Raises:
-            DataError: there is nothing to score.
-        """
-        references, tokenize, lowercase = self.references, self.tokenize, self.lowercase
-        scores = compare(outputs, references, tokenize, lowercase=lowercase)
-        return {
-            name: TranslatorScores(
-                scores[name],
-                exact_match(texts, references, lowercase=lowercase),
-                tuple(
-                    scores_by_length(self.sources, texts, references, tokenize, lowercase=lowercase)
-                ),
-            )
-            for name, texts in outputs.items()
-        }
-
-    def notes(self, systems: Mapping[str, TranslatorScores]) -> list[str]:
-        """What the tables mean, and the signatures of the scores."""
-        baseline = next(iter(systems))
-        lines = [
-            "",
-            "In brackets: the 95 % confidence interval by bootstrap. TER: lower is better.",
-        ]
-        if self.lowercase:
-            lines.append("All without regard to case, exact matches too.")
-        if len(systems) > 1:
-            lines.append(
-                f"p: how often a difference from {baseline} as large as this comes by chance "
-                "(paired bootstrap)."
-            )
-        measures = systems[baseline].scores.measures
-        return [*lines, "Signatures:", *(f"  {m.name:<5} {m.signature}" for m in measures)]
+        },
+        systems,
+        _translation_notes(systems, lowercase),
+    )
 
 
-def _common(found: Mapping[str, Setting], setting: str, todo: str) -> Setting:
-    """The value that a setting has in the configurations of all models."""
-    if len(set(found.values())) > 1:
-        raise ConfigError(
-            f"the models' configurations differ in {setting}",
-            why=", ".join(f"{name} has {str(value).lower()}" for name, value in found.items()),
-            todo=todo,
+def _translation_notes(systems: Mapping[str, TranslatorScores], lowercase: bool) -> list[str]:
+    """What the tables mean, and the signatures of the scores."""
+    notes = ["", "In brackets: the 95 % confidence interval by bootstrap. TER: lower is better."]
+    if lowercase:
+        notes.append("All scores ignore case, exact matches too.")
+    baseline, *others = systems
+    if others:
+        notes.append(
+            f"p: probability of a difference from {baseline} at least this large by chance "
+            "(paired bootstrap)."
         )
-    return next(iter(found.values()))
+    measures = systems[baseline].scores.measures
+    return [*notes, "Signatures:", *(f"  {m.name:<5} {m.signature}" for m in measures)]
 
 
-class ClassificationSet:
-    """Examples with their correct labels: an `EvaluationSet` for classifiers.
-
-    Each classifier may know other labels and expect other columns, so the examples are read for
-    each. They must have the same labels for all.
+def evaluate_classifiers(
+    configs: Mapping[str, RunConfig],
+    labels: Mapping[str, Labels],
+    data: str,
+    classify: Callable[[str, Sequence[Labelled]], np.ndarray],
+    text_column: str | None = None,
+    label_column: str | None = None,
+) -> Report[ClassifierScores]:
+    """Score classifiers; each but the first is compared with the first by McNemar's test.
 
     Args:
-        configs: the configuration of each classifier, by its name.
+        configs: the configuration of each classifier, by its name; the baseline first.
         labels: the labels that each classifier knows.
-        data: the file or folder of the examples.
-        text_column, label_column: the names of its columns; None takes those of the configuration.
+        data: file or folder of labelled examples.
+        classify: gives the probability of each label (N, labels) by the classifier of a name. It
+            is called for one classifier after the other, so that only one needs to be in memory.
+        text_column, label_column: names of columns; None takes those in the configurations.
 
     Raises:
         ConfigError: an example may have several labels for one classifier but not for another, or
@@ -230,81 +157,67 @@ class ClassificationSet:
         DataError: the data cannot be read, contain a label that a classifier does not know, or
             give one classifier other labels than another.
     """
+    # Imported here because it loads torch, which a translator may not need.
+    from clearhead.data.parts import read_examples
 
-    def __init__(
-        self,
-        configs: Mapping[str, RunConfig],
-        labels: Mapping[str, Labels],
-        data: str,
-        text_column: str | None = None,
-        label_column: str | None = None,
-    ) -> None:
-        # Imported here because it loads torch, which a translator may not need.
-        from clearhead.data.parts import read_examples
-
-        self.title = data
-        self.settings = {"data": data}
-        self.labels = labels
-        several = {name: config.classifier.multi_label for name, config in configs.items()}
-        self.multi_label = _common(
-            several, "classifier.multi_label", "evaluate each model by itself"
-        )
-        self.examples: dict[str, list[Labelled]] = {}
-        self.truths: dict[str, np.ndarray] = {}
-        named = {"text_column": text_column, "label_column": label_column}
-        columns = {key: column for key, column in named.items() if column}
-        for name, config in configs.items():
-            _check_columns(name, config, data, columns)
-        for name, config in configs.items():
-            config = replace(config, data=replace(config.data, **columns))
-            self.examples[name] = read_examples(data, config)
-            self.truths[name] = self._truth(name)
-        self._check_same_labels()
-
-    def inputs(self, model: str) -> Sequence[Labelled]:
-        """The examples as this model reads them."""
-        return self.examples[model]
-
-    def score(self, outputs: Mapping[str, np.ndarray]) -> dict[str, ClassifierScores]:
-        """Accuracy, F1 and calibration of each classifier; the test is McNemar's."""
-        right, systems = {}, {}
-        for name, found in outputs.items():
-            truth, labels = self.truths[name], self.labels[name].names
-            right[name] = right_answers(found, truth, self.multi_label)
-            first = next(iter(right))
-            systems[name] = ClassifierScores(
-                score_classes(found, truth, labels, self.multi_label),
-                None if name == first else mcnemar(right[first], right[name]),
+    several = {name: config.classifier.multi_label for name, config in configs.items()}
+    multi_label = common_setting(several, "classifier.multi_label", "evaluate each model by itself")
+    named = {"text_column": text_column, "label_column": label_column}
+    columns = {key: column for key, column in named.items() if column}
+    for name, config in configs.items():
+        _check_columns(name, config, data, columns)
+    examples = {
+        name: read_examples(data, replace(config, data=replace(config.data, **columns)))
+        for name, config in configs.items()
+    }
+    truths = {name: _truth(name, examples[name], labels[name]) for name in configs}
+    baseline = next(iter(configs))
+    for name, others in examples.items():
+        if [each.labels for each in others] != [each.labels for each in examples[baseline]]:
+            raise DataError(
+                "the models cannot be compared",
+                where=data,
+                why=f"{name} reads other examples or other labels than {baseline}",
+                todo="name the column with --label-column, or evaluate each model by itself",
             )
-        return systems
+    systems: dict[str, ClassifierScores] = {}
+    correct: dict[str, np.ndarray] = {}
+    for name, truth in truths.items():
+        probabilities = classify(name, examples[name])
+        correct[name] = correct_answers(probabilities, truth, multi_label)
+        systems[name] = ClassifierScores(
+            score_classes(probabilities, truth, labels[name].names, multi_label),
+            None if name == baseline else mcnemar(correct[baseline], correct[name]),
+        )
+    return Report(data, {"data": data}, systems)
 
-    def notes(self, systems: Mapping[str, ClassifierScores]) -> list[str]:
-        """None: each line says what it means."""
-        return []
 
-    def _truth(self, name: str) -> np.ndarray:
-        try:
-            return truth_of(self.examples[name], self.labels[name])
-        except DataError as error:
-            # Another of the classifiers may know the label.
-            why = f"{name} does not know it; {error.why}"
-            raise DataError(error.what, where=error.where, why=why, todo=error.todo) from None
+def common_setting(values: Mapping[str, Setting], setting: str, todo: str) -> Setting:
+    """The value that a setting has in the configurations of all models.
 
-    def _check_same_labels(self) -> None:
-        (first, baseline), *others = self.examples.items()
-        wanted = [example.labels for example in baseline]
-        for name, examples in others:
-            if [example.labels for example in examples] != wanted:
-                raise DataError(
-                    "the models cannot be compared",
-                    where=self.title,
-                    why=f"{name} reads other examples or other labels than {first}",
-                    todo="name the column with --label-column, or evaluate each model by itself",
-                )
+    Raises:
+        ConfigError: the models differ.
+    """
+    if len(set(values.values())) > 1:
+        raise ConfigError(
+            f"the models' configurations differ in {setting}",
+            why=", ".join(f"{name} has {str(value).lower()}" for name, value in values.items()),
+            todo=todo,
+        )
+    return next(iter(values.values()))
+
+
+def _truth(name: str, examples: Sequence[Labelled], labels: Labels) -> np.ndarray:
+    try:
+        return truth_of(examples, labels)
+    except DataError as error:
+        # Another of the classifiers may know the label.
+        why = f"{name} does not know it; {error.why}"
+        raise DataError(error.what, where=error.where, why=why, todo=error.todo) from None
 
 
 def _check_columns(name: str, config: RunConfig, data: str, columns: Mapping[str, str]) -> None:
-    """Refuse names of columns that the data cannot have."""
+    """Reject names of columns that the data cannot have."""
     from clearhead.data.feature_sequences import FEATURE_FORMATS
     from clearhead.data.labelled import TEXT_FORMATS
 

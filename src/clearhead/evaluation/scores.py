@@ -1,8 +1,13 @@
 """Scores of translations: BLEU, chrF and TER by sacreBLEU (Post 2018), and exact matches.
 
 BLEU: Papineni et al. 2002. chrF: Popović 2015. TER (lower is better): Snover et al. 2006. Each
-score comes with sacreBLEU's signature, which is all that is needed to reproduce it. The signature
-contains the seed of the bootstrap: 12345, or the environment variable SACREBLEU_SEED.
+score has sacreBLEU's signature, which is all that is needed to reproduce it. The signature contains
+the seed of the bootstrap: 12345, or the environment variable SACREBLEU_SEED.
+
+All functions take N `hypotheses` (outputs) with one correct translation each in `references`, and
+sacreBLEU's tokenizer for BLEU, `tokenize`; "none" is for text that is tokenised already. They raise
+a DataError if the counts differ or there is nothing to score, and a ConfigError if the tokenizer is
+not one of those offered.
 """
 
 from __future__ import annotations
@@ -31,8 +36,8 @@ class Measure:
         score: the score of the whole text.
         signature: how it was computed, in sacreBLEU's notation.
         low, high: the 95 % confidence interval by bootstrap (Koehn 2004); None if not computed.
-        p_value: the probability that a difference from the baseline at least this large arises by
-            chance; None if nothing was compared.
+        p_value: the probability of a difference from the baseline at least this large by chance;
+            None if nothing was compared.
     """
 
     name: str
@@ -55,10 +60,6 @@ class Scores:
     def measures(self) -> tuple[Measure, ...]:
         """All scores, in the order of the fields."""
         return tuple(vars(self).values())
-
-    def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Plain values, for JSON."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,8 @@ def compare(
 
     Args:
         systems: the outputs of each system (N,) by its name; the first is the baseline.
-        references: (N,) correct translations, one for each sentence.
-        tokenize: sacreBLEU's tokenizer for BLEU; "none" for text that is already tokenised.
+        references: (N,) correct translations.
+        tokenize: sacreBLEU's tokenizer for BLEU.
         bootstrap: the number of resamples for intervals and p-values, at least 2.
         lowercase: BLEU and chrF ignore case. TER always does, which is sacreBLEU's default.
 
@@ -176,32 +177,22 @@ def bleu_and_chrf(
     *,
     lowercase: bool = False,
 ) -> tuple[Measure, Measure]:
-    """BLEU and chrF without intervals: fast enough for validation during training.
-
-    Raises:
-        DataError: the counts differ, or there is nothing to score.
-        ConfigError: the tokenizer is not one of those offered.
-    """
+    """BLEU and chrF without intervals: fast enough for validation during training."""
     _check_counts(len(hypotheses), len(references))
     metrics = _metrics(tokenize, lowercase)
-    bleu, chrf = (_corpus(metrics[name], hypotheses, references) for name in ("bleu", "chrf"))
-    return bleu, chrf
 
+    def measure(metric: Metric) -> Measure:
+        score = metric.corpus_score(hypotheses, [references])
+        return Measure(score.name, float(score.score), metric.get_signature().format())
 
-def _corpus(metric: Metric, hypotheses: Sequence[str], references: Sequence[str]) -> Measure:
-    score = metric.corpus_score(hypotheses, [references])
-    return Measure(score.name, float(score.score), metric.get_signature().format())
+    return measure(metrics["bleu"]), measure(metrics["chrf"])
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool) -> float:
-    """The percentage of outputs that equal their references, character by character.
-
-    Raises:
-        DataError: the counts differ, or there is nothing to score.
-    """
+    """The percentage of outputs that equal their references, character by character."""
     _check_counts(len(hypotheses), len(references))
-    ours, theirs = (map(str.lower, x) if lowercase else x for x in (hypotheses, references))
-    return 100 * sum(map(str.__eq__, ours, theirs)) / len(references)
+    outputs, correct = (map(str.lower, x) if lowercase else x for x in (hypotheses, references))
+    return 100 * sum(map(str.__eq__, outputs, correct)) / len(references)
 
 
 def scores_by_length(
@@ -213,30 +204,20 @@ def scores_by_length(
     *,
     lowercase: bool = False,
 ) -> list[LengthScores]:
-    """BLEU and chrF by the number of words (separated by white space) of the source.
+    """BLEU and chrF by the number of words (separated by white space) of the N sources.
 
-    Args:
-        sources: (N,) sentences that were translated.
-        hypotheses: (N,) outputs.
-        references: (N,) correct translations.
-        tokenize: sacreBLEU's tokenizer for BLEU.
-        word_counts: the highest number of words of each class but the last, ascending. Classes
-            without a sentence are left out.
-        lowercase: ignore case.
-
-    Raises:
-        DataError: the counts differ, or there is nothing to score.
-        ConfigError: the tokenizer is not one of those offered.
+    `word_counts` has the highest number of words of each class but the last, ascending. Classes
+    without a sentence are left out.
     """
     _check_counts(len(hypotheses), len(references), len(sources))
     classes = [bisect_left(word_counts, len(source.split())) for source in sources]
     table = []
     for k, low in enumerate([0, *(highest + 1 for highest in word_counts)]):
         label = f"{low}-{word_counts[k]}" if k < len(word_counts) else f"{low}+"
-        members = [number for number, found in enumerate(classes) if found == k]
+        members = [number for number, its_class in enumerate(classes) if its_class == k]
         if members:
-            theirs, ours = ([lines[n] for n in members] for lines in (references, hypotheses))
-            bleu, chrf = bleu_and_chrf(ours, theirs, tokenize, lowercase=lowercase)
+            outputs, correct = ([lines[n] for n in members] for lines in (hypotheses, references))
+            bleu, chrf = bleu_and_chrf(outputs, correct, tokenize, lowercase=lowercase)
             table.append(LengthScores(label, len(members), bleu.score, chrf.score))
     return table
 

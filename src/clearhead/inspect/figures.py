@@ -1,4 +1,7 @@
-"""Pictures of a record: the attention of each head, and the values of each layer."""
+"""Pictures of a record: the attention of each head, and the values of each layer.
+
+Layers and heads count from 0, or from the end if they are negative.
+"""
 
 from __future__ import annotations
 
@@ -19,66 +22,51 @@ Attention = Literal["encoder", "decoder", "cross"]
 """Self-attention of the encoder or of the decoder, or attention from target to source."""
 
 FORMATS = ("png", "svg")
-NAMES = {
-    "encoder": "Encoder self-attention",
-    "decoder": "Decoder self-attention",
-    "cross": "Cross-attention",
+ATTENTIONS: dict[Attention, tuple[str, str]] = {
+    "encoder": ("Encoder self-attention", "attention"),
+    "decoder": ("Decoder self-attention", "self_attention"),
+    "cross": ("Cross-attention", "cross_attention"),
 }
+"""The title of each kind, and its field in the record of a layer."""
 
 
 def attention_figure(
     record: Record, attention: Attention = "encoder", layer: int = -1, head: int | None = None
 ) -> Figure:
-    """The weights of one head, or the mean over the heads of a layer; queries down, keys across.
-
-    Args:
-        record: from `record`.
-        attention: the kind of attention.
-        layer: from 0, or negative from the end.
-        head: from 0, or negative from the end; None: the mean over the heads.
+    """The weights of one head, or their mean over all heads; queries down, keys across.
 
     Raises:
         DataError: the record has no such attention, layer or head.
     """
-    weights = _layer_weights(record, attention, layer)
-    where = f"{NAMES[attention]}, {_layer_name(record, attention, layer)}"
+    title, weights = _layer_weights(record, attention, layer)
     if head is None:
-        values, what = weights.mean(axis=0), f"mean over its {_count(len(weights), 'head')}"
+        values, which = weights.mean(axis=0), f"mean over its {_count(len(weights), 'head')}"
     else:
         number = _index(head, len(weights), "head")
-        values, what = weights[number], f"head {number + 1} of {len(weights)}"
-    return _attention_maps(record, attention, f"{where}: {what}", [("", values)])
+        values, which = weights[number], f"head {number + 1} of {len(weights)}"
+    return _attention_maps(record, attention, f"{title}: {which}", [("", values)])
 
 
 def heads_figure(record: Record, attention: Attention = "encoder", layer: int = -1) -> Figure:
-    """The weights of every head of a layer, one panel a head.
-
-    Args:
-        record: from `record`.
-        attention: the kind of attention.
-        layer: from 0, or negative from the end.
+    """The weights of every head of a layer, one panel per head.
 
     Raises:
         DataError: the record has no such attention or layer.
     """
-    weights = _layer_weights(record, attention, layer)
-    title = f"{NAMES[attention]}, {_layer_name(record, attention, layer)}: each head"
+    title, weights = _layer_weights(record, attention, layer)
     panels = [(f"head {number}", values) for number, values in enumerate(weights, start=1)]
-    return _attention_maps(record, attention, title, panels)
+    return _attention_maps(record, attention, f"{title}: each head", panels)
 
 
 def layer_figure(record: Record, layer: int = -1) -> Figure:
     """Inside an encoder layer: its input, and the outputs of attention and feed-forward network.
 
-    Args:
-        record: from `record`.
-        layer: from 0, or negative from the end.
-
     Raises:
         DataError: the record has no such layer.
     """
-    inside = record.encoder[_index(layer, len(record.encoder), "encoder layer")]
-    title = f"Inside the encoder, {_layer_name(record, 'encoder', layer)}"
+    number = _index(layer, len(record.encoder), "encoder layer")
+    inside = record.encoder[number]
+    title = f"Inside the encoder, layer {number + 1} of {len(record.encoder)}"
     panels = [
         ("input", inside.input),
         ("output of the attention", inside.attention_output),
@@ -96,14 +84,10 @@ def stack_figure(record: Record) -> Figure:
 
 
 def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
-    """A confusion matrix: true labels down, predicted labels across.
+    """A confusion matrix of whole numbers (labels, labels): true labels down, predicted across.
 
     A cell holds the number of examples; its colour is their share of the examples of the true
     label.
-
-    Args:
-        confusion: (labels, labels), whole numbers.
-        names: of the labels.
 
     Raises:
         ValueError: the shape does not fit the number of names.
@@ -127,22 +111,19 @@ def figures_of(record: Record) -> Iterator[tuple[str, Callable[[], Figure]]]:
     First each attention (the mean over the heads of the last layer), then every head of every
     layer, then the inside of each encoder layer, and the outputs of all encoder layers.
     """
-    attentions: tuple[Attention, ...] = ("encoder", "decoder", "cross")
-    counts = {name: len(_layers(record, name)) for name in attentions}
-    for name in attentions:
-        if counts[name]:
+    counts: dict[Attention, int] = {name: len(_layers(record, name)) for name in ATTENTIONS}
+    for name, count in counts.items():
+        if count:
             yield f"{name}-attention", partial(attention_figure, record, name)
-    for name in attentions:
-        for layer in range(counts[name]):
+    for name, count in counts.items():
+        for layer in range(count):
             yield f"{name}-heads-{layer + 1}", partial(heads_figure, record, name, layer)
     for layer in range(counts["encoder"]):
         yield f"encoder-layer-{layer + 1}", partial(layer_figure, record, layer)
     yield "encoder-stack", partial(stack_figure, record)
 
 
-def draw_all(
-    record: Record, folder: str | Path, formats: Sequence[str] = ("png", "svg")
-) -> list[Path]:
+def draw_all(record: Record, folder: str | Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Draw every picture of a record into a folder, and return the files.
 
     Raises:
@@ -155,7 +136,7 @@ def draw_all(
 def write_figures(
     figures: Iterable[tuple[str, Callable[[], Figure]]],
     folder: str | Path,
-    formats: Sequence[str] = ("png", "svg"),
+    formats: Sequence[str] = FORMATS,
 ) -> list[Path]:
     """Draw and write figures one by one, as files such as `name.png`.
 
@@ -192,18 +173,14 @@ def _layers(record: Record, attention: Attention) -> Sequence[Any]:
     return record.encoder if attention == "encoder" else record.decoder
 
 
-def _layer_weights(record: Record, attention: Attention, layer: int) -> Array:
-    """The weights (heads, queries, keys) of a layer."""
+def _layer_weights(record: Record, attention: Attention, layer: int) -> tuple[str, Array]:
+    """The title and the weights (heads, queries, keys) of a layer."""
     layers = _layers(record, attention)
     if not layers:
         raise DataError("the record of a classifier has no decoder")
-    field = {"encoder": "attention", "decoder": "self_attention", "cross": "cross_attention"}
-    return getattr(layers[_index(layer, len(layers), "layer")], field[attention])
-
-
-def _layer_name(record: Record, attention: Attention, layer: int) -> str:
-    count = len(_layers(record, attention))
-    return f"layer {layer % count + 1} of {count}"
+    number = _index(layer, len(layers), "layer")
+    title, field = ATTENTIONS[attention]
+    return f"{title}, layer {number + 1} of {len(layers)}", getattr(layers[number], field)
 
 
 def _index(number: int, count: int, what: str) -> int:
@@ -239,7 +216,7 @@ def _activation_maps(record: Record, title: str, panels: Sequence[tuple[str, Arr
         Scale("activation", "RdBu_r", -largest, largest),
         Side("dimension", dimensions),
         Side(record.source_position, record.source),
-        most_across=8,
+        max_columns=8,
         square=False,
     )
 

@@ -1,25 +1,27 @@
 """Heat maps side by side: one figure of several matrices on one colour scale.
 
-The size of a figure follows from its content. Everything is placed in inches, so that a cell has
-enough space for its value, and a row or column for its name.
+The size of a figure follows from its content. Positions are in inches, so that a cell has enough
+space for its value, and a row or column for its name.
 """
 
 from __future__ import annotations
 
+import functools
+import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.style
 import numpy as np
+from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from clearhead.inspect.labels import families_for, shown, text_width
 from clearhead.inspect.record import Array
 
 POINTS = 72.0  # in an inch
@@ -39,6 +41,16 @@ LUMINANCE = np.array([0.299, 0.587, 0.114])  # weights of red, green and blue
 
 SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "clearhead"}
 """Text stays text in an SVG file, and the same figure gives the same bytes."""
+
+
+FAMILY = "sans-serif"
+"""For matplotlib the font that it ships; for a viewer of SVG files any font of this kind."""
+
+LONGEST_LABEL = 18
+"""Maximum number of characters of a name; a longer one is cut, with an ellipsis."""
+
+JOINERS = "\u200c\u200d"
+"""Invisible, but some scripts, e.g. Persian and Hindi, need them."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +99,7 @@ def heatmap_figure(
     scale: Scale,
     down: Side,
     across: Side,
-    most_across: int = 4,
+    max_columns: int = 4,
     square: bool = True,
 ) -> Figure:
     """Panels of one shape in a grid, with one colour bar.
@@ -98,16 +110,14 @@ def heatmap_figure(
         scale: the colours of all panels.
         down: the rows.
         across: the columns.
-        most_across: largest number of panels in a row of the grid.
+        max_columns: largest number of panels in a row of the grid.
         square: whether cells are as high as they are wide.
     """
-    columns = min(most_across, len(panels))
+    columns = min(max_columns, len(panels))
     grid_shape = -(-len(panels) // columns), columns
     cells = fitting_cells([panel.numbers for panel in panels], grid_shape, square)
-    size = (len(across.names) * cells.width, len(down.names) * cells.height)
-    titles = [panel.title for panel in panels]
-    grid = Grid(len(panels), columns, size, titles, across.name, down.name, scale.name)
-    with own_settings():
+    grid = Grid(panels, columns, cells, scale, down, across)
+    with fixed_settings():
         figure = Figure(figsize=grid.size)
         FigureCanvasAgg(figure)
         for number, panel in enumerate(panels):
@@ -116,16 +126,16 @@ def heatmap_figure(
             axes.set_title(panel.title, fontsize=SIDE_SIZE, pad=4)
             if number % columns == 0:
                 _name(axes.yaxis, down, cells.height)
-                axes.yaxis.labelpad += grid.beyond * POINTS
+                axes.yaxis.labelpad += grid.overhang * POINTS
             if number + columns >= len(panels):
                 _name(axes.xaxis, across, cells.width)
-        _draw_bar(_axes(figure, *grid.bar_box()), figure.axes[0], scale)
+        _draw_bar(_axes(figure, *grid.bar_box), figure.axes[0], scale)
         _draw_title(figure, title)
     return figure
 
 
 @contextmanager
-def own_settings() -> Iterator[None]:
+def fixed_settings() -> Iterator[None]:
     """Use matplotlib's defaults, whatever this machine or program has set.
 
     A character that no font has is drawn as a box, without a warning.
@@ -136,8 +146,8 @@ def own_settings() -> Iterator[None]:
 
 
 def save(figure: Figure, path: Path, form: str) -> None:
-    """Write a figure, with text that reaches beyond its edges, and without the time of day."""
-    with own_settings():
+    """Write a figure, with text that exceeds its edges, and without the time of day."""
+    with fixed_settings():
         # Otherwise savefig would draw the figure once more to find its extent.
         everything = figure.get_tightbbox().padded(EDGE)
         metadata = {"Date": None} if form == "svg" else {"Software": None}
@@ -189,66 +199,47 @@ def value_format(matrices: Sequence[Array]) -> str:
     return "z.2f" if largest < 9.995 else "z.1f" if largest < 99.95 else "z.0f"
 
 
-@dataclass(frozen=True)
 class Grid:
-    """Places of panels of one size, and of the colour bar to their right, in inches.
+    """Positions of panels of one size, and of the colour bar to their right, in inches.
+
+    A position is left, top, width and height, from the upper left corner of the figure.
 
     Attributes:
-        count: number of panels.
-        columns: panels in a row.
-        panel: width and height of a panel.
-        titles: written above the panels.
-        across: name of the columns of a panel, written below it.
-        down: name of the rows of a panel, written to its left.
-        bar: name of the colour scale.
+        overhang: how far a title, or the name of the columns, exceeds a panel on either side.
+        bar_box: the position of the colour bar.
+        size: width and height of the figure; texts at its edges exceed it.
     """
 
-    count: int
-    columns: int
-    panel: tuple[float, float]
-    titles: Sequence[str]
-    across: str
-    down: str
-    bar: str
-
-    @property
-    def heading(self) -> float:
-        """The height of the titles of panels."""
-        return HEADING if any(self.titles) else 0.0
-
-    @property
-    def beyond(self) -> float:
-        """How far a title, or the name of the columns, reaches beyond a panel on either side."""
-        widest = max(map(_side_length, (*self.titles, self.across)))
-        return max(0.0, (widest - self.panel[0]) / 2)
-
-    @property
-    def pitch(self) -> tuple[float, float]:
-        """The distance from one panel to the next, at which no texts overlap."""
-        height = max(self.panel[1] + self.heading, _side_length(self.down) + GAP / 2)
-        return self.panel[0] + 2 * self.beyond + GAP, height
-
-    @property
-    def panels_height(self) -> float:
-        """The height of all panels together."""
-        return (-(-self.count // self.columns) - 1) * self.pitch[1] + self.panel[1]
-
-    @property
-    def size(self) -> tuple[float, float]:
-        """Width and height of the figure; texts at its edges reach beyond it."""
-        left, _, width, _ = self.bar_box()
-        return left + width, self.heading + self.panels_height
+    def __init__(
+        self,
+        panels: Sequence[Panel],
+        columns: int,
+        cells: Cells,
+        scale: Scale,
+        down: Side,
+        across: Side,
+    ) -> None:
+        width, height = len(across.names) * cells.width, len(down.names) * cells.height
+        titles = [panel.title for panel in panels]
+        self._panel = width, height
+        self._columns = columns
+        self._heading = HEADING if any(titles) else 0.0
+        widest = max(map(_side_length, (*titles, across.name)))
+        self.overhang = max(0.0, (widest - width) / 2)
+        # From one panel to the next, so that no texts overlap.
+        self._step_across = width + 2 * self.overhang + GAP
+        self._step_down = max(height + self._heading, _side_length(down.name) + GAP / 2)
+        panels_height = (-(-len(panels) // columns) - 1) * self._step_down + height
+        left = (columns - 1) * self._step_across + width + self.overhang + GAP
+        bar_height = max(min(panels_height, HIGHEST_BAR), _side_length(scale.name))
+        self.bar_box = left, self._heading, BAR_WIDTH, bar_height
+        self.size = left + BAR_WIDTH, self._heading + panels_height
 
     def panel_box(self, number: int) -> tuple[float, float, float, float]:
-        """Left, top, width and height of a panel, from the upper left corner."""
-        row, column = divmod(number, self.columns)
-        return (column * self.pitch[0], row * self.pitch[1] + self.heading, *self.panel)
-
-    def bar_box(self) -> tuple[float, float, float, float]:
-        """Left, top, width and height of the colour bar."""
-        left = (self.columns - 1) * self.pitch[0] + self.panel[0] + self.beyond + GAP
-        height = max(min(self.panels_height, HIGHEST_BAR), _side_length(self.bar))
-        return left, self.heading, BAR_WIDTH, height
+        """The position of a panel."""
+        row, column = divmod(number, self._columns)
+        left, top = column * self._step_across, row * self._step_down + self._heading
+        return left, top, *self._panel
 
 
 def _side_length(text: str) -> float:
@@ -257,7 +248,7 @@ def _side_length(text: str) -> float:
 
 
 def _axes(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
-    """Axes at a place in inches, from the upper left corner of the figure."""
+    """Axes at a position in inches, from the upper left corner of the figure."""
     total_width, total_height = figure.get_size_inches()
     x, y = left / total_width, 1 - (top + height) / total_height
     return figure.add_axes((x, y, width / total_width, height / total_height))
@@ -292,17 +283,19 @@ def _draw(axes: Axes, panel: Panel, scale: Scale, cells: Cells) -> None:
 
 
 def _name(axis: Axis, side: Side, pitch: float) -> None:
-    """Write the names of rows or columns: all of them, or every n-th if they do not fit."""
+    """Write the names of rows or columns: all of them, or every nth if they do not fit."""
     size = max(SMALLEST_NAME, min(NAME_SIZE, 0.9 * pitch * POINTS))
     step = int(np.ceil(size / (pitch * POINTS)))
     chosen = range(0, len(side.names), step)
-    names = [shown(side.names[i]) for i in chosen]
+    names = [label_text(side.names[i]) for i in chosen]
     axis.set_ticks([i + 0.5 for i in chosen], labels=names)
     across = isinstance(axis, XAxis)
     widest = max(map(text_width, names)) * size / POINTS
     rotation = 90 if across and widest > 0.85 * pitch * step else 0
     for text in axis.get_ticklabels():
-        text.set(fontsize=size, rotation=rotation, fontfamily=families_for(names), parse_math=False)
+        text.set(
+            fontsize=size, rotation=rotation, fontfamily=font_families(names), parse_math=False
+        )
     axis.set_tick_params(length=0 if step == 1 else 2, pad=3)
     axis.set_label_text(side.name, fontsize=SIDE_SIZE)
 
@@ -322,3 +315,50 @@ def _draw_title(figure: Figure, title: str) -> None:
     height = figure.get_size_inches()[1]
     text = figure.text(0, 1 + 0.15 / height, title, fontsize=TITLE_SIZE, ha="left", va="bottom")
     text.set_parse_math(False)
+
+
+def label_text(name: str) -> str:
+    """A name with control characters escaped, cut if it is long."""
+    text = "".join(
+        mark if mark.isprintable() or mark in JOINERS else mark.encode("unicode_escape").decode()
+        for mark in name
+    )
+    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
+
+
+def text_width(text: str) -> float:
+    """The approximate width of a text, in multiples of the font size."""
+    return sum(1.0 if unicodedata.east_asian_width(mark) in "WF" else 0.62 for mark in text)
+
+
+def font_families(names: Iterable[str]) -> list[str]:
+    """The default font, then installed fonts for the characters that it lacks."""
+    marks = {mark for name in names for mark in label_text(name)}
+    default = font_manager.findfont(font_manager.FontProperties(family=[FAMILY]))
+    missing = frozenset(marks - _characters(default))
+    return [FAMILY, *(_fallbacks(missing) if missing else ())]
+
+
+@functools.lru_cache(maxsize=64)
+def _fallbacks(missing: frozenset[str]) -> Sequence[str]:
+    """Installed fonts that together have as many of the characters as possible."""
+    left, families = set(missing), []
+    for entry in font_manager.fontManager.ttflist:
+        # The "last resort" font draws a box for every character.
+        if "LastResort" in entry.fname or entry.style != "normal" or entry.weight != 400:
+            continue
+        try:
+            covered = left & _characters(entry.fname)
+        except (OSError, RuntimeError, ValueError):
+            continue  # the font file is damaged or missing
+        if covered:
+            left -= covered
+            families.append(entry.name)
+        if not left:
+            break
+    return tuple(families)
+
+
+@functools.lru_cache(maxsize=1024)
+def _characters(path: str) -> frozenset[str]:
+    return frozenset(chr(code) for code in font_manager.get_font(path).get_charmap())

@@ -1,4 +1,4 @@
-"""The record of what a model computes for one input; it does not need torch."""
+"""The record of what a model computes for one input, without torch."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -21,7 +21,8 @@ Unit = Literal["token", "frame"]
 """What a position of the source is."""
 
 FORMAT = 1
-_DAMAGES = (EOFError, zipfile.BadZipFile, zlib.error)
+ARRAYS = ("input", "memory", "hidden", "logits")
+DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +83,8 @@ class Record:
 
     The decoder of a translator reads the start symbol and then the target. So position i predicts
     token i of the target (from 0), and the last position predicts what follows the target, which is
-    the end symbol if the translation is finished. A query of the decoder has the name of the token
-    that it reads, not of the one that it predicts.
+    the end symbol if the translation is finished. A position of the decoder has the name of the
+    token that it reads, not of the one that it predicts.
 
     Attributes:
         source: the name of each source position: a token, or the number or time of a frame.
@@ -148,10 +149,11 @@ class Record:
         names = {"format": FORMAT, "source": self.source, "target": self.target, "unit": self.unit}
         arrays = {
             "names": np.frombuffer(json.dumps(names).encode(), dtype=np.uint8),
-            **{name: getattr(self, name) for name in ("input", "memory", "hidden", "logits")},
-            **_flat("encoder", self.encoder),
-            **_flat("decoder", self.decoder),
+            **{name: getattr(self, name) for name in ARRAYS},
         }
+        for stack, layers in (("encoder", self.encoder), ("decoder", self.decoder)):
+            for number, layer in enumerate(layers):
+                arrays |= {f"{stack}.{number}.{name}": x for name, x in vars(layer).items()}
         if self.pooling_weights is not None:
             arrays["pooling_weights"] = self.pooling_weights
 
@@ -172,8 +174,8 @@ class Record:
         """
         try:
             # numpy does not close a damaged file.
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as found:
-                arrays = dict(found)
+            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                arrays = dict(stored)
             names = json.loads(arrays["names"].tobytes())
             if names["format"] != FORMAT:
                 raise ValueError(f"its format is {names['format']!r}, not {FORMAT}")
@@ -184,11 +186,11 @@ class Record:
                 target=tuple(names["target"]),
                 encoder=_layers("encoder", EncoderLayerRecord, arrays),
                 decoder=_layers("decoder", DecoderLayerRecord, arrays),
-                **{name: arrays[name] for name in ("input", "memory", "hidden", "logits")},
+                **{name: arrays[name] for name in ARRAYS},
                 unit=unit,
                 pooling_weights=arrays.get("pooling_weights"),
             )
-        except (*_DAMAGES, OSError, ValueError, KeyError, TypeError) as error:
+        except (*DAMAGED, OSError, ValueError, KeyError, TypeError) as error:
             raise DataError("the record cannot be read", where=path, why=str(error)) from None
 
     def _decoder_layers(self) -> tuple[DecoderLayerRecord, ...]:
@@ -200,21 +202,10 @@ class Record:
 _Layer = TypeVar("_Layer", EncoderLayerRecord, DecoderLayerRecord)
 
 
-def _flat(
-    stack: str, layers: tuple[EncoderLayerRecord, ...] | tuple[DecoderLayerRecord, ...]
-) -> dict[str, Array]:
-    """The arrays of a stack under names such as `encoder.0.attention`."""
-    return {
-        f"{stack}.{number}.{field.name}": getattr(layer, field.name)
-        for number, layer in enumerate(layers)
-        for field in fields(layer)
-    }
-
-
 def _layers(
     stack: str, kind: Callable[..., _Layer], arrays: Mapping[str, Array]
 ) -> tuple[_Layer, ...]:
-    """The layers of a stack from the arrays of `_flat`."""
+    """The layers of a stack from arrays with names such as `encoder.0.attention`."""
     layers: dict[int, dict[str, Array]] = {}
     for name, array in arrays.items():
         first, *rest = name.split(".")

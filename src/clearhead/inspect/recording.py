@@ -1,9 +1,9 @@
-"""Recording what a model computes: an input and its output are replayed in a second view of it.
+"""Record what a model computes for an input and its output.
 
+A second view of the model replays them. It shares the weights of the model and has modules of its
+own, which are watched. The model itself, whose fast attention keeps no weights, does not change.
 The replay reads the whole target at once (teacher forcing), so it depends neither on the search
-that found the target nor on the engine that ran it. The view shares the weights of the model and
-has modules of its own, which are watched. The model itself, whose fast attention keeps no weights,
-does not change.
+that found the target nor on the engine that ran it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.decoding.device import full_memory_said
+from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Array, DecoderLayerRecord, EncoderLayerRecord, Record
 from clearhead.model.attention import Mask, MultiHeadAttention, attention_weights
@@ -27,64 +28,42 @@ from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tokenizer import BOS, Tokenizer
 
 LONGEST = 1024
-"""Largest number of positions that are recorded: attention weights grow with its square."""
+"""Maximum number of positions: the size of attention weights grows with its square."""
 
 _Model = TypeVar("_Model", bound=nn.Module)
 
 
-class SearchResult(Protocol):
-    """The part of a `Hypothesis` that is replayed."""
+class _Translator(Protocol):
+    """The part of a translator that is used; the engine has the attribute `model`."""
 
     @property
-    def tokens(self) -> Sequence[int]:
-        """The target ids, without start and end symbols."""
-        ...
-
-
-class RecordedTranslator(Protocol):
-    """The part of a translator that is used."""
-
+    def engine(self) -> Any: ...
     @property
-    def engine(self) -> Any:
-        """The engine; its attribute `model` is the model."""
-        ...
-
+    def source_tokenizer(self) -> Tokenizer: ...
     @property
-    def source_tokenizer(self) -> Tokenizer:
-        """Turns a source text into token ids."""
-        ...
-
-    @property
-    def target_tokenizer(self) -> Tokenizer:
-        """Turns a target text into token ids."""
-        ...
+    def target_tokenizer(self) -> Tokenizer: ...
 
 
-class RecordedClassifier(Protocol):
+class _Classifier(Protocol):
     """The part of a classifier that is used."""
 
     @property
-    def model(self) -> EncoderClassifier:
-        """The model."""
-        ...
-
-    def encode(self, source: Any) -> tuple[Any, Sequence[str]]:
-        """The row of an input, ids or features without padding, and the name of each position."""
-        ...
+    def model(self) -> EncoderClassifier: ...
+    def encode(self, source: Any) -> tuple[Any, Sequence[str]]: ...
 
 
 def record(
-    subject: RecordedTranslator | RecordedClassifier,
+    subject: _Translator | _Classifier,
     source: Any,
-    target: str | SearchResult | None = None,
+    target: str | Hypothesis | None = None,
 ) -> Record:
     """Record what a translator or a classifier computes for an input.
 
     Args:
         subject: the translator or classifier; it does not change.
-        source: a text; for a classifier of feature sequences (length, width), one of these.
-        target: for a translator its translation, or any other text: a `Hypothesis` is replayed
-            token by token, a text as the tokenizer encodes it.
+        source: a text; for a classifier of features an array (length, width).
+        target: for a translator its translation, or any other text. The tokens of a `Hypothesis`
+            are replayed as they are; a text is encoded first.
 
     Raises:
         ConfigError: a translator has no target, a classifier has one, or the engine has no model.
@@ -95,17 +74,16 @@ def record(
         raise DataError("the source is empty", where="record", todo="give a text")
     with full_memory_said("give a shorter input, or use the CPU: --device cpu", "record"):
         if hasattr(subject, "target_tokenizer"):
-            return _of_translator(cast(RecordedTranslator, subject), source, target)
+            return _of_translator(cast(_Translator, subject), source, target)
         if target is not None:
             raise ConfigError("a classifier has no target", where="record", todo="leave it out")
-        row, names = cast(RecordedClassifier, subject).encode(source)
-        found = record_classification(cast(RecordedClassifier, subject).model, row)
-        return dataclasses.replace(found, source=tuple(names))
+        classifier = cast(_Classifier, subject)
+        row, names = classifier.encode(source)
+        result = record_classification(classifier.model, row)
+        return dataclasses.replace(result, source=tuple(names))
 
 
-def _of_translator(
-    translator: RecordedTranslator, source: str, target: str | SearchResult | None
-) -> Record:
+def _of_translator(translator: _Translator, source: str, target: str | Hypothesis | None) -> Record:
     if target is None:
         raise ConfigError(
             "the record of a translator needs a source and its translation",
@@ -119,17 +97,15 @@ def _of_translator(
             where="record",
             todo="load the translator with the PyTorch engine",
         )
+    encode = translator.target_tokenizer.encode
     source_ids = translator.source_tokenizer.encode(source)
-    if isinstance(target, str):
-        target_ids = translator.target_tokenizer.encode(target)
-    else:
-        target_ids = list(target.tokens)
-    found = record_translation(translator.engine.model, source_ids, target_ids)
+    target_ids = encode(target) if isinstance(target, str) else list(target.tokens)
+    result = record_translation(translator.engine.model, source_ids, target_ids)
     pieces = translator.target_tokenizer.pieces([BOS, *target_ids])
     return dataclasses.replace(
-        found,
+        result,
         source=tuple(translator.source_tokenizer.pieces(source_ids)),
-        target=tuple(pieces[: len(found.target)]),
+        target=tuple(pieces[: len(result.target)]),
     )
 
 
@@ -143,9 +119,9 @@ def record_translation(
         model: does not change.
         source_ids: without start and end symbols.
         target_ids: T ids without start and end symbols. The decoder reads the start symbol and
-            then these, T + 1 positions. Position i predicts target_ids[i], and the last one what
-            follows the target. If the target fills all trained positions, its last id is not
-            read: the output was cut there, and nothing follows.
+            then these: T + 1 positions. Position i predicts target_ids[i], and the last one
+            what follows the target. If the target fills all trained positions, it was cut there
+            and nothing follows, so its last id is not read.
 
     Raises:
         DataError: the source is empty, or one of the two is too long.
@@ -157,7 +133,7 @@ def record_translation(
     _check_length("target", len(read))
     view = second_view(model)
     device = next(model.parameters()).device
-    encoder, decoder = _watch_encoder(view.encoder), _watch_decoder(view.decoder)
+    encoder, decoder = _watch_layers(view.encoder), _watch_layers(view.decoder)
     source = torch.tensor([[*source_ids]], device=device)
     memory, mask = view.encode(source)
     hidden = view.decode(torch.tensor([read], device=device), memory, mask)
@@ -165,8 +141,8 @@ def record_translation(
         source=tuple(map(str, source_ids)),
         target=tuple(map(str, read)),
         input=array(source),
-        encoder=tuple(EncoderLayerRecord(**watch.seen) for watch in encoder),
-        decoder=tuple(DecoderLayerRecord(**watch.seen) for watch in decoder),
+        encoder=tuple(EncoderLayerRecord(**watch.values) for watch in encoder),
+        decoder=tuple(DecoderLayerRecord(**watch.values) for watch in decoder),
         memory=array(memory),
         hidden=array(hidden),
         logits=array(view.output(hidden)),
@@ -188,7 +164,7 @@ def record_classification(model: EncoderClassifier, row: Any) -> Record:
     x = torch.as_tensor(row, device=next(model.parameters()).device)[None]
     _check_length("input", x.size(1))
     view = second_view(model)
-    encoder, head = _watch_encoder(view.encoder), Watch()
+    encoder, head = _watch_layers(view.encoder), Watch()
     head.output(view.encoder, "memory")
     head.input(view.output, "hidden")
     for pooling in view.pooling.poolings:
@@ -199,13 +175,13 @@ def record_classification(model: EncoderClassifier, row: Any) -> Record:
         source=tuple(str(number) for number in range(1, x.size(1) + 1)),
         target=(),
         input=array(x),
-        encoder=tuple(EncoderLayerRecord(**watch.seen) for watch in encoder),
+        encoder=tuple(EncoderLayerRecord(**watch.values) for watch in encoder),
         decoder=(),
-        memory=head.seen["memory"],
-        hidden=head.seen["hidden"],
+        memory=head.values["memory"],
+        hidden=head.values["hidden"],
         logits=array(logits),
         unit="frame" if x.is_floating_point() else "token",
-        pooling_weights=head.seen.get("pooling_weights"),
+        pooling_weights=head.values.get("pooling_weights"),
     )
 
 
@@ -229,82 +205,72 @@ def second_view(model: _Model) -> _Model:
     return copy.deepcopy(model, shared).eval()
 
 
-def _watch_encoder(encoder: nn.Module) -> list[Watch]:
-    """Watch each layer; the names are the fields of `EncoderLayerRecord`."""
+def _watch_layers(stack: nn.Module) -> list[Watch]:
+    """Watch each layer; the names are the fields of its record."""
     watches = []
-    for layer in encoder.modules():
+    for layer in stack.modules():
         if isinstance(layer, EncoderLayer):
-            watch = Watch()
-            watch.input(layer, "input")
-            watch.weights(layer.self_attention, "attention")
-            watch.output(layer.self_attention, "attention_output")
-            watch.output(layer.residuals[0], "after_attention")
-            watch.output(layer.feed_forward, "feed_forward_output")
-            watch.output(layer, "output")
-            watches.append(watch)
-    return watches
-
-
-def _watch_decoder(decoder: nn.Module) -> list[Watch]:
-    """Watch each layer; the names are the fields of `DecoderLayerRecord`."""
-    watches = []
-    for layer in decoder.modules():
-        if isinstance(layer, DecoderLayer):
-            watch = Watch()
-            watch.input(layer, "input")
-            watch.weights(layer.self_attention, "self_attention")
-            watch.output(layer.self_attention, "self_attention_output")
-            watch.output(layer.residuals[0], "after_self_attention")
-            watch.weights(layer.cross_attention, "cross_attention")
-            watch.output(layer.cross_attention, "cross_attention_output")
-            watch.output(layer.residuals[1], "after_cross_attention")
-            watch.output(layer.feed_forward, "feed_forward_output")
-            watch.output(layer, "output")
-            watches.append(watch)
+            attentions = {"attention": layer.self_attention}
+        elif isinstance(layer, DecoderLayer):
+            attentions = {
+                "self_attention": layer.self_attention,
+                "cross_attention": layer.cross_attention,
+            }
+        else:
+            continue
+        watch = Watch()
+        watch.input(layer, "input")
+        for number, (name, attention) in enumerate(attentions.items()):
+            watch.weights(attention, name)
+            watch.output(attention, f"{name}_output")
+            watch.output(layer.residuals[number], f"after_{name}")
+        watch.output(layer.feed_forward, "feed_forward_output")
+        watch.output(layer, "output")
+        watches.append(watch)
     return watches
 
 
 class Watch:
-    """Keeps what the modules of a view compute, each result under a name."""
+    """Copies what the modules of a view compute to `values`, each under a name."""
 
     def __init__(self) -> None:
-        self.seen: dict[str, Array] = {}
+        self.values: dict[str, Array] = {}
 
     def input(self, module: nn.Module, name: str) -> None:
-        """Keep the first argument of a module."""
+        """Copy the first argument of a module."""
 
-        def keep(module: nn.Module, given: tuple[Any, ...]) -> None:
-            self.seen[name] = array(given[0])
+        def copy(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+            self.values[name] = array(inputs[0])
 
-        module.register_forward_pre_hook(keep)
+        module.register_forward_pre_hook(copy)
 
     def output(self, module: nn.Module, name: str) -> None:
-        """Keep the result of a module."""
+        """Copy the result of a module."""
 
-        def keep(module: nn.Module, given: tuple[Any, ...], result: Tensor) -> None:
-            self.seen[name] = array(result)
+        def copy(module: nn.Module, inputs: tuple[Any, ...], result: Tensor) -> None:
+            self.values[name] = array(result)
 
-        module.register_forward_hook(keep)
+        module.register_forward_hook(copy)
 
     def weights(self, attention: MultiHeadAttention, name: str) -> None:
-        """Keep the weights of an attention, which then computes the formula step by step."""
+        """Copy the weights of an attention, which then computes the formula step by step."""
 
         def attend(
             queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
         ) -> Tensor:
             weights = attention_weights(queries, keys, mask)
-            self.seen[name] = array(weights)
+            self.values[name] = array(weights)
             return dropout(weights) @ values
 
         attention.attend = attend
 
     def pooling(self, pooling: AttentionPooling, name: str) -> None:
-        """Keep the weights (length,) of a learned pooling."""
+        """Copy the weights (length,) of a learned pooling."""
 
-        def keep(module: nn.Module, given: tuple[Any, ...]) -> None:
-            self.seen[name] = array(pooling.weights(*given))[:, 0]
+        def copy(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+            self.values[name] = array(pooling.weights(*inputs))[:, 0]
 
-        pooling.register_forward_pre_hook(keep)
+        pooling.register_forward_pre_hook(copy)
 
 
 def array(tensor: Tensor) -> Array:
