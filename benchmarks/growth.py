@@ -31,14 +31,14 @@ from results import Results, line
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
 from clearhead.data.preparation import TranslationData
-from clearhead.decoding.device import set_up_torch
+from clearhead.decoding.device import choose_precision, set_up_torch
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import EOS, WordTokenizer
-from clearhead.training.step import Updater, choose_precision
+from clearhead.training.step import Updater
 
 VOCABULARY = 10_000
 SOURCE_LENGTH = 32
@@ -125,7 +125,9 @@ class Training:
     """A model that is trained on random ids with the trainer's own step."""
 
     def __init__(self, model: ModelConfig, precision: str, device: torch.device) -> None:
-        training = TrainingConfig(max_steps=100_000, precision=cast(Any, precision))
+        training = TrainingConfig(
+            max_steps=100_000, precision=cast(Any, choose_precision(precision, device))
+        )
         words = WordTokenizer.learn(["word"])
         # The loss needs neither the corpus nor the validation data.
         data = TranslationData(words, words, cast(Corpus, None), (), ())

@@ -39,7 +39,7 @@ from clearhead.training import run_folder as continuation
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
-from clearhead.training.interruption import STOPPING
+from clearhead.training.loop import STOPPING
 from clearhead.training.step import Updater
 from clearhead.training.task import Evaluation
 
