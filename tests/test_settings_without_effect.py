@@ -26,7 +26,7 @@ from clearhead.settings import (
     read_config,
 )
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
-from clearhead.settings.declare import settings_of, without_effect
+from clearhead.settings.declare import settings_of
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.training.step import make_optimizer
 from test_classification import feature_run, text_run
@@ -45,9 +45,9 @@ BY_ITSELF = {
 """What a configuration rejects by itself, wherever it comes from, by task or input."""
 
 ONLY_WITH = {
-    each.path: (each.sibling(only[0]), only[1])
+    each.path: each.only_with
     for each in settings_of(RunConfig)
-    if (only := each.declaration.only_with) and not each.declaration.tolerated
+    if each.only_with[1] and not each.declaration.tolerated
 }
 """Settings that are rejected unless another one has one of some choices."""
 
@@ -119,7 +119,13 @@ def idle(task: str, kind: str) -> set[str]:
     """What has no effect on a run and is rejected as such."""
     run: Any = {"task": task, "input": kind}
     rejected = BY_ITSELF.get(task, set()) | BY_ITSELF.get(kind, set())
-    return set(without_effect(RunConfig(**run))) - rejected
+    return ignored(RunConfig(**run)) - rejected
+
+
+def ignored(config: RunConfig) -> set[str]:
+    """The paths of the settings that this kind of run ignores."""
+    every = settings_of(RunConfig)
+    return {each.path for each in every if config.kind not in each.runs and not each.sections}
 
 
 def test_each_setting_without_effect_on_some_run_is_tried_here() -> None:
@@ -165,8 +171,9 @@ def test_the_error_names_the_runs_that_a_setting_is_for(tmp_path: Path) -> None:
 def test_ngram_vectors_need_ngrams(tmp_path: Path) -> None:
     path = run_file(tmp_path, "classification", "text")
     error = refusal(path, ["model.ngram_vectors=500", "tokenizer.kind=words"])
-    assert error.what == "model.ngram_vectors = 500 has no effect without model.character_ngrams"
-    assert error.todo == "set model.character_ngrams too, or remove model.ngram_vectors"
+    assert error.setting == "model.ngram_vectors"
+    assert "model.character_ngrams" in error.what
+    assert error.todo == "set model.character_ngrams, or remove model.ngram_vectors"
     words = ["tokenizer.kind=words", "model.character_ngrams=[3]"]
     assert read_config(path, ["model.ngram_vectors=500", *words]).model.ngram_vectors == 500
 
@@ -333,7 +340,7 @@ def test_settings_without_effect_change_no_bit(tmp_path: Path, task: str, kind: 
 
 @pytest.mark.parametrize("form", [TRANSLATION, TEXTS, SEQUENCES])
 def test_init_writes_nothing_without_effect(form: Form) -> None:
-    assert not form.meanings.keys() & without_effect(form.run).keys()
+    assert not form.meanings.keys() & ignored(form.run)
 
 
 def test_the_examples_set_nothing_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:

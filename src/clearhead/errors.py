@@ -1,12 +1,14 @@
-"""The errors of clearhead: what happened, where, why, and what to do about it; and warnings.
+"""The errors of clearhead (what, where, why, what to do), suggestions for them, and warnings.
 
 The command prints `str(error)` and exits with `error.exit_code`. Only a bug gives a traceback.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,31 @@ class ExportError(ClearheadError):
     """A model cannot be exported, or an export cannot be used."""
 
     exit_code = 7
+
+
+def nearest(word: object, choices: Iterable[str]) -> str | None:
+    """The choice that is most similar to the word, in any case; None if none is similar."""
+    import difflib
+
+    if not isinstance(word, str):
+        return None
+    by_lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
+    return by_lower[close[0]] if close else None
+
+
+def meant(path: str, word: object, choices: Iterable[str]) -> str | None:
+    """What to do about a wrong choice for the setting of this path, if one is similar."""
+    section, _, last = path.rpartition(".")
+    if not last.isdecimal():
+        choice = nearest(word, choices)
+        return None if choice is None else f'did you mean {path} = "{choice}"?'
+    # The path of an item of a list, for which perhaps all items were given as one string.
+    choices = list(choices)
+    items = word.split(",") if isinstance(word, str) else []
+    found = [choice for item in items if (choice := nearest(item.strip(), choices))]
+    complete = found and len(found) == len(items)
+    return f"did you mean {section} = {json.dumps(found)}?" if complete else None
 
 
 def warn(message: str) -> None:

@@ -16,9 +16,8 @@ from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_export
 from clearhead.decoding.device import check_device
 from clearhead.decoding.engine import Engine, Hypothesis
-from clearhead.errors import ConfigError, ExportError, ModelFolderError, warn
+from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.settings import SearchConfig
-from clearhead.settings.nearest import meant
 
 if TYPE_CHECKING:
     from clearhead.decoding.torch_engine import TorchEngine

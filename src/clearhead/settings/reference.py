@@ -88,11 +88,10 @@ def _values(setting: Setting) -> str:
 def _meaning(setting: Setting, around: Runs) -> str:
     declaration = setting.declaration
     sentences = [f"{declaration.meaning[0].upper()}{declaration.meaning[1:]}.", declaration.details]
-    if declaration.only_with:
-        name, choices = declaration.only_with
-        sentences.append(f"Only with `{setting.sibling(name)}` = {_listed(choices, ' or ')}.")
-    if declaration.needs:
-        sentences.append(f"Only with `{setting.sibling(declaration.needs)}`.")
+    other, choices = setting.only_with
+    if other:
+        values = f" = {_listed(choices, ' or ')}" if choices else ""
+        sentences.append(f"Only with `{other}`{values}.")
     if declaration.choices:
         sentences += [
             f"{task.capitalize()}: {_listed(choices)}."
