@@ -18,7 +18,7 @@ from clearhead.checkpoint import read_tensors, write_tensors
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
 from clearhead.settings import RunConfig, config_from
-from clearhead.training.run_folder import PARTS, WEIGHED, forget_run
+from clearhead.training.run_folder import PREPARED_FILES, SELECTED_FILES, forget_run
 from fake_translator import run
 from test_classification import feature_run, text_run
 from test_training import Watcher, assert_same, final_state, small_run
@@ -234,7 +234,7 @@ def test_a_run_that_has_lost_its_config_is_not_taken_for_none(tmp_path: Path) ->
 
 def test_the_files_in_a_model_folder_are_known_as_a_runs(tmp_path: Path) -> None:
     made = [kind(tmp_path, kind.__name__, training=SHORT) for kind in (text_run, feature_run)]
-    known = {"config.json", *WEIGHED, *PARTS}
+    known = {"config.json", *SELECTED_FILES, *PREPARED_FILES}
     for config in made:
         api.train(config)
         found = {path.name for path in Path(config.folder).iterdir() if path.is_file()}

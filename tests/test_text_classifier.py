@@ -431,18 +431,18 @@ def test_a_failure_leaves_what_was_learned_before(
     assert fitted.classes_.tolist() == ["cold", "warm"]
 
 
-def test_texts_that_are_not_learned_from_are_counted() -> None:
+def test_a_warning_counts_the_texts_that_are_left_out() -> None:
     # As many alike are not split, and too many to be held out.
     texts, labels = (
         [*TEXTS, *["red " * 30] * 9, *[" "] * 8],
         [*LABELS, *["warm"] * 9, *["cold"] * 8],
     )
-    with pytest.warns(UserWarning, match="not learned from") as found:
+    with pytest.warns(UserWarning, match="left out") as found:
         small(epochs=1, max_length=20).fit(texts, labels)
     said = sorted(str(warning.message) for warning in found)
     assert said == [
-        "texts that were not learned from: 8 (the text is empty)",
-        "texts that were not learned from: 9 (more than 20 tokens or frames)",
+        "texts that were left out: 8 (the text is empty)",
+        "texts that were left out: 9 (more than 20 tokens or frames)",
     ]
 
 

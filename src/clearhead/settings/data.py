@@ -157,7 +157,7 @@ class TokenizerConfig:
     byte_fallback: bool = setting(
         True,
         "encode characters outside the vocabulary as bytes, so that nothing is unknown",
-        only_with=("kind", ("bpe", "unigram")),
+        only_with=("kind", "bpe", "unigram"),
     )
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
+from functools import reduce
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -57,8 +58,8 @@ class Declaration:
         details: further sentences for the reference.
         bounds: of the value, by pydantic's names: `ge`, `gt`, `le`, `lt`.
         runs: the kinds of runs in which it has an effect.
-        only_with: another setting of the section, and the choices of it with which this one has
-            an effect; no choices: any value that is not empty.
+        only_with: the name of another setting of the section, and the choices of it with which
+            this one has an effect; no choices: any value that is not empty.
         tolerated: it may be set beside another choice than those of `only_with`.
         also_default: values that a ready-made size sets, which are never rejected.
         choices: by task, where the tasks allow different ones.
@@ -70,7 +71,7 @@ class Declaration:
     details: str = ""
     bounds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     runs: Runs = Runs.ALL
-    only_with: tuple[str, tuple[str, ...]] | None = None
+    only_with: tuple[str, ...] = ()
     tolerated: bool = False
     also_default: tuple[Any, ...] = ()
     choices: Mapping[str, tuple[str, ...]] | None = None
@@ -122,7 +123,7 @@ class Setting:
     """A declared setting.
 
     Attributes:
-        path: dotted, from the section that was asked about.
+        path: dotted, from the section whose settings are listed.
         annotation: its type.
         default: of the field; None if it is a function, or a shorthand.
         declaration: what is declared about it.
@@ -151,8 +152,8 @@ class Setting:
     @property
     def only_with(self) -> tuple[str, tuple[str, ...]]:
         """The path of another setting and the choices with which this one has an effect."""
-        name, choices = self.declaration.only_with or ("", ())
-        return name and f"{self.path.rpartition('.')[0]}.{name}".lstrip("."), choices
+        name, *choices = self.declaration.only_with or ("",)
+        return name and f"{self.path.rpartition('.')[0]}.{name}".lstrip("."), tuple(choices)
 
 
 def settings_of(section: type, path: str = "", runs: Runs = Runs.ALL) -> Iterator[Setting]:
@@ -190,9 +191,7 @@ def in_words(bounds: Mapping[str, float]) -> str:
 
 def value_at(config: Any, path: str) -> Any:
     """The value of a setting, by its dotted path."""
-    for name in path.split("."):
-        config = getattr(config, name)
-    return config
+    return reduce(getattr, path.split("."), config)
 
 
 def reject_without_effect(

@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from clearhead.errors import ConfigError, meant, nearest
 from clearhead.settings.declare import (
+    BOUNDS,
     Setting,
     WrongSettingError,
     in_words,
@@ -139,13 +140,6 @@ TYPES = {
 }
 """What is expected, by the type of pydantic's error."""
 
-OUT_OF_BOUNDS = {
-    "greater_than": "gt",
-    "greater_than_equal": "ge",
-    "less_than": "lt",
-    "less_than_equal": "le",
-}
-
 
 def config_error(error: ValidationError, where: str, section: str = "") -> ConfigError:
     """The first of pydantic's errors, unknown settings before all others, as one of ours.
@@ -175,9 +169,8 @@ def config_error(error: ValidationError, where: str, section: str = "") -> Confi
         words = [c if isinstance(c, str) else json.dumps(c) for c in setting.choices]
         expected = f"one of {', '.join(words)}"
         todo = meant(path, got, [c for c in setting.choices if isinstance(c, str)])
-    elif bound := OUT_OF_BOUNDS.get(kind):
-        declared = setting.declaration.bounds if setting else {}
-        expected = in_words(declared or {bound: context[bound]})
+    elif passed := {name: bound for name, bound in context.items() if name in BOUNDS}:
+        expected = in_words((setting and setting.declaration.bounds) or passed)
     elif setting and kind == "model_attributes_type":
         todo = meant(f"{path}.kind", got, [each.kind for each in setting.sections])
     elif kind == "dataclass_type" and path == "model":

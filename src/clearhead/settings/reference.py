@@ -26,8 +26,6 @@ affects: *translation* of sentence pairs, classification of *texts* and of *sequ
 `${NAME}` in a string is replaced by the environment variable NAME.
 """
 
-KINDS = {Runs.TRANSLATION: "translation", Runs.TEXTS: "texts", Runs.SEQUENCES: "sequences"}
-
 
 def reference() -> str:
     """The document: a table for each section."""
@@ -107,7 +105,7 @@ def _listed(choices: Iterable[Any], separator: str = ", ") -> str:
 
 
 def _runs(runs: Runs) -> str:
-    return ", ".join(f"*{KINDS[kind]}*" for kind in runs)
+    return ", ".join(f"*{str(kind.name).lower()}*" for kind in runs)
 
 
 if __name__ == "__main__":

@@ -161,8 +161,8 @@ class RunConfig:
     @property
     def lowercase(self) -> bool:
         """Whether translations are scored without regard to case."""
-        asked = self.evaluation.lowercase
-        return self.tokenizer.lower if asked == "auto" else asked
+        lowercase = self.evaluation.lowercase
+        return self.tokenizer.lower if lowercase == "auto" else lowercase
 
     @property
     def measure(self) -> str:

@@ -93,8 +93,8 @@ class TranslationTask:
         training = self.config.training
         model = cast(EncoderDecoder, model)
         device = model.output.weight.device
-        divergence = training.r_drop if model.training else 0.0
-        passes = 2 if divergence > 0 else 1
+        r_drop = training.r_drop if model.training else 0.0
+        passes = 2 if r_drop > 0 else 1
         outputs = batch.target_output.repeat(passes, 1).flatten()
         # Computed on the CPU, because waiting for a GPU would take longer.
         real = (outputs != PAD).nonzero()[:, 0]
@@ -111,7 +111,7 @@ class TranslationTask:
         hidden = model(source, inputs).flatten(0, 1).index_select(0, real)
         smoothing = training.label_smoothing if model.training else 0.0
         total, plain = projected_cross_entropy(
-            hidden, model.output.weight, model.output.bias, outputs, smoothing, divergence
+            hidden, model.output.weight, model.output.bias, outputs, smoothing, r_drop
         )
         return Loss(total / passes, plain / passes, batch.target_tokens)
 
@@ -127,8 +127,8 @@ class TranslationTask:
         with warnings.catch_warnings():
             # The report on the data has already listed sentences that are too long.
             warnings.filterwarnings("ignore", r"line \d+ has \d+ tokens and was cut")
-            found = translate_texts(engine, self._tokenizers, sources, self.config.search)
-        outputs = [hypotheses[0].text for hypotheses in found]
+            translations = translate_texts(engine, self._tokenizers, sources, self.config.search)
+        outputs = [hypotheses[0].text for hypotheses in translations]
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=lowercase)
         samples = zip(sources[:SAMPLES], references, outputs, strict=False)
@@ -149,9 +149,9 @@ class TranslationTask:
         total, tokens = 0.0, 0
         with evaluating(model):
             for batch in self._validation_batches:
-                found = self.loss(model, batch)
-                total += float(found.plain)
-                tokens += found.units
+                loss = self.loss(model, batch)
+                total += float(loss.plain)
+                tokens += loss.units
         return total / tokens
 
     @cached_property

@@ -109,7 +109,15 @@ class Keeper:
                 )
             return None
         tensors, fields = read_tensors(self.state_path)
-        state = self._state_of(fields)
+        try:
+            state = State(**fields)
+        except TypeError as error:
+            raise ModelFolderError(
+                "the state was written by another version of clearhead",
+                where=self.state_path,
+                why=str(error),
+                todo="resume with the version in provenance.json, or start over: --restart",
+            ) from None
         if state.best_score is not None and not has_weights:
             # Only a better score would replace them, and there may never be one.
             raise ModelFolderError(
@@ -125,17 +133,6 @@ class Keeper:
         groups = optimizer.state_dict()["param_groups"]
         optimizer.load_state_dict({"state": slots, "param_groups": groups})
         return state
-
-    def _state_of(self, fields: dict[str, Any]) -> State:
-        try:
-            return State(**fields)
-        except TypeError as error:
-            raise ModelFolderError(
-                "the state was written by another version of clearhead",
-                where=self.state_path,
-                why=str(error),
-                todo="resume with the version in provenance.json, or start over: --restart",
-            ) from None
 
     def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
         """Write the weights of the model folder with their scores and provenance.

@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
 from rich.console import Console, ConsoleOptions, Group, RenderResult
 from rich.live import Live
@@ -59,7 +59,7 @@ class PlainLines:
         self._stream = forgiving(stream)
         self._interval_s = interval_s
         self._max_steps: int | None = None
-        self._shown_s: float | None = None
+        self._written_s: float | None = None
 
     def observe(self, event: Event) -> None:
         """Write the event as a line. Progress within the interval is skipped."""
@@ -68,8 +68,8 @@ class PlainLines:
                 self._max_steps = event.max_steps
                 self._write(started_line(event))
             case Progress():
-                if self._shown_s is None or event.elapsed_s - self._shown_s >= self._interval_s:
-                    self._shown_s = event.elapsed_s
+                if self._written_s is None or event.elapsed_s - self._written_s >= self._interval_s:
+                    self._written_s = event.elapsed_s
                     self._write(progress_line(event, self._max_steps))
             case Validated():
                 self._write(validation_line(event))
@@ -262,9 +262,9 @@ def plain(text: str, style: str = "") -> Text:
 def shortened(text: str, width: int, lines: int, style: str = "") -> Text:
     """A text cut with an ellipsis, so that it fits into this many lines of this width."""
     # Wrapping at words wastes at most a word at the end of each line.
-    shown = plain(text, style)
-    shown.truncate(width if lines == 1 else max(1, lines * (width - 8)), overflow="ellipsis")
-    return shown
+    result = plain(text, style)
+    result.truncate(width if lines == 1 else max(1, lines * (width - 8)), overflow="ellipsis")
+    return result
 
 
 def started_line(event: RunStarted) -> str:
@@ -375,32 +375,25 @@ class ForgivingStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._failed = False
-        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """Write the text, unless a write failed before."""
-        if not self._failed:
-            try:
-                self._stream.write(text)
-            except OSError:
-                self._failed = True
+        self._try(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream."""
+        self._try(self._stream.flush)
+
+    def _try(self, method: Callable[..., object], *arguments: str) -> None:
         if not self._failed:
             try:
-                self._stream.flush()
+                method(*arguments)
             except OSError:
                 self._failed = True
-
-    def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """The file descriptor of the stream."""
-        return self._stream.fileno()
 
 
 def forgiving(stream: TextIO) -> TextIO:
