@@ -31,14 +31,14 @@ from results import Results, line
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
 from clearhead.data.preparation import TranslationData
-from clearhead.decoding.device import choose_precision, set_up_torch
+from clearhead.decoding.device import set_up_torch
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import EOS, WordTokenizer
-from clearhead.training.step import Updater
+from clearhead.training.step import Updater, choose_precision
 
 VOCABULARY = 10_000
 SOURCE_LENGTH = 32

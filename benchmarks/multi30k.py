@@ -21,13 +21,14 @@ from results import Results, line
 
 from clearhead import api
 from clearhead.data.readers import read_pairs
-from clearhead.decoding.device import choose_precision, set_up_torch
+from clearhead.decoding.device import set_up_torch
 from clearhead.errors import ConfigError
 from clearhead.evaluation.scores import Measure, score_translations
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.display import displays
 from clearhead.training.events import RunEnded
 from clearhead.training.progress import memory_mb
+from clearhead.training.step import choose_precision
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "multi30k-en-de.toml"
 CLAIMED = ("multi30k-en-de", "multi30k-de-en")

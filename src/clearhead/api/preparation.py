@@ -60,14 +60,14 @@ class Prepared:
     Attributes:
         task: what is trained.
         build_model: makes the model to train, with its initial weights.
-        parts: files of the model folder besides the weights, by name.
+        files: what is saved in the model folder besides the weights, by name.
         reports: on each part of the data.
         findings: files with all places, of those reports that have only the first ones.
     """
 
     task: Task
     build_model: Callable[[], nn.Module]
-    parts: Mapping[str, FolderPart]
+    files: Mapping[str, FolderPart]
     reports: Sequence[DataReport]
     findings: Sequence[Path] = ()
 
@@ -122,8 +122,8 @@ def _prepare_translation(
     data = prepare_pairs(config, parts, tokenizers, corpus, encoding.update)
     encoding.end()
     task = TranslationTask(config, data)
-    folder_parts = tokenizer_parts(*tokenizers, config)
-    return Prepared(task, task.build_model, folder_parts, data.reports, data.findings)
+    files = tokenizer_parts(*tokenizers, config)
+    return Prepared(task, task.build_model, files, data.reports, data.findings)
 
 
 def _prepare_classification(

@@ -107,7 +107,7 @@ def _train(
     if training.tensorboard:
         observers.append(TensorBoardLog(folder / "training" / "tensorboard"))
     # From now on the run can be resumed, since the vocabulary is on disk.
-    write_model_folder(folder, config, prepared.parts)
+    write_model_folder(folder, config, prepared.files)
 
     reports = [report.to_dict() for report in prepared.reports]
     facts = provenance(config.seed, device, training.precision, hashes, reports)
@@ -173,8 +173,9 @@ def _set_up(
     config: TrainingConfig, observers: Sequence[Observer]
 ) -> tuple[TrainingConfig, torch.device]:
     """The device to train on, and the settings with the precision that is used there."""
-    from clearhead.decoding.device import choose_precision, multiplies_bf16, set_up_torch
+    from clearhead.decoding.device import multiplies_bf16, set_up_torch
     from clearhead.training.events import Note, notify
+    from clearhead.training.step import choose_precision
 
     device = set_up_torch(config.device, config.threads)
     if config.precision == "bf16" and not multiplies_bf16(device):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +127,9 @@ class SearchOptions:
         Raises:
             SearchError: a value is wrong, or has no effect on the method.
         """
-        from clearhead.decoding.texts import chosen_search
+        from pydantic import ValidationError
+
+        from clearhead.settings.reading import config_error
         from clearhead.settings.search import idle_for, method_for
 
         given = {name: value for name, value in asdict(self).items() if value is not None}
@@ -138,7 +140,16 @@ class SearchOptions:
             raise SearchError(f"--{idle.replace('_', '-')} has no effect {beside} --sample")
         if n_best is not None:
             given["n_best"] = n_best
-        return chosen_search(default, {"method": method, **given}, where="search options")
+        try:
+            return replace(default, method=method, **given)
+        except ValidationError as error:
+            found = config_error(error, "search options", section="search")
+            raise SearchError(
+                found.what,
+                where=found.where,
+                why="options that are not given have the values of the model's configuration",
+                todo="change or add an option",
+            ) from None
 
 
 def loaded_translator(

@@ -96,6 +96,23 @@ def keep_freed_memory() -> None:
         tune(_TRIM_THRESHOLD, _NEVER)
 
 
+def processor_has(*instructions: str) -> bool:
+    """Whether the CPU has any of these instruction sets, as PyTorch names them."""
+    import torch
+
+    found = torch.cpu.get_capabilities()
+    return any(found.get(name, False) for name in instructions)
+
+
+def multiplies_bf16(device: torch.device) -> bool:
+    """Whether the device has instructions for bf16; without them it is many times slower."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return processor_has("avx512_bf16", "amx_bf16")
+
+
 @contextmanager
 def full_memory_said(todo: str, where: str | None = None) -> Iterator[None]:
     """Turn PyTorch's out-of-memory error into one that tells the user what to do.
@@ -115,33 +132,6 @@ def full_memory_said(todo: str, where: str | None = None) -> Iterator[None]:
         raise ClearheadError(
             "the memory of the GPU is full", where=where, why=str(error), todo=todo
         ) from None
-
-
-def processor_has(*instructions: str) -> bool:
-    """Whether the processor has one of these instruction sets."""
-    import torch
-
-    has = torch.cpu.get_capabilities()
-    return any(has.get(name, False) for name in instructions)
-
-
-def multiplies_bf16(device: torch.device) -> bool:
-    """Whether the device has instructions for bf16 products.
-
-    Without them bf16 is about twenty times slower than float32.
-    """
-    import torch
-
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return processor_has("avx512_bf16", "amx_bf16")
-
-
-def choose_precision(wanted: str, device: torch.device) -> str:
-    """`float32` or `bf16`; `auto` is bf16 if the device multiplies it."""
-    if wanted != "auto":
-        return wanted
-    return "bf16" if multiplies_bf16(device) else "float32"
 
 
 def processors() -> int:

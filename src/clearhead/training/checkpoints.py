@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clearhead.checkpoint.tensors import (
+from clearhead.checkpoint import (
     CHECKPOINTS,
     WEIGHTS,
     load_parameters,
@@ -126,12 +126,7 @@ class Keeper:
                 todo="restore the file, choose another folder, or start over: --restart",
             )
         load_parameters(model, _part(tensors, "model."), self.state_path)
-        slots: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _part(tensors, "optimizer.").items():
-            index, slot = name.split(".")
-            slots.setdefault(int(index), {})[slot] = tensor
-        groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        _load_optimizer(optimizer, _part(tensors, "optimizer."))
         return state
 
     def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
@@ -195,6 +190,15 @@ class Keeper:
     def _keep(self, name: str, model: nn.Module, step: int) -> None:
         path = self.folder.joinpath(*CHECKPOINTS, f"{name}.safetensors")
         write_tensors(path, parameters_of(model), {"step": step})
+
+
+def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    slots: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        index, slot = name.split(".")
+        slots.setdefault(int(index), {})[slot] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": slots, "param_groups": groups})
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

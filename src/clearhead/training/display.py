@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO, cast
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -155,50 +155,45 @@ class Picture:
             self._history.append(event.scores[event.measure])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width
+        width, started = options.max_width, self._started
         parts = [self._training(width)]
         if self._validated is not None:
             parts.append(self._validation(self._validated, width))
             height = options.height or console.size.height
             parts += self._samples(self._validated.samples, height, width)
-        elif (value := self._started.best_score) is not None:
+        elif (value := started.best_score) is not None:
             # The best score before a run was resumed, until the next validation.
-            table = _table(width)
-            table.add_row("", "")
-            started = self._started
-            table.add_row("best", plain(_best(started.measure, value, started.best_step)))
-            parts.append(table)
+            best = _best(started.measure, value, started.best_step)
+            parts.append(_table(width, ("", ""), ("best", best)))
         yield Group(*parts)
 
     def _training(self, width: int) -> Table:
-        table = _table(width)
         progress = self._progress
         if progress is None:
-            table.add_row("training", plain("the first steps …"))
-            return table
+            return _table(width, ("training", "the first steps …"))
         since = self._clock() - self._reported_at
         times = f"{duration(progress.elapsed_s + since)} so far"
         if progress.remaining_s is not None:
             times += f", {duration(progress.remaining_s - since)} left"
+        loss = (
+            f"{progress.loss:.3f}   learning rate {progress.learning_rate:.2e}   "
+            f"gradient norm {progress.gradient_norm:.2f}"
+        )
         rates = [f"{name} {_rate(value)}" for name, value in progress.rates.items()]
         costs = [f"{name} {_share(value)}" for name, value in progress.shares.items()]
         costs.append(f"memory {megabytes(progress.memory_mb)}")
-        table.add_row(
-            "training",
-            plain(f"{_steps(progress.step, self._started.max_steps)}, epoch {progress.epoch}"),
-        )
-        table.add_row("", self._bar(progress))
-        table.add_row("time", plain(times))
-        table.add_row(
-            "loss",
-            plain(
-                f"{progress.loss:.3f}   learning rate {progress.learning_rate:.2e}   "
-                f"gradient norm {progress.gradient_norm:.2f}"
+        return _table(
+            width,
+            (
+                "training",
+                f"{_steps(progress.step, self._started.max_steps)}, epoch {progress.epoch}",
             ),
+            ("", self._bar(progress)),
+            ("time", times),
+            ("loss", loss),
+            ("speed", "   ".join(rates)),
+            ("", "   ".join(costs)),
         )
-        table.add_row("speed", plain("   ".join(rates)))
-        table.add_row("", plain("   ".join(costs)))
-        return table
 
     def _bar(self, progress: Progress) -> ProgressBar:
         if self._started.max_steps:
@@ -209,38 +204,42 @@ class Picture:
         return ProgressBar(pulse=True)
 
     def _validation(self, event: Validated, width: int) -> Table:
-        table = _table(width)
-        table.add_row("", "")
         weights = "" if event.weights == "current" else f", {event.weights} weights"
-        table.add_row("validation", plain(f"at step {event.step:,}{weights}"))
-        table.add_row("", plain(_scores(event.scores, event.measure)))
-        reached = _best(event.measure, event.best_score, event.best_step)
         trend = sparkline(self._history[-max(8, width - 50) :])
-        table.add_row("best", plain(f"{reached}   {trend}"))
-        return table
+        return _table(
+            width,
+            ("", ""),
+            ("validation", f"at step {event.step:,}{weights}"),
+            ("", _scores(event.scores, event.measure)),
+            ("best", f"{_best(event.measure, event.best_score, event.best_step)}   {trend}"),
+        )
 
     def _samples(self, samples: tuple[Sample, ...], height: int, width: int) -> list[Table]:
         """Source, reference and output of each sample, with as many lines as the terminal has."""
-        tables: list[Table] = []
         rows = 3 * len(samples)
-        for sample in samples:
-            lines = max(1, min(MOST_SAMPLE_LINES, (height - FIGURES_HEIGHT) // rows))
-            table = _table(width)
-            if FIGURES_HEIGHT + rows * lines + len(samples) <= height:
-                table.add_row("", "")
-            texts = {"source": sample.source, "reference": sample.reference}
-            for label, text in (texts | {"output": sample.output}).items():
-                style = "bold" if label == "output" else ""
-                table.add_row(label, shortened(text, max(1, width - LABEL_WIDTH), lines, style))
-            tables.append(table)
-        return tables
+        lines = max(1, min(MOST_SAMPLE_LINES, (height - FIGURES_HEIGHT) // max(1, rows)))
+        apart = FIGURES_HEIGHT + rows * lines + len(samples) <= height
+        text_width = max(1, width - LABEL_WIDTH)
+        return [
+            _table(
+                width,
+                *([("", "")] if apart else []),
+                ("source", shortened(sample.source, text_width, lines)),
+                ("reference", shortened(sample.reference, text_width, lines)),
+                ("output", shortened(sample.output, text_width, lines, "bold")),
+            )
+            for sample in samples
+        ]
 
 
-def _table(width: int) -> Table:
+def _table(width: int, *rows: tuple[str, str | RenderableType]) -> Table:
+    """Rows of a label and its content."""
     table = Table.grid(padding=(0, 0))
     table.width = width
     table.add_column(width=LABEL_WIDTH, style="cyan", no_wrap=True)
     table.add_column(ratio=1)
+    for label, content in rows:
+        table.add_row(label, plain(content) if isinstance(content, str) else content)
     return table
 
 

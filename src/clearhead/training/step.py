@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from clearhead.decoding.device import multiplies_bf16
 from clearhead.errors import TrainingError
 from clearhead.settings.training import OptimizerConfig, TrainingConfig
 from clearhead.training.progress import Meter
@@ -143,3 +144,10 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Opt
         weight_decay=config.weight_decay,
         fused=True,
     )
+
+
+def choose_precision(wanted: str, device: torch.device) -> str:
+    """`float32` or `bf16`; `auto` is bf16 if the device multiplies it."""
+    if wanted != "auto":
+        return wanted
+    return "bf16" if multiplies_bf16(device) else "float32"
