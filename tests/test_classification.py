@@ -40,7 +40,7 @@ SMALL_MODEL = {"encoder_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2, "dr
 
 
 def write_texts(folder: Path, count: int = 160) -> Path:
-    """Texts whose label is what their colour is said to be."""
+    """Write texts whose label depends on the colour that they name."""
     chance = random.Random(3)
     path = folder / "train.tsv"
     lines = []
@@ -54,7 +54,7 @@ def write_texts(folder: Path, count: int = 160) -> Path:
 
 
 def write_sequences(folder: Path, count: int = 120) -> Path:
-    """Sequences whose label is the feature that is largest."""
+    """Write sequences whose label is the largest feature."""
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 3, count)
     lengths = rng.integers(2, 9, count)
@@ -402,7 +402,7 @@ def test_the_divergence_of_several_labels_is_that_of_each_yes_and_no() -> None:
 
 
 class Told(nn.Module):
-    """Gives the logits that it was told, however often it was asked."""
+    """A model that returns given logits."""
 
     def __init__(self, logits: Tensor) -> None:
         super().__init__()
@@ -537,7 +537,7 @@ def test_an_encoder_under_whose_settings_the_same_numbers_mean_something_else_is
 def begins_with(
     config: RunConfig, folder: str, its_input: str, weights: Path | None = None
 ) -> bool:
-    """Whether a new model of the run has the encoder of the folder, and its input.
+    """Whether a new model of the run has the input and the encoder of the folder.
 
     `weights` are those of a checkpoint, in place of the folder's own.
     """
@@ -701,7 +701,7 @@ def test_features_that_are_no_numbers_are_refused_with_their_place(
 
 
 def with_fill_value(path: Path) -> str:
-    """The same sequences a little greater, but for one value that stands for a missing one."""
+    """The same sequences, a little larger, and with one value that marks a missing one."""
     with np.load(path) as arrays:
         kept = {name: arrays[name].copy() for name in arrays.files}
     kept["x"] += 0.5

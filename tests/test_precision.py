@@ -1,4 +1,4 @@
-"""Training in bf16: its loss does not part from float32's, since only products are rounded."""
+"""Training in bf16: the loss stays close to that in float32, since only products are rounded."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Notes:
 
 
 def copying_run(folder: Path, precision: str, **training: object) -> RunConfig:
-    """A small model that learns to copy; nothing in it is random but its start and the order."""
+    """A small model that learns to copy; only its initial weights and the order are random."""
     chance = random.Random(3)
     path = folder / "pairs.tsv"
     texts = [" ".join(chance.choices("abcdefgh", k=chance.randint(3, 8))) for _ in range(400)]
@@ -107,7 +107,7 @@ def losses_of(config: RunConfig) -> list[float]:
 
 
 def state_of(config: RunConfig) -> dict[str, Tensor]:
-    """Weights and moments in the saved state."""
+    """The weights and the moments of Adam in the saved state."""
     return read_tensors(Path(config.folder) / "training" / "state.safetensors")[0]
 
 

@@ -1,4 +1,4 @@
-"""What a run needs before its first step: its data are read, its vocabulary learned, in order."""
+"""What a run needs before its first step: checked data, a vocabulary, and a corpus."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_words_of_held_out_training_pairs_alone_are_in_no_vocabulary(
 
 
 def test_one_matrix_for_two_vocabularies_is_refused(tmp_path: Path) -> None:
-    """Where both happen to be equally large, word i of one side would be word i of the other."""
+    """With equal sizes, word i of one side would share its vector with word i of the other."""
     config = dataclasses.replace(small_run(tmp_path), tokenizer=WORDS)
     assert config.model.share_embeddings == "all"
     with pytest.raises(ConfigError, match=r"(?s)one joint vocabulary.*share_embeddings = 'target'"):

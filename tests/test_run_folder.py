@@ -288,7 +288,7 @@ def test_tensorboard_that_is_missing_is_said_before_anything_is_removed_or_writt
 
 @pytest.fixture(scope="module")
 def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
-    """Models to begin with: a translator, and a classifier of features that are not normalised."""
+    """Trained models for `encoder_from`: a translator, and a classifier without normalisation."""
     folder = tmp_path_factory.mktemp("encoders")
     translator = small_run(folder, "translator", max_steps=4)
     features = feature_run(folder, "features", training=SHORT, data={"normalise": False})

@@ -1,4 +1,4 @@
-"""Settings without effect on a run: which they are, that they change nothing, their rejection."""
+"""Settings without effect on a run: they are rejected, and they change no result."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def refusal(path: Path, overrides: list[str]) -> ConfigError:
 
 
 def idle(task: str, kind: str) -> set[str]:
-    """What has no effect on a run and is rejected as such."""
+    """The settings that are rejected because this kind of run ignores them."""
     run: Any = {"task": task, "input": kind}
     rejected = BY_ITSELF.get(task, set()) | BY_ITSELF.get(kind, set())
     return ignored(RunConfig(**run)) - rejected
@@ -239,7 +239,7 @@ def test_a_setting_of_another_choice_changes_nothing() -> None:
     texts = ["the cat sees a dog", "a dog is on its way home"]
 
     def built(path: str, choice: str, value: Any) -> str:
-        """What the setting takes part in, written out."""
+        """What is built from the section of the setting, as a string."""
         name = path.rpartition(".")[2]
         if path.startswith("tokenizer"):
             config = TokenizerConfig(**{"kind": choice, "max_vocabulary": 280, name: value})
@@ -257,7 +257,7 @@ def test_a_setting_of_another_choice_changes_nothing() -> None:
 
 
 def test_a_choice_in_a_file_of_init_can_be_edited_alone(tmp_path: Path) -> None:
-    """One edit, and nothing else to take out: of the schedule, or of how to search."""
+    """Another schedule, or another search method, needs no other change of the file."""
     assert not TRANSLATION.meanings.keys() & ONLY_WITH.keys()
     file = tmp_path / "run.toml"
     text = propose_translation().to_toml("run")
@@ -300,14 +300,14 @@ def test_variables_in_a_model_folder_are_not_expanded(
 
 
 def with_idle(tree: dict[str, Any], task: str, kind: str) -> None:
-    """Set all that has no effect for such a run."""
+    """Set all settings that such a run ignores."""
     for setting in idle(task, kind):
         section, name = setting.split(".")
         tree[section] = {**tree[section], name: OTHER[setting]}
 
 
 def small(folder: Path, task: str, kind: str) -> RunConfig:
-    """A run of the kind, on data of its own."""
+    """A small run of this kind, with its data."""
     folder.mkdir()
     if task == "translation":
         return small_run(folder)
@@ -315,7 +315,7 @@ def small(folder: Path, task: str, kind: str) -> RunConfig:
 
 
 def what_it_computes(config: RunConfig, folder: Path) -> tuple[dict[str, Any], list[Any]]:
-    """The weights that a run begins with, the losses of two batches, the scores."""
+    """The initial weights of a run, the losses of two batches, and the scores."""
     ready = prepare(config, None, folder / "corpus", ())
     model = ready.build_model()
     batches = islice(ready.task.batches(0, 0), 2)

@@ -1,4 +1,4 @@
-"""The temperature of a classifier's probabilities: read with the folder, or refused with it."""
+"""The temperature of a classifier: it is read with the folder, and errors in it are reported."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_scores_of_other_weights_are_refused(folder: Path) -> None:
 
 
 class Killed(BaseException):
-    """As sudden as a machine that dies."""
+    """Raised in place of a killed process."""
 
 
 def test_a_run_killed_after_any_file_leaves_no_weights_with_the_scores_of_others(

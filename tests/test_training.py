@@ -1,4 +1,4 @@
-"""The trainer: exact sums, exact resuming, the files it keeps, and when it stops."""
+"""The trainer: exact sums, exact resuming, its files, and when it stops."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Watcher:
 
 
 def write_pairs(folder: Path, pairs: int = 120) -> DataConfig:
-    """Small reversing data: training and validation."""
+    """Write small training and validation data, in which the target is the reversed source."""
     chance = random.Random(7)
     names = []
     for part, count in (("train", pairs), ("validation", 12)):
@@ -76,7 +76,7 @@ def write_pairs(folder: Path, pairs: int = 120) -> DataConfig:
 
 
 def small_run(folder: Path, name: str = "run", **training: object) -> RunConfig:
-    """A run of seconds; dropout and sampling are on, so that all that is random takes part."""
+    """A run of seconds, with dropout and sampling, so that every kind of randomness is tested."""
     settings = {
         "batch_tokens": 200,
         "max_steps": 12,
@@ -172,7 +172,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     class Killed(BaseException):
-        """As sudden as a machine that dies: nothing may be written any more."""
+        """Raised in place of a killed process: nothing may be written after it."""
 
     class Killer(Watcher):
         def observe(self, event: Event) -> None:
@@ -617,7 +617,7 @@ def test_a_run_that_diverges_ends_with_what_to_do_about_it(tmp_path: Path) -> No
 
 def test_a_run_that_diverges_late_keeps_the_best_model_it_had(tmp_path: Path) -> None:
     class Breaker(Watcher):
-        """Puts the weights out of all bounds after the second validation."""
+        """Sets the weights to 1e30 after the second validation."""
 
         def observe(self, event: Event) -> None:
             if isinstance(event, Validated) and event.step == 8:

@@ -1,4 +1,4 @@
-"""Paths that cannot even be looked at are refused in a message, as all that is wrong is."""
+"""Paths without permission give an error with a message, not a traceback."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ both = pytest.mark.parametrize("how", ["its name is too long", "its folder is cl
 
 @contextmanager
 def unreadable(folder: Path, how: str) -> Iterator[Path]:
-    """A path that nobody can ask anything about; root, whom no permission binds, is not root."""
+    """A path that cannot be read, also by root, whose permissions are taken away."""
     if how == "its name is too long":
         yield folder / ("x" * 300)
         return

@@ -52,7 +52,7 @@ class ConfigError(ClearheadError):
     """The configuration has a wrong key, type or value.
 
     Args:
-        what: as for every error; likewise `where`, `why` and `todo`.
+        what: see `ClearheadError`, also for `where`, `why` and `todo`.
         setting: the dotted path of the setting, if the error is about one.
     """
 
@@ -64,7 +64,7 @@ class ConfigError(ClearheadError):
 
 
 class DataError(ClearheadError):
-    """A data file is missing, unreadable, or holds what it should not."""
+    """A data file is missing or unreadable, or its content is wrong."""
 
     exit_code = 3
 
@@ -76,13 +76,13 @@ class ModelFolderError(ClearheadError):
 
 
 class SearchError(ClearheadError):
-    """A search option that is wrong, or that the chosen engine lacks."""
+    """A search option is wrong, or the chosen engine does not support it."""
 
     exit_code = 5
 
 
 class TrainingError(ClearheadError):
-    """Training cannot start, go on, or be resumed."""
+    """Training cannot start, continue or be resumed."""
 
     exit_code = 6
 
@@ -95,7 +95,7 @@ class NotTrainedError(TrainingError, ValueError, AttributeError):
 
 
 class InputError(DataError, ValueError):
-    """Texts or labels that a `TextClassifier` cannot use.
+    """A `TextClassifier` cannot use the texts or labels.
 
     It is a ValueError, which scikit-learn expects for such data.
     """

@@ -45,8 +45,8 @@ def load(
         threads: threads on the CPU (0: the default of the engine).
         engine: what runs a translator: `torch`, `ctranslate2` (see `export_model`), or `auto`,
             which uses the CTranslate2 export if there is one that fits, otherwise PyTorch.
-        compute_type: the numbers that the named engine multiplies: `float32`, `int8`, …
-            (empty: float32).
+        compute_type: the number type of matrix products, which needs a named engine: `float32`,
+            `int8`, … (empty: float32).
         scores: False if scores are not needed. CTranslate2 then skips the second pass that computes
             them, and PyTorch the sum over all logits in greedy search; scores may be NaN.
 
@@ -298,14 +298,14 @@ def _temperature(folder: ModelFolder) -> float:
         what = "the scores are not those of these weights, which were replaced without them"
         raise ModelFolderError(what, where=path, todo=todo)
     scores = tree.get("scores")
-    found = scores.get("temperature") if isinstance(scores, dict) else None
-    number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
-    if 0 < number <= sys.float_info.max:
-        return float(number)
-    raise ModelFolderError(
-        "the scores are damaged",
-        where=path,
-        why=f"scores.temperature is {'missing' if found is None else repr(found)}, "
-        "and should be a positive number",
-        todo=todo,
-    )
+    number = scores.get("temperature") if isinstance(scores, dict) else None
+    is_number = isinstance(number, int | float) and not isinstance(number, bool)
+    if not is_number or not 0 < number <= sys.float_info.max:
+        is_wrong = "is missing" if number is None else f"is {number!r}"
+        raise ModelFolderError(
+            "the scores are damaged",
+            where=path,
+            why=f"scores.temperature {is_wrong}, and should be a positive number",
+            todo=todo,
+        )
+    return float(number)

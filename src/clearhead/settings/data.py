@@ -10,7 +10,7 @@ from clearhead.settings.declare import STRICT, Runs, require, setting
 
 
 def _path_as_text(value: Any) -> Any:
-    """JSON has no paths."""
+    """A path as a string, because a configuration is also written as JSON."""
     return str(value) if isinstance(value, PurePath) else value
 
 

@@ -60,8 +60,8 @@ class Declaration:
         runs: the kinds of runs in which it has an effect.
         only_with: the name of another setting of the section, and the choices of it with which
             this one has an effect; no choices: any value that is not empty.
-        tolerated: it may be set beside another choice than those of `only_with`.
-        also_default: values that a ready-made size sets, which are never rejected.
+        tolerated: it may be set with other choices than those of `only_with`, without effect.
+        also_default: values that a model size sets, which are never rejected.
         choices: by task, where the tasks allow different ones.
         init: the kinds of runs for which `clearhead init` writes it.
         init_if_changed: likewise, but only if it differs from its default.
@@ -99,7 +99,7 @@ def setting(default: Any, meaning: str, **declared: Any) -> Any:
 
 
 class WrongSettingError(ValueError):
-    """A setting that contradicts another one.
+    """A setting that contradicts another setting.
 
     Attributes:
         setting: its name within the section that is checked; empty for the whole section.
@@ -199,13 +199,13 @@ def reject_without_effect(
 ) -> None:
     """Raise an error if a setting is not at its default although the run ignores it.
 
-    Values that come with a ready-made model size are accepted, and so are settings of a file that
-    go with a choice which an override replaces.
+    Values that a model size sets are accepted. So are settings of the file that need a choice which
+    an override replaces.
 
     Args:
         config: the `RunConfig`.
         where: the file, for the error.
-        overrides: what is laid over the file, as `path=value`.
+        overrides: of the file, as `path=value`.
 
     Raises:
         ConfigError: a setting has no effect on the task, or only with another setting.

@@ -28,7 +28,7 @@ from clearhead.settings.run import RunConfig
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read a TOML file, with `path=value` overrides laid over it.
+    """Read a TOML file and apply overrides, `path=value`.
 
     `${NAME}` in a string is replaced by the environment variable NAME.
 
@@ -48,7 +48,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError("this is not valid TOML", where=path, why=str(error)) from None
     for override in overrides:
-        lay_over(tree, override)
+        apply_override(tree, override)
     config = config_from(_with_environment(tree, "", str(path)), where=str(path))
     # Not in config_from: a model folder of an earlier version may hold such settings.
     reject_without_effect(config, path, overrides)
@@ -72,8 +72,8 @@ def config_to_dict(config: RunConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def lay_over(tree: dict[str, Any], override: str) -> None:
-    """Lay `path=value` over the tree; the value is read as TOML, or else as a plain string.
+def apply_override(tree: dict[str, Any], override: str) -> None:
+    """Apply `path=value` to the tree; the value is read as TOML, or else as a plain string.
 
     Raises:
         ConfigError: it is not `path=value`, or the path continues beyond a single value.

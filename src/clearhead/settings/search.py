@@ -9,7 +9,7 @@ from clearhead.settings.declare import STRICT, Runs, require, setting, settings_
 
 Method = Literal["beam", "sampling"]
 
-MOST = 1_000_000  # counts beyond use, which would overflow in the middle of a search
+MOST = 1_000_000  # larger counts have no use and could overflow during a search
 
 
 @dataclass(frozen=True, config=STRICT)

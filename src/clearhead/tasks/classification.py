@@ -35,19 +35,19 @@ SMALLER = "use the CPU: training.device = 'cpu'"
 """What to do if a validation needs more memory than a GPU has."""
 
 LARGEST_WEIGHT = 100.0
-"""The limit of the weight of a rare label, if an example may have several labels."""
+"""Maximum weight of a rare label, if an example may have several labels."""
 
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """B inputs, padded, and the truth (B, labels): 1.0 for a right label."""
+    """B padded inputs, and the truth (B, labels): 1.0 for each label of an example, 0.0 else."""
 
     inputs: Tensor
     truth: Tensor
 
 
 class ClassificationTask:
-    """Batches of examples; the loss of their labels; accuracy, F1 and calibration."""
+    """Batches of examples, the loss of their labels, and accuracy, F1 and calibration."""
 
     def __init__(self, config: RunConfig, data: LabelledData) -> None:
         self.config = config
@@ -110,8 +110,8 @@ class ClassificationTask:
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         """The summed cross-entropy of the examples' labels.
 
-        With R-Drop (Liang et al. 2021) the batch passes twice. Two passes differ in what is random:
-        dropout, and hidden words.
+        With R-Drop (Liang et al. 2021) the batch passes twice. The passes differ in dropout and in
+        hidden words.
         """
         training = self.config.training
         model = cast(EncoderClassifier, model)
@@ -134,7 +134,7 @@ class ClassificationTask:
     def evaluate(self, model: nn.Module) -> Evaluation:
         """Loss, accuracy, F1 and calibration on the validation examples.
 
-        The scores include the temperature: whoever uses the model divides its logits by it.
+        The scores include the temperature, by which logits are divided when the model is used.
         """
         data = self.data
         engine = ClassifierEngine(cast(EncoderClassifier, model), SMALLER)
@@ -170,8 +170,8 @@ class ClassificationTask:
 
         For N examples with one of K labels each, a label of c examples has N / (K · c): the mean
         over the examples is 1, and the sum over those of a label is N / K. If examples may have
-        several labels, positive cases have (N - c) / c, within [1 / 100, 100], and so count as much
-        as negative ones.
+        several labels, positive cases have (N - c) / c, within [1 / 100, 100], so that they have
+        the same total weight as negative ones.
         """
         counts = self.truth.sum(axis=0)
         if self.config.classifier.class_weights == "none":

@@ -43,7 +43,7 @@ VALIDATION_PAIRS = 64
 
 
 class TranslationTask:
-    """Batches of pairs; the loss of the target tokens; BLEU and chrF of the run's own search."""
+    """Batches of pairs, the loss of the target tokens, and BLEU and chrF with the run's search."""
 
     def __init__(self, config: RunConfig, data: TranslationData) -> None:
         self.config = config
@@ -72,7 +72,7 @@ class TranslationTask:
         return epoch_batches(self.data.corpus, limit, seed, epoch, first, self._sampling)
 
     def largest_batch(self) -> Batch:
-        """The largest batch of the first epoch; with sampling its words are segmented anew."""
+        """The largest batch of the first epoch. Subword sampling segments its words again."""
         limit = self.config.training.batch_tokens
         return largest_batch(self.data.corpus, limit, self.config.seed, self._sampling)
 
@@ -87,8 +87,8 @@ class TranslationTask:
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The summed cross-entropy of the target tokens, without padding.
 
-        With R-Drop (Liang et al. 2021) the batch passes twice. Two passes differ in what is random:
-        dropout, and hidden words.
+        With R-Drop (Liang et al. 2021) the batch passes twice. The passes differ in dropout and in
+        hidden words.
         """
         training = self.config.training
         model = cast(EncoderDecoder, model)
@@ -116,7 +116,7 @@ class TranslationTask:
         return Loss(total / passes, plain / passes, batch.target_tokens)
 
     def evaluate(self, model: nn.Module) -> Evaluation:
-        """Loss, BLEU, chrF and exact matches on the validation pairs, by the run's own search."""
+        """Loss, BLEU, chrF and exact matches on the validation pairs, with the run's search."""
         model = cast(EncoderDecoder, model)
         loss = self._validation_loss(model)
         if not math.isfinite(loss):
@@ -156,7 +156,7 @@ class TranslationTask:
 
     @cached_property
     def _validation_batches(self) -> list[Batch]:
-        """The validation pairs, encoded once; pairs of like lengths share a batch."""
+        """The validation pairs, encoded once; pairs of similar lengths share a batch."""
         longest = self.config.data.max_length
         sources, targets = (
             [ids[:longest] or [EOS] for ids in side]

@@ -1,4 +1,4 @@
-"""What a run shows to people: plain lines, or a live screen on a terminal."""
+"""Displays of a run: plain lines, or a live screen on a terminal."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PlainLines:
 
 
 class LiveScreen:
-    """Redraws one picture of the run in place. Notes scroll by above it.
+    """Redraws one picture of the run in place. Notes are printed above it.
 
     Args:
         stream: a terminal.
@@ -145,7 +145,7 @@ class Picture:
         self._history: list[float] = []
 
     def take(self, event: Progress | Validated) -> None:
-        """Show this event from now on."""
+        """Replace the figures by those of this event."""
         if isinstance(event, Progress):
             self._progress = event
             self._reported_at = self._clock()
@@ -171,6 +171,7 @@ class Picture:
         progress = self._progress
         if progress is None:
             return _table(width, ("training", "the first steps …"))
+        steps = _steps(progress.step, self._started.max_steps)
         since = self._clock() - self._reported_at
         times = f"{duration(progress.elapsed_s + since)} so far"
         if progress.remaining_s is not None:
@@ -184,10 +185,7 @@ class Picture:
         costs.append(f"memory {megabytes(progress.memory_mb)}")
         return _table(
             width,
-            (
-                "training",
-                f"{_steps(progress.step, self._started.max_steps)}, epoch {progress.epoch}",
-            ),
+            ("training", f"{steps}, epoch {progress.epoch}"),
             ("", self._bar(progress)),
             ("time", times),
             ("loss", loss),
