@@ -298,14 +298,10 @@ def _temperature(folder: ModelFolder) -> float:
         what = "the scores are not those of these weights, which were replaced without them"
         raise ModelFolderError(what, where=path, todo=todo)
     scores = tree.get("scores")
-    number = scores.get("temperature") if isinstance(scores, dict) else None
-    is_number = isinstance(number, int | float) and not isinstance(number, bool)
-    if not is_number or not 0 < number <= sys.float_info.max:
-        is_wrong = "is missing" if number is None else f"is {number!r}"
-        raise ModelFolderError(
-            "the scores are damaged",
-            where=path,
-            why=f"scores.temperature {is_wrong}, and should be a positive number",
-            todo=todo,
-        )
-    return float(number)
+    found = scores.get("temperature") if isinstance(scores, dict) else None
+    number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
+    if 0 < number <= sys.float_info.max:
+        return float(number)
+    problem = "is missing" if found is None else f"is {found!r}"
+    why = f"scores.temperature {problem}, and should be a positive number"
+    raise ModelFolderError("the scores are damaged", where=path, why=why, todo=todo)
