@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clearhead.checkpoint import (
+from clearhead.checkpoint.tensors import (
     CHECKPOINTS,
     WEIGHTS,
     load_parameters,
