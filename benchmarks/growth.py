@@ -85,7 +85,9 @@ class Training:
     """A model that is trained on random ids with the steps of the trainer."""
 
     def __init__(self, model: ModelConfig, precision: str, device: torch.device) -> None:
-        training = TrainingConfig(max_steps=100_000, precision=cast(Any, precision))
+        training = TrainingConfig(
+            max_steps=100_000, precision=cast(Any, choose_precision(precision, device))
+        )
         words = WordTokenizer.learn(["word"])
         # The loss needs neither the corpus nor the validation data.
         data = TranslationData(words, words, cast(Corpus, None), (), ())

@@ -18,7 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
     *("errors", "files", "settings", "tokenizer", "checkpoint", "data", "model", "losses"),
-    *("training", "decoding", "evaluation", "tasks", "inspect", "ctranslate2", "api"),
+    *("decoding", "training", "evaluation", "tasks", "inspect", "ctranslate2", "api"),
     *("__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""

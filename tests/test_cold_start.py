@@ -1,4 +1,4 @@
-"""What answers at once loads little: modules are counted here, since seconds depend on the day."""
+"""Fast commands load few modules. Modules are counted, because seconds depend on the machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAY_MODULES = "import json, sys; print(json.dumps(list(sys.modules)), file=sys.s
 
 
 def loaded_by(program: str) -> set[str]:
-    """The modules that a new Python has loaded when it is through with a program."""
+    """The modules that a new Python process has loaded after running a program."""
     command = [sys.executable, "-c", f"{program}\n{SAY_MODULES}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Warnings: of the line of whoever called, however deep in clearhead they are given."""
+"""Warnings name the line of the user's code, however deep in clearhead they are issued."""
 
 from __future__ import annotations
 

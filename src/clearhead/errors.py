@@ -1,12 +1,14 @@
-"""The errors of clearhead: what happened, where, why, and what to do about it; and warnings.
+"""The errors of clearhead (what, where, why, what to do), suggestions for them, and warnings.
 
 The command prints `str(error)` and exits with `error.exit_code`. Only a bug gives a traceback.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,7 @@ class ConfigError(ClearheadError):
     """The configuration has a wrong key, type or value.
 
     Args:
-        what: as for every error; likewise `where`, `why` and `todo`.
+        what: see `ClearheadError`, also for `where`, `why` and `todo`.
         setting: the dotted path of the setting, if the error is about one.
     """
 
@@ -62,7 +64,7 @@ class ConfigError(ClearheadError):
 
 
 class DataError(ClearheadError):
-    """A data file is missing, unreadable, or holds what it should not."""
+    """A data file is missing or unreadable, or its content is wrong."""
 
     exit_code = 3
 
@@ -74,13 +76,13 @@ class ModelFolderError(ClearheadError):
 
 
 class SearchError(ClearheadError):
-    """A search option that is wrong, or that the chosen engine lacks."""
+    """A search option is wrong, or the chosen engine does not support it."""
 
     exit_code = 5
 
 
 class TrainingError(ClearheadError):
-    """Training cannot start, go on, or be resumed."""
+    """Training cannot start, continue or be resumed."""
 
     exit_code = 6
 
@@ -93,7 +95,7 @@ class NotTrainedError(TrainingError, ValueError, AttributeError):
 
 
 class InputError(DataError, ValueError):
-    """Texts or labels that a `TextClassifier` cannot use.
+    """A `TextClassifier` cannot use the texts or labels.
 
     It is a ValueError, which scikit-learn expects for such data.
     """
@@ -103,6 +105,31 @@ class ExportError(ClearheadError):
     """A model cannot be exported, or an export cannot be used."""
 
     exit_code = 7
+
+
+def nearest(word: object, choices: Iterable[str]) -> str | None:
+    """The choice that is most similar to the word, in any case; None if none is similar."""
+    import difflib
+
+    if not isinstance(word, str):
+        return None
+    by_lower = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
+    return by_lower[close[0]] if close else None
+
+
+def meant(path: str, word: object, choices: Iterable[str]) -> str | None:
+    """What to do about a wrong choice for the setting of this path, if one is similar."""
+    section, _, last = path.rpartition(".")
+    if not last.isdecimal():
+        choice = nearest(word, choices)
+        return None if choice is None else f'did you mean {path} = "{choice}"?'
+    # The path of an item of a list, for which perhaps all items were given as one string.
+    choices = list(choices)
+    items = word.split(",") if isinstance(word, str) else []
+    found = [choice for item in items if (choice := nearest(item.strip(), choices))]
+    complete = found and len(found) == len(items)
+    return f"did you mean {section} = {json.dumps(found)}?" if complete else None
 
 
 def warn(message: str) -> None:

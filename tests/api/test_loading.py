@@ -60,7 +60,7 @@ class TorchNeededError(Exception):
 
 @pytest.fixture
 def auto(folder: Path) -> AutoEngine:
-    """An engine whose PyTorch must not be needed."""
+    """An `AutoEngine` that fails if it needs PyTorch."""
 
     def make_torch() -> TorchEngine:
         raise TorchNeededError
@@ -127,7 +127,7 @@ def test_auto_samples_with_pytorch_and_can_be_looked_into(folder: Path) -> None:
 
 @pytest.fixture
 def stale(tmp_path: Path) -> Path:
-    """A translator's folder whose export is of former weights."""
+    """The folder of a translator whose export is of other weights."""
     folder = random_folder(tmp_path / "stale")
     export_model(folder)
     found = read_model_folder(folder)
@@ -302,7 +302,7 @@ finally:
 
 @pytest.fixture
 def bare_environment() -> dict[str, str]:
-    """Without what measures coverage in subprocesses."""
+    """The environment without the variables that measure coverage in subprocesses."""
     return {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
 
 

@@ -1,4 +1,4 @@
-"""What a run needs before its first step: its data are read, its vocabulary learned, in order."""
+"""What a run needs before its first step: checked data, a vocabulary, and a corpus."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.api.preparation import Encoding, prepare
+from clearhead.api.preparation import EncodingProgress, prepare
 from clearhead.data import corpus as writer
 from clearhead.data import parts as parts_module
 from clearhead.data.parts import DataPart, Parts, parts_of
@@ -26,22 +26,25 @@ from small_runs import Watcher, small_run, write_tsv
 
 
 @given(st.lists(st.floats(0, 3 * INTERVAL_S), max_size=50))
-def test_encoding_is_told_once_an_interval_and_at_its_end(waits: list[float]) -> None:
-    clock, told = Clock(), list[tuple[float, str]]()
-    encoding = Encoding(lambda line: told.append((clock.now, line)), clock)
+def test_the_progress_of_encoding_is_noted_once_an_interval_and_at_its_end(
+    waits: list[float],
+) -> None:
+    clock, watcher = Clock(), Watcher()
+    encoding = EncodingProgress([watcher], clock)
+    noted_at = 0.0
     for pairs, wait in enumerate(waits, start=1):
-        before = told[-1][0] if told else 0.0
         clock.now += wait
-        encoding.tell(10_000 * pairs)
-        due = clock.now - before >= INTERVAL_S
-        assert (told[-1:] == [(clock.now, f"encoded {10_000 * pairs:,} pairs")]) == due
+        encoding.update(10_000 * pairs)
+        due = clock.now - noted_at >= INTERVAL_S
+        assert (watcher.events[-1:] == [Note(f"encoded {10_000 * pairs:,} pairs")]) == due
+        noted_at = clock.now if due else noted_at
     encoding.end()
-    lines = [line for _, line in told]
+    lines = [note.text for note in watcher.events if isinstance(note, Note)]
     assert len(lines) == len(set(lines)) <= 1 + sum(waits) / INTERVAL_S
     assert lines[-1:] == ([f"encoded {10_000 * len(waits):,} pairs"] if waits else [])
 
 
-def test_a_corpus_that_is_encoded_quickly_is_told_in_one_line_and_one_that_is_found_in_none(
+def test_encoding_quickly_gives_one_note_and_reusing_a_corpus_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "BLOCK_PAIRS", 10)
@@ -53,17 +56,17 @@ def test_a_corpus_that_is_encoded_quickly_is_told_in_one_line_and_one_that_is_fo
         assert [text for text in notes if text.startswith("encoded")] == expected
 
 
-def test_what_is_found_in_the_data_is_told_once_and_before_training_begins(tmp_path: Path) -> None:
+def test_the_data_report_is_noted_once_before_training_begins(tmp_path: Path) -> None:
     watcher = Watcher()
     api.train(small_run(tmp_path, max_steps=1), observers=[watcher])
     (begun,) = (n for n, event in enumerate(watcher.events) if isinstance(event, RunStarted))
     for part in ("train: 120 pairs", "validation: 12 pairs"):
-        (told,) = (
+        (noted,) = (
             n
             for n, event in enumerate(watcher.events)
             if isinstance(event, Note) and event.text.startswith(part)
         )
-        assert told < begun
+        assert noted < begun
 
 
 WORDS = TokenizerConfig(kind="words", max_vocabulary=0, joint=False)
@@ -139,7 +142,7 @@ def test_words_of_held_out_training_pairs_alone_are_in_no_vocabulary(
 
 
 def test_one_matrix_for_two_vocabularies_is_refused(tmp_path: Path) -> None:
-    """Where both happen to be equally large, word i of one side would be word i of the other."""
+    """With equal sizes, word i of one side would share its vector with word i of the other."""
     config = dataclasses.replace(small_run(tmp_path), tokenizer=WORDS)
     assert config.model.share_embeddings == "all"
     with pytest.raises(ConfigError, match=r"(?s)one joint vocabulary.*share_embeddings = 'target'"):

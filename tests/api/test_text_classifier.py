@@ -1,4 +1,4 @@
-"""The text classifier: what it learns, what it refuses, and how it lives with scikit-learn."""
+"""The text classifier: training, errors, and scikit-learn's interface."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def small(**choices: Any) -> TextClassifier:
 
 
 def coloured(count: int, seed: int = 1) -> tuple[list[str], list[str]]:
-    """Texts that name one colour each, and whether it is a warm one, by turns."""
+    """Texts that name one colour each, and whether it is warm, alternately."""
     chance = random.Random(seed)
     texts, labels = [], []
     for number in range(count):
@@ -89,7 +89,7 @@ def test_it_learns_the_labels_of_texts(fitted: TextClassifier) -> None:
 
 
 def test_labels_that_are_lists_are_not_scored(fitted: TextClassifier) -> None:
-    """(N,) beside (N, 1) would be compared each with each."""
+    """Labels (N,) and (N, 1) would be broadcast to (N, N)."""
     for wrong in ([[label] for label in RIGHT], [RIGHT[:1], *([label] * 2 for label in RIGHT[1:])]):
         with pytest.raises(InputError, match="labels"):
             fitted.score(UNSEEN, wrong)
@@ -346,7 +346,7 @@ def test_there_is_no_score_of_no_texts(fitted: TextClassifier) -> None:
 
 
 class Table:
-    """What a table of pandas shows: its items are the names of its columns."""
+    """Like a table of pandas: its items are the names of its columns."""
 
     def __init__(self, **columns: list[str]) -> None:
         self.columns = columns
@@ -431,18 +431,18 @@ def test_a_failure_leaves_what_was_learned_before(
     assert fitted.classes_.tolist() == ["cold", "warm"]
 
 
-def test_texts_that_are_not_learned_from_are_counted() -> None:
+def test_a_warning_counts_the_texts_that_are_left_out() -> None:
     # As many alike are not split, and too many to be held out.
     texts, labels = (
         [*TEXTS, *["red " * 30] * 9, *[" "] * 8],
         [*LABELS, *["warm"] * 9, *["cold"] * 8],
     )
-    with pytest.warns(UserWarning, match="not learned from") as found:
+    with pytest.warns(UserWarning, match="left out") as found:
         small(epochs=1, max_length=20).fit(texts, labels)
     said = sorted(str(warning.message) for warning in found)
     assert said == [
-        "texts that were not learned from: 8 (the text is empty)",
-        "texts that were not learned from: 9 (more than 20 tokens or frames)",
+        "texts that were left out: 8 (the text is empty)",
+        "texts that were left out: 9 (more than 20 tokens or frames)",
     ]
 
 

@@ -1,4 +1,4 @@
-"""The trainer: exact sums, exact resuming, the files it keeps, and when it stops."""
+"""The trainer: exact sums, exact resuming, its files, and when it stops."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from clearhead.training import run_folder as continuation
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, Note, Progress, RunEnded, RunStarted, Validated
-from clearhead.training.interruption import STOPPING
+from clearhead.training.loop import STOPPING
 from clearhead.training.step import Updater
 from clearhead.training.task import Evaluation
 from small_runs import Watcher, assert_same, final_state, small_run
@@ -98,7 +98,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
 
 def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     class Killed(BaseException):
-        """As sudden as a machine that dies: nothing may be written any more."""
+        """Raised in place of a killed process: nothing may be written after it."""
 
     class Killer(Watcher):
         def observe(self, event: Event) -> None:
@@ -543,7 +543,7 @@ def test_a_run_that_diverges_ends_with_what_to_do_about_it(tmp_path: Path) -> No
 
 def test_a_run_that_diverges_late_keeps_the_best_model_it_had(tmp_path: Path) -> None:
     class Breaker(Watcher):
-        """Puts the weights out of all bounds after the second validation."""
+        """Sets the weights to 1e30 after the second validation."""
 
         def observe(self, event: Event) -> None:
             if isinstance(event, Validated) and event.step == 8:

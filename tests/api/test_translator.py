@@ -159,7 +159,7 @@ def test_mistakes_are_named(translator: Translator) -> None:
         ({"beam_size": 2.5}, "beam_size must be a whole number"),
         ({"beam_size": "5"}, "beam_size must be a whole number"),
         ({"method": "greedy"}, "one of beam, sampling"),
-        ({"beamsize": 1}, "(?s)beamsize.*did you mean beam_size"),
+        ({"beamsize": 1}, "(?s)beamsize.*did you mean search.beam_size"),
         ({"threads": 4}, "(?s)threads.*method"),
         ({"search": {"beam_size": 2}}, "SearchConfig"),
         ({"top_k": 10}, "(?s)top_k .*'beam'.*method='sampling'"),

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import clearhead
 from clearhead import api
-from clearhead.api.encoder import with_encoders_settings
+from clearhead.api.preparation import with_encoder_settings
 from clearhead.checkpoint import write_json
 from clearhead.checkpoint.folder import FORMAT, read_folder_config
 from clearhead.data.inputs import (
@@ -305,7 +305,7 @@ def test_what_is_for_words_is_refused_where_the_vocabulary_of_an_encoder_has_pie
         section: {name: value},
     }
     with pytest.raises(ConfigError, match="brings its own vocabulary") as raised:
-        with_encoders_settings(config_from(tree), restart=True)
+        with_encoder_settings(config_from(tree), restart=True)
     assert raised.value.where == f"{section}.{name}"
 
 

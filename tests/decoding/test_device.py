@@ -18,6 +18,7 @@ from clearhead.decoding import device
 from clearhead.decoding.device import (
     convolve_as_exactly_as_multiply,
     full_memory_said,
+    multiplies_bf16,
     set_up_torch,
 )
 from clearhead.decoding.products import bfloat16_product, lay_out
@@ -28,7 +29,6 @@ from clearhead.inspect import recording
 from clearhead.settings import SearchConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import BOS
-from clearhead.training.step import multiplies_bf16
 from fake_translator import run
 from small_models import random_model, small_config
 from small_runs import small_run

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.decoding import products
+from clearhead.decoding.device import multiplies_bf16
 from clearhead.decoding.products import (
     PACKED_FROM,
     LayOut,
@@ -27,7 +28,6 @@ from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ConfigError
 from clearhead.settings import DropoutConfig, SearchConfig
-from clearhead.training.step import multiplies_bf16
 from small_models import random_model, small_config
 
 CPU = torch.device("cpu")

@@ -47,7 +47,7 @@ class Watcher:
 
 
 def write_pairs(folder: Path, pairs: int = 120) -> DataConfig:
-    """Small reversing data: training and validation."""
+    """Write small training and validation data, in which the target is the reversed source."""
     chance = random.Random(7)
     names = []
     for part, count in (("train", pairs), ("validation", 12)):
@@ -62,7 +62,7 @@ def write_pairs(folder: Path, pairs: int = 120) -> DataConfig:
 
 
 def small_run(folder: Path, name: str = "run", **training: object) -> RunConfig:
-    """A run of seconds; dropout and sampling are on, so that all that is random takes part."""
+    """A run of seconds, with dropout and sampling, so that every kind of randomness is tested."""
     settings = {
         "batch_tokens": 200,
         "max_steps": 12,
@@ -105,7 +105,7 @@ def write_tsv(path: Path, rows: Iterable[Sequence[str]]) -> tuple[str]:
 
 
 def write_texts(folder: Path, count: int = 160) -> Path:
-    """Texts whose label is what their colour is said to be."""
+    """Write texts whose label depends on the colour that they name."""
     chance = random.Random(3)
     path = folder / "train.tsv"
     lines = []
@@ -119,7 +119,7 @@ def write_texts(folder: Path, count: int = 160) -> Path:
 
 
 def write_sequences(folder: Path, count: int = 120) -> Path:
-    """Sequences whose label is the feature that is largest."""
+    """Write sequences whose label is the largest feature."""
     rng = np.random.default_rng(3)
     labels = rng.integers(0, 3, count)
     lengths = rng.integers(2, 9, count)

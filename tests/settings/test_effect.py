@@ -1,4 +1,4 @@
-"""Settings without effect on a run: which they are, that they change nothing, their rejection."""
+"""Settings without effect on a run: they are rejected, and they change no result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clearhead.settings import (
     read_config,
 )
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
-from clearhead.settings.declare import settings_of, without_effect
+from clearhead.settings.declare import settings_of
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.training.step import make_optimizer
 from small_runs import feature_run, small_run, text_run
@@ -44,9 +44,9 @@ BY_ITSELF = {
 """What a configuration rejects by itself, wherever it comes from, by task or input."""
 
 ONLY_WITH = {
-    each.path: (each.sibling(only[0]), only[1])
+    each.path: each.only_with
     for each in settings_of(RunConfig)
-    if (only := each.declaration.only_with) and not each.declaration.tolerated
+    if each.only_with[1] and not each.declaration.tolerated
 }
 """Settings that are rejected unless another one has one of some choices."""
 
@@ -115,10 +115,16 @@ def refusal(path: Path, overrides: list[str]) -> ConfigError:
 
 
 def idle(task: str, kind: str) -> set[str]:
-    """What has no effect on a run and is rejected as such."""
+    """The settings that are rejected because this kind of run ignores them."""
     run: Any = {"task": task, "input": kind}
     rejected = BY_ITSELF.get(task, set()) | BY_ITSELF.get(kind, set())
-    return set(without_effect(RunConfig(**run))) - rejected
+    return ignored(RunConfig(**run)) - rejected
+
+
+def ignored(config: RunConfig) -> set[str]:
+    """The paths of the settings that this kind of run ignores."""
+    every = settings_of(RunConfig)
+    return {each.path for each in every if config.kind not in each.runs and not each.sections}
 
 
 def test_each_setting_without_effect_on_some_run_is_tried_here() -> None:
@@ -164,8 +170,9 @@ def test_the_error_names_the_runs_that_a_setting_is_for(tmp_path: Path) -> None:
 def test_ngram_vectors_need_ngrams(tmp_path: Path) -> None:
     path = run_file(tmp_path, "classification", "text")
     error = refusal(path, ["model.ngram_vectors=500", "tokenizer.kind=words"])
-    assert error.what == "model.ngram_vectors = 500 has no effect without model.character_ngrams"
-    assert error.todo == "set model.character_ngrams too, or remove model.ngram_vectors"
+    assert error.setting == "model.ngram_vectors"
+    assert "model.character_ngrams" in error.what
+    assert error.todo == "set model.character_ngrams, or remove model.ngram_vectors"
     words = ["tokenizer.kind=words", "model.character_ngrams=[3]"]
     assert read_config(path, ["model.ngram_vectors=500", *words]).model.ngram_vectors == 500
 
@@ -231,7 +238,7 @@ def test_a_setting_of_another_choice_changes_nothing() -> None:
     texts = ["the cat sees a dog", "a dog is on its way home"]
 
     def built(path: str, choice: str, value: Any) -> str:
-        """What the setting takes part in, written out."""
+        """What is built from the section of the setting, as a string."""
         name = path.rpartition(".")[2]
         if path.startswith("tokenizer"):
             config = TokenizerConfig(**{"kind": choice, "max_vocabulary": 280, name: value})
@@ -249,7 +256,7 @@ def test_a_setting_of_another_choice_changes_nothing() -> None:
 
 
 def test_a_choice_in_a_file_of_init_can_be_edited_alone(tmp_path: Path) -> None:
-    """One edit, and nothing else to take out: of the schedule, or of how to search."""
+    """Another schedule, or another search method, needs no other change of the file."""
     assert not TRANSLATION.meanings.keys() & ONLY_WITH.keys()
     file = tmp_path / "run.toml"
     text = propose_translation().to_toml("run")
@@ -292,14 +299,14 @@ def test_variables_in_a_model_folder_are_not_expanded(
 
 
 def with_idle(tree: dict[str, Any], task: str, kind: str) -> None:
-    """Set all that has no effect for such a run."""
+    """Set all settings that such a run ignores."""
     for setting in idle(task, kind):
         section, name = setting.split(".")
         tree[section] = {**tree[section], name: OTHER[setting]}
 
 
 def small(folder: Path, task: str, kind: str) -> RunConfig:
-    """A run of the kind, on data of its own."""
+    """A small run of this kind, with its data."""
     folder.mkdir()
     if task == "translation":
         return small_run(folder)
@@ -307,7 +314,7 @@ def small(folder: Path, task: str, kind: str) -> RunConfig:
 
 
 def what_it_computes(config: RunConfig, folder: Path) -> tuple[dict[str, Any], list[Any]]:
-    """The weights that a run begins with, the losses of two batches, the scores."""
+    """The initial weights of a run, the losses of two batches, and the scores."""
     ready = prepare(config, None, folder / "corpus", ())
     model = ready.build_model()
     batches = islice(ready.task.batches(0, 0), 2)
@@ -332,7 +339,7 @@ def test_settings_without_effect_change_no_bit(tmp_path: Path, task: str, kind: 
 
 @pytest.mark.parametrize("form", [TRANSLATION, TEXTS, SEQUENCES])
 def test_init_writes_nothing_without_effect(form: Form) -> None:
-    assert not form.meanings.keys() & without_effect(form.run).keys()
+    assert not form.meanings.keys() & ignored(form.run)
 
 
 def test_the_examples_set_nothing_without_effect(monkeypatch: pytest.MonkeyPatch) -> None:

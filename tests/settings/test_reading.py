@@ -1,4 +1,4 @@
-"""Settings: errors name the dotted path, plain values round-trip, configurations are values."""
+"""Settings: errors name the dotted path, plain trees can be read back, equal ones are equal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text that is generated from the declarations of the settings: the reference, comments."""
+"""The texts generated from the declarations of the settings: the reference and comments."""
 
 from __future__ import annotations
 

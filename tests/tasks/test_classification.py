@@ -19,8 +19,7 @@ from torch.nn import functional as F
 
 import clearhead
 from clearhead import api
-from clearhead.api.encoder import MEANINGS
-from clearhead.api.preparation import prepare
+from clearhead.api.preparation import MEANINGS, prepare
 from clearhead.checkpoint import read_tensors
 from clearhead.data.inputs import FeatureInputs, TextInputs
 from clearhead.data.labelled import Labelled, read_labelled_texts
@@ -342,7 +341,7 @@ def test_the_divergence_of_several_labels_is_that_of_each_yes_and_no() -> None:
 
 
 class Told(nn.Module):
-    """Gives the logits that it was told, however often it was asked."""
+    """A model that returns given logits."""
 
     def __init__(self, logits: Tensor) -> None:
         super().__init__()
@@ -477,7 +476,7 @@ def test_an_encoder_under_whose_settings_the_same_numbers_mean_something_else_is
 def begins_with(
     config: RunConfig, folder: str, its_input: str, weights: Path | None = None
 ) -> bool:
-    """Whether a new model of the run has the encoder of the folder, and its input.
+    """Whether a new model of the run has the input and the encoder of the folder.
 
     `weights` are those of a checkpoint, in place of the folder's own.
     """
@@ -641,7 +640,7 @@ def test_features_that_are_no_numbers_are_refused_with_their_place(
 
 
 def with_fill_value(path: Path) -> str:
-    """The same sequences a little greater, but for one value that stands for a missing one."""
+    """The same sequences, a little larger, and with one value that marks a missing one."""
     with np.load(path) as arrays:
         kept = {name: arrays[name].copy() for name in arrays.files}
     kept["x"] += 0.5

@@ -1,4 +1,4 @@
-"""Translation's loss against two passes written out, hidden words, and what is validated."""
+"""The translation task: its loss with and without R-Drop, hidden words, and validation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXACT: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-11}
 
 
 def some_task(**training: Any) -> TranslationTask:
-    """A task whose loss can be asked for; it has no data of its own."""
+    """A task without data, for its loss."""
     config = RunConfig(training=TrainingConfig(max_steps=1, **training))
     nothing = cast(Corpus, None)
     return TranslationTask(config, TranslationData(SOURCE, TARGET, nothing, (), ()))
@@ -63,7 +63,7 @@ def some_batch(rows: int = 4) -> Batch:
 
 
 class OnePassEach(nn.Module):
-    """What dropout does to two passes, exactly: half of the rows pass one model, half the other."""
+    """In place of dropout: half of the rows pass one model, the other half another one."""
 
     def __init__(self, first: EncoderDecoder, second: EncoderDecoder) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ def test_without_dropout_r_drop_changes_nothing() -> None:
 
 
 class Recorder(nn.Module):
-    """A model that remembers what it was given."""
+    """A model that remembers its inputs."""
 
     def __init__(self, model: EncoderDecoder) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What a run shows to people: plain lines and the live screen."""
+"""The displays of a run: plain lines and the live screen."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_an_interrupted_run_is_not_called_finished() -> None:
 
 
 class BrokenPipe(Terminal):
-    """Takes so many writes, and no more."""
+    """A stream on which all writes after the first few fail."""
 
     def __init__(self, writes: int) -> None:
         super().__init__()

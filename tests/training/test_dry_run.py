@@ -1,4 +1,4 @@
-"""The dry run: its steps are real, and its last line is the length of the run."""
+"""The dry run: its steps, its memory, and the length of the run that it reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Closed(Watcher):
 
 
 def last_line(steps: int | None, **limits: Any) -> str:
-    """Of a run with steps of two seconds."""
+    """The last line of the report of a run with steps of two seconds."""
     config = TrainingConfig(validate_every=500, **limits)
     return DryRun(1000, 300.0, "it all", 2.0, steps, config, "bleu", ("the data",)).lines()[-1]
 
@@ -134,12 +134,12 @@ resets = pytest.mark.skipif(
 
 
 def take(megabytes: int) -> None:
-    """Hold so much memory for a moment."""
+    """Allocate and free this much memory."""
     torch.ones(megabytes * 250_000)
 
 
 def resident_mb() -> float:
-    """What the process holds now."""
+    """The memory of the process now, in megabytes."""
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.partition("VmRSS:")[2].split()[0]) / 1e6
 
@@ -187,7 +187,7 @@ def test_the_memory_is_the_most_that_the_largest_batch_takes(tmp_path: Path) -> 
 def test_where_the_peak_cannot_be_reset_the_memory_is_that_of_the_whole_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str | None
 ) -> None:
-    """The system reports nothing, or no peak, or the peak cannot be reset."""
+    """The system reports no memory, or no peak, or does not reset the peak."""
     monkeypatch.setattr(meter, "PROCESS", tmp_path / "process")
     if status is not None:
         (tmp_path / "process" / "clear_refs").mkdir(parents=True)

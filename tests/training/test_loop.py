@@ -91,7 +91,7 @@ def test_what_remains_is_the_time_to_the_first_limit_that_is_known(
 
 
 class Clock:
-    """Advances by a minute at each update, and not otherwise."""
+    """A clock that advances by a minute at each update only."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0

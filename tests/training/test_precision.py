@@ -1,4 +1,4 @@
-"""Training in bf16: its loss does not part from float32's, since only products are rounded."""
+"""Training in bf16: the loss stays close to that in float32, since only products are rounded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clearhead.settings import (
     TrainingConfig,
 )
 from clearhead.training.events import Event, Note, Progress
-from clearhead.training.step import CPU_BF16, Updater
+from clearhead.training.step import Updater
 
 STEPS = 60
 RATE = 5e-4
@@ -59,7 +59,7 @@ class Notes:
 
 
 def copying_run(folder: Path, precision: str, **training: object) -> RunConfig:
-    """A small model that learns to copy; nothing in it is random but its start and the order."""
+    """A small model that learns to copy; only its initial weights and the order are random."""
     chance = random.Random(3)
     path = folder / "pairs.tsv"
     texts = [" ".join(chance.choices("abcdefgh", k=chance.randint(3, 8))) for _ in range(400)]
@@ -107,7 +107,7 @@ def losses_of(config: RunConfig) -> list[float]:
 
 
 def state_of(config: RunConfig) -> dict[str, Tensor]:
-    """Weights and moments in the saved state."""
+    """The weights and the moments of Adam in the saved state."""
     return read_tensors(Path(config.folder) / "training" / "state.safetensors")[0]
 
 
@@ -135,7 +135,7 @@ def test_the_loss_in_bf16_stays_beside_that_in_float32(tmp_path: Path) -> None:
 def test_a_warning_comes_first_if_the_device_is_slow_in_the_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool, precision: str
 ) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {CPU_BF16[0]: has})
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": has})
     config = copying_run(tmp_path, precision, max_steps=1, validate_every=1)
     for run in (api.dry_run, api.train):
         watcher = Notes()

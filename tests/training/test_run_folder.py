@@ -18,7 +18,7 @@ from clearhead.checkpoint import read_tensors, write_tensors
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
 from clearhead.settings import RunConfig, config_from
-from clearhead.training.run_folder import PARTS, WEIGHED, forget_run
+from clearhead.training.run_folder import PREPARED_FILES, SELECTED_FILES, forget_run
 from fake_translator import run
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
 
@@ -233,7 +233,7 @@ def test_a_run_that_has_lost_its_config_is_not_taken_for_none(tmp_path: Path) ->
 
 def test_the_files_in_a_model_folder_are_known_as_a_runs(tmp_path: Path) -> None:
     made = [kind(tmp_path, kind.__name__, training=SHORT) for kind in (text_run, feature_run)]
-    known = {"config.json", *WEIGHED, *PARTS}
+    known = {"config.json", *SELECTED_FILES, *PREPARED_FILES}
     for config in made:
         api.train(config)
         found = {path.name for path in Path(config.folder).iterdir() if path.is_file()}
@@ -287,7 +287,7 @@ def test_tensorboard_that_is_missing_is_said_before_anything_is_removed_or_writt
 
 @pytest.fixture(scope="module")
 def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
-    """Models to begin with: a translator, and a classifier of features that are not normalised."""
+    """Trained models for `encoder_from`: a translator, and a classifier without normalisation."""
     folder = tmp_path_factory.mktemp("encoders")
     translator = small_run(folder, "translator", max_steps=4)
     features = feature_run(folder, "features", training=SHORT, data={"normalise": False})

@@ -19,7 +19,7 @@ ADAM = OptimizerConfig(beta1=0.8, beta2=0.95, epsilon=1e-3)
 
 
 def some_model() -> nn.Sequential:
-    """Two layers in float64, always the same; the second is never given a gradient."""
+    """Two layers in float64 with fixed weights; the second never has a gradient."""
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(3, 2), nn.Linear(2, 2)).double()
 

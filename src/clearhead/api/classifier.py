@@ -1,4 +1,4 @@
-"""A trained classifier, from texts or features to labels; and the lists that callers give."""
+"""A trained classifier of texts or features, and the checks of lists that callers pass."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ class Classifier:
         return self.engine.model
 
     def encode(self, source: Any) -> tuple[Tensor, tuple[str, ...]]:
-        """What the model reads, and the names of its positions (tokens or frames).
+        """The input of the model, and the names of its positions (tokens or frames).
 
-        That is ids (length,) or features (length, width). With character n-grams the ids are
-        (length, 1 + most), a word and its n-grams in each row.
+        The input is ids (length,) or features (length, width). With character n-grams the ids are
+        (length, 1 + n-grams), a word and its n-grams in each row.
 
         Raises:
             DataError: the classifier does not read inputs of this kind.
@@ -100,11 +100,11 @@ class Classifier:
         """The most probable labels of each input, best first.
 
         Args:
-            inputs: texts, or arrays (frames, features), or `Labelled` examples of either; features
-                of these are put in order by the names of their columns. An empty text has no label.
+            inputs: texts, or arrays (frames, features), or `Labelled` examples of either, whose
+                features are ordered by the names of their columns. An empty text has no label.
             top: number of labels of each input. By default the most probable one; if an example
                 may have several labels, all with a probability of at least one half, perhaps none.
-            batch_size: inputs of a batch, at most.
+            batch_size: maximum number of inputs of a batch.
             progress: called with the number of inputs that are done.
             offset: the number of inputs before these, if a stream is classified in blocks.
 
@@ -154,14 +154,8 @@ class Classifier:
         from clearhead.decoding.engine import check_batch_size
 
         check_batch_size(batch_size, "inputs", "classify", DataError)
-        rows = self._rows(
-            [
-                _example(raw, f"input {number}")
-                for number, raw in enumerate(
-                    items_of(inputs, "inputs", arrays=True), start=offset + 1
-                )
-            ]
-        )
+        numbered = enumerate(items_of(inputs, "inputs", arrays=True), start=offset + 1)
+        rows = self._rows([_example(raw, f"input {number}") for number, raw in numbered])
         return self.engine.logits(
             rows, self.inputs.collate, batch_size=batch_size, progress=progress
         )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
@@ -16,9 +15,8 @@ from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_export
 from clearhead.decoding.device import check_device
 from clearhead.decoding.engine import Engine, Hypothesis
-from clearhead.errors import ConfigError, ExportError, ModelFolderError, warn
+from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.settings import SearchConfig
-from clearhead.settings.nearest import meant
 
 if TYPE_CHECKING:
     from clearhead.decoding.torch_engine import TorchEngine
@@ -47,8 +45,8 @@ def load(
         threads: threads on the CPU (0: the default of the engine).
         engine: what runs a translator: `torch`, `ctranslate2` (see `export_model`), or `auto`,
             which uses the CTranslate2 export if there is one that fits, otherwise PyTorch.
-        compute_type: the numbers that the named engine multiplies: `float32`, `int8`, …
-            (empty: float32).
+        compute_type: the number type of matrix products, which needs a named engine: `float32`,
+            `int8`, … (empty: float32).
         scores: False if scores are not needed. CTranslate2 then skips the second pass that computes
             them, and PyTorch the sum over all logits in greedy search; scores may be NaN.
 
@@ -64,10 +62,23 @@ def load(
             because CTranslate2 is not installed.
     """
     found = read_model_folder(folder)
-    options = EngineOptions(engine, device, threads, compute_type, scores)
-    if found.config.task == "classification":
-        return _classifier(found, options)
-    return Translator(found, choose_engine(found, options))
+    _check_options(device, threads, engine, compute_type)
+    if found.config.task == "translation":
+        return Translator(found, _engine(found, device, threads, engine, compute_type, scores))
+    if engine == "ctranslate2":
+        raise ConfigError(
+            "this model is a classifier, and CTranslate2 runs translators only",
+            where=found.path,
+            todo="use engine = 'torch'",
+        )
+    if compute_type:
+        raise ConfigError(
+            f"compute_type = {compute_type!r} is given, but this model is a classifier",
+            where=found.path,
+            why="compute types are for translators; a classifier computes in float32",
+            todo="leave compute_type out",
+        )
+    return _classifier(found, device, threads)
 
 
 def load_translator(
@@ -117,67 +128,68 @@ def load_classifier(folder: str | Path, *, device: str = "auto", threads: int = 
     return model
 
 
-@dataclass(frozen=True)
-class EngineOptions:
-    """The options of `load` that choose and set up an engine; see there.
-
-    Raises:
-        ConfigError: there is no such engine or device, the number of threads is negative, or a
-            compute type is given without an engine.
-    """
-
-    engine: str = "auto"
-    device: str = "auto"
-    threads: int = 0
-    compute_type: str = ""
-    scores: bool = True
-
-    def __post_init__(self) -> None:
-        check_device(self.device)
-        if self.engine not in ENGINES:
-            raise ConfigError(
-                f"engine = {self.engine!r} is not the name of an engine",
-                todo=meant("engine", self.engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
-            )
-        if self.threads < 0:
-            raise ConfigError(
-                f"threads = {self.threads} is less than 0",
-                todo="give a number of threads, or 0 for the default of the engine",
-            )
-        if self.compute_type and self.engine == "auto":
-            raise ConfigError(
-                f"compute_type = {self.compute_type!r} is given without an engine",
-                why="the engines support different compute types",
-                todo="choose an engine too: --engine torch or --engine ctranslate2",
-            )
+def _check_options(device: str, threads: int, engine: str, compute_type: str) -> None:
+    check_device(device)
+    if engine not in ENGINES:
+        raise ConfigError(
+            f"engine = {engine!r} is not the name of an engine",
+            todo=meant("engine", engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
+        )
+    if threads < 0:
+        raise ConfigError(
+            f"threads = {threads} is less than 0",
+            todo="give a number of threads, or 0 for the default of the engine",
+        )
+    if compute_type and engine == "auto":
+        raise ConfigError(
+            f"compute_type = {compute_type!r} is given without an engine",
+            why="the engines support different compute types",
+            todo="choose an engine too: --engine torch or --engine ctranslate2",
+        )
 
 
-def choose_engine(found: ModelFolder, options: EngineOptions) -> Engine:
+def _engine(
+    found: ModelFolder, device: str, threads: int, engine: str, compute_type: str, scores: bool
+) -> Engine:
     """The engine of a translator.
 
     `auto` uses the CTranslate2 export if there is one of these very weights, CTranslate2 is
     installed, and no GPU is used. Searches that CTranslate2 lacks then run with PyTorch (see
     `AutoEngine`). In all other cases `auto` is PyTorch. torch is imported when it is needed first.
-
-    Raises:
-        ConfigError: there is no such device, or it does not support the compute type.
-        ExportError: CTranslate2 is requested, but it is not installed, or no export fits.
-        ModelFolderError: the model folder is damaged.
-
-    Warns:
-        UserWarning: `auto` cannot use the export that there is.
     """
-    if options.engine == "ctranslate2":
-        return _ctranslate2_engine(found, options)
+    compute_type = compute_type or "float32"
+
+    def torch_engine() -> TorchEngine:
+        from clearhead.decoding.device import set_up_torch
+        from clearhead.decoding.products import lay_out
+        from clearhead.decoding.torch_engine import TorchEngine, trained_translator
+
+        where = set_up_torch(device, threads)
+        products = lay_out(compute_type, where)
+        return TorchEngine(trained_translator(found, where), products, scores=scores)
+
+    def ctranslate2_engine(device: str) -> CTranslate2Engine:
+        if found.is_checkpoint:
+            raise ExportError(
+                "a checkpoint has no export for CTranslate2; the folder's is of its final weights",
+                where=found.weights,
+                todo="use engine = 'torch'",
+            )
+        export = read_export(found.path / NAME, found)
+        return CTranslate2Engine(
+            export, device=device, threads=threads, compute_type=compute_type, scores=scores
+        )
+
+    if engine == "ctranslate2":
+        return ctranslate2_engine(device)
     has_export = not found.is_checkpoint and (found.path / NAME).is_dir()
-    if options.engine == "torch" or not has_export or _uses_gpu(options.device):
-        return _torch_engine(found, options)
+    if engine == "torch" or not has_export or _uses_gpu(device):
+        return torch_engine()
     try:
-        exported = _ctranslate2_engine(found, replace(options, device="cpu"))
+        return AutoEngine(ctranslate2_engine("cpu"), torch_engine)
     except ExportError as error:
         warn(f"PyTorch translates, because the export cannot be used: {error}")
-        return _torch_engine(found, options)
-    return AutoEngine(exported, lambda: _torch_engine(found, options))
+        return torch_engine()
 
 
 class AutoEngine:
@@ -216,23 +228,14 @@ class AutoEngine:
         search: SearchConfig,
         *,
         prefixes: Sequence[Sequence[int]] | None = None,
-        keys: Sequence[int] | None = None,
-        batch_size: int = 64,
-        progress: Callable[[int], None] | None = None,
+        **options: Any,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
         longest_prefix = max(map(len, prefixes or ()), default=0)
         longest_source = max(map(len, sources), default=0)
         lacks = self.exported.unsupported(search, longest_prefix, longest_source)
         engine = self.torch if lacks else self.exported
-        return engine.translate(
-            sources,
-            search,
-            prefixes=prefixes,
-            keys=keys,
-            batch_size=batch_size,
-            progress=progress,
-        )
+        return engine.translate(sources, search, prefixes=prefixes, **options)
 
 
 def _uses_gpu(device: str) -> bool:
@@ -248,52 +251,13 @@ def _uses_gpu(device: str) -> bool:
     return ctranslate2.get_cuda_device_count() > 0
 
 
-def _ctranslate2_engine(found: ModelFolder, options: EngineOptions) -> CTranslate2Engine:
-    if found.is_checkpoint:
-        raise ExportError(
-            "a checkpoint has no export for CTranslate2; the folder's is of its final weights",
-            where=found.weights,
-            todo="use engine = 'torch'",
-        )
-    return CTranslate2Engine(
-        read_export(found.path / NAME, found),
-        device=options.device,
-        threads=options.threads,
-        compute_type=options.compute_type or "float32",
-        scores=options.scores,
-    )
-
-
-def _torch_engine(found: ModelFolder, options: EngineOptions) -> TorchEngine:
-    from clearhead.decoding.device import set_up_torch
-    from clearhead.decoding.products import lay_out
-    from clearhead.decoding.torch_engine import TorchEngine, trained_translator
-
-    device = set_up_torch(options.device, options.threads)
-    products = lay_out(options.compute_type or "float32", device)
-    return TorchEngine(trained_translator(found, device), products, scores=options.scores)
-
-
-def _classifier(found: ModelFolder, options: EngineOptions) -> Classifier:
+def _classifier(found: ModelFolder, device: str, threads: int) -> Classifier:
     from clearhead.data.inputs import read_inputs
     from clearhead.data.labels import LABELS, Labels
     from clearhead.decoding.device import set_up_torch
     from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
     from clearhead.model.build import build_classifier
 
-    if options.engine == "ctranslate2":
-        raise ConfigError(
-            "this model is a classifier, and CTranslate2 runs translators only",
-            where=found.path,
-            todo="use engine = 'torch'",
-        )
-    if options.compute_type:
-        raise ConfigError(
-            f"compute_type = {options.compute_type!r} is given, but this model is a classifier",
-            where=found.path,
-            why="compute types are for translators; a classifier computes in float32",
-            todo="leave compute_type out",
-        )
     if found.is_checkpoint:
         temperature = 1.0
         warn(
@@ -302,13 +266,13 @@ def _classifier(found: ModelFolder, options: EngineOptions) -> Classifier:
         )
     else:
         temperature = _temperature(found)
-    device = set_up_torch(options.device, options.threads)
+    where = set_up_torch(device, threads)
     config = found.config
     inputs, labels = read_inputs(found.path, config), Labels.load(found.path, LABELS)
     model = build_classifier(
         config.model, config.classifier, inputs.width, len(labels), config.input == "features"
     )
-    engine = ClassifierEngine(with_weights(model, found, device))
+    engine = ClassifierEngine(with_weights(model, found, where))
     return Classifier(found, inputs, labels, engine, temperature)
 
 
@@ -338,10 +302,6 @@ def _temperature(folder: ModelFolder) -> float:
     number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
     if 0 < number <= sys.float_info.max:
         return float(number)
-    raise ModelFolderError(
-        "the scores are damaged",
-        where=path,
-        why=f"scores.temperature is {'missing' if found is None else repr(found)}, "
-        "and should be a positive number",
-        todo=todo,
-    )
+    problem = "is missing" if found is None else f"is {found!r}"
+    why = f"scores.temperature {problem}, and should be a positive number"
+    raise ModelFolderError("the scores are damaged", where=path, why=why, todo=todo)

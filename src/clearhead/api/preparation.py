@@ -1,28 +1,56 @@
-"""What a run needs before its first step: its data, checked and encoded, and the task."""
+"""What a run needs before its first step: checked and encoded data, the task, the first weights."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from clearhead.api.encoder import begin_with_encoder
-from clearhead.checkpoint import FolderPart, folder_of, read_tokenizers, tokenizer_parts
+from torch import nn
+
+from clearhead.checkpoint import (
+    FolderPart,
+    folder_of,
+    load_parameters,
+    read_folder_config,
+    read_model_folder,
+    read_tensors,
+    read_tokenizers,
+    tokenizer_parts,
+)
+from clearhead.data.inputs import Inputs, read_inputs
+from clearhead.data.labelled import Labelled
+from clearhead.data.labels import LABELS
+from clearhead.data.parts import Parts, parts_of
+from clearhead.data.preparation import (
+    learn_inputs,
+    learn_tokenizers,
+    prepare_labelled,
+    prepare_pairs,
+    read_labelled,
+)
+from clearhead.data.report import DataReport
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import RunConfig
+from clearhead.tasks.classification import ClassificationTask
+from clearhead.tasks.translation import TranslationTask
+from clearhead.training.display import INTERVAL_S
+from clearhead.training.events import Note, Observer, notify
+from clearhead.training.task import Task
 
-if TYPE_CHECKING:
-    from torch import nn
+SAME_MODEL = "give the classifier the same [model] settings as the model it starts with"
 
-    from clearhead.data.inputs import Inputs
-    from clearhead.data.labelled import Labelled
-    from clearhead.data.parts import Parts
-    from clearhead.data.report import DataReport
-    from clearhead.training.events import Observer
-    from clearhead.training.task import Task
+ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
+"""Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
 
-Tell = Callable[[str], None]
+MEANINGS = (
+    *("n_heads", "norm", "final_norm", "norm_form", "norm_epsilon", "activation", "positions"),
+    "scale_embeddings",
+)
+"""Settings that change what an encoder's parameters mean, but perhaps not their shapes."""
 
 
 @dataclass(frozen=True)
@@ -32,47 +60,36 @@ class Prepared:
     Attributes:
         task: what is trained.
         build_model: makes the model to train, with its initial weights.
-        parts: belong into the model folder beside the weights, by name.
+        files: what is saved in the model folder besides the weights, by name.
         reports: on each part of the data.
         findings: files with all places, of those reports that have only the first ones.
     """
 
     task: Task
     build_model: Callable[[], nn.Module]
-    parts: Mapping[str, FolderPart]
+    files: Mapping[str, FolderPart]
     reports: Sequence[DataReport]
     findings: Sequence[Path] = ()
 
-    def found(self) -> tuple[str, ...]:
+    def report_lines(self) -> tuple[str, ...]:
         """The lines of all reports."""
         return tuple(line for report in self.reports for line in report.lines())
 
 
-def teller(observers: Sequence[Observer]) -> Tell:
-    """A function that shows a line to all observers."""
-    from clearhead.training.events import Note
-
-    def tell(text: str) -> None:
-        for observer in observers:
-            observer.observe(Note(text))
-
-    return tell
-
-
 def prepare(
     config: RunConfig,
-    begun: Path | None,
+    resumed: Path | None,
     corpus: Path,
     observers: Sequence[Observer],
     parts: Parts | None = None,
 ) -> Prepared:
-    """Reads the data, learns the vocabulary or scale, checks and encodes.
+    """Read the data, learn the vocabulary or scale, check and encode.
 
     Args:
         config: the run.
-        begun: the folder of the same run, started before, to take the vocabulary or scale from.
+        resumed: the folder of the run that is resumed, which has the vocabulary or scale.
         corpus: where encoded training pairs are kept.
-        observers: are shown what happens.
+        observers: get notes about what is done.
         parts: the data; by default the files that the run names.
 
     Raises:
@@ -80,52 +97,48 @@ def prepare(
         ConfigError: no data are named.
         ModelFolderError: the folder of the run, or of `encoder_from`, cannot be used.
     """
-    from clearhead.data.parts import parts_of
+    parts = parts or parts_of(config)
+    if config.task == "translation":
+        return _prepare_translation(config, parts, resumed, corpus, observers)
+    return _prepare_classification(config, parts, resumed, observers)
 
-    prepare_task = _translation if config.task == "translation" else _classification
-    return prepare_task(config, parts or parts_of(config), begun, corpus, teller(observers))
 
-
-def _translation(
-    config: RunConfig, parts: Parts, begun: Path | None, corpus: Path, tell: Tell
+def _prepare_translation(
+    config: RunConfig,
+    parts: Parts,
+    resumed: Path | None,
+    corpus: Path,
+    observers: Sequence[Observer],
 ) -> Prepared:
-    from clearhead.data.preparation import learn_tokenizers, prepare_pairs
-    from clearhead.tasks.translation import TranslationTask
-
     # First, so that their errors come early. The training pairs are read as a stream.
     validation, test = parts.validation.read(config), parts.test.read(config)
     parts = parts._replace(validation=validation, test=test)
-    if begun is not None:
-        tokenizers = read_tokenizers(begun, config)
+    if resumed is not None:
+        tokenizers = read_tokenizers(resumed, config)
     else:
-        tell(f"learning the vocabulary ({config.tokenizer.kind})")
+        notify(observers, Note(f"learning the vocabulary ({config.tokenizer.kind})"))
         tokenizers = learn_tokenizers(config, parts)
-    encoding = Encoding(tell)
-    data = prepare_pairs(config, parts, tokenizers, corpus, encoding.tell)
+    encoding = EncodingProgress(observers)
+    data = prepare_pairs(config, parts, tokenizers, corpus, encoding.update)
     encoding.end()
     task = TranslationTask(config, data)
-    folder_parts = tokenizer_parts(*tokenizers, config)
-    return Prepared(task, task.build_model, folder_parts, data.reports, data.findings)
+    files = tokenizer_parts(*tokenizers, config)
+    return Prepared(task, task.build_model, files, data.reports, data.findings)
 
 
-def _classification(
-    config: RunConfig, parts: Parts, begun: Path | None, _: Path, tell: Tell
+def _prepare_classification(
+    config: RunConfig, parts: Parts, resumed: Path | None, observers: Sequence[Observer]
 ) -> Prepared:
-    from clearhead.data.inputs import read_inputs
-    from clearhead.data.labels import LABELS
-    from clearhead.data.preparation import learn_inputs, prepare_labelled, read_labelled
-    from clearhead.tasks.classification import ClassificationTask
-
     encoder_from = Path(config.classifier.encoder_from) if config.classifier.encoder_from else None
-    made = "scale" if config.input == "features" else "vocabulary"
+    learned = "scale" if config.input == "features" else "vocabulary"
 
     def make_inputs(train: Sequence[Labelled]) -> Inputs:
-        if begun is not None:
-            return read_inputs(begun, config)
+        if resumed is not None:
+            return read_inputs(resumed, config)
         if encoder_from is not None:
-            tell(f"using the {made} of {encoder_from}")
+            notify(observers, Note(f"using the {learned} of {encoder_from}"))
             return read_inputs(folder_of(encoder_from), config)
-        tell(f"learning the {made}")
+        notify(observers, Note(f"learning the {learned}"))
         return learn_inputs(config, train)
 
     data = prepare_labelled(config, read_labelled(config, parts), make_inputs)
@@ -134,37 +147,122 @@ def _classification(
     def build_model() -> nn.Module:
         model = task.build_model()
         # A run that resumes reads all weights from its own state.
-        resumes = begun is not None and (begun / "training" / "state.safetensors").exists()
-        if encoder_from is not None and not resumes:
-            begin_with_encoder(model, encoder_from, config)
+        has_state = resumed and (resumed / "training" / "state.safetensors").exists()
+        if encoder_from is not None and not has_state:
+            load_encoder(model, encoder_from, config)
         return model
 
     return Prepared(task, build_model, {**data.inputs.parts, LABELS: data.labels}, data.reports)
 
 
-class Encoding:
-    """Shows the progress of encoding: a line an interval, and the last count if it is new.
+class EncodingProgress:
+    """Notes the number of encoded pairs once an interval, and at the end if it has changed.
 
     Args:
-        tell: is called with each line.
+        observers: get the notes.
         clock: returns seconds that never go back.
     """
 
-    def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
-        self._tell, self._clock = tell, clock
-        self._told_at = clock()
-        self._pairs = self._told = 0
+    def __init__(
+        self, observers: Sequence[Observer], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._observers, self._clock = observers, clock
+        self._noted_at = clock()
+        self._pairs = self._noted = 0
 
-    def tell(self, pairs: int) -> None:
-        """Report the number of encoded pairs, at most once an interval."""
-        from clearhead.training.display import INTERVAL_S
-
+    def update(self, pairs: int) -> None:
+        """Set the number of encoded pairs."""
         self._pairs = pairs
-        if self._clock() - self._told_at >= INTERVAL_S:
+        if self._clock() - self._noted_at >= INTERVAL_S:
             self.end()
 
     def end(self) -> None:
-        """Show the last count, unless it was shown or there was none."""
-        if self._pairs != self._told:
-            self._tell(f"encoded {self._pairs:,} pairs")
-            self._told, self._told_at = self._pairs, self._clock()
+        """Note the number, unless it was noted before."""
+        if self._pairs != self._noted:
+            notify(self._observers, Note(f"encoded {self._pairs:,} pairs"))
+            self._noted, self._noted_at = self._pairs, self._clock()
+
+
+def with_encoder_settings(config: RunConfig, restart: bool) -> RunConfig:
+    """The run with the settings of the vocabulary, or of the scale, of `encoder_from`.
+
+    A run that resumes takes them from its own folder. Settings at their defaults are replaced.
+
+    Raises:
+        ConfigError: the run sets another vocabulary or scale.
+        ModelFolderError: the folder cannot be read.
+    """
+    if not config.classifier.encoder_from:
+        return config
+    own = Path(config.folder)
+    resumes = bool(config.folder) and not restart and (own / "config.json").exists()
+    trained = read_folder_config(own if resumes else folder_of(config.classifier.encoder_from))
+    if trained.input != config.input:
+        return config  # preparing the data raises the error
+    defaults = RunConfig(task=config.task, input=config.input)
+    default, new, old = map(_input_settings, (defaults, config, trained))
+    differing = [name for name in new if new[name] not in (default[name], old[name])]
+    if differing:
+        what = "vocabulary" if config.input == "text" else "scale of the features"
+        raise ConfigError(
+            f"classifier.encoder_from brings its own {what}",
+            where=differing[0],
+            why=", ".join(f"{n} = {new[n]!r}, and there it is {old[n]!r}" for n in differing),
+            todo=f"leave {' and '.join(differing)} out, or train without encoder_from",
+        )
+    if config.input == "features":
+        return replace(config, data=replace(config.data, normalise=trained.data.normalise))
+    return replace(config, tokenizer=replace(trained.tokenizer, joint=config.tokenizer.joint))
+
+
+def _input_settings(config: RunConfig) -> dict[str, Any]:
+    """The settings, by path, of what turns texts or features into numbers."""
+    if config.input == "features":
+        return {"data.normalise": config.data.normalise}
+    settings = {f"tokenizer.{name}": value for name, value in asdict(config.tokenizer).items()}
+    del settings["tokenizer.joint"]  # of two languages; a classifier has one vocabulary
+    # The shape of the model does not depend on the lengths of n-grams, but what they mean does.
+    return settings | {"model.character_ngrams": config.model.character_ngrams}
+
+
+def load_encoder(model: EncoderClassifier, trained: Path, config: RunConfig) -> None:
+    """Copy the input and the encoder of a trained model into a classifier.
+
+    Args:
+        model: the classifier.
+        trained: the folder of the other model, or one of the checkpoints in it.
+        config: the classifier's run.
+
+    Raises:
+        ModelFolderError: the folder cannot be read, or its encoder has another shape, or settings
+            under which the same parameters mean something else.
+    """
+    folder = read_model_folder(trained)
+    _check_meanings(folder.config, config, trained)
+    tensors, _ = read_tensors(folder.weights)
+    encoder = {
+        new + name.removeprefix(old): tensor
+        for name, tensor in tensors.items()
+        for old, new in ENCODER_PREFIXES.items()
+        if name.startswith(old)
+    }
+    own = nn.ModuleDict({"input": model.input, "encoder": model.encoder})
+    try:
+        load_parameters(own, encoder, trained)
+    except ModelFolderError as error:
+        what = "its encoder is not of the shape of the classifier's configuration"
+        raise ModelFolderError(what, where=trained, why=error.why, todo=SAME_MODEL) from None
+
+
+def _check_meanings(trained: RunConfig, config: RunConfig, where: Path) -> None:
+    old, new = asdict(trained.model), asdict(config.model)
+    unused = set() if config.input == "text" else {"scale_embeddings"}
+    unused |= {"final_norm"} if old["norm"] == new["norm"] == "post" else set()
+    differing = [name for name in MEANINGS if name not in unused and old[name] != new[name]]
+    if differing:
+        raise ModelFolderError(
+            "its encoder is not that of the classifier's configuration",
+            where=where,
+            why="; ".join(f"model.{n} is {new[n]!r} here and {old[n]!r} there" for n in differing),
+            todo=SAME_MODEL,
+        )

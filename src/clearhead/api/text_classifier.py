@@ -55,6 +55,19 @@ SETTINGS = {
 }
 """The setting of each argument of the constructor."""
 
+FIXED: dict[str, Any] = {
+    "task": "classification",
+    # Every text counts, also a repeated one, or the only one of its class.
+    "data.drop_duplicates": False,
+    "data.smallest_class": 1,
+    "tokenizer.byte_fallback": False,
+    "model.initialisation": "xavier_scaled",
+    "model.scale_embeddings": False,
+    "model.final_norm": False,
+    "training.schedule.kind": "linear",
+}
+"""Settings that are the same for all arguments, as in examples/trec.toml, which explains them."""
+
 ON_CPU = "start Python with CUDA_VISIBLE_DEVICES= to use the CPU"
 ADVICE_ON_ARGUMENTS: dict[str | None, str] = {
     SLOWER: "lower learning_rate",
@@ -80,27 +93,27 @@ class TextClassifier:
     `classes_` are the labels (K,) in sorted order, and `model_` is a `Classifier`.
 
     Args:
-        layers: layers of the encoder.
+        layers: number of encoder layers.
         d_model: width of the encoder and of its feed-forward networks.
-        heads: attention heads; `d_model` is a multiple of it.
+        heads: number of attention heads; must divide `d_model`.
         convolution: width of the convolution over the embeddings, or several widths; 0: none.
         pooling: how the vectors of a text become one vector.
-        words: True reads whole words with their spelling, False the pieces of a BPE vocabulary. By
-            default words if spaces separate them and there are fewer than 20,000 short texts.
-        vocabulary: number of words or pieces, at most; 0: all words, or 4,000 pieces, or more if
+        words: True: whole words with their spelling; False: pieces of a BPE vocabulary. The
+            default is words if spaces separate them and there are fewer than 20,000 short texts.
+        vocabulary: maximum number of words or pieces; 0: all words, or 4,000 pieces, or more if
             the texts have many different characters.
-        max_length: words or pieces of a text that are read; `fit` skips longer texts.
+        max_length: maximum words or pieces of a text; `fit` skips longer texts.
         dropout: dropout in the encoder.
         head_dropout: dropout between the pooling and the labels.
         epochs: passes over the training data.
-        batch_tokens: words or pieces of a batch, with padding.
+        batch_tokens: maximum words or pieces of a batch, padding included.
         learning_rate: the highest learning rate; it falls to zero at the end.
-        validation_share: share of the texts that are held out, to calibrate the probabilities and
-            to pick the best weights. If they are fewer than 1,000, the last weights are averaged.
+        validation_share: share of the texts that are held out to calibrate the probabilities and
+            to select the best weights. If they are fewer than 1,000, the last weights are averaged.
         class_weights: "balanced" gives rare classes the same weight as frequent ones.
-        seed: of everything random.
-        folder: keeps the model in this folder, for `clearhead.load`; a model that was in it is
-            replaced. By default no folder is kept.
+        seed: seed of all random numbers.
+        folder: model folder to write, for `clearhead.load`; a model in it is replaced. By default
+            no folder is kept.
     """
 
     layers: int = 1
@@ -122,7 +135,7 @@ class TextClassifier:
     folder: str | Path | None = None
 
     def fit(self, texts: Iterable[str], y: Iterable[Any]) -> TextClassifier:
-        """Trains on texts (N,) and their labels y (N,), strings or numbers.
+        """Train on texts (N,) and their labels y (N,), strings or numbers.
 
         If it fails, the classifier stays as it was.
 
@@ -197,7 +210,7 @@ class TextClassifier:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> TextClassifier:
-        """Changes arguments of the constructor.
+        """Change arguments of the constructor.
 
         Raises:
             ValueError: there is no such argument.
@@ -233,7 +246,7 @@ class TextClassifier:
 
     @contextmanager
     def _errors(self, temporary: str | None = None) -> Iterator[None]:
-        """Lets errors name arguments instead of settings; errors in data become `InputError`.
+        """Make errors name arguments instead of settings; errors in data become `InputError`.
 
         Args:
             temporary: a folder that no error should name.
@@ -268,8 +281,6 @@ def _not_trained() -> NotTrainedError:
 def config_for(given: Mapping[str, Any], texts: Sequence[str], folder: str | Path) -> RunConfig:
     """The run that the arguments of a `TextClassifier` describe.
 
-    The model is that of examples/trec.toml, which explains its settings.
-
     Args:
         given: the arguments by name.
         texts: the training texts, without white space at their ends.
@@ -281,34 +292,24 @@ def config_for(given: Mapping[str, Any], texts: Sequence[str], folder: str | Pat
     # A parameter grid may hold numpy's numbers, or arrays.
     numpys = np.generic, np.ndarray
     given = {name: x.tolist() if isinstance(x, numpys) else x for name, x in given.items()}
+    if given["epochs"] == 0:  # for a run it means no limit
+        raise ConfigError("epochs must be at least 1", setting=SETTINGS["epochs"])
     counter, surveyed = SideCounter(), texts[:SURVEYED]
     for text in surveyed:
         counter.count(text)
     scale = len(texts) / max(1, len(surveyed))
     side = counter.side(scale)
-    if given["words"] is None:
-        given["words"] = read_by_words(side, len(texts))
-    words = given["words"]
-    if given["epochs"] == 0:  # for a run it means no limit
-        raise ConfigError("epochs must be at least 1", setting=SETTINGS["epochs"])
-    settings: dict[str, Any] = {
-        "task": "classification",
+    words = read_by_words(side, len(texts)) if given["words"] is None else given["words"]
+    given["words"] = words
+    settings: dict[str, Any] = FIXED | {path: given[name] for name, path in SETTINGS.items()}
+    settings |= {
         "folder": str(folder),
-        # Every text counts, also a repeated one, or the only one of its class.
-        "data.drop_duplicates": False,
-        "data.smallest_class": 1,
         "tokenizer.kind": "words" if words else "bpe",
-        "tokenizer.byte_fallback": False,
         "model.d_ff": given["d_model"],
         "model.character_ngrams": list(WORD_NGRAMS) if words else [],
-        "model.initialisation": "xavier_scaled",
-        "model.scale_embeddings": False,
-        "model.final_norm": False,
         # The convolutions know which words are neighbours.
         "model.positions.kind": "none" if given["convolution"] else "sinusoidal",
-        "training.schedule.kind": "linear",
     }
-    settings |= {path: given[argument] for argument, path in SETTINGS.items()}
     if not words and not given["vocabulary"]:
         # Each character is a piece, and some scripts have thousands.
         settings["tokenizer.max_vocabulary"] = max(PIECES, pieces_for(side.alphabet))
@@ -317,15 +318,19 @@ def config_for(given: Mapping[str, Any], texts: Sequence[str], folder: str | Pat
     if words:
         words_of = WordTokenizer((), split_punctuation=True).words_of
         tokens = scale * sum(len(words_of(text)) for text in surveyed)
+    return _config(settings | _plan(given, tokens, len(texts)))
+
+
+def _plan(given: Mapping[str, Any], tokens: float, texts: int) -> dict[str, Any]:
+    """The settings that depend on the length of the run and on the number of texts."""
     steps = given["epochs"] * max(1.0, tokens / given["batch_tokens"])
-    validated = given["validation_share"] * len(texts)
-    settings |= {
+    validated = given["validation_share"] * texts
+    return {
         "training.schedule.warmup": round(steps / 10),
         "training.validate_every": max(1, round(steps / VALIDATIONS)),
         "training.keep": "average" if validated < FEW else "best",
         "evaluation.measure": "loss" if validated < VERY_FEW else "accuracy",
     }
-    return _config(settings)
 
 
 def _config(settings: Mapping[str, Any]) -> RunConfig:
@@ -346,9 +351,9 @@ def _texts_and_labels(
     """The texts, the distinct labels in sorted order, and the number of each text's label."""
     if y is None:
         raise DataError("TextClassifier requires y to be passed, but the target y is None")
-    found, labels = _cleaned(texts), items_of(y, "labels")
-    if len(found) != len(labels):
-        raise DataError(f"there are {len(found):,} texts and {len(labels):,} labels")
+    cleaned, labels = _cleaned(texts), items_of(y, "labels")
+    if len(cleaned) != len(labels):
+        raise DataError(f"there are {len(cleaned):,} texts and {len(labels):,} labels")
     for number, label in enumerate(labels, start=1):
         if label is None or (isinstance(label, float | np.floating) and np.isnan(label)):
             raise DataError(f"the label is {label}", where=f"example {number}")
@@ -360,7 +365,7 @@ def _texts_and_labels(
             raise ValueError("some are strings and some are not")
         if values.dtype.kind == "f" and not all(value.is_integer() for value in values):
             raise ValueError("they are continuous")
-        return found, *np.unique(values, return_inverse=True)
+        return cleaned, *np.unique(values, return_inverse=True)
     except (TypeError, ValueError) as error:
         what = "the labels are not a string or whole number for each text"
         raise DataError(what, why=str(error)) from None
@@ -392,8 +397,7 @@ def _weights(values: Iterable[float], texts: int) -> np.ndarray:
 
 
 def _warn_of_texts_left_out(folder: Path) -> None:
-    on_training, *_ = read_json(folder / "provenance.json")["reports"]
-    for finding in on_training["findings"]:
+    training_report, *_ = read_json(folder / "provenance.json")["reports"]
+    for finding in training_report["findings"]:
         if finding["left_out"]:
-            found = f"{finding['count']:,} ({finding['text']})"
-            warn(f"texts that were not learned from: {found}")
+            warn(f"texts that were left out: {finding['count']:,} ({finding['text']})")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from clearhead.api.encoder import with_encoders_settings
 from clearhead.checkpoint import write_model_folder
 from clearhead.settings import RunConfig, TrainingConfig, read_config
 
@@ -28,25 +28,26 @@ def train(
     restart: bool = False,
     observers: Sequence[Observer] | None = None,
 ) -> RunEnded:
-    """Trains, or resumes a run that was interrupted. The result is the folder `config.folder`.
+    """Train a model, or resume a run that was interrupted. Writes the model to `config.folder`.
 
-    The first Ctrl-C ends the run after the step, with a checkpoint; a second one ends it at once.
-    Then the result has `finished = False`, and the same call, without `restart`, resumes.
+    The first Ctrl-C ends the run after the current step and saves a checkpoint. A second one ends
+    it at once. The result then has `finished = False`. The same call without `restart` resumes.
 
     Args:
         config: the whole run, or the TOML file that describes it.
         examples: training examples in memory, instead of the files of `data.train`: (source,
             target) for a translation, (text or features, label or list of labels) for a
             classification. Errors name them by number, from 1.
-        validation: validation examples likewise, instead of the files of `data.validation`.
-        restart: start from scratch. A run in the folder is removed once the new data are checked
-            and the new model is built.
-        observers: are shown what happens; by default a live display on the standard error, or
-            plain lines if that is no terminal; `()` for silence. The log in the folder is always
-            written.
+        validation: validation examples in the same form, instead of the files of
+            `data.validation`.
+        restart: start again. The old run in the folder is removed after the new data have been
+            checked and the new model has been built.
+        observers: receive the events of the run. By default a live display on the standard error,
+            or plain lines if that is not a terminal; `()` for silence. The log in the folder is
+            always written.
 
     Raises:
-        ConfigError: settings do not go together.
+        ConfigError: settings contradict each other.
         DataError: the data cannot be used.
         ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
         TrainingError: the folder holds a run with other settings or data, or one that is still
@@ -61,65 +62,58 @@ def train(
     config = _complete(config, restart)
     parts = parts_of(config, examples, validation)
     folder = run_folder(config, restart)
-    watchers = displays(sys.stderr) if observers is None else list(observers)
+    opened = displays(sys.stderr) if observers is None else list(observers)
     try:
         with only_run_in(folder):
-            ended = _train(config, parts, folder, restart, watchers)
+            ended = _train(config, parts, folder, restart, opened)
     finally:
-        for watcher in watchers:
-            watcher.close()
+        for observer in opened:
+            observer.close()
     if observers is None and not ended.finished:
         _show_how_to_resume(restart)
     return ended
 
 
 def _train(
-    config: RunConfig, parts: Parts, folder: Path, restart: bool, watchers: list[Observer]
+    config: RunConfig, parts: Parts, folder: Path, restart: bool, observers: list[Observer]
 ) -> RunEnded:
-    """Trains in a folder that no other run uses; observers that are opened join the others."""
-    from clearhead.api.preparation import prepare, teller
+    """Train in a folder that no other run uses. The logs are added to the observers."""
+    from clearhead.api.preparation import prepare
     from clearhead.data.corpus import remove_unused_corpora
     from clearhead.training.checkpoints import Keeper
-    from clearhead.training.events import JsonLog, TensorBoardLog
+    from clearhead.training.events import JsonLog, Note, TensorBoardLog, notify
     from clearhead.training.loop import Trainer
     from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
-    from clearhead.training.step import choose_precision
 
-    # Is this the data that the run began with?
-    device = _set_up(config.training, watchers)
+    training, device = _set_up(config.training, observers)
+    resumed = folder if not restart and (folder / "config.json").exists() else None
     hashes = {part.name: {name: content.hex() for name, content in part.hashes} for part in parts}
-    begun = folder if not restart and (folder / "config.json").exists() else None
-    if begun is not None:
+    if resumed is not None:
         refuse_other_data(folder, hashes)
-
-    # Read, check and encode the data; build the model.
     corpora = folder / "training" / "corpus"
-    ready = prepare(config, begun, corpora, watchers, parts)
-    model = ready.build_model().to(device)
+    prepared = prepare(config, resumed, corpora, observers, parts)
+    model = prepared.build_model().to(device)
 
-    # Nothing was wrong: a new run may take the place of an old one.
-    if begun is None:
+    # No error so far, so a new run may replace the old one.
+    if resumed is None:
         forget_run(folder)
         remove_unused_corpora(corpora)
         note_data(folder, hashes)
-    watchers.append(JsonLog(folder / "training" / "log.jsonl"))
-    tell = teller(watchers)
-    for line in ready.found():
-        tell(line)
-    for findings in ready.findings:
-        tell(f"all places of these findings: {findings}")
-    if config.training.tensorboard:
-        watchers.append(TensorBoardLog(folder / "training" / "tensorboard"))
+    observers.append(JsonLog(folder / "training" / "log.jsonl"))
+    for line in prepared.report_lines():
+        notify(observers, Note(line))
+    for path in prepared.findings:
+        notify(observers, Note(f"all places of these findings: {path}"))
+    if training.tensorboard:
+        observers.append(TensorBoardLog(folder / "training" / "tensorboard"))
     # From now on the run can be resumed, since the vocabulary is on disk.
-    write_model_folder(folder, config, ready.parts)
+    write_model_folder(folder, config, prepared.files)
 
-    # Train.
-    precision = choose_precision(config.training.precision, device)
-    reports = [report.to_dict() for report in ready.reports]
-    facts = provenance(config.seed, device, precision, hashes, reports)
-    keeper = Keeper(folder, config.training.average_last, facts)
+    reports = [report.to_dict() for report in prepared.reports]
+    facts = provenance(config.seed, device, training.precision, hashes, reports)
+    keeper = Keeper(folder, training.average_last, facts)
     width = config.model.d_model
-    return Trainer(ready.task, model, config.training, config.seed, width, keeper, watchers).run()
+    return Trainer(prepared.task, model, training, config.seed, width, keeper, observers).run()
 
 
 def dry_run(
@@ -129,36 +123,37 @@ def dry_run(
     validation: Given | None = None,
     observers: Sequence[Observer] = (),
 ) -> DryRun:
-    """What a run would need, and what is in its data. It writes nothing to the run's folder.
+    """Report what a run would need and what is in its data. Writes nothing to the run's folder.
 
-    The vocabulary is learned and all data are encoded, as `train` would.
+    The vocabulary is learned and all data are encoded, as in `train`.
 
     Args:
         config: the whole run.
         examples: training examples in memory, as in `train`.
         validation: validation examples in memory.
-        observers: are shown what happens until then.
+        observers: receive notes about what is done.
 
     Raises:
-        ConfigError: settings do not go together.
+        ConfigError: settings contradict each other.
         DataError: the data cannot be used.
         ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
         TrainingError: TensorBoard is configured and not installed.
     """
-    from clearhead.api.preparation import prepare, teller
+    from clearhead.api.preparation import prepare
     from clearhead.data.parts import parts_of
     from clearhead.training.dry_run import try_steps
+    from clearhead.training.events import Note, notify
 
     try:
         with TemporaryDirectory() as folder:
             config = _complete(config, restart=True)
             parts = parts_of(config, examples, validation)
-            device = _set_up(config.training, observers)
-            ready = prepare(config, None, Path(folder), observers, parts)
-            model = ready.build_model().to(device)
-            teller(observers)("trying a few steps")
-            width = config.model.d_model
-            return try_steps(ready.task, model, config.training, width, ready.found())
+            training, device = _set_up(config.training, observers)
+            prepared = prepare(config, None, Path(folder), observers, parts)
+            model = prepared.build_model().to(device)
+            notify(observers, Note("trying a few steps"))
+            width, lines = config.model.d_model, prepared.report_lines()
+            return try_steps(prepared.task, model, training, width, lines)
     finally:
         for observer in observers:
             observer.close()
@@ -166,24 +161,30 @@ def dry_run(
 
 def _complete(config: RunConfig, restart: bool) -> RunConfig:
     """The run with all its settings, checked before data are read or anything is removed."""
+    from clearhead.api.preparation import with_encoder_settings
     from clearhead.training.events import require_tensorboard
 
-    config = with_encoders_settings(config, restart)
     if config.training.tensorboard:
         require_tensorboard()
-    return config
+    return with_encoder_settings(config, restart)
 
 
-def _set_up(config: TrainingConfig, observers: Sequence[Observer]) -> torch.device:
-    """The device to train on, with a warning if the precision is very slow there."""
-    from clearhead.api.preparation import teller
-    from clearhead.decoding.device import set_up_torch
-    from clearhead.training.step import slow_precision
+def _set_up(
+    config: TrainingConfig, observers: Sequence[Observer]
+) -> tuple[TrainingConfig, torch.device]:
+    """The device to train on, and the settings with the precision that is used there."""
+    from clearhead.decoding.device import multiplies_bf16, set_up_torch
+    from clearhead.training.events import Note, notify
+    from clearhead.training.step import choose_precision
 
     device = set_up_torch(config.device, config.threads)
-    if (warning := slow_precision(config.precision, device)) is not None:
-        teller(observers)(warning)
-    return device
+    if config.precision == "bf16" and not multiplies_bf16(device):
+        warning = (
+            "warning: this device has no known bf16 instructions, so bf16 is many times slower "
+            "than float32; set training.precision to auto or float32"
+        )
+        notify(observers, Note(warning))
+    return replace(config, precision=choose_precision(config.precision, device)), device
 
 
 def _show_how_to_resume(restart: bool) -> None:

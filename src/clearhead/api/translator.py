@@ -39,12 +39,12 @@ class Translator:
 
     @property
     def source_tokenizer(self) -> Tokenizer:
-        """Turns a source text into token ids."""
+        """The tokenizer of source texts."""
         return self._tokenizers[0]
 
     @property
     def target_tokenizer(self) -> Tokenizer:
-        """Turns token ids into a target text."""
+        """The tokenizer of target texts."""
         return self._tokenizers[1]
 
     def translate(
@@ -67,11 +67,12 @@ class Translator:
             search: the settings of the search; by default those of the model's configuration.
             prefixes: for each text the beginning of its translation; spaces at its ends are
                 ignored.
-            batch_size: sentences of a batch, at most.
+            batch_size: maximum number of sentences of a batch.
             progress: called with the number of sentences that are done.
             offset: the number of texts before these, if a stream is translated in blocks.
             choices: single settings of `SearchConfig` (beam_size=5, n_best=3), which replace those
-                of `search`. Settings of sampling need method="sampling"; beam_size implies a beam.
+                of `search`. Settings of sampling need method="sampling"; beam_size selects beam
+                search.
 
         Raises:
             SearchError: a setting is unknown, wrong or without effect on the method, or the

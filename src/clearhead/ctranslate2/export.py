@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from clearhead.checkpoint import ModelFolder, read_model_folder, read_tokenizers, write_json
 from clearhead.ctranslate2 import folder as layout
-from clearhead.errors import ExportError
+from clearhead.errors import ExportError, meant
 from clearhead.files import move_into_place, sync
-from clearhead.settings.nearest import meant
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.data.tables import header_hint
-from clearhead.errors import DataError
+from clearhead.errors import DataError, nearest
 from clearhead.files import content_hash, read_description, write_description
-from clearhead.settings.nearest import nearest
 
 SHOWN_NAMES = 10
 

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 
 from clearhead.data.lines import MAX_LINE_BYTES, read_lines
-from clearhead.errors import DataError
+from clearhead.errors import DataError, nearest
 
 Row = tuple[int, list[str]]
 """The number of the line where a row begins, and its cells."""
@@ -54,9 +54,6 @@ class Header(NamedTuple):
 
     def _instead_of(self, name: str) -> str:
         """What to do about a missing column."""
-        # The settings take long to import, and only the error needs them.
-        from clearhead.settings.nearest import nearest
-
         fixed = FIXED_COLUMNS.get(name)
         if len(self.names) == 1 and any(mark in self.names[0] for mark in ";\t"):
             # Only texts are also read from .tsv files with a header.

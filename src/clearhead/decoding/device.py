@@ -96,6 +96,23 @@ def keep_freed_memory() -> None:
         tune(_TRIM_THRESHOLD, _NEVER)
 
 
+def processor_has(*instructions: str) -> bool:
+    """Whether the CPU has any of these instruction sets, as PyTorch names them."""
+    import torch
+
+    found = torch.cpu.get_capabilities()
+    return any(found.get(name, False) for name in instructions)
+
+
+def multiplies_bf16(device: torch.device) -> bool:
+    """Whether the device has instructions for bf16; without them it is many times slower."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return processor_has("avx512_bf16", "amx_bf16")
+
+
 @contextmanager
 def full_memory_said(todo: str, where: str | None = None) -> Iterator[None]:
     """Turn PyTorch's out-of-memory error into one that tells the user what to do.

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.backends import mkldnn
 from torch.nn import functional as F
 
-from clearhead.decoding.device import intel
+from clearhead.decoding.device import intel, multiplies_bf16, processor_has
 from clearhead.errors import ConfigError
 
 Product = Callable[[Tensor], Tensor]
@@ -69,7 +69,7 @@ def packs_float32() -> bool:
     PyTorch multiplies them with MKL, which is fastest on Intel processors. Of other processors only
     those with AVX-512 were measured.
     """
-    return packs() and _processor_has("avx512_f") and not intel()
+    return packs() and processor_has("avx512_f") and not intel()
 
 
 @cache
@@ -121,18 +121,7 @@ def _scales(rows: Tensor, integer: int) -> Tensor:
 
 def _sums_in_32_bits() -> bool:
     """Whether the processor has instructions that sum products of 8-bit integers (VNNI)."""
-    return _processor_has("avx512_vnni", "avx_vnni", "amx_int8")
-
-
-def _processor_has(*instructions: str) -> bool:
-    has = torch.cpu.get_capabilities()
-    return any(has.get(name, False) for name in instructions)
-
-
-def _multiplies_bfloat16(device: torch.device) -> bool:
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return _processor_has("avx512_bf16", "amx_bf16")
+    return processor_has("avx512_vnni", "avx_vnni", "amx_int8")
 
 
 def lay_out(compute_type: str, device: torch.device) -> LayOut:
@@ -156,7 +145,7 @@ def lay_out(compute_type: str, device: torch.device) -> LayOut:
             "the torch engine computes in int8 only on a CPU and with oneDNN",
             todo="use bfloat16 on a GPU, and float32 elsewhere",
         )
-    if compute_type == "bfloat16" and not _multiplies_bfloat16(device):
+    if compute_type == "bfloat16" and not multiplies_bf16(device):
         raise ConfigError(
             "this device has no instructions for bfloat16, without which it is many times slower",
             todo="use float32, or int8 on a CPU",

@@ -6,10 +6,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
 from clearhead.decoding.engine import Engine, Hypothesis, check_batch_size
-from clearhead.errors import ConfigError, SearchError, warn
-from clearhead.settings import SearchConfig, config_from
-from clearhead.settings.nearest import setting_meant
+from clearhead.errors import SearchError, warn
+from clearhead.settings import SearchConfig
+from clearhead.settings.reading import config_error
 from clearhead.settings.search import idle_for, method_for
 from clearhead.tokenizer import Tokenizer
 
@@ -21,30 +23,28 @@ NOTHING = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0
 """The translation of an empty text."""
 
 
-def chosen_search(search: SearchConfig, choices: Mapping[str, Any]) -> SearchConfig:
+def chosen_search(
+    search: SearchConfig, choices: Mapping[str, Any], where: str = "translate"
+) -> SearchConfig:
     """The search settings with some of them replaced, checked as strictly as a file.
 
     Raises:
         SearchError: a setting is unknown, has a wrong type or value, or has no effect.
     """
     if not isinstance(search, SearchConfig):
-        raise SearchError(f"search is not a SearchConfig: {search!r}", where="translate")
-    settings = [field.name for field in dataclasses.fields(SearchConfig)]
-    for name in choices:
-        if name not in settings:
-            todo = setting_meant(name, "", settings, ())
-            raise SearchError(f"{name} is not a setting", where="translate", todo=todo)
+        raise SearchError(f"search is not a SearchConfig: {search!r}", where=where)
     method = method_for(choices, search.method)
-    tree = {"search": {**dataclasses.asdict(search), "method": method, **choices}}
     try:
-        chosen = config_from(tree, where="translate").search
-    except ConfigError as error:
-        raise SearchError(error.what, where=error.where, why=error.why, todo=error.todo) from None
+        chosen = dataclasses.replace(search, **{"method": method, **choices})
+    except ValidationError as error:
+        wrong = config_error(error, where, section="search")
+        why = None if wrong.todo else "settings that are not given are those of the model"
+        raise SearchError(wrong.what, where=where, why=why, todo=wrong.todo) from None
     if idle := idle_for(chosen.method, choices):
         other = "beam" if chosen.method == "sampling" else "sampling"
         raise SearchError(
             f"{idle} has no effect with method = {chosen.method!r}",
-            where="translate",
+            where=where,
             todo=f"use method={other!r}, or leave {idle} out",
         )
     return chosen

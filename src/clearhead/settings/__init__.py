@@ -1,7 +1,7 @@
 """The settings of a run: frozen dataclasses that pydantic checks, read from TOML.
 
-`read_config` reads a file, lays `--set path=value` over it and returns a `RunConfig`, in which
-every choice is made and shorthands (`model.size`, `model.dropout = 0.1`) are expanded.
+`read_config` reads a file, applies `--set path=value` and returns a `RunConfig`, in which
+shorthands (`model.size`, `model.dropout = 0.1`) are expanded.
 """
 
 from clearhead.settings.data import DataConfig, TokenizerConfig

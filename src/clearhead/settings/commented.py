@@ -1,4 +1,4 @@
-"""A configuration as a file for people: TOML with comments on each setting, and why it is so."""
+"""A configuration as a TOML file in which each setting has a comment, and perhaps a reason."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Form:
     Attributes:
         kind: of the run.
         files: example file names, where `{}` stands for the part.
-        use: the command that uses the model, and what follows the model folder there.
+        use: the command that uses the model, and its arguments after the model folder.
     """
 
     kind: Runs
@@ -83,7 +83,7 @@ SEQUENCES = Form(Runs.SEQUENCES, ("{}.ts",), ("classify", "--input in.ts"))
 class CommentedConfig:
     """Values of the settings of a form by dotted path, and the reasons for some of them.
 
-    `seen` describes the data that they are for, a line each.
+    `seen` describes the data in lines.
     """
 
     form: Form
@@ -109,7 +109,7 @@ class CommentedConfig:
         return "\n".join(lines) + "\n"
 
     def _header(self, name: str) -> list[str]:
-        """What the file is, what was seen of the data, and the commands."""
+        """The title, the description of the data, and the commands."""
         run = PurePath(name).name
         train = shlex.join(["clearhead", "train", f"{name}.toml"])
         command, rest = self.form.use

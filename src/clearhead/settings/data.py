@@ -10,7 +10,7 @@ from clearhead.settings.declare import STRICT, Runs, require, setting
 
 
 def _path_as_text(value: Any) -> Any:
-    """JSON has no paths."""
+    """A path as a string, because a configuration is also written as JSON."""
     return str(value) if isinstance(value, PurePath) else value
 
 
@@ -157,7 +157,7 @@ class TokenizerConfig:
     byte_fallback: bool = setting(
         True,
         "encode characters outside the vocabulary as bytes, so that nothing is unknown",
-        only_with=("kind", ("bpe", "unigram")),
+        only_with=("kind", "bpe", "unigram"),
     )
 
     def __post_init__(self) -> None:

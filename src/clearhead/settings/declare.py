@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
+from functools import reduce
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -57,11 +58,10 @@ class Declaration:
         details: further sentences for the reference.
         bounds: of the value, by pydantic's names: `ge`, `gt`, `le`, `lt`.
         runs: the kinds of runs in which it has an effect.
-        needs: another setting of the section that must be given for this one to have an effect.
-        only_with: another setting of the section and the choices of it with which this one has
-            an effect.
-        tolerated: it may be set beside another choice than those of `only_with`.
-        also_default: values that a ready-made size sets, which are never rejected.
+        only_with: the name of another setting of the section, and the choices of it with which
+            this one has an effect; no choices: any value that is not empty.
+        tolerated: it may be set with other choices than those of `only_with`, without effect.
+        also_default: values that a model size sets, which are never rejected.
         choices: by task, where the tasks allow different ones.
         init: the kinds of runs for which `clearhead init` writes it.
         init_if_changed: likewise, but only if it differs from its default.
@@ -71,8 +71,7 @@ class Declaration:
     details: str = ""
     bounds: Mapping[str, float] = dataclasses.field(default_factory=dict)
     runs: Runs = Runs.ALL
-    needs: str = ""
-    only_with: tuple[str, tuple[str, ...]] | None = None
+    only_with: tuple[str, ...] = ()
     tolerated: bool = False
     also_default: tuple[Any, ...] = ()
     choices: Mapping[str, tuple[str, ...]] | None = None
@@ -100,7 +99,7 @@ def setting(default: Any, meaning: str, **declared: Any) -> Any:
 
 
 class WrongSettingError(ValueError):
-    """A setting that contradicts another one.
+    """A setting that contradicts another setting.
 
     Attributes:
         setting: its name within the section that is checked; empty for the whole section.
@@ -124,7 +123,7 @@ class Setting:
     """A declared setting.
 
     Attributes:
-        path: dotted, from the section that was asked about.
+        path: dotted, from the section whose settings are listed.
         annotation: its type.
         default: of the field; None if it is a function, or a shorthand.
         declaration: what is declared about it.
@@ -138,7 +137,7 @@ class Setting:
     runs: Runs
 
     @property
-    def sections(self) -> tuple[type, ...]:
+    def sections(self) -> tuple[Any, ...]:
         """The class of a section, or the classes that it may have; none for a single value."""
         kind, _ = plain(self.annotation)
         kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
@@ -150,9 +149,11 @@ class Setting:
         kind, _ = plain(self.annotation)
         return get_args(kind) if get_origin(kind) is Literal else ()
 
-    def sibling(self, name: str) -> str:
-        """The path of another setting of the same section."""
-        return f"{self.path.rpartition('.')[0]}.{name}".lstrip(".")
+    @property
+    def only_with(self) -> tuple[str, tuple[str, ...]]:
+        """The path of another setting and the choices with which this one has an effect."""
+        name, *choices = self.declaration.only_with or ("",)
+        return name and f"{self.path.rpartition('.')[0]}.{name}".lstrip("."), tuple(choices)
 
 
 def settings_of(section: type, path: str = "", runs: Runs = Runs.ALL) -> Iterator[Setting]:
@@ -168,7 +169,7 @@ def settings_of(section: type, path: str = "", runs: Runs = Runs.ALL) -> Iterato
         yield found
         inner = [s for each in found.sections for s in settings_of(each, dotted, found.runs)]
         if len(found.sections) > 1:  # several kinds, whose `kind` is one setting
-            tag, kinds = f"{dotted}.kind", tuple(map(tag_of, found.sections))
+            tag, kinds = f"{dotted}.kind", tuple(each.kind for each in found.sections)
             first = next(each for each in inner if each.path == tag)
             yield dataclasses.replace(first, annotation=Literal[kinds])  # pyright: ignore[reportInvalidTypeForm]
             inner = [each for each in inner if each.path != tag]
@@ -183,11 +184,6 @@ def plain(annotation: Any) -> tuple[Any, bool]:
     return (plain(args[0])[0], True) if origin is tuple else (annotation, False)
 
 
-def tag_of(section: type) -> str:
-    """The `kind` of a section that has several forms."""
-    return vars(section)["kind"]
-
-
 def in_words(bounds: Mapping[str, float]) -> str:
     """For example `at least 0 and less than 1`."""
     return " and ".join(f"{BOUNDS[name]} {value:,}" for name, value in bounds.items())
@@ -195,18 +191,7 @@ def in_words(bounds: Mapping[str, float]) -> str:
 
 def value_at(config: Any, path: str) -> Any:
     """The value of a setting, by its dotted path."""
-    for name in path.split("."):
-        config = getattr(config, name)
-    return config
-
-
-def without_effect(config: Any) -> dict[str, Runs]:
-    """The settings, by dotted path, that a run of this kind ignores, and the runs they affect."""
-    return {
-        each.path: each.runs
-        for each in settings_of(type(config))
-        if config.kind not in each.runs and not each.sections
-    }
+    return reduce(getattr, path.split("."), config)
 
 
 def reject_without_effect(
@@ -214,65 +199,56 @@ def reject_without_effect(
 ) -> None:
     """Raise an error if a setting is not at its default although the run ignores it.
 
-    Values that come with a ready-made model size are accepted, and so are settings of a file that
-    go with a choice which an override replaces.
+    Values that a model size sets are accepted. So are settings of the file that need a choice which
+    an override replaces.
 
     Args:
         config: the `RunConfig`.
         where: the file, for the error.
-        overrides: what is laid over the file, as `path=value`.
+        overrides: of the file, as `path=value`.
 
     Raises:
-        ConfigError: a setting has no effect on the task; or it needs another setting, or another
-            choice.
+        ConfigError: a setting has no effect on the task, or only with another setting.
     """
     changed = _changed(config)
-    _reject_for_other_runs(config, where, changed)
-    overridden = {override.partition("=")[0].strip() for override in overrides}
-    for path, each in changed.items():
-        needs, only_with = each.declaration.needs, each.declaration.only_with
-        said = f"{path} = {value_at(config, path)!r} has no effect"
-        if needs and not value_at(config, other := each.sibling(needs)):
-            todo = f"set {other} too, or remove {path}"
-            raise ConfigError(f"{said} without {other}", where=where, setting=path, todo=todo)
-        if only_with is None or each.declaration.tolerated:
-            continue
-        choice = value_at(config, other := each.sibling(only_with[0]))
-        # An override that tries another choice need not undo what the file sets for its own.
-        if choice not in only_with[1] and (other not in overridden or path in overridden):
-            raise ConfigError(
-                f"{said} with {other} = {choice!r}",
-                where=where,
-                setting=path,
-                todo=f"set {other} = {' or '.join(map(repr, only_with[1]))}, or remove {path}",
-            )
-
-
-def _reject_for_other_runs(
-    config: Any, where: str | Path | None, changed: Mapping[str, Setting]
-) -> None:
-    ignored = {path: runs for path, runs in without_effect(config).items() if path in changed}
-    if ignored:
-        values = " and ".join(f"{path} = {value_at(config, path)!r}" for path in ignored)
+    if ignored := [each for each in changed if config.kind not in each.runs]:
+        values = " and ".join(f"{each.path} = {value_at(config, each.path)!r}" for each in ignored)
         has, them = ("has", "it") if len(ignored) == 1 else ("have", "them")
         raise ConfigError(
             f"{values} {has} no effect on {config.kind.in_words}",
             where=where,
-            setting=next(iter(ignored)),
-            why="; ".join(f"{path} is for {runs.in_words}" for path, runs in ignored.items()),
+            setting=ignored[0].path,
+            why="; ".join(f"{each.path} is for {each.runs.in_words}" for each in ignored),
             todo=f"remove {them}",
         )
-
-
-def _changed(config: Any) -> dict[str, Setting]:
-    """The settings with a condition that are not at their defaults."""
-    defaults, changed = type(config)(), {}
-    for each in settings_of(type(config)):
-        declaration = each.declaration
-        needs = declaration.needs or (declaration.only_with and not declaration.tolerated)
-        if each.sections or (each.runs == Runs.ALL and not needs):
+    overridden = {override.partition("=")[0].strip() for override in overrides}
+    for each in changed:
+        other, choices = each.only_with
+        if not other or each.declaration.tolerated:
             continue
-        value = value_at(config, each.path)
-        if value not in (value_at(defaults, each.path), *declaration.also_default):
-            changed[each.path] = each
+        choice = value_at(config, other)
+        has_effect = choice in choices if choices else choice
+        # An override that tries another choice need not undo what the file sets for its own.
+        if not has_effect and (other not in overridden or each.path in overridden):
+            values = f" = {' or '.join(map(repr, choices))}" if choices else ""
+            raise ConfigError(
+                f"{each.path} = {value_at(config, each.path)!r} has no effect with "
+                f"{other} = {choice!r}",
+                where=where,
+                setting=each.path,
+                todo=f"set {other}{values}, or remove {each.path}",
+            )
+
+
+def _changed(config: Any) -> list[Setting]:
+    """The settings with a condition that are not at their defaults."""
+    defaults, changed = type(config)(), []
+    for each in settings_of(type(config)):
+        declared = each.declaration
+        if not each.sections and (
+            each.runs != Runs.ALL or (declared.only_with and not declared.tolerated)
+        ):
+            default = value_at(defaults, each.path)
+            if value_at(config, each.path) not in (default, *declared.also_default):
+                changed.append(each)
     return changed

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from clearhead.errors import ConfigError
+from clearhead.errors import ConfigError, meant
 from clearhead.settings.declare import (
     STRICT,
     Declaration,
@@ -15,7 +15,6 @@ from clearhead.settings.declare import (
     require,
     setting,
 )
-from clearhead.settings.nearest import meant
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -38,7 +37,7 @@ class Learned:
 
     kind: Literal["learned"] = setting("learned", "positional encoding")
     max_length: int = setting(
-        512, "number of learned positions", ge=1, only_with=("kind", ("learned",)), tolerated=True
+        512, "number of learned positions", ge=1, only_with=("kind", "learned"), tolerated=True
     )
 
 
@@ -65,7 +64,7 @@ class DropoutConfig:
     @classmethod
     def everywhere(cls, rate: float) -> Self:
         """The same rate on embeddings, attention weights, hidden units and sub-layer outputs."""
-        return cls(embeddings=rate, attention=rate, hidden=rate, residual=rate)
+        return cls(**expanded_dropout(rate))
 
 
 def expanded_dropout(value: Any) -> Any:
@@ -197,7 +196,7 @@ class ModelConfig:
         "number of vectors that all character n-grams share, by their hash",
         ge=1,
         runs=Runs.TEXTS,
-        needs="character_ngrams",
+        only_with=("character_ngrams",),
     )
     dropout: Annotated[DropoutConfig, BeforeValidator(expanded_dropout)] = setting(
         lambda: DropoutConfig.everywhere(0.1),

@@ -14,22 +14,21 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clearhead.errors import ConfigError
+from clearhead.errors import ConfigError, meant, nearest
 from clearhead.settings.declare import (
+    BOUNDS,
     Setting,
     WrongSettingError,
     in_words,
     reject_without_effect,
     settings_of,
-    tag_of,
 )
 from clearhead.settings.model import SIZES, expanded_dropout
-from clearhead.settings.nearest import meant, setting_meant
 from clearhead.settings.run import RunConfig
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-    """Read a TOML file, with `path=value` overrides laid over it.
+    """Read a TOML file and apply overrides, `path=value`.
 
     `${NAME}` in a string is replaced by the environment variable NAME.
 
@@ -49,7 +48,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError("this is not valid TOML", where=path, why=str(error)) from None
     for override in overrides:
-        lay_over(tree, override)
+        apply_override(tree, override)
     config = config_from(_with_environment(tree, "", str(path)), where=str(path))
     # Not in config_from: a model folder of an earlier version may hold such settings.
     reject_without_effect(config, path, overrides)
@@ -73,8 +72,8 @@ def config_to_dict(config: RunConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def lay_over(tree: dict[str, Any], override: str) -> None:
-    """Lay `path=value` over the tree; the value is read as TOML, or else as a plain string.
+def apply_override(tree: dict[str, Any], override: str) -> None:
+    """Apply `path=value` to the tree; the value is read as TOML, or else as a plain string.
 
     Raises:
         ConfigError: it is not `path=value`, or the path continues beyond a single value.
@@ -141,13 +140,6 @@ TYPES = {
 }
 """What is expected, by the type of pydantic's error."""
 
-OUT_OF_BOUNDS = {
-    "greater_than": "gt",
-    "greater_than_equal": "ge",
-    "less_than": "lt",
-    "less_than_equal": "le",
-}
-
 
 def config_error(error: ValidationError, where: str, section: str = "") -> ConfigError:
     """The first of pydantic's errors, unknown settings before all others, as one of ours.
@@ -162,7 +154,7 @@ def config_error(error: ValidationError, where: str, section: str = "") -> Confi
     path, tag = _path((*filter(None, section.split(".")), *first["loc"]))
     kind, context, got = first["type"], first.get("ctx", {}), first["input"]
     if kind == "unexpected_keyword_argument":
-        what, todo = f"{path}: there is no such setting", _suggestion(path, tag)
+        what, todo = f"{path}: there is no such setting", _suggestion(path, tag, bool(section))
         return ConfigError(what, where=where, setting=path, todo=todo)
     if isinstance(wrong := context.get("error"), WrongSettingError):
         about = ".".join(filter(None, (path, wrong.setting)))
@@ -177,15 +169,15 @@ def config_error(error: ValidationError, where: str, section: str = "") -> Confi
         words = [c if isinstance(c, str) else json.dumps(c) for c in setting.choices]
         expected = f"one of {', '.join(words)}"
         todo = meant(path, got, [c for c in setting.choices if isinstance(c, str)])
-    elif bound := OUT_OF_BOUNDS.get(kind):
-        declared = setting.declaration.bounds if setting else {}
-        expected = in_words(declared or {bound: context[bound]})
+    elif passed := {name: bound for name, bound in context.items() if name in BOUNDS}:
+        expected = in_words((setting and setting.declaration.bounds) or passed)
     elif setting and kind == "model_attributes_type":
-        todo = meant(f"{path}.kind", got, map(tag_of, setting.sections))
+        todo = meant(f"{path}.kind", got, [each.kind for each in setting.sections])
     elif kind == "dataclass_type" and path == "model":
         todo = meant("model.size", got, SIZES) or f"a size is one of {', '.join(SIZES)}"
-    said = f"must be {expected}" if expected else f"is wrong ({first['msg']})"
-    what = f"{path or 'the configuration'} {said}; got {_short(got)}"
+    problem = f"must be {expected}" if expected else f"is wrong ({first['msg']})"
+    got = text if len(text := repr(got)) <= 100 else f"{text[:97]}..."
+    what = f"{path or 'the configuration'} {problem}; got {got}"
     return ConfigError(what, where=where, setting=path, todo=todo)
 
 
@@ -202,23 +194,24 @@ def _path(location: Iterable[int | str]) -> tuple[str, str]:
     return ".".join(names), tag
 
 
-def _suggestion(path: str, tag: str) -> str:
-    """What may have been meant by an unknown setting."""
+def _suggestion(path: str, tag: str, only_here: bool) -> str:
+    """What may have been meant by an unknown setting, in a section of the kind `tag` if any."""
     section, _, name = path.rpartition(".")
-    around, everywhere = _known().get(section), tuple(_known())
+    around = _known().get(section)
     sections = around.sections if around else (RunConfig,)
+    elsewhere = [known for known in _known() if known.rpartition(".")[2] == name]
     if tag:  # settings of other kinds, and of other sections, are of no use here
-        sections, everywhere = [each for each in sections if tag_of(each) == tag], ()
+        sections = [each for each in sections if each.kind == tag]
+    elif elsewhere and not only_here:
+        elsewhere.sort(key=lambda known: not known.startswith(f"{section}."))
+        return f"did you mean {' or '.join(elsewhere)}?"
     here = [s.path for each in sections for s in settings_of(each) if "." not in s.path]
-    return setting_meant(name, section, here, everywhere)
+    if close := nearest(name, here):
+        return f"did you mean {f'{section}.{close}'.lstrip('.')}?"
+    return f"the settings here are {', '.join(here)}"
 
 
 @functools.cache
 def _known() -> dict[str, Setting]:
     """All settings by dotted path, sections included."""
     return {each.path: each for each in settings_of(RunConfig)}
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 100 else f"{text[:97]}..."

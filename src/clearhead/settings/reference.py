@@ -26,8 +26,6 @@ affects: *translation* of sentence pairs, classification of *texts* and of *sequ
 `${NAME}` in a string is replaced by the environment variable NAME.
 """
 
-KINDS = {Runs.TRANSLATION: "translation", Runs.TEXTS: "texts", Runs.SEQUENCES: "sequences"}
-
 
 def reference() -> str:
     """The document: a table for each section."""
@@ -88,11 +86,10 @@ def _values(setting: Setting) -> str:
 def _meaning(setting: Setting, around: Runs) -> str:
     declaration = setting.declaration
     sentences = [f"{declaration.meaning[0].upper()}{declaration.meaning[1:]}.", declaration.details]
-    if declaration.only_with:
-        name, choices = declaration.only_with
-        sentences.append(f"Only with `{setting.sibling(name)}` = {_listed(choices, ' or ')}.")
-    if declaration.needs:
-        sentences.append(f"Only with `{setting.sibling(declaration.needs)}`.")
+    other, choices = setting.only_with
+    if other:
+        values = f" = {_listed(choices, ' or ')}" if choices else ""
+        sentences.append(f"Only with `{other}`{values}.")
     if declaration.choices:
         sentences += [
             f"{task.capitalize()}: {_listed(choices)}."
@@ -108,7 +105,7 @@ def _listed(choices: Iterable[Any], separator: str = ", ") -> str:
 
 
 def _runs(runs: Runs) -> str:
-    return ", ".join(f"*{KINDS[kind]}*" for kind in runs)
+    return ", ".join(f"*{str(kind.name).lower()}*" for kind in runs)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from clearhead.settings.training import TrainingConfig
 
 
 def _expanded(value: Any) -> Any:
-    """A path as a shell would read it, so that no folder called ~ is created, or removed."""
+    """A path with `~` expanded, so that no folder of this name is created or removed."""
     return os.path.expanduser(value) if isinstance(value, str | PurePath) else value
 
 
@@ -161,8 +161,8 @@ class RunConfig:
     @property
     def lowercase(self) -> bool:
         """Whether translations are scored without regard to case."""
-        asked = self.evaluation.lowercase
-        return self.tokenizer.lower if asked == "auto" else asked
+        lowercase = self.evaluation.lowercase
+        return self.tokenizer.lower if lowercase == "auto" else lowercase
 
     @property
     def measure(self) -> str:

@@ -9,7 +9,7 @@ from clearhead.settings.declare import STRICT, Runs, require, setting, settings_
 
 Method = Literal["beam", "sampling"]
 
-MOST = 1_000_000  # counts beyond use, which would overflow in the middle of a search
+MOST = 1_000_000  # larger counts have no use and could overflow during a search
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -28,7 +28,7 @@ class SearchConfig:
         "number of hypotheses kept at each step; 1: greedy search",
         ge=1,
         le=MOST,
-        only_with=("method", ("beam",)),
+        only_with=("method", "beam"),
         tolerated=True,
         init=Runs.TRANSLATION,
     )
@@ -68,7 +68,7 @@ class SearchConfig:
         "divisor of the logits; below 1: more likely tokens, above 1: more varied ones",
         gt=0,
         le=1000,
-        only_with=("method", ("sampling",)),
+        only_with=("method", "sampling"),
         tolerated=True,
     )
     top_k: int = setting(
@@ -76,7 +76,7 @@ class SearchConfig:
         "number of most likely tokens to draw from; 0: all",
         ge=0,
         le=MOST,
-        only_with=("method", ("sampling",)),
+        only_with=("method", "sampling"),
         tolerated=True,
     )
     top_p: float = setting(
@@ -85,11 +85,11 @@ class SearchConfig:
         details="Holtzman et al. 2020, section 3.",
         gt=0,
         le=1,
-        only_with=("method", ("sampling",)),
+        only_with=("method", "sampling"),
         tolerated=True,
     )
     seed: int = setting(
-        1, "seed of the random draws", ge=0, only_with=("method", ("sampling",)), tolerated=True
+        1, "seed of the random draws", ge=0, only_with=("method", "sampling"), tolerated=True
     )
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ def idle_for(method: Method, named: Collection[str]) -> str | None:
         (
             each.path
             for each in settings_of(SearchConfig)
-            if each.path in named and (only := each.declaration.only_with) and method not in only[1]
+            if each.path in named and (only := each.only_with[1]) and method not in only
         ),
         None,
     )

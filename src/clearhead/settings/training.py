@@ -20,17 +20,17 @@ class OptimizerConfig:
         "decay of Adam's running mean of the gradients",
         ge=0,
         lt=1,
-        only_with=("kind", ("adam",)),
+        only_with=("kind", "adam"),
     )
     beta2: float = setting(
         0.98,
         "decay of Adam's running mean of the squared gradients",
         ge=0,
         lt=1,
-        only_with=("kind", ("adam",)),
+        only_with=("kind", "adam"),
     )
-    epsilon: float = setting(1e-9, "Adam's ε", gt=0, only_with=("kind", ("adam",)))
-    momentum: float = setting(0.9, "momentum of SGD", ge=0, lt=1, only_with=("kind", ("sgd",)))
+    epsilon: float = setting(1e-9, "Adam's ε", gt=0, only_with=("kind", "adam"))
+    momentum: float = setting(0.9, "momentum of SGD", ge=0, lt=1, only_with=("kind", "sgd"))
     weight_decay: float = setting(
         0.0, "weight decay; with Adam, decoupled from the gradient (AdamW)", ge=0
     )

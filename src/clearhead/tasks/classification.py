@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -36,19 +35,19 @@ SMALLER = "use the CPU: training.device = 'cpu'"
 """What to do if a validation needs more memory than a GPU has."""
 
 LARGEST_WEIGHT = 100.0
-"""The limit of the weight of a rare label, if an example may have several labels."""
+"""Maximum weight of a rare label, if an example may have several labels."""
 
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """B inputs, padded, and the truth (B, labels): 1.0 for a right label."""
+    """B padded inputs, and the truth (B, labels): 1.0 for each label of an example, 0.0 else."""
 
     inputs: Tensor
     truth: Tensor
 
 
 class ClassificationTask:
-    """Batches of examples; the loss of their labels; accuracy, F1 and calibration."""
+    """Batches of examples, the loss of their labels, and accuracy, F1 and calibration."""
 
     def __init__(self, config: RunConfig, data: LabelledData) -> None:
         self.config = config
@@ -57,6 +56,7 @@ class ClassificationTask:
         self.higher_is_better = self.measure != "loss"
         self.multi_label = config.classifier.multi_label
         self.truth = truth_of(data.train, data.labels)
+        self._validation_truth = truth_of(data.validation, data.labels)
         self._lengths = np.minimum([len(row) for row in data.rows], config.data.max_length)
         self._weights = self._class_weights()
 
@@ -110,8 +110,8 @@ class ClassificationTask:
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         """The summed cross-entropy of the examples' labels.
 
-        With R-Drop (Liang et al. 2021) the batch passes twice. Two passes differ in what is random:
-        dropout, and hidden words.
+        With R-Drop (Liang et al. 2021) the batch passes twice. The passes differ in dropout and in
+        hidden words.
         """
         training = self.config.training
         model = cast(EncoderClassifier, model)
@@ -134,7 +134,7 @@ class ClassificationTask:
     def evaluate(self, model: nn.Module) -> Evaluation:
         """Loss, accuracy, F1 and calibration on the validation examples.
 
-        The scores include the temperature: whoever uses the model divides its logits by it.
+        The scores include the temperature, by which logits are divided when the model is used.
         """
         data = self.data
         engine = ClassifierEngine(cast(EncoderClassifier, model), SMALLER)
@@ -142,39 +142,36 @@ class ClassificationTask:
         if not np.isfinite(logits).all():
             return diverged(self.measure)
         truth = self._validation_truth
-        found = probabilities(logits, 1.0, self.multi_label)
+        uncalibrated = probabilities(logits, 1.0, self.multi_label)
         temperature = fit_temperature(logits, truth, self.multi_label, prior=1.0)
         calibrated = probabilities(logits, temperature, self.multi_label)
         scores = score_classes(calibrated, truth, data.labels.names, self.multi_label)
-        outputs = [said(row, data.labels) for row in calibrated[:SAMPLES]]
         return Evaluation(
             scores={
-                "loss": negative_log_likelihood(found, truth, self.multi_label),
+                "loss": negative_log_likelihood(uncalibrated, truth, self.multi_label),
                 "accuracy": scores.accuracy,
                 "macro_f1": scores.macro_f1,
                 "micro_f1": scores.micro_f1,
                 "ece": scores.calibration_error,
-                "ece_uncalibrated": expected_calibration_error(found, truth, self.multi_label),
+                "ece_uncalibrated": expected_calibration_error(
+                    uncalibrated, truth, self.multi_label
+                ),
                 "temperature": temperature,
             },
             signatures={},
             samples=tuple(
-                Sample(shown(example), " | ".join(example.labels), output)
-                for example, output in zip(data.validation, outputs, strict=False)
+                Sample(_source(example), " | ".join(example.labels), _output(row, data.labels))
+                for example, row in zip(data.validation[:SAMPLES], calibrated, strict=False)
             ),
         )
-
-    @cached_property
-    def _validation_truth(self) -> np.ndarray:
-        return truth_of(self.data.validation, self.data.labels)
 
     def _class_weights(self) -> Tensor:
         """The weight of each label in the loss (labels,): 1, or balanced.
 
         For N examples with one of K labels each, a label of c examples has N / (K · c): the mean
         over the examples is 1, and the sum over those of a label is N / K. If examples may have
-        several labels, positive cases have (N - c) / c, within [1 / 100, 100], and so count as much
-        as negative ones.
+        several labels, positive cases have (N - c) / c, within [1 / 100, 100], so that they have
+        the same total weight as negative ones.
         """
         counts = self.truth.sum(axis=0)
         if self.config.classifier.class_weights == "none":
@@ -188,12 +185,12 @@ class ClassificationTask:
         return torch.tensor(examples / (len(counts) * np.maximum(counts, 1))).float()
 
 
-def said(probability: np.ndarray, labels: Labels) -> str:
-    """The most probable label and its probability, for people."""
-    best = int(probability.argmax())
-    return f"{labels.names[best]} ({100 * probability[best]:.0f} %)"
-
-
-def shown(example: Labelled) -> str:
-    """An example in a sample line: its text, or its place."""
+def _source(example: Labelled) -> str:
+    """The text of an example, or the place of its features."""
     return example.input if isinstance(example.input, str) else example.place
+
+
+def _output(probabilities: np.ndarray, labels: Labels) -> str:
+    """The most probable label, e.g. `place (87 %)`."""
+    best = int(probabilities.argmax())
+    return f"{labels.names[best]} ({100 * probabilities[best]:.0f} %)"

@@ -43,7 +43,7 @@ VALIDATION_PAIRS = 64
 
 
 class TranslationTask:
-    """Batches of pairs; the loss of the target tokens; BLEU and chrF of the run's own search."""
+    """Batches of pairs, the loss of the target tokens, and BLEU and chrF with the run's search."""
 
     def __init__(self, config: RunConfig, data: TranslationData) -> None:
         self.config = config
@@ -72,7 +72,7 @@ class TranslationTask:
         return epoch_batches(self.data.corpus, limit, seed, epoch, first, self._sampling)
 
     def largest_batch(self) -> Batch:
-        """The largest batch of the first epoch; with sampling its words are segmented anew."""
+        """The largest batch of the first epoch. Subword sampling segments its words again."""
         limit = self.config.training.batch_tokens
         return largest_batch(self.data.corpus, limit, self.config.seed, self._sampling)
 
@@ -87,14 +87,14 @@ class TranslationTask:
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The summed cross-entropy of the target tokens, without padding.
 
-        With R-Drop (Liang et al. 2021) the batch passes twice. Two passes differ in what is random:
-        dropout, and hidden words.
+        With R-Drop (Liang et al. 2021) the batch passes twice. The passes differ in dropout and in
+        hidden words.
         """
         training = self.config.training
         model = cast(EncoderDecoder, model)
         device = model.output.weight.device
-        divergence = training.r_drop if model.training else 0.0
-        passes = 2 if divergence > 0 else 1
+        r_drop = training.r_drop if model.training else 0.0
+        passes = 2 if r_drop > 0 else 1
         outputs = batch.target_output.repeat(passes, 1).flatten()
         # Computed on the CPU, because waiting for a GPU would take longer.
         real = (outputs != PAD).nonzero()[:, 0]
@@ -111,12 +111,12 @@ class TranslationTask:
         hidden = model(source, inputs).flatten(0, 1).index_select(0, real)
         smoothing = training.label_smoothing if model.training else 0.0
         total, plain = projected_cross_entropy(
-            hidden, model.output.weight, model.output.bias, outputs, smoothing, divergence
+            hidden, model.output.weight, model.output.bias, outputs, smoothing, r_drop
         )
         return Loss(total / passes, plain / passes, batch.target_tokens)
 
     def evaluate(self, model: nn.Module) -> Evaluation:
-        """Loss, BLEU, chrF and exact matches on the validation pairs, by the run's own search."""
+        """Loss, BLEU, chrF and exact matches on the validation pairs, with the run's search."""
         model = cast(EncoderDecoder, model)
         loss = self._validation_loss(model)
         if not math.isfinite(loss):
@@ -127,8 +127,8 @@ class TranslationTask:
         with warnings.catch_warnings():
             # The report on the data has already listed sentences that are too long.
             warnings.filterwarnings("ignore", r"line \d+ has \d+ tokens and was cut")
-            found = translate_texts(engine, self._tokenizers, sources, self.config.search)
-        outputs = [hypotheses[0].text for hypotheses in found]
+            translations = translate_texts(engine, self._tokenizers, sources, self.config.search)
+        outputs = [hypotheses[0].text for hypotheses in translations]
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=lowercase)
         samples = zip(sources[:SAMPLES], references, outputs, strict=False)
@@ -149,14 +149,14 @@ class TranslationTask:
         total, tokens = 0.0, 0
         with evaluating(model):
             for batch in self._validation_batches:
-                found = self.loss(model, batch)
-                total += float(found.plain)
-                tokens += found.units
+                loss = self.loss(model, batch)
+                total += float(loss.plain)
+                tokens += loss.units
         return total / tokens
 
     @cached_property
     def _validation_batches(self) -> list[Batch]:
-        """The validation pairs, encoded once; pairs of like lengths share a batch."""
+        """The validation pairs, encoded once; pairs of similar lengths share a batch."""
         longest = self.config.data.max_length
         sources, targets = (
             [ids[:longest] or [EOS] for ids in side]

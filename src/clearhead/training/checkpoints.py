@@ -109,7 +109,15 @@ class Keeper:
                 )
             return None
         tensors, fields = read_tensors(self.state_path)
-        state = self._state_of(fields)
+        try:
+            state = State(**fields)
+        except TypeError as error:
+            raise ModelFolderError(
+                "the state was written by another version of clearhead",
+                where=self.state_path,
+                why=str(error),
+                todo="resume with the version in provenance.json, or start over: --restart",
+            ) from None
         if state.best_score is not None and not has_weights:
             # Only a better score would replace them, and there may never be one.
             raise ModelFolderError(
@@ -118,24 +126,8 @@ class Keeper:
                 todo="restore the file, choose another folder, or start over: --restart",
             )
         load_parameters(model, _part(tensors, "model."), self.state_path)
-        slots: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _part(tensors, "optimizer.").items():
-            index, slot = name.split(".")
-            slots.setdefault(int(index), {})[slot] = tensor
-        groups = optimizer.state_dict()["param_groups"]
-        optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        _load_optimizer(optimizer, _part(tensors, "optimizer."))
         return state
-
-    def _state_of(self, fields: dict[str, Any]) -> State:
-        try:
-            return State(**fields)
-        except TypeError as error:
-            raise ModelFolderError(
-                "the state was written by another version of clearhead",
-                where=self.state_path,
-                why=str(error),
-                todo="resume with the version in provenance.json, or start over: --restart",
-            ) from None
 
     def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
         """Write the weights of the model folder with their scores and provenance.
@@ -198,6 +190,15 @@ class Keeper:
     def _keep(self, name: str, model: nn.Module, step: int) -> None:
         path = self.folder.joinpath(*CHECKPOINTS, f"{name}.safetensors")
         write_tensors(path, parameters_of(model), {"step": step})
+
+
+def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    slots: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in tensors.items():
+        index, slot = name.split(".")
+        slots.setdefault(int(index), {})[slot] = tensor
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict({"state": slots, "param_groups": groups})
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What a run shows to people: plain lines, or a live screen on a terminal."""
+"""Displays of a run: plain lines, or a live screen on a terminal."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
 
-from rich.console import Console, ConsoleOptions, Group, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -59,7 +59,7 @@ class PlainLines:
         self._stream = forgiving(stream)
         self._interval_s = interval_s
         self._max_steps: int | None = None
-        self._shown_s: float | None = None
+        self._written_s: float | None = None
 
     def observe(self, event: Event) -> None:
         """Write the event as a line. Progress within the interval is skipped."""
@@ -68,8 +68,8 @@ class PlainLines:
                 self._max_steps = event.max_steps
                 self._write(started_line(event))
             case Progress():
-                if self._shown_s is None or event.elapsed_s - self._shown_s >= self._interval_s:
-                    self._shown_s = event.elapsed_s
+                if self._written_s is None or event.elapsed_s - self._written_s >= self._interval_s:
+                    self._written_s = event.elapsed_s
                     self._write(progress_line(event, self._max_steps))
             case Validated():
                 self._write(validation_line(event))
@@ -88,7 +88,7 @@ class PlainLines:
 
 
 class LiveScreen:
-    """Redraws one picture of the run in place. Notes scroll by above it.
+    """Redraws one picture of the run in place. Notes are printed above it.
 
     Args:
         stream: a terminal.
@@ -145,7 +145,7 @@ class Picture:
         self._history: list[float] = []
 
     def take(self, event: Progress | Validated) -> None:
-        """Show this event from now on."""
+        """Replace the figures by those of this event."""
         if isinstance(event, Progress):
             self._progress = event
             self._reported_at = self._clock()
@@ -155,50 +155,43 @@ class Picture:
             self._history.append(event.scores[event.measure])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = options.max_width
+        width, started = options.max_width, self._started
         parts = [self._training(width)]
         if self._validated is not None:
             parts.append(self._validation(self._validated, width))
             height = options.height or console.size.height
             parts += self._samples(self._validated.samples, height, width)
-        elif (value := self._started.best_score) is not None:
+        elif (value := started.best_score) is not None:
             # The best score before a run was resumed, until the next validation.
-            table = _table(width)
-            table.add_row("", "")
-            started = self._started
-            table.add_row("best", plain(_best(started.measure, value, started.best_step)))
-            parts.append(table)
+            best = _best(started.measure, value, started.best_step)
+            parts.append(_table(width, ("", ""), ("best", best)))
         yield Group(*parts)
 
     def _training(self, width: int) -> Table:
-        table = _table(width)
         progress = self._progress
         if progress is None:
-            table.add_row("training", plain("the first steps …"))
-            return table
+            return _table(width, ("training", "the first steps …"))
+        steps = _steps(progress.step, self._started.max_steps)
         since = self._clock() - self._reported_at
         times = f"{duration(progress.elapsed_s + since)} so far"
         if progress.remaining_s is not None:
             times += f", {duration(progress.remaining_s - since)} left"
+        loss = (
+            f"{progress.loss:.3f}   learning rate {progress.learning_rate:.2e}   "
+            f"gradient norm {progress.gradient_norm:.2f}"
+        )
         rates = [f"{name} {_rate(value)}" for name, value in progress.rates.items()]
         costs = [f"{name} {_share(value)}" for name, value in progress.shares.items()]
         costs.append(f"memory {megabytes(progress.memory_mb)}")
-        table.add_row(
-            "training",
-            plain(f"{_steps(progress.step, self._started.max_steps)}, epoch {progress.epoch}"),
+        return _table(
+            width,
+            ("training", f"{steps}, epoch {progress.epoch}"),
+            ("", self._bar(progress)),
+            ("time", times),
+            ("loss", loss),
+            ("speed", "   ".join(rates)),
+            ("", "   ".join(costs)),
         )
-        table.add_row("", self._bar(progress))
-        table.add_row("time", plain(times))
-        table.add_row(
-            "loss",
-            plain(
-                f"{progress.loss:.3f}   learning rate {progress.learning_rate:.2e}   "
-                f"gradient norm {progress.gradient_norm:.2f}"
-            ),
-        )
-        table.add_row("speed", plain("   ".join(rates)))
-        table.add_row("", plain("   ".join(costs)))
-        return table
 
     def _bar(self, progress: Progress) -> ProgressBar:
         if self._started.max_steps:
@@ -209,38 +202,42 @@ class Picture:
         return ProgressBar(pulse=True)
 
     def _validation(self, event: Validated, width: int) -> Table:
-        table = _table(width)
-        table.add_row("", "")
         weights = "" if event.weights == "current" else f", {event.weights} weights"
-        table.add_row("validation", plain(f"at step {event.step:,}{weights}"))
-        table.add_row("", plain(_scores(event.scores, event.measure)))
-        reached = _best(event.measure, event.best_score, event.best_step)
         trend = sparkline(self._history[-max(8, width - 50) :])
-        table.add_row("best", plain(f"{reached}   {trend}"))
-        return table
+        return _table(
+            width,
+            ("", ""),
+            ("validation", f"at step {event.step:,}{weights}"),
+            ("", _scores(event.scores, event.measure)),
+            ("best", f"{_best(event.measure, event.best_score, event.best_step)}   {trend}"),
+        )
 
     def _samples(self, samples: tuple[Sample, ...], height: int, width: int) -> list[Table]:
         """Source, reference and output of each sample, with as many lines as the terminal has."""
-        tables: list[Table] = []
         rows = 3 * len(samples)
-        for sample in samples:
-            lines = max(1, min(MOST_SAMPLE_LINES, (height - FIGURES_HEIGHT) // rows))
-            table = _table(width)
-            if FIGURES_HEIGHT + rows * lines + len(samples) <= height:
-                table.add_row("", "")
-            texts = {"source": sample.source, "reference": sample.reference}
-            for label, text in (texts | {"output": sample.output}).items():
-                style = "bold" if label == "output" else ""
-                table.add_row(label, shortened(text, max(1, width - LABEL_WIDTH), lines, style))
-            tables.append(table)
-        return tables
+        lines = max(1, min(MOST_SAMPLE_LINES, (height - FIGURES_HEIGHT) // max(1, rows)))
+        apart = FIGURES_HEIGHT + rows * lines + len(samples) <= height
+        text_width = max(1, width - LABEL_WIDTH)
+        return [
+            _table(
+                width,
+                *([("", "")] if apart else []),
+                ("source", shortened(sample.source, text_width, lines)),
+                ("reference", shortened(sample.reference, text_width, lines)),
+                ("output", shortened(sample.output, text_width, lines, "bold")),
+            )
+            for sample in samples
+        ]
 
 
-def _table(width: int) -> Table:
+def _table(width: int, *rows: tuple[str, str | RenderableType]) -> Table:
+    """Rows of a label and its content."""
     table = Table.grid(padding=(0, 0))
     table.width = width
     table.add_column(width=LABEL_WIDTH, style="cyan", no_wrap=True)
     table.add_column(ratio=1)
+    for label, content in rows:
+        table.add_row(label, plain(content) if isinstance(content, str) else content)
     return table
 
 
@@ -262,9 +259,9 @@ def plain(text: str, style: str = "") -> Text:
 def shortened(text: str, width: int, lines: int, style: str = "") -> Text:
     """A text cut with an ellipsis, so that it fits into this many lines of this width."""
     # Wrapping at words wastes at most a word at the end of each line.
-    shown = plain(text, style)
-    shown.truncate(width if lines == 1 else max(1, lines * (width - 8)), overflow="ellipsis")
-    return shown
+    result = plain(text, style)
+    result.truncate(width if lines == 1 else max(1, lines * (width - 8)), overflow="ellipsis")
+    return result
 
 
 def started_line(event: RunStarted) -> str:
@@ -375,32 +372,25 @@ class ForgivingStream:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._failed = False
-        self.encoding = getattr(stream, "encoding", None) or "utf-8"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """Write the text, unless a write failed before."""
-        if not self._failed:
-            try:
-                self._stream.write(text)
-            except OSError:
-                self._failed = True
+        self._try(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
         """Flush the stream."""
+        self._try(self._stream.flush)
+
+    def _try(self, method: Callable[..., object], *arguments: str) -> None:
         if not self._failed:
             try:
-                self._stream.flush()
+                method(*arguments)
             except OSError:
                 self._failed = True
-
-    def isatty(self) -> bool:
-        """Whether the stream is a terminal."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """The file descriptor of the stream."""
-        return self._stream.fileno()
 
 
 def forgiving(stream: TextIO) -> TextIO:

@@ -1,4 +1,4 @@
-"""The dry run: a few real steps, thrown away, that show the time and the memory of a run."""
+"""The dry run: a few real steps on a model that is discarded, to measure time and memory."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def try_steps(
         data: lines of the data report.
     """
     limits = Limits(config, task.batch_count(0), task.measure)
-    # Any seed will do, because the weights are thrown away.
+    # Any seed will do, because the weights are discarded.
     updater = Updater(task, model, config, 1, width, limits.total_steps)
     device = updater.device
     model.train()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -39,8 +38,8 @@ class Progress:
     """The steps since the last report. Rates are per second, memory is in megabytes.
 
     `loss` is the mean over units, in nats: the negative log-likelihood of a target token or of the
-    labels of an example (or the squared error of a hidden value). It leaves out label smoothing
-    and class weights, so it compares with the validation loss.
+    labels of an example. It leaves out label smoothing and class weights, so it compares with the
+    validation loss.
     `rates` and `shares` follow the counts of the task, e.g. "source tokens" and "padding".
     `remaining_s` is the time to the first limit in steps or minutes, or None without one.
     """
@@ -92,7 +91,7 @@ class RunEnded:
 
 @dataclass(frozen=True)
 class Note:
-    """A line of text for people, e.g. what was found in the data."""
+    """A message for people in one line, e.g. a finding in the data."""
 
     text: str
 
@@ -101,15 +100,13 @@ Event = RunStarted | Progress | Validated | RunEnded | Note
 
 
 class Observer(Protocol):
-    """Receives the events of a run."""
+    """Receives the events of a run. `close` is called however the run ends."""
 
     def observe(self, event: Event) -> None:
         """Handle an event."""
-        ...
 
     def close(self) -> None:
-        """Release what is open. Called however the run ends."""
-        ...
+        """Release what is open."""
 
 
 def notify(observers: Iterable[Observer], event: Event) -> None:
@@ -140,7 +137,7 @@ class JsonLog:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered: each line is one write, and a killed run loses nothing.
             self._file = path.open("a+b", buffering=0)
-            _mend_end(self._file)
+            _complete_last_line(self._file)
         except OSError as error:
             raise self._failure(error) from None
 
@@ -165,25 +162,17 @@ class JsonLog:
         return TrainingError("the log cannot be written", where=self._path, why=str(error))
 
 
-def _mend_end(file: BinaryIO) -> None:
-    """End the file with a complete line: add a missing line break, or cut an incomplete line."""
-    size = file.seek(0, os.SEEK_END)
-    end = size
-    tail = b""
-    while end > 0 and b"\n" not in tail:
-        start = max(0, end - 65536)
-        file.seek(start)
-        tail = file.read(end - start) + tail
-        end = start
-    last = tail.rpartition(b"\n")[2]
-    if not last:
-        return
-    try:
-        json.loads(last)
-    except ValueError:
-        file.truncate(size - len(last))
-    else:
-        file.write(b"\n")
+def _complete_last_line(file: BinaryIO) -> None:
+    """Add a missing line break at the end of the file, or remove an incomplete line."""
+    file.seek(0)
+    content = file.read()
+    last = content.rpartition(b"\n")[2]
+    if last:
+        try:
+            json.loads(last)
+            file.write(b"\n")
+        except ValueError:
+            file.truncate(len(content) - len(last))
 
 
 def _finite(value: Any) -> Any:

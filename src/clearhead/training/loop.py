@@ -1,15 +1,18 @@
-"""The training loop, and the limits that end a run.
+"""The training loop, the limits that end a run, and its interruption by Ctrl-C or SIGTERM.
 
-What happens after Ctrl-C: `Interruption` sets `wanted`; `Trainer._train` sees it after the current
-step or validation and returns; `Trainer.run` saves; `Keeper.write_state` writes the file.
+After Ctrl-C, `Interruption` sets `wanted`. `Trainer._train` reads it after each step and returns;
+then `Trainer.run` saves the state with `Keeper.write_state`.
 """
 
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
 from collections.abc import Sequence
 from itertools import islice
+from types import FrameType
 from typing import Any
 
 import torch
@@ -19,12 +22,16 @@ from clearhead.errors import TrainingError
 from clearhead.settings.training import TrainingConfig
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.events import Note, Observer, RunEnded, RunStarted, Validated, notify
-from clearhead.training.interruption import Interruption
 from clearhead.training.step import SLOWER, Updater
 from clearhead.training.task import Evaluation, Task
 
 REPORT_SECONDS = 2.0
 """Seconds between two reports of progress, if `report_every` is 0."""
+
+STOPPING = (
+    "interrupted: stops after this step or validation; interrupt again to stop at once, "
+    "at the last checkpoint"
+)
 
 ADVICE = "in [training]: lower batch_tokens and raise accumulate (--restart), or use device = 'cpu'"
 """What to do if a step does not fit into the memory of the GPU."""
@@ -74,13 +81,55 @@ class Limits:
         return max(0.0, min(times)) if times else None
 
 
+class Interruption:
+    """Context in which the first Ctrl-C or SIGTERM only sets `wanted`. A second one acts at once.
+
+    A checkpoint is therefore never written in the middle of a step or a validation, and a resumed
+    run computes what the uninterrupted one would have.
+
+    Args:
+        observers: get a note at once, because a validation may take minutes.
+    """
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self.wanted = False
+        self._observers = observers
+        self._notifying: threading.Thread | None = None
+        self._handlers_before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> None:
+        # Python allows signal handlers in the main thread only.
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                # A command started with nohup or & ignores Ctrl-C and must continue to do so.
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._handlers_before[number] = signal.signal(number, self._handle)
+
+    def __exit__(self, *_: object) -> None:
+        self._restore_handlers()
+        if self._notifying is not None:
+            self._notifying.join()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.wanted = True
+        self._restore_handlers()
+        # In a thread: the main thread may be in the middle of a write, which is not reentrant.
+        arguments = (self._observers, Note(STOPPING))
+        self._notifying = threading.Thread(target=notify, args=arguments)
+        self._notifying.start()
+
+    def _restore_handlers(self) -> None:
+        while self._handlers_before:
+            signal.signal(*self._handlers_before.popitem())
+
+
 class Trainer:
     """Trains a model on a task until a limit is reached or the run is interrupted.
 
     Args:
         task: batches, loss and evaluation.
         model: on the device that it is trained on.
-        config: how to train.
+        config: how to train; its precision is not `auto`.
         seed: all random numbers depend only on it, the epoch and the step.
         d_model: width of the model, for the schedule of the paper.
         keeper: writes and reads the checkpoints and the state.
@@ -150,7 +199,7 @@ class Trainer:
         started = RunStarted(
             folder=str(self.keeper.folder),
             device=str(self.updater.device),
-            precision=self.updater.precision,
+            precision=self.config.precision,
             parameters=sum(p.numel() for p in self.model.parameters()),
             step=self.state.step,
             max_steps=self.limits.total_steps or None,

@@ -1,4 +1,4 @@
-"""What is measured between two reports: loss, speed, padding, memory."""
+"""The figures of a progress report: loss, speed, padding and memory."""
 
 from __future__ import annotations
 

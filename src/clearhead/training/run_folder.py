@@ -31,24 +31,24 @@ DATA = "training/data.json"
 REMOVED_CONFIG = "training/.config.json.removed"
 """The config.json of a run while its other files are being removed."""
 
-WEIGHED = ("weights.safetensors", "scores.json", "provenance.json")
+SELECTED_FILES = ("weights.safetensors", "scores.json", "provenance.json")
 """Files of a model that a validation has selected."""
 
-PARTS = tuple(
+PREPARED_FILES = tuple(
     f"{name}.{ending}"
     for name in ("tokenizer", "source", "target", "labels", "normaliser")
     for ending in ("json", "model")
 )
 """Files of a model that are written before training: vocabularies, labels, scale."""
 
-WRITTEN = (
+TRAINING_FILES = (
     *("data.json", "log.jsonl", "state.safetensors", "checkpoints/step-*.safetensors"),
     *("checkpoints/best.safetensors", "checkpoints/average.safetensors"),
     "tensorboard/events.out.tfevents.*",
 )
 """Files in `training/` that a restart removes, as patterns."""
 
-KEPT = ("corpus", Path(LOCK).name, Path(REMOVED_CONFIG).name)
+OTHER_ENTRIES = ("corpus", Path(LOCK).name, Path(REMOVED_CONFIG).name)
 """What else may be in `training/` without a config.json, if a restart was interrupted."""
 
 MAY_CHANGE = {
@@ -89,7 +89,7 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
 
 def _refuse_other_files(folder: Path, restart: bool) -> None:
     """Check that a folder without a config.json has no files that a new run would replace."""
-    found = [name for name in (*WEIGHED, *PARTS) if (folder / name).exists()]
+    found = [name for name in (*SELECTED_FILES, *PREPARED_FILES) if (folder / name).exists()]
     locked = (folder / LOCK).exists()
     if found and not locked:
         raise TrainingError(
@@ -100,7 +100,7 @@ def _refuse_other_files(folder: Path, restart: bool) -> None:
         )
     training = folder / "training"
     own = set(_written(training)) if locked else set[Path]()
-    kept = KEPT if locked else ()
+    kept = OTHER_ENTRIES if locked else ()
     for path in training.rglob("*"):
         if path.is_file() and path not in own and path.relative_to(training).parts[0] not in kept:
             raise TrainingError(
@@ -111,7 +111,7 @@ def _refuse_other_files(folder: Path, restart: bool) -> None:
             )
     if restart or (folder / REMOVED_CONFIG).exists():
         return
-    for name in (*WEIGHED, "training/state.safetensors"):
+    for name in (*SELECTED_FILES, "training/state.safetensors"):
         if (folder / name).exists():
             raise TrainingError(
                 "the config.json of the run in this folder is lost",
@@ -156,7 +156,7 @@ def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
         flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in flat.items()}
+    return flat
 
 
 @contextmanager
@@ -249,7 +249,7 @@ def forget_run(folder: Path) -> None:
         # is interrupted, that the other files may be removed too.
         if config.exists():
             os.replace(config, removed)
-        for name in WEIGHED:
+        for name in SELECTED_FILES:
             (folder / name).unlink(missing_ok=True)
         for path in _written(folder / "training"):
             path.unlink()
@@ -263,9 +263,9 @@ def forget_run(folder: Path) -> None:
 
 
 def _written(training: Path) -> list[Path]:
-    """The files of `WRITTEN`, and those that a killed run left half-written."""
+    """The files of `TRAINING_FILES`, and those that a killed run left half-written."""
     found: list[Path] = []
-    for pattern in map(Path, WRITTEN):
+    for pattern in map(Path, TRAINING_FILES):
         for each in (pattern, pattern.with_name(f".{pattern.name}.unfinished")):
             found += [path for path in training.glob(str(each)) if path.is_file()]
     return found

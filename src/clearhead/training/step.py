@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from clearhead.decoding.device import multiplies_bf16
 from clearhead.errors import TrainingError
 from clearhead.settings.training import OptimizerConfig, TrainingConfig
 from clearhead.training.progress import Meter
@@ -27,9 +28,6 @@ SLOWER = (
 )
 """What to do if the learning rate was too high."""
 
-CPU_BF16 = ("avx512_bf16", "amx_bf16")
-"""CPU instructions for bf16. Without them bf16 is about twenty times slower than float32."""
-
 
 class Updater:
     """Makes training steps.
@@ -37,7 +35,7 @@ class Updater:
     Args:
         task: computes the loss of a batch.
         model: is updated; on the device that it is trained on.
-        config: optimizer, schedule, clipping and precision.
+        config: optimizer, schedule, clipping and precision, which is not `auto`.
         seed: of the run.
         d_model: width of the model, for the schedule of the paper.
         total_steps: length of the run, for schedules that fall to zero at its end.
@@ -59,7 +57,6 @@ class Updater:
         self.d_model = d_model
         self.total_steps = total_steps
         self.device = next(model.parameters()).device
-        self.precision = choose_precision(config.precision, self.device)
         self.optimizer = make_optimizer(model, config.optimizer)
         self.meter = Meter(self.device)
         self._bad_steps = 0
@@ -84,7 +81,7 @@ class Updater:
         plain = torch.zeros((), device=self.device)
         for batch in batches:
             # In bf16 only the products of the forward pass are rounded: weights stay float32.
-            bf16 = self.precision == "bf16"
+            bf16 = self.config.precision == "bf16"
             with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
                 loss = self.task.loss(self.model, batch)
             loss.total.backward()
@@ -149,26 +146,8 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Opt
     )
 
 
-def multiplies_bf16(device: torch.device) -> bool:
-    """Whether the device has instructions for bf16 products."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    has = torch.cpu.get_capabilities()
-    return any(has.get(name, False) for name in CPU_BF16)
-
-
 def choose_precision(wanted: str, device: torch.device) -> str:
     """`float32` or `bf16`; `auto` is bf16 if the device multiplies it."""
     if wanted != "auto":
         return wanted
     return "bf16" if multiplies_bf16(device) else "float32"
-
-
-def slow_precision(wanted: str, device: torch.device) -> str | None:
-    """A warning if the device is very slow in the precision that is set, else None."""
-    if wanted != "bf16" or multiplies_bf16(device):
-        return None
-    return (
-        "warning: this device has no known bf16 instructions, so bf16 is many times slower than "
-        "float32; set training.precision to auto or float32"
-    )
