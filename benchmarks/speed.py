@@ -36,8 +36,8 @@ from peers.roster import OWN, PEERS, PRECISIONS, contenders
 from peers.workload import prepare_workload
 from results import CLAIMS, Results, print_results
 
+from clearhead.decoding.device import multiplies_bf16
 from clearhead.settings import read_config
-from clearhead.training.step import multiplies_bf16
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "multi30k-en-de.toml"
 WORKS = ("training", "decoding", "cold")
