@@ -18,12 +18,12 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
     *("errors", "files", "settings", "tokenizer", "checkpoint", "data", "model", "losses"),
-    *("training", "decoding", "evaluation", "tasks", "inspect", "ctranslate2", "api"),
+    *("decoding", "training", "evaluation", "tasks", "inspect", "ctranslate2", "api"),
     *("__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""
 
-FAST_DECODER = {"unrolled", "cache", "torch_engine"}
+FAST_DECODER = {"fast_decoder", "cache", "torch_engine"}
 """The modules of `decoding` that know a model; the searches do not."""
 
 

@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import parameters_of, read_tensors
-from clearhead.decoding.device import full_memory_said, set_up_torch
+from clearhead.decoding.device import explain_full_memory, set_up_torch
 from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.logits import best_tokens, log_normaliser
-from clearhead.decoding.products import bfloat16_product, lay_out, plain_product
+from clearhead.decoding.products import bfloat16_product, choose_product, plain_product
 from clearhead.decoding.torch_engine import ClassifierEngine, TorchEngine
-from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ClearheadError
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.dropout import DroppedReLU
@@ -210,7 +210,7 @@ def test_a_search_finds_the_same_and_scores_it_alike(
         assert found.score == pytest.approx(expected.score, abs=1e-3)
 
 
-def logits_of(decoder: UnrolledDecoder, device: Device) -> Tensor:
+def logits_of(decoder: FastDecoder, device: Device) -> Tensor:
     """Three steps over two sources, the rows exchanged on the way: (steps, rows, vocabulary)."""
     state = decoder.start(torch.tensor([[3, 4, 5], [6, 7, 0]], device=device))
     found = []
@@ -223,10 +223,10 @@ def logits_of(decoder: UnrolledDecoder, device: Device) -> Tensor:
 def test_products_in_bfloat16_say_nearly_the_same() -> None:
     if not torch.cuda.is_bf16_supported(including_emulation=False):
         pytest.skip("this GPU does not multiply bfloat16")
-    assert lay_out("bfloat16", torch.device(GPU)) is bfloat16_product
+    assert choose_product("bfloat16", torch.device(GPU)) is bfloat16_product
     model = float32_model()
-    expected = logits_of(UnrolledDecoder(model), CPU)
-    found = logits_of(UnrolledDecoder(model.to(GPU), bfloat16_product), GPU)
+    expected = logits_of(FastDecoder(model), CPU)
+    found = logits_of(FastDecoder(model.to(GPU), bfloat16_product), GPU)
     assert 0 < float((found - expected).abs().mean() / expected.std()) < 0.1
 
 
@@ -342,6 +342,6 @@ def test_a_classification_is_recorded_alike(features: bool) -> None:
 def test_a_full_memory_is_said() -> None:
     with (
         pytest.raises(ClearheadError, match=r"(?s)memory of the GPU is full.*out of memory"),
-        full_memory_said("use less"),
+        explain_full_memory("use less"),
     ):
         torch.empty(2**50, dtype=torch.uint8, device=GPU)

@@ -549,9 +549,9 @@ def test_a_hypothesis_reads_as_its_text() -> None:
 
 
 def test_prefixes_and_keys_must_be_as_many_as_the_sources() -> None:
-    with pytest.raises(SearchError, match="1 prefixes were given for 2 sources"):
+    with pytest.raises(SearchError, match=r"1 prefixes .* 2 sources"):
         search(TableStepper(), [(4,), (5,)], SearchConfig(), prefixes=[()])
-    with pytest.raises(SearchError, match="3 keys were given for 2 sources"):
+    with pytest.raises(SearchError, match=r"3 keys .* 2 sources"):
         search(TableStepper(), [(4,), (5,)], SearchConfig(), keys=[1, 2, 3])
     with pytest.raises(SearchError, match="negative"):
         search(TableStepper(), [(4,)], SearchConfig(method="sampling"), keys=[-1])

@@ -22,7 +22,7 @@ from clearhead.settings import (
     TrainingConfig,
 )
 from clearhead.training.events import Event, Note, Progress
-from clearhead.training.step import CPU_BF16, Updater
+from clearhead.training.step import Updater
 
 STEPS = 60
 RATE = 5e-4
@@ -135,7 +135,7 @@ def test_the_loss_in_bf16_stays_beside_that_in_float32(tmp_path: Path) -> None:
 def test_a_warning_comes_first_if_the_device_is_slow_in_the_precision(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has: bool, precision: str
 ) -> None:
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {CPU_BF16[0]: has})
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": has})
     config = copying_run(tmp_path, precision, max_steps=1, validate_every=1)
     for run in (api.dry_run, api.train):
         watcher = Notes()

@@ -64,7 +64,7 @@ def multiplies_bf16(device: str) -> bool:
     """Whether `cpu` or `cuda` has instructions for products of bf16 numbers."""
     import torch
 
-    from clearhead.training.step import multiplies_bf16
+    from clearhead.decoding.device import multiplies_bf16
 
     return multiplies_bf16(torch.device(device))
 

@@ -266,11 +266,11 @@ def _ctranslate2_engine(found: ModelFolder, options: EngineOptions) -> CTranslat
 
 def _torch_engine(found: ModelFolder, options: EngineOptions) -> TorchEngine:
     from clearhead.decoding.device import set_up_torch
-    from clearhead.decoding.products import lay_out
+    from clearhead.decoding.products import choose_product
     from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 
     device = set_up_torch(options.device, options.threads)
-    products = lay_out(options.compute_type or "float32", device)
+    products = choose_product(options.compute_type or "float32", device)
     return TorchEngine(trained_translator(found, device), products, scores=options.scores)
 
 

@@ -96,9 +96,9 @@ def _full_memory_reported() -> Iterator[None]:
         torch = sys.modules.get("torch")
         if torch is None or not isinstance(error, torch.OutOfMemoryError):
             raise
-        from clearhead.decoding.device import full_memory_said
+        from clearhead.decoding.device import explain_full_memory
 
-        with full_memory_said("use a smaller model or batch, or the CPU: device = 'cpu'"):
+        with explain_full_memory("use a smaller model or batch, or the CPU: device = 'cpu'"):
             raise
 
 

@@ -32,7 +32,7 @@ def sample(
 
     Args:
         stepper: the model; it has one row for each sentence.
-        longest: (sentences,) the most steps of each.
+        longest: (sentences,) the maximum number of steps of each.
         prefixes: the tokens that each output must begin with.
         config: the settings of the search.
         keys: (sentences,) the number of each sentence for its random draws, at least 0.
@@ -47,34 +47,20 @@ def sample(
     limit = np.asarray(longest, dtype=np.int64)[source]
     uniform = _uniform_numbers(config.seed, keys, count, max(longest))
     constraints = Constraints(config, [prefix for prefix in prefixes for _ in range(count)])
-    found: dict[int, Hypothesis] = {}
-    rows = Rows(np.arange(len(source)), stepper, source)
-    while True:
-        going = rows.steps < limit[rows.sentence]
-        for row in np.flatnonzero(~going).tolist():
-            found[int(rows.sentence[row])] = rows.unfinished(row, config.length_penalty)
-        rows.select(np.flatnonzero(going))
-        if not len(rows):
-            break
+    rows = Rows(stepper, source, config.length_penalty)
+    while rows.stop_at(limit):
         scores, tokens = _draw(rows, constraints, config, uniform[rows.sentence, rows.steps])
-        _advance(rows, scores, tokens, found, config.length_penalty)
-    hypotheses = [found[draw] for draw in range(len(source))]
+        stuck = scores == -np.inf
+        ends = ~stuck & (tokens == EOS)
+        for row in np.flatnonzero(stuck).tolist():
+            rows.stop(row)
+        for row in np.flatnonzero(ends).tolist():
+            rows.stop(row, float(scores[row]))
+        going = np.flatnonzero(~stuck & ~ends)
+        rows.select(going)
+        rows.append(tokens[going], scores[going])
+    hypotheses = [hypothesis for (hypothesis,) in rows.found]
     return [hypotheses[first : first + count] for first in range(0, len(source), count)]
-
-
-def _advance(
-    rows: Rows, scores: Scores, tokens: Ids, found: dict[int, Hypothesis], alpha: float
-) -> None:
-    """Append the drawn tokens; rows that end, or that no token may follow, go to `found`."""
-    stuck = scores == -np.inf
-    ends = ~stuck & (tokens == EOS)
-    for row in np.flatnonzero(stuck).tolist():
-        found[int(rows.sentence[row])] = rows.unfinished(row, alpha)
-    for row in np.flatnonzero(ends).tolist():
-        found[int(rows.sentence[row])] = rows.finished(row, float(scores[row]), alpha)
-    going = np.flatnonzero(~stuck & ~ends)
-    rows.select(going)
-    rows.append(tokens[going], scores[going])
 
 
 def _uniform_numbers(seed: int, keys: Sequence[int], count: int, steps: int) -> np.ndarray:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from clearhead.decoding.device import multiplies_bf16
 from clearhead.errors import TrainingError
 from clearhead.settings.training import OptimizerConfig, TrainingConfig
 from clearhead.training.progress import Meter
@@ -26,9 +27,6 @@ SLOWER = (
     "and start over: --restart"
 )
 """What to do if the learning rate was too high."""
-
-CPU_BF16 = ("avx512_bf16", "amx_bf16")
-"""CPU instructions for bf16. Without them bf16 is about twenty times slower than float32."""
 
 
 class Updater:
@@ -147,14 +145,6 @@ def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Opt
         weight_decay=config.weight_decay,
         fused=True,
     )
-
-
-def multiplies_bf16(device: torch.device) -> bool:
-    """Whether the device has instructions for bf16 products."""
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    has = torch.cpu.get_capabilities()
-    return any(has.get(name, False) for name in CPU_BF16)
 
 
 def choose_precision(wanted: str, device: torch.device) -> str:
