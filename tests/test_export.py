@@ -23,7 +23,8 @@ from clearhead.ctranslate2 import equality
 from clearhead.ctranslate2 import folder as layout
 from clearhead.ctranslate2 import spec as ctranslate2_spec
 from clearhead.ctranslate2.export import export_model, token_names
-from clearhead.ctranslate2.folder import LONGEST_SOURCE, TABLE_POSITIONS, read_export
+from clearhead.ctranslate2.folder import TABLE_POSITIONS, read_export
+from clearhead.decoding.engine import LONGEST_SOURCE
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
 from clearhead.settings import Learned, ModelConfig, NoPositions, SearchConfig, Sinusoidal
 from clearhead.tokenizer import Tokenizer, WordTokenizer

@@ -1,4 +1,4 @@
-"""Checks that an export computes the same as the model."""
+"""Checks that an export gives the same outputs and scores as the model."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Equality:
         sources: the number of random sources that were translated by greedy search.
         tokens: the number of tokens whose log-probabilities were compared.
         largest_difference: of two log-probabilities of a token.
-        ties: the number of outputs that differ from a token on that has a tie.
+        ties: the number of outputs that differ from a token on for which two are equally likely.
     """
 
     sources: int
@@ -60,7 +60,10 @@ def check_equal(
     Raises:
         ExportError: they differ by more than rounding.
     """
-    sources = _random_sources(source_vocabulary, model.longest_source)
+    draw = np.random.default_rng(1)
+    first = max(PAD, BOS, EOS) + 1
+    lengths = [min(length, model.longest_source or length) for length in LENGTHS]
+    sources = [draw.integers(first, source_vocabulary, length).tolist() for length in lengths]
     ours, theirs = _greedy_outputs(model, sources), _greedy_outputs(exported, sources)
     words = [tuple(step for step in output.steps if step != EOS) for output in ours]
     largest = 0.0
@@ -85,14 +88,6 @@ class _Output(NamedTuple):
 def _greedy_outputs(engine: Engine, sources: Sequence[Sequence[int]]) -> list[_Output]:
     best = [hypotheses[0] for hypotheses in engine.translate(sources, GREEDY)]
     return [_Output((*h.tokens, EOS) if h.finished else h.tokens, h.token_scores) for h in best]
-
-
-def _random_sources(vocabulary: int, longest: int | None) -> list[list[int]]:
-    """Ids without padding, start and end symbols."""
-    draw = np.random.default_rng(1)
-    first = max(PAD, BOS, EOS) + 1
-    lengths = [min(length, longest or length) for length in LENGTHS]
-    return [draw.integers(first, vocabulary, length).tolist() for length in lengths]
 
 
 def _differ_by_tie(ours: _Output, theirs: _Output) -> bool:

@@ -1,16 +1,23 @@
-"""Export a translator for CTranslate2: write it, compare it with the model, put it into place."""
+"""Export a translator for CTranslate2: write it, compare it with the model, move it into place."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clearhead.checkpoint import ModelFolder, read_model_folder, read_tokenizers, write_json
+from clearhead.checkpoint import (
+    ModelFolder,
+    read_json,
+    read_model_folder,
+    read_tokenizers,
+    write_json,
+)
 from clearhead.ctranslate2 import folder as layout
-from clearhead.errors import ExportError
+from clearhead.errors import ExportError, ModelFolderError
 from clearhead.files import move_into_place, sync
 from clearhead.settings.nearest import meant
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
@@ -70,33 +77,36 @@ def export_model(
     output = (
         found.path / layout.NAME if output is None else Path(os.path.expanduser(output)).resolve()
     )
-    previous = _previous_files(output)
-    equality = _export(found, output, previous)
+    equality = _export(found, output, _previous_files(output))
     if tell is not None:
         tell(str(equality))
     return output
 
 
 def _previous_files(output: Path) -> set[str]:
-    """The names of the files of the previous export in a folder, which may be replaced.
+    """The names of the files of the previous export in a folder, its description included.
 
     Raises:
-        ExportError: there is something else.
+        ExportError: the folder contains other files and no export.
     """
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return set()
-    files = layout.exported_files(output)
-    if files is None:
+    try:
+        files = read_json(output / layout.DESCRIPTION).get("files")
+    except ModelFolderError:
+        files = None
+    if not isinstance(files, dict):
         raise ExportError(
             "there is something else where the export should be; nothing was changed",
             where=output,
             todo="remove it, or name another folder: --output DIR",
         )
-    return files
+    # Only names of files in this folder: "../x" is not one.
+    return {layout.DESCRIPTION, *(name for name in files if Path(name).name == name)}
 
 
 def _export(found: ModelFolder, output: Path, previous: set[str]) -> Equality:
-    """Write the export in a temporary folder, compare it, and put it into place."""
+    """Write the export in a temporary folder, compare it, and move it into place."""
     from clearhead.ctranslate2.spec import check_exportable
 
     check_exportable(found.config.model)
@@ -135,7 +145,14 @@ def _write(found: ModelFolder, folder: Path) -> Equality:
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     exported = layout.exported_model(folder, found.config.model)
     equality = check_equal(TorchEngine(model), CTranslate2Engine(exported), len(tokenizers[0]))
-    description = layout.description(exported, origin, stamp, files, vars(equality))
+    description = {
+        "format": layout.FORMAT,
+        "origin": origin,
+        "weights_file": stamp,
+        "limits": {name: limit for name, limit in asdict(exported).items() if name != "path"},
+        "files": files,
+        "equality": asdict(equality),
+    }
     write_json(folder / layout.DESCRIPTION, description)
     return equality
 
@@ -147,16 +164,11 @@ def _write_model(
     folder: Path,
 ) -> None:
     """Write CTranslate2's own files."""
+    from clearhead.ctranslate2.runtime import installed
     from clearhead.ctranslate2.spec import transformer_spec
 
-    try:
-        spec = transformer_spec(model, found.config.model)
-    except ImportError as error:
-        raise ExportError(
-            "the package ctranslate2 is not installed",
-            why=str(error),
-            todo="install it: pip install ctranslate2",
-        ) from None
+    installed()
+    spec = transformer_spec(model, found.config.model)
     source, target = tokenizers
     spec.register_source_vocabulary(token_names(source))
     spec.register_target_vocabulary(token_names(target))
@@ -172,16 +184,16 @@ def _write_model(
 
 def token_names(tokenizer: Tokenizer) -> list[str]:
     """A unique name for each id: its piece, with # appended while that name is taken."""
-    ids = range(len(tokenizer))
     special = {**SPECIALS, tokenizer.unk_id: UNKNOWN}
     taken = set(special.values())
     names = []
-    for i, piece in zip(ids, tokenizer.pieces(ids), strict=True):
-        name = special.get(i, piece)
-        if i not in special:
-            while name in taken:
-                name += "#"
-            taken.add(name)
+    for i, name in enumerate(tokenizer.pieces(range(len(tokenizer)))):
+        if i in special:
+            names.append(special[i])
+            continue
+        while name in taken:
+            name += "#"
+        taken.add(name)
         names.append(name)
     return names
 
