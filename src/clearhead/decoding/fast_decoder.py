@@ -1,8 +1,8 @@
 """The fast decoder: the formulas of `model` for one new position, in as few operations as possible.
 
-With a small model most of the time of a step is spent on calling operations, not on their
-arithmetic. So dropout and whole sequences, which only training needs, are left out, the scale
-1/√d_k is part of the weights of the queries, and weights are prepared for their products once.
+With a small model most of the time of a step goes into calling operations, not into arithmetic. So
+there is no dropout, the scale 1/√d_k is part of the weights of the queries, and weights are
+converted for their products once.
 """
 
 from __future__ import annotations
@@ -34,17 +34,16 @@ class FastDecoder:
 
     Args:
         model: must be in evaluation mode while this is used.
-        make_product: makes a product of a weight and a bias.
+        make_product: makes a product with a weight and a bias.
     """
 
     def __init__(self, model: EncoderDecoder, make_product: MakeProduct = plain_product) -> None:
         self.model = model
-        layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
         self._embed = _embedding(model.target_input)
         self._sublayers = [
             sublayer
-            for number, layer in enumerate(layers)
-            for sublayer in _sublayers(layer, number, make_product)
+            for number, layer in enumerate(model.decoder.layers)
+            for sublayer in _sublayers(cast(DecoderLayer, layer), number, make_product)
         ]
         self._norm = _norm(model.decoder.norm)
         self._output = make_product(model.output.weight, model.output.bias)
@@ -61,7 +60,7 @@ class FastDecoder:
     def step(
         self, tokens: Int[Tensor, " rows"], state: DecodingState
     ) -> Float[Tensor, "rows vocabulary"]:
-        """Append one token to each row and return the logits of the next one."""
+        """Append one token to each row and return the logits of the next tokens."""
         tokens = state.into_slots(tokens)
         x = self._embed(tokens, state.length)
         state.advance()
@@ -71,10 +70,7 @@ class FastDecoder:
 
 
 def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
-    """The vectors of the newest tokens: embeddings, scaled if the model scales, plus PE(position).
-
-    Sections 3.4 and 3.5 of the paper.
-    """
+    """Scaled embeddings of the newest tokens plus PE(position) (sections 3.4 and 3.5)."""
     weight, positions = target_input.embedding.weight.detach(), target_input.positions
     # A tensor, because PyTorch would convert a number at each step.
     scale = weight.new_tensor(target_input.scale)
@@ -100,10 +96,14 @@ def _sublayers(layer: DecoderLayer, number: int, make_product: MakeProduct) -> l
 
 def _self_attention(attention: MultiHeadAttention, layer: int, make_product: MakeProduct) -> Step:
     """softmax(QKᵀ/√d_k)V over the target of the row (section 3.2)."""
-    project = make_product(*_values_beside_keys(attention, *_scaled_projection(attention)))
+    weight, bias = _scaled_projection(attention)
+    # The cache stores each head's value after its key, so a step writes them as one block.
+    queries, *others = torch.arange(len(weight), device=weight.device).split(attention.widths)
+    head_by_head = torch.cat([part.view(attention.n_heads, -1) for part in others], dim=1)
+    order = torch.cat((queries, head_by_head.flatten()))
+    project = make_product(weight[order], None if bias is None else bias[order])
     output = make_product(attention.output.weight, attention.output.bias)
-    heads, (of_queries, *others) = attention.n_heads, attention.widths
-    widths = (of_queries, sum(others))
+    heads, widths = attention.n_heads, (len(queries), head_by_head.numel())
 
     def step(x: Rows, state: DecodingState) -> Rows:
         queries, keys_values = project(x).split_with_sizes(widths, -1)
@@ -153,7 +153,7 @@ def _within(residual: Residual, sublayer: Step) -> Step:
 
 
 def _with_products(encoder: Encoder, make_product: MakeProduct) -> Encoder:
-    """The encoder with the products of `make_product` in place of its linear layers."""
+    """The encoder with other products in its linear layers; it shares all other parameters."""
     if make_product is plain_product:
         return encoder
     shared = {id(parameter): parameter for parameter in encoder.parameters()}
@@ -166,8 +166,6 @@ def _with_products(encoder: Encoder, make_product: MakeProduct) -> Encoder:
 
 
 class _Product(nn.Module):
-    """Replaces a linear layer."""
-
     def __init__(self, product: Product) -> None:
         super().__init__()
         self.product = product
@@ -179,22 +177,9 @@ class _Product(nn.Module):
 def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
     if not isinstance(norm, nn.LayerNorm):
         return norm
-    # Looked up once: the lookup in a module takes as long as a small operation.
+    # Read once: reading an attribute of a module takes as long as a small operation.
     shape, weight, bias, epsilon = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
-
-
-def _values_beside_keys(
-    attention: MultiHeadAttention, weight: Tensor, bias: Tensor | None
-) -> tuple[Tensor, Tensor | None]:
-    """The packed weights and biases, reordered so that each head's value follows its key.
-
-    The cache stores keys and values in this order, so a step writes them as one block.
-    """
-    queries, *others = torch.arange(len(weight), device=weight.device).split(attention.widths)
-    head_by_head = torch.cat([part.view(attention.n_heads, -1) for part in others], dim=1)
-    order = torch.cat((queries, head_by_head.flatten()))
-    return weight[order], None if bias is None else bias[order]
 
 
 def _scaled_projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | None]:

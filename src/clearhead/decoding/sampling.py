@@ -45,7 +45,14 @@ def sample(
     # From here on each draw is a sentence of its own.
     source = np.repeat(np.arange(len(longest)), count)
     limit = np.asarray(longest, dtype=np.int64)[source]
-    uniform = _uniform_numbers(config.seed, keys, count, max(longest))
+    # (draws, steps) numbers in [0, 1): one stream for each draw of each sentence.
+    uniform = np.stack(
+        [
+            np.random.default_rng((config.seed, key, draw)).random(max(longest))
+            for key in keys
+            for draw in range(count)
+        ]
+    )
     constraints = Constraints(config, [prefix for prefix in prefixes for _ in range(count)])
     rows = Rows(stepper, source, config.length_penalty)
     while rows.stop_at(limit):
@@ -61,16 +68,6 @@ def sample(
         rows.append(tokens[going], scores[going])
     hypotheses = [hypothesis for (hypothesis,) in rows.found]
     return [hypotheses[first : first + count] for first in range(0, len(source), count)]
-
-
-def _uniform_numbers(seed: int, keys: Sequence[int], count: int, steps: int) -> np.ndarray:
-    """(sentences * count, steps) numbers in [0, 1): one stream for each draw of each sentence."""
-    streams = [
-        np.random.default_rng((seed, key, draw)).random(steps)
-        for key in keys
-        for draw in range(count)
-    ]
-    return np.stack(streams)
 
 
 def _draw(

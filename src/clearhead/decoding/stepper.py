@@ -20,8 +20,8 @@ Scores = NDArray[np.float64]
 class Stepper(Protocol):
     """A model that extends rows of target tokens by one token at a time.
 
-    A row is one hypothesis. The tensors given to a stepper are int64 and on the CPU; the stepper
-    moves them to the device of the model.
+    A row is one hypothesis. A stepper receives int64 tensors on the CPU and moves them to the
+    device of the model.
     """
 
     def start(self, sources: Sequence[Sequence[int]]) -> None:
