@@ -24,7 +24,7 @@ from clearhead.ctranslate2 import folder as layout
 from clearhead.ctranslate2 import spec as ctranslate2_spec
 from clearhead.ctranslate2.export import export_model, token_names
 from clearhead.ctranslate2.folder import TABLE_POSITIONS, read_export
-from clearhead.decoding.engine import LONGEST_SOURCE
+from clearhead.decoding.engine import LONGEST_SOURCE, hypothesis_of
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
 from clearhead.settings import Learned, ModelConfig, NoPositions, SearchConfig, Sinusoidal
 from clearhead.tokenizer import Tokenizer, WordTokenizer
@@ -197,13 +197,13 @@ def test_an_export_that_differs_from_the_model_is_discarded(
 
 
 def test_outputs_that_differ_by_a_tie_are_equal_and_others_are_not() -> None:
-    ours = equality._Output((5, 6, 7), (-1.0, -2.0, -3.0))
+    ours = hypothesis_of((5, 6, 7), (-1.0, -2.0, -3.0), 0.0)
     assert not equality._differ_by_tie(ours, ours)
-    assert equality._differ_by_tie(ours, equality._Output((5, 8), (-1.0, -2.0004)))
+    assert equality._differ_by_tie(ours, hypothesis_of((5, 8), (-1.0, -2.0004), 0.0))
     with pytest.raises(ExportError, match=r"token 2.* 0\.1"):
-        equality._differ_by_tie(ours, equality._Output((5, 8), (-1.0, -2.1)))
+        equality._differ_by_tie(ours, hypothesis_of((5, 8), (-1.0, -2.1), 0.0))
     with pytest.raises(ExportError, match="token 1"):
-        equality._differ_by_tie(ours, equality._Output((4,), (float("nan"),)))
+        equality._differ_by_tie(ours, hypothesis_of((4,), (float("nan"),), 0.0))
 
 
 def test_the_description_has_the_result_of_the_comparison(tmp_path: Path) -> None:

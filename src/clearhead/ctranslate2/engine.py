@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from clearhead.ctranslate2.folder import ExportedModel
@@ -12,6 +12,7 @@ from clearhead.ctranslate2.runtime import Translators, explain_failures, part_si
 from clearhead.decoding.engine import (
     PADDED_TOKENS,
     Hypothesis,
+    hypothesis_of,
     in_batches,
     length_penalty,
     longest_output,
@@ -32,10 +33,10 @@ IMPOSSIBLE = -1e8
 
 
 class Sentence(NamedTuple):
-    """The names of the tokens of a source and a prefix, and the maximum length of the output."""
+    """The ids of a source and of a prefix, and the maximum length of the output."""
 
-    source: list[str]
-    prefix: list[str]
+    source: Sequence[int]
+    prefix: Sequence[int]
     longest: int
 
 
@@ -154,10 +155,22 @@ class CTranslate2Engine:
         self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
     ) -> list[tuple[float, ...]]:
         """The log-probability of each token of each output, and last that of the end symbol."""
-        return self._token_scores([self._source_names(source) for source in sources], outputs)
 
-    def _source_names(self, source: Sequence[int]) -> list[str]:
-        return [self._sources[i] for i in source]
+        def score_batch(batch: list[int]) -> list[tuple[float, ...]]:
+            translator = self.translators.of(len(batch))
+            with explain_failures():
+                scored = translator.score_batch(
+                    _named(self._sources, [sources[i] for i in batch]),
+                    _named(self._targets, [outputs[i] for i in batch]),
+                    max_input_length=0,
+                    max_batch_size=part_size(translator, len(batch)),
+                )
+            return [tuple(result.log_probs) for result in scored]
+
+        pairs = zip(sources, outputs, strict=True)
+        lengths = [max(len(output) + 1, len(source)) for source, output in pairs]
+        padded_tokens = max(1, SCORED_LOGITS // len(self._targets))
+        return in_batches(lengths, len(outputs), padded_tokens, score_batch)
 
     def _sentence(
         self, source: Sequence[int], prefix: Sequence[int], search: SearchConfig, key: int
@@ -174,7 +187,7 @@ class CTranslate2Engine:
             error.where = where
             raise error
         longest = longest_output(len(source), search, len(prefix), self.exported.longest_output)
-        return Sentence(self._source_names(source), [self._targets[i] for i in prefix], longest)
+        return Sentence(source, prefix, longest)
 
     def _translate_batch(
         self, batch: Sequence[Sentence], search: SearchConfig
@@ -193,7 +206,7 @@ class CTranslate2Engine:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each sentence, not ranked: at least `n_best`, if there are so many."""
         translator = self.translators.of(len(batch))
-        found = [[_hypothesis((), False, 0.0, (), search)] for _ in batch]
+        found = [[_hypothesis((), False, 0.0, search)] for _ in batch]
 
         def search_parts(indices: Sequence[int], key: Callable[[Sentence], Hashable]) -> None:
             """Search the sentences with the same key together."""
@@ -228,8 +241,10 @@ class CTranslate2Engine:
         # ones can reach that number while the best is still live. So `_hypothesis` applies it.
         with explain_failures():
             return translator.translate_batch(
-                [sentence.source for sentence in sentences],
-                target_prefix=[s.prefix for s in sentences] if sentences[0].prefix else None,
+                _named(self._sources, [s.source for s in sentences]),
+                target_prefix=_named(self._targets, [s.prefix for s in sentences])
+                if sentences[0].prefix
+                else None,
                 beam_size=beam,
                 num_hypotheses=beam if search.length_penalty else search.n_best,
                 length_penalty=0.0,
@@ -255,46 +270,25 @@ class CTranslate2Engine:
                 continue
             finished = output[-1:] == (EOS,)
             tokens = output[:-1] if finished else output
-            found[output] = _hypothesis(tokens, finished, score, (), search)
+            found[output] = _hypothesis(tokens, finished, score, search)
         return list(found.values())
 
     def _scored(
-        self,
-        batch: Sequence[Sentence],
-        found: Sequence[Sequence[Hypothesis]],
-        search: SearchConfig,
+        self, batch: Sequence[Sentence], found: Sequence[Sequence[Hypothesis]], search: SearchConfig
     ) -> list[list[Hypothesis]]:
         """The hypotheses with the model's own scores, ranked."""
         sources = [s.source for s, each in zip(batch, found, strict=True) for _ in each]
         outputs = [h.tokens for each in found for h in each]
-        scores = iter(self._token_scores(sources, outputs))
-        results = []
-        for hypotheses in found:
-            rescored = []
-            for h in hypotheses:
-                kept = next(scores)[: _steps(h)]
-                rescored.append(_hypothesis(h.tokens, h.finished, sum(kept), kept, search))
-            results.append(_ranked(rescored, search))
-        return results
+        scores = iter(self.token_scores(sources, outputs))
 
-    def _token_scores(
-        self, sources: Sequence[list[str]], outputs: Sequence[Sequence[int]]
-    ) -> list[tuple[float, ...]]:
-        def score_batch(batch: list[int]) -> list[tuple[float, ...]]:
-            translator = self.translators.of(len(batch))
-            with explain_failures():
-                scored = translator.score_batch(
-                    [sources[i] for i in batch],
-                    [[self._targets[token] for token in outputs[i]] for i in batch],
-                    max_input_length=0,
-                    max_batch_size=part_size(translator, len(batch)),
-                )
-            return [tuple(result.log_probs) for result in scored]
+        def scored(h: Hypothesis) -> Hypothesis:
+            return hypothesis_of(h.tokens, next(scores)[: _steps(h)], search.length_penalty)
 
-        pairs = zip(sources, outputs, strict=True)
-        lengths = [max(len(output) + 1, len(source)) for source, output in pairs]
-        padded_tokens = max(1, SCORED_LOGITS // len(self._targets))
-        return in_batches(lengths, len(outputs), padded_tokens, score_batch)
+        return [_ranked([scored(h) for h in each], search) for each in found]
+
+
+def _named(names: Sequence[str], tokens: Iterable[Sequence[int]]) -> list[list[str]]:
+    return [[names[i] for i in ids] for ids in tokens]
 
 
 def _steps(hypothesis: Hypothesis) -> int:
@@ -303,14 +297,10 @@ def _steps(hypothesis: Hypothesis) -> int:
 
 
 def _hypothesis(
-    tokens: tuple[int, ...],
-    finished: bool,
-    score: float,
-    token_scores: tuple[float, ...],
-    search: SearchConfig,
+    tokens: tuple[int, ...], finished: bool, score: float, search: SearchConfig
 ) -> Hypothesis:
     penalty = length_penalty(len(tokens) + finished, search.length_penalty)
-    return Hypothesis(tokens, score, token_scores, score / penalty, finished)
+    return Hypothesis(tokens, score, (), score / penalty, finished)
 
 
 def _ranked(hypotheses: Sequence[Hypothesis], search: SearchConfig) -> list[Hypothesis]:

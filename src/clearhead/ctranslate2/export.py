@@ -24,7 +24,6 @@ from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
 if TYPE_CHECKING:
     from clearhead.ctranslate2.equality import Equality
-    from clearhead.model.transformer import EncoderDecoder
 
 FORMATS = ("ctranslate2",)
 SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
@@ -134,14 +133,28 @@ def _write(found: ModelFolder, folder: Path) -> Equality:
 
     from clearhead.ctranslate2.engine import CTranslate2Engine
     from clearhead.ctranslate2.equality import check_equal
+    from clearhead.ctranslate2.runtime import installed
+    from clearhead.ctranslate2.spec import transformer_spec
     from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 
+    installed()
     # Stamp, digest, model, in this order: if the weights change meanwhile, the export is stale.
     stamp = layout.stamp_of(found.weights)
     origin = layout.origin_of(found)
     model = trained_translator(found, torch.device("cpu"))
     tokenizers = read_tokenizers(found.path, found.config)
-    _write_model(model, found, tokenizers, folder)
+    spec = transformer_spec(model, found.config.model)
+    source_names, target_names = map(token_names, tokenizers)
+    spec.register_source_vocabulary(source_names)
+    spec.register_target_vocabulary(target_names)
+    spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS]
+    spec.config.eos_token = SPECIALS[EOS]
+    spec.config.unk_token = UNKNOWN
+    # The encoder reads the tokens of the source and nothing else.
+    spec.config.add_source_bos = spec.config.add_source_eos = False
+    spec.validate()
+    spec.optimize()
+    spec.save(str(folder))
     files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     exported = layout.exported_model(folder, found.config.model)
     equality = check_equal(TorchEngine(model), CTranslate2Engine(exported), len(tokenizers[0]))
@@ -155,31 +168,6 @@ def _write(found: ModelFolder, folder: Path) -> Equality:
     }
     write_json(folder / layout.DESCRIPTION, description)
     return equality
-
-
-def _write_model(
-    model: EncoderDecoder,
-    found: ModelFolder,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    folder: Path,
-) -> None:
-    """Write CTranslate2's own files."""
-    from clearhead.ctranslate2.runtime import installed
-    from clearhead.ctranslate2.spec import transformer_spec
-
-    installed()
-    spec = transformer_spec(model, found.config.model)
-    source, target = tokenizers
-    spec.register_source_vocabulary(token_names(source))
-    spec.register_target_vocabulary(token_names(target))
-    spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS]
-    spec.config.eos_token = SPECIALS[EOS]
-    spec.config.unk_token = UNKNOWN
-    # The encoder reads the tokens of the source and nothing else.
-    spec.config.add_source_bos = spec.config.add_source_eos = False
-    spec.validate()
-    spec.optimize()
-    spec.save(str(folder))
 
 
 def token_names(tokenizer: Tokenizer) -> list[str]:

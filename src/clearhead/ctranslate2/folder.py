@@ -51,13 +51,15 @@ class ExportedModel:
         Raises:
             ExportError: a file is missing or damaged.
         """
-        shared = self.path / "shared_vocabulary.json"
-        if shared.exists():
-            both = _read_vocabulary(shared)
-            return both, both
-        sides = ("source", "target")
-        source, target = (_read_vocabulary(self.path / f"{s}_vocabulary.json") for s in sides)
-        return source, target
+        shared = (self.path / "shared_vocabulary.json").exists()
+        found = []
+        for side in ("shared", "shared") if shared else ("source", "target"):
+            path = self.path / f"{side}_vocabulary.json"
+            try:
+                found.append([str(token) for token in json.loads(path.read_text(encoding="utf-8"))])
+            except (OSError, ValueError, TypeError) as error:
+                raise ExportError("the export is damaged", where=path, why=str(error)) from None
+        return found[0], found[1]
 
 
 def exported_model(path: Path, config: ModelConfig) -> ExportedModel:
@@ -149,13 +151,6 @@ def _read_description(path: Path, todo: str) -> tuple[ExportedModel, dict[str, A
     except (KeyError, TypeError, ValueError) as error:
         what = "the description of the export is damaged"
         raise ExportError(what, where=file, why=repr(error), todo=todo) from None
-
-
-def _read_vocabulary(path: Path) -> list[str]:
-    try:
-        return [str(token) for token in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError) as error:
-        raise ExportError("the export is damaged", where=path, why=str(error)) from None
 
 
 def _digest(files: list[Path]) -> str:

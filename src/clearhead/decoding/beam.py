@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
 from clearhead.decoding.constraints import Constraints
 from clearhead.decoding.engine import Hypothesis
-from clearhead.decoding.logits import best_tokens, check_scores, log_normaliser, log_probabilities
+from clearhead.decoding.logits import (
+    best_tokens,
+    check_scores,
+    fetch,
+    log_normaliser,
+    log_probabilities,
+)
 from clearhead.decoding.stepper import Ids, Rows, Scores, Stepper
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import EOS
@@ -56,7 +61,7 @@ def _extend(rows: Rows, constraints: Constraints, widths: Ids, beam_size: int) -
 
     `widths` (sentences,) is the maximum number of live hypotheses of each sentence.
     """
-    scores, tokens = _extensions(rows, constraints, beam_size)
+    tokens, scores = _extensions(rows, constraints, beam_size)
     parent, rank = _choose(rows, scores, widths)
     # A sentence stops as it is if no token may follow any of its hypotheses.
     stuck = ~np.isin(rows.sentence, rows.sentence[parent])
@@ -71,8 +76,8 @@ def _extend(rows: Rows, constraints: Constraints, widths: Ids, beam_size: int) -
     rows.append(taken[~ends], taken_scores[~ends])
 
 
-def _extensions(rows: Rows, constraints: Constraints, beam_size: int) -> tuple[Scores, Ids]:
-    """(rows, k) the best next tokens of each row, best first: log-probabilities and ids.
+def _extensions(rows: Rows, constraints: Constraints, beam_size: int) -> tuple[Ids, Scores]:
+    """(rows, k) the best next tokens of each row, best first, and their log-probabilities.
 
     Tokens that may not follow have minus infinity. k is always the whole beam, so the order among
     equals does not depend on how many hypotheses are live.
@@ -82,11 +87,9 @@ def _extensions(rows: Rows, constraints: Constraints, beam_size: int) -> tuple[S
     normaliser = log_normaliser(logits)
     constraints.apply(logits, rows)
     best, tokens = best_tokens(logits, min(beam_size, logits.shape[1]))
-    scores = log_probabilities(best, normaliser)
-    # One transfer per step: float64 represents float32 and all ids exactly.
-    packed = torch.stack((scores.double(), tokens.double())).cpu().numpy()
-    check_scores(packed[0])
-    return packed[0], packed[1].astype(np.int64)
+    ids, scores = fetch(tokens, log_probabilities(best, normaliser))
+    check_scores(scores)
+    return ids, scores
 
 
 def _choose(rows: Rows, scores: Scores, widths: Ids) -> tuple[Ids, Ids]:

@@ -113,10 +113,7 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 def longest_output(
-    source_length: int,
-    config: SearchConfig,
-    prefix_length: int = 0,
-    positions: int | None = None,
+    source_length: int, config: SearchConfig, prefix_length: int = 0, positions: int | None = None
 ) -> int:
     """The maximum number of tokens of an output, the end symbol included.
 

@@ -75,9 +75,7 @@ def likeliest_token(
     if logits.device.type != "cpu":
         best, tokens = logits[:, first:].max(dim=1, keepdim=True)
         scores = best if normaliser is None else log_probabilities(best, normaliser)
-        # One transfer per step: float64 represents float32 and all ids exactly.
-        packed = torch.cat((scores.double(), tokens.double() + first), dim=1).cpu().numpy()
-        return packed[:, 1].astype(np.int64), packed[:, 0]
+        return fetch(tokens[:, 0] + first, scores[:, 0])
     # The argmax of numpy is many times faster than that of PyTorch.
     table = logits.numpy()
     table[:, :first] = -np.inf
@@ -86,6 +84,13 @@ def likeliest_token(
     if normaliser is not None:
         np.subtract(best, normaliser.numpy()[:, 0], out=best, where=best != -np.inf)
     return ids, best.astype(np.float64)
+
+
+def fetch(tokens: Tensor, scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Ids, int64, and their scores, float64, in the memory of the CPU."""
+    # One transfer per step: float64 represents float32 and all ids exactly.
+    packed = torch.stack((tokens.double(), scores.double())).cpu().numpy()
+    return packed[0].astype(np.int64), packed[1]
 
 
 def check_scores(scores: np.ndarray) -> None:

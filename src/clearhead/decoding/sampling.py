@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clearhead.decoding.constraints import Constraints
 from clearhead.decoding.engine import Hypothesis
-from clearhead.decoding.logits import check_scores, log_normaliser, log_probabilities
+from clearhead.decoding.logits import check_scores, fetch, log_normaliser, log_probabilities
 from clearhead.decoding.stepper import Ids, Rows, Scores, Stepper
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import EOS
@@ -56,7 +56,7 @@ def sample(
     constraints = Constraints(config, [prefix for prefix in prefixes for _ in range(count)])
     rows = Rows(stepper, source, config.length_penalty)
     while rows.stop_at(limit):
-        scores, tokens = _draw(rows, constraints, config, uniform[rows.sentence, rows.steps])
+        tokens, scores = _draw(rows, constraints, config, uniform[rows.sentence, rows.steps])
         stuck = scores == -np.inf
         ends = ~stuck & (tokens == EOS)
         for row in np.flatnonzero(stuck).tolist():
@@ -72,8 +72,8 @@ def sample(
 
 def _draw(
     rows: Rows, constraints: Constraints, config: SearchConfig, uniform: np.ndarray
-) -> tuple[Scores, Ids]:
-    """(rows,) log-probability and id of a drawn token; minus infinity if none may follow."""
+) -> tuple[Ids, Scores]:
+    """(rows,) a drawn token and its log-probability; minus infinity if no token may follow."""
     logits = rows.logits()
     normaliser = log_normaliser(logits)
     constraints.apply(logits, rows)
@@ -84,10 +84,10 @@ def _draw(
     # if all weights are 0 or NaN.
     index = torch.searchsorted(cumulative, threshold, right=True).clamp(max=weights.shape[1] - 1)
     tokens = ids.gather(1, index)
-    scores = log_probabilities(logits.gather(1, tokens), normaliser)
-    packed = torch.cat((scores.double(), tokens.double()), dim=1).cpu().numpy()
-    check_scores(packed[:, 0])
-    return packed[:, 0], packed[:, 1].astype(np.int64)
+    drawn = log_probabilities(logits.gather(1, tokens), normaliser)
+    ids, scores = fetch(tokens[:, 0], drawn[:, 0])
+    check_scores(scores)
+    return ids, scores
 
 
 def _weights(logits: Tensor, config: SearchConfig) -> tuple[Tensor, Tensor]:

@@ -10,12 +10,7 @@ import numpy as np
 import torch
 
 from clearhead.decoding.beam import beam_search
-from clearhead.decoding.engine import (
-    Hypothesis,
-    hypothesis_of,
-    longest_output,
-    prefixes_and_keys,
-)
+from clearhead.decoding.engine import Hypothesis, hypothesis_of, longest_output, prefixes_and_keys
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.sampling import sample
 from clearhead.decoding.stepper import Stepper

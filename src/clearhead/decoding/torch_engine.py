@@ -94,23 +94,18 @@ class TorchEngine:
 class ModelStepper:
     """The step protocol of the searches (`Stepper`), implemented by the fast decoder."""
 
+    state: DecodingState
+    """The keys and values of the tokens so far; set by `start`."""
+
     def __init__(self, decoder: FastDecoder) -> None:
         self._decoder = decoder
         self._device = decoder.model.output.weight.device
-        self._state: DecodingState | None = None
-
-    @property
-    def state(self) -> DecodingState:
-        """The keys and values of the tokens so far."""
-        if self._state is None:
-            raise RuntimeError("start() comes before step() and reorder()")
-        return self._state
 
     def start(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode the sources and begin one row for each."""
         ids = [torch.tensor(source, dtype=torch.long) for source in sources]
         padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
-        self._state = self._decoder.start(padded.to(self._device, non_blocking=True))
+        self.state = self._decoder.start(padded.to(self._device, non_blocking=True))
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """Append `tokens` to the rows and return the logits of the next tokens."""

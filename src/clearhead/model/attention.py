@@ -134,10 +134,7 @@ class MultiHeadAttention(nn.Module):
         self.attend = attend
 
     def forward(
-        self,
-        queries: Queries,
-        keys_values: KeysValues,
-        mask: Mask | None,
+        self, queries: Queries, keys_values: KeysValues, mask: Mask | None
     ) -> Float[Tensor, "batch queries d_model"]:
         context = self.attend(queries, *keys_values, mask, self.dropout)
         return self.output(context.transpose(1, 2).flatten(2))

@@ -32,12 +32,7 @@ from clearhead.model.pooling import (
     Pooling,
 )
 from clearhead.model.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
-from clearhead.model.transformer import (
-    Decoder,
-    Encoder,
-    EncoderClassifier,
-    EncoderDecoder,
-)
+from clearhead.model.transformer import Decoder, Encoder, EncoderClassifier, EncoderDecoder
 from clearhead.settings import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
