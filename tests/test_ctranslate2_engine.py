@@ -1,4 +1,4 @@
-"""The CTranslate2 engine: its hypotheses mean the same as ours."""
+"""Tests that the CTranslate2 engine follows the search settings and scores like PyTorch."""
 
 from __future__ import annotations
 
@@ -437,7 +437,7 @@ def test_eight_bit_numbers_give_nearly_the_same_scores(folder: Path) -> None:
 
 
 class Failing:
-    """A translator of CTranslate2's on a device that fails."""
+    """A CTranslate2 translator on a device that fails."""
 
     num_translators = 1
 

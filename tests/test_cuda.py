@@ -1,6 +1,6 @@
-"""A GPU gives what the CPU gives: each task's training, each search, the record, a run's state.
+"""Tests that a GPU gives the results of the CPU: training, searches, records, and states.
 
-Sums are made in another order there, so that the last digits of float32 differ.
+Sums are computed in another order there, so the last digits of float32 differ.
 """
 
 from __future__ import annotations
@@ -78,20 +78,20 @@ def smooth_run(config: RunConfig, name: str, device: Device, **training: Any) ->
 
 
 def weights(config: RunConfig) -> Tensor:
-    """All that a run has learned, in one row."""
+    """All trained weights of a run, in one row."""
     state = final_state(config)
     names = sorted(name for name in state if name.startswith("model."))
     return torch.cat([state[name].flatten() for name in names])
 
 
 def first_weights(config: RunConfig, folder: Path) -> Tensor:
-    """The same before anything is learned."""
+    """The same before training."""
     parameters = parameters_of(prepare(config, None, folder, ()).build_model())
     return torch.cat([parameters[name].flatten() for name in sorted(parameters)])
 
 
 def error_of(found: Tensor, expected: Tensor) -> float:
-    """The length of the difference, as a share of what is expected."""
+    """The length of the difference relative to that of the expected vector."""
     return float((found - expected).norm() / expected.norm())
 
 
@@ -211,7 +211,7 @@ def test_a_search_finds_the_same_and_scores_it_alike(
 
 
 def logits_of(decoder: FastDecoder, device: Device) -> Tensor:
-    """Three steps over two sources, the rows exchanged on the way: (steps, rows, vocabulary)."""
+    """Logits of three steps for two sources whose rows are swapped: (steps, rows, vocabulary)."""
     state = decoder.start(torch.tensor([[3, 4, 5], [6, 7, 0]], device=device))
     found = []
     for tokens in ([1, 1], [5, 6], [7, 3]):

@@ -1,4 +1,4 @@
-"""The set-up of a device, transfers to it, full memory, and the count of cores."""
+"""Tests of the set-up of a device, transfers to it, full memory, and the number of cores."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TOO_MUCH = "CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
 def full(*_: Any, **__: Any) -> NoReturn:
-    """Raises what PyTorch raises if the memory of a GPU is full."""
+    """Raise the error of PyTorch for a full GPU memory."""
     raise torch.OutOfMemoryError(TOO_MUCH)
 
 
@@ -240,7 +240,7 @@ def test_another_c_library_is_left_alone(library: object, monkeypatch: pytest.Mo
 
 
 def write_topology(folder: Path, siblings: list[str]) -> None:
-    """Write, as Linux does, for each processor those that share its core."""
+    """Write the files in which Linux lists, for each processor, those that share its core."""
     for processor, sharing in enumerate(siblings):
         topology = folder / f"cpu{processor}" / "topology"
         topology.mkdir(parents=True)

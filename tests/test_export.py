@@ -1,4 +1,4 @@
-"""Exports: equal to the model for every setting, or an error; complete, or not there."""
+"""Tests that an export equals the model, or is rejected, and is complete or not written."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def random_sources(folder: Path, seed: int = 3, count: int = 6) -> list[list[int
 
 
 def assert_equal_to_the_model(folder: Path, seed: int = 3) -> None:
-    """Scores of random outputs are the model's, and greedy outputs are, but for a near tie."""
+    """Assert that scores of random outputs, and greedy outputs, are those of the model."""
     model, exported = torch_engine(folder), fast_engine(folder)
     sources = random_sources(folder, seed)
     draw = np.random.default_rng(seed + 1)
@@ -171,7 +171,7 @@ def test_an_unknown_format_and_another_task_are_refused(tmp_path: Path) -> None:
 
 
 def changed_output(folder: Path, by: float) -> Any:
-    """A maker of specs in which all logits are larger, by this share."""
+    """A `transformer_spec` whose logits are larger by this share."""
     transformer_spec = ctranslate2_spec.transformer_spec
 
     def changed(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What holds for every model: padding, the future, the batch and the cache change nothing."""
+"""Tests that padding, future tokens, other sentences and the cache do not change an output."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_source_of_padding_alone_gives_finite_states_and_gradients() -> None:
 def compare_steps_with_prefixes(
     model: EncoderDecoder, source: Tensor, steps: int, moves: dict[int, list[int]]
 ) -> None:
-    """Decode random tokens step by step, moving rows on the way; steps = the whole prefix."""
+    """Assert that decoding step by step, with moving rows, equals decoding the whole prefix."""
     decoder = FastDecoder(model)
     state = decoder.start(source)
     prefix = torch.empty(len(source), 0, dtype=torch.int64)

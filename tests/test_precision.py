@@ -1,4 +1,4 @@
-"""Training in bf16: its loss does not part from float32's, since only products are rounded."""
+"""Tests that the loss of training in bf16 follows that in float32."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Notes:
 
 
 def copying_run(folder: Path, precision: str, **training: object) -> RunConfig:
-    """A small model that learns to copy; nothing in it is random but its start and the order."""
+    """A small model that learns to copy; only its initial weights and the order are random."""
     chance = random.Random(3)
     path = folder / "pairs.tsv"
     texts = [" ".join(chance.choices("abcdefgh", k=chance.randint(3, 8))) for _ in range(400)]

@@ -1,4 +1,4 @@
-"""Products of the fast decoder: also with fewer bits they are close to the formula."""
+"""Tests that each product of the fast decoder is close to xWᵀ + b."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_large_product_is_the_formula_in_each_layout(
 def packed(
     monkeypatch: pytest.MonkeyPatch, make_product: MakeProduct, weight: torch.Tensor
 ) -> bool:
-    """Whether a weight is laid out by oneDNN."""
+    """Whether a weight is converted to the layout of oneDNN."""
     asked: list[torch.Tensor] = []
     with monkeypatch.context() as patch:
         patch.setattr(products, "packed_product", lambda weight, bias: asked.append(weight))
@@ -163,7 +163,9 @@ def test_in_int8_a_row_does_not_depend_on_its_neighbours() -> None:
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("make_product", [bfloat16_product, int8_product])
-def test_a_model_in_fewer_bits_says_nearly_the_same(norm: str, make_product: MakeProduct) -> None:
+def test_a_model_in_fewer_bits_gives_nearly_the_same_probabilities(
+    norm: str, make_product: MakeProduct
+) -> None:
     torch.manual_seed(0)
     model = random_model(small_config(norm=norm)).float()
     source = torch.tensor([[3, 4, 5], [6, 7, 0]])

@@ -27,9 +27,6 @@ SMALLEST_PART = 8
 FAILURES = (RuntimeError, MemoryError)
 """Raised by CTranslate2 if the device fails, e.g. for lack of a GPU library or of memory."""
 
-GPU_WORDS = ("CUDA", "cuBLAS", "cuDNN", "libcu")
-"""Words in its messages about a GPU or GPU libraries."""
-
 
 class Translators:
     """CTranslate2's translators of one export (docs/decisions/0012).
@@ -121,7 +118,7 @@ def _loading_error(
     # The path of the export may contain any word.
     message = str(error).replace(str(exported.path), "")
     out_of_memory = isinstance(error, MemoryError) or "out of memory" in message
-    about_a_gpu = any(word in message for word in GPU_WORDS)
+    about_a_gpu = any(word in message for word in ("CUDA", "cuBLAS", "cuDNN", "libcu"))
     if about_a_gpu and not out_of_memory and not installed().get_cuda_device_count():
         return ConfigError(
             f"device = {device!r}, but CTranslate2 finds no GPU that it can use",

@@ -20,7 +20,7 @@ from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.layers import DecoderLayer, EncoderLayer
 from clearhead.model.transformer import Decoder, Encoder, EncoderDecoder
-from clearhead.settings import Learned, ModelConfig
+from clearhead.settings import ModelConfig
 
 
 def check_exportable(config: ModelConfig) -> None:
@@ -78,11 +78,11 @@ def transformer_spec(model: EncoderDecoder, config: ModelConfig) -> Any:
 def _set_layers(spec: Any, stack: Encoder | Decoder, config: ModelConfig, head: int) -> None:
     layers = cast("Iterable[EncoderLayer | DecoderLayer]", stack.layers)
     for layer_spec, layer in zip(spec.layer, layers, strict=True):
-        first_norm, *source_norm, feed_norm = (residual.norm for residual in layer.residuals)
-        _set_attention(layer_spec.self_attention, layer.self_attention, first_norm, head)
+        norms = [cast(nn.Module, residual.norm) for residual in layer.residuals]
+        _set_attention(layer_spec.self_attention, layer.self_attention, norms[0], head)
         if isinstance(layer, DecoderLayer):
-            _set_attention(layer_spec.attention, layer.cross_attention, *source_norm, head)
-        _set_norm(layer_spec.ffn.layer_norm, feed_norm)
+            _set_attention(layer_spec.attention, layer.cross_attention, norms[1], head)
+        _set_norm(layer_spec.ffn.layer_norm, norms[-1])
         hidden, output = layer.feed_forward.hidden, layer.feed_forward.output
         _set_linear(layer_spec.ffn.linear_0, hidden.weight, hidden.bias)
         _set_linear(layer_spec.ffn.linear_1, output.weight, output.bias)
@@ -93,20 +93,12 @@ def _set_layers(spec: Any, stack: Encoder | Decoder, config: ModelConfig, head: 
 def _set_input(spec: Any, embeddings: Any, part: TokenEmbedding, config: ModelConfig) -> None:
     embeddings.weight = _float32(part.embedding.weight)
     spec.scale_embeddings = config.scale_embeddings
-    spec.position_encodings.encodings = _position_table(part, config)
-
-
-def _position_table(part: TokenEmbedding, config: ModelConfig) -> Any:
-    """(positions, d_model) the vectors that are added to embeddings; zeros without positions.
-
-    The table has one row more than an output can use: scoring an unfinished hypothesis reads one
-    position beyond it, and ignores the result.
-    """
-    positions = TABLE_POSITIONS
-    if isinstance(config.positions, Learned):
-        positions = config.positions.max_length
-    zeros = part.embedding.weight.new_zeros(1, positions, config.d_model)
-    return _float32(F.pad(part.positions(zeros)[0], (0, 0, 0, 1)))
+    # (positions, d_model): the vectors that are added to embeddings.
+    zeros = part.embedding.weight.new_zeros(1, part.max_length or TABLE_POSITIONS, config.d_model)
+    # One row more than an output can use: scoring an unfinished hypothesis reads one position
+    # beyond it, and ignores the result.
+    table = F.pad(part.positions(zeros)[0], (0, 0, 0, 1))
+    spec.position_encodings.encodings = _float32(table)
 
 
 def _set_attention(spec: Any, part: MultiHeadAttention, norm: nn.Module, head: int) -> None:

@@ -44,17 +44,6 @@ INITIAL_POSITIONS = 32
 """Target positions allocated at first; the number doubles when they are full."""
 
 
-class Copies(NamedTuple):
-    """What a move copies: at `positions[i]`, from slot `sources[i]` to slot `targets[i]`.
-
-    All sources are read before any target is written.
-    """
-
-    positions: Ids
-    sources: Ids
-    targets: Ids
-
-
 class Slots:
     """Assigns a slot to each row, and knows which slots have the same content.
 
@@ -92,8 +81,13 @@ class Slots:
         self._origin[self.length] = np.arange(self.count)
         self.length += 1
 
-    def move(self, rows: Ids) -> Copies:
-        """Let row i continue former row `rows[i]`; there are at most as many rows as slots."""
+    def move(self, rows: Ids) -> tuple[Ids, Ids, Ids]:
+        """Let row i continue former row `rows[i]`; there are at most as many rows as slots.
+
+        Returns:
+            Positions, sources and targets: at each position, the content of the source slot is to
+            be copied to the target slot. All sources must be read before any target is written.
+        """
         old = self.of_row[rows]
         new = _assign_slots(old, self.count)
         (moving,) = np.nonzero(old != new)
@@ -104,10 +98,10 @@ class Slots:
         written[:, targets] = wanted
         # A new array, because the old one may still be on its way to the device.
         self.of_row = new
-        return Copies(positions, sources[which], targets[which])
+        return positions, sources[which], targets[which]
 
     def widened(self, rows: Ids) -> Slots:
-        """One slot for each row, in order; row i continues row `rows[i]`."""
+        """New slots, one for each row in order; row i continues row `rows[i]`."""
         wider = Slots(len(self._origin), len(rows))
         wider.length = self.length
         wider._origin[: self.length] = self._origin[: self.length, self.of_row[rows]]
@@ -259,7 +253,7 @@ class DecodingState:
         if len(continued) > self._slots.count:
             self._widen(continued)
         else:
-            self._copy(self._slots.move(continued))
+            self._copy(*self._slots.move(continued))
         slots = self._slots.of_row
         if len(slots) != len(before):
             self._view_cache()
@@ -268,8 +262,7 @@ class DecodingState:
         self._order = None if in_order else (self._send(order), self._send(slots))
         self._group(self._drop_memories(sentence[order]))
 
-    def _copy(self, copies: Copies) -> None:
-        positions, sources, targets = copies
+    def _copy(self, positions: Ids, sources: Ids, targets: Ids) -> None:
         if not len(positions):
             return
         _, layers, slots, width = self._cache.shape

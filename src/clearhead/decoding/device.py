@@ -21,9 +21,6 @@ DEVICES = ("cpu", "cuda", "auto")
 PROCESSORS = Path("/sys/devices/system/cpu")
 INFORMATION = Path("/proc/cpuinfo")
 
-# Parameters of mallopt, numbered as in malloc.h, and a threshold that is never reached.
-_TRIM_THRESHOLD, _MMAP_MAX, _NEVER = -1, -4, -1
-
 
 def check_device(name: str) -> None:
     """Check the name of a device.
@@ -85,15 +82,15 @@ def convolve_as_exactly_as_multiply() -> None:
 def keep_freed_memory() -> None:
     """Make glibc keep freed memory; with another C library nothing happens.
 
-    By default glibc returns large blocks to the system, which clears every page again when the
-    next step allocates the same size. On a CPU that takes a fifth of the time of a beam search.
+    By default glibc returns large blocks to the system, which clears all pages again when the next
+    step allocates them. On a CPU that takes a fifth of the time of a beam search.
     """
     if not sys.platform.startswith("linux"):
         return
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
-        tune(_MMAP_MAX, 0)
-        tune(_TRIM_THRESHOLD, _NEVER)
+        tune(-4, 0)  # M_MMAP_MAX in malloc.h: no separate mappings
+        tune(-1, -1)  # M_TRIM_THRESHOLD: never return memory
 
 
 def processor_has(*instructions: str) -> bool:

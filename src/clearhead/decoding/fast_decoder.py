@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import torch
@@ -40,11 +40,15 @@ class FastDecoder:
     def __init__(self, model: EncoderDecoder, make_product: MakeProduct = plain_product) -> None:
         self.model = model
         self._embed = _embedding(model.target_input)
-        self._sublayers = [
-            sublayer
-            for number, layer in enumerate(model.decoder.layers)
-            for sublayer in _sublayers(cast(DecoderLayer, layer), number, make_product)
-        ]
+        self._sublayers: list[Step] = []
+        for number, layer in enumerate(cast("Iterable[DecoderLayer]", model.decoder.layers)):
+            steps = (
+                _self_attention(layer.self_attention, number, make_product),
+                _cross_attention(layer.cross_attention, number, make_product),
+                _feed_forward(layer.feed_forward, make_product),
+            )
+            residuals = cast("Iterable[Residual]", layer.residuals)
+            self._sublayers += map(_within, residuals, steps)
         self._norm = _norm(model.decoder.norm)
         self._output = make_product(model.output.weight, model.output.bias)
         self._encoder = _with_products(model.encoder, make_product)
@@ -81,17 +85,6 @@ def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
         return rows if vectors is None else rows.add_(vectors)
 
     return embed
-
-
-def _sublayers(layer: DecoderLayer, number: int, make_product: MakeProduct) -> list[Step]:
-    """The three sub-layers, each with its residual connection."""
-    steps = (
-        _self_attention(layer.self_attention, number, make_product),
-        _cross_attention(layer.cross_attention, number, make_product),
-        _feed_forward(layer.feed_forward, make_product),
-    )
-    residuals = cast("list[Residual]", list(layer.residuals))
-    return [_within(residual, step) for residual, step in zip(residuals, steps, strict=True)]
 
 
 def _self_attention(attention: MultiHeadAttention, layer: int, make_product: MakeProduct) -> Step:

@@ -31,7 +31,7 @@ from clearhead.model.pooling import (
     MeanPooling,
     Pooling,
 )
-from clearhead.model.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
+from clearhead.model.positions import LearnedPositions, Positions, SinusoidalPositions
 from clearhead.model.transformer import Decoder, Encoder, EncoderClassifier, EncoderDecoder
 from clearhead.settings import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 
@@ -174,7 +174,7 @@ class _Parts:
             case Learned(max_length=max_length):
                 return LearnedPositions(self.config.d_model, max_length)
             case _:
-                return NoPositions()
+                return Positions()
 
     def token_input(self, embedding: nn.Embedding) -> TokenEmbedding:
         dropout = Dropout(self.config.dropout.embeddings)

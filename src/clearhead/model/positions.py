@@ -20,7 +20,10 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
 
 
 class Positions(nn.Module):
-    """Adds the vector of each position. There are `max_length` positions; None: no limit."""
+    """Adds the vector of each position; this base class adds none: the model sees a set.
+
+    There are `max_length` positions; None: no limit.
+    """
 
     max_length: int | None = None
 
@@ -73,7 +76,3 @@ class LearnedPositions(Positions):
                 todo="shorten the input, or train with a larger model.positions.max_length",
             )
         return self.table[start:end]
-
-
-class NoPositions(Positions):
-    """Nothing is added: the model sees a set."""
