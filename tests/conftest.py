@@ -14,7 +14,7 @@ from jaxtyping import install_import_hook
 # Before anything imports them: the shapes in their signatures are then checked at every call.
 CHECKED = (
     *("clearhead.model", "clearhead.losses"),
-    *("clearhead.decoding.unrolled", "clearhead.decoding.cache"),
+    *("clearhead.decoding.fast_decoder", "clearhead.decoding.cache"),
 )
 install_import_hook(CHECKED, "beartype.beartype")
 

@@ -1,6 +1,6 @@
-"""A GPU gives what the CPU gives: each task's training, each search, the record, a run's state.
+"""Tests that a GPU gives the results of the CPU: training, searches, records, and states.
 
-Sums are made in another order there, so that the last digits of float32 differ.
+Sums are computed in another order there, so the last digits of float32 differ.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from torch import Tensor, nn
 from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint import parameters_of, read_tensors
-from clearhead.decoding.device import full_memory_said, set_up_torch
+from clearhead.decoding.device import explain_full_memory, set_up_torch
 from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.logits import best_tokens, log_normaliser
-from clearhead.decoding.products import bfloat16_product, lay_out, plain_product
+from clearhead.decoding.products import bfloat16_product, choose_product, plain_product
 from clearhead.decoding.torch_engine import ClassifierEngine, TorchEngine
-from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ClearheadError
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.dropout import DroppedReLU
@@ -77,20 +77,20 @@ def smooth_run(config: RunConfig, name: str, device: Device, **training: Any) ->
 
 
 def weights(config: RunConfig) -> Tensor:
-    """All that a run has learned, in one row."""
+    """All trained weights of a run, in one row."""
     state = final_state(config)
     names = sorted(name for name in state if name.startswith("model."))
     return torch.cat([state[name].flatten() for name in names])
 
 
 def first_weights(config: RunConfig, folder: Path) -> Tensor:
-    """The same before anything is learned."""
+    """The same before training."""
     parameters = parameters_of(prepare(config, None, folder, ()).build_model())
     return torch.cat([parameters[name].flatten() for name in sorted(parameters)])
 
 
 def error_of(found: Tensor, expected: Tensor) -> float:
-    """The length of the difference, as a share of what is expected."""
+    """The length of the difference relative to that of the expected vector."""
     return float((found - expected).norm() / expected.norm())
 
 
@@ -209,8 +209,8 @@ def test_a_search_finds_the_same_and_scores_it_alike(
         assert found.score == pytest.approx(expected.score, abs=1e-3)
 
 
-def logits_of(decoder: UnrolledDecoder, device: Device) -> Tensor:
-    """Three steps over two sources, the rows exchanged on the way: (steps, rows, vocabulary)."""
+def logits_of(decoder: FastDecoder, device: Device) -> Tensor:
+    """Logits of three steps for two sources whose rows are swapped: (steps, rows, vocabulary)."""
     state = decoder.start(torch.tensor([[3, 4, 5], [6, 7, 0]], device=device))
     found = []
     for tokens in ([1, 1], [5, 6], [7, 3]):
@@ -222,10 +222,10 @@ def logits_of(decoder: UnrolledDecoder, device: Device) -> Tensor:
 def test_products_in_bfloat16_say_nearly_the_same() -> None:
     if not torch.cuda.is_bf16_supported(including_emulation=False):
         pytest.skip("this GPU does not multiply bfloat16")
-    assert lay_out("bfloat16", torch.device(GPU)) is bfloat16_product
+    assert choose_product("bfloat16", torch.device(GPU)) is bfloat16_product
     model = float32_model()
-    expected = logits_of(UnrolledDecoder(model), CPU)
-    found = logits_of(UnrolledDecoder(model.to(GPU), bfloat16_product), GPU)
+    expected = logits_of(FastDecoder(model), CPU)
+    found = logits_of(FastDecoder(model.to(GPU), bfloat16_product), GPU)
     assert 0 < float((found - expected).abs().mean() / expected.std()) < 0.1
 
 
@@ -341,6 +341,6 @@ def test_a_classification_is_recorded_alike(features: bool) -> None:
 def test_a_full_memory_is_said() -> None:
     with (
         pytest.raises(ClearheadError, match=r"(?s)memory of the GPU is full.*out of memory"),
-        full_memory_said("use less"),
+        explain_full_memory("use less"),
     ):
         torch.empty(2**50, dtype=torch.uint8, device=GPU)

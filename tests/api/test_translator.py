@@ -1,4 +1,4 @@
-"""From texts to translations: order, neighbours, prefixes, and what the API promises."""
+"""Tests of translating texts: order, independence of other texts, prefixes, and the API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CTranslate2 engine: its hypotheses mean the same as ours."""
+"""Tests that the CTranslate2 engine follows the search settings and scores like PyTorch."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_batch_is_divided_among_the_workers(
 
         score_batch = translate_batch
 
-    monkeypatch.setattr(runtime, "loaded", lambda *_: Spy())
+    monkeypatch.setattr(runtime, "load", lambda *_: Spy())
     engine = fast_engine(folder)
     with pytest.raises(TypeError):
         engine.translate([[3]] * sentences, config())
@@ -176,7 +176,7 @@ def test_threads_share_a_single_sentence_if_each_has_a_core(
         def __init__(self, *arguments: Any) -> None:
             *_, self.workers, self.threads = arguments
 
-    monkeypatch.setattr(runtime, "loaded", Made)
+    monkeypatch.setattr(runtime, "load", Made)
     monkeypatch.setattr(runtime, "real_cores", lambda: cores)
     monkeypatch.setattr(runtime, "intel", lambda: False)
     found = fast_engine(folder, threads, **choices).translators
@@ -376,7 +376,7 @@ def test_outputs_are_scored_in_parts_where_their_logits_are_many(
         ({"min_length": 4096}, r"(?s)4097 tokens.*4096 positions.*max_length"),
         (
             {"max_length_ratio": 5.0},
-            r"(?s)sentence 2 may have 5125 tokens.*4096 positions.*max_length",
+            r"(?s)sentence 2: .* 5125 tokens.*4096 positions.*max_length",
         ),
     ],
 )
@@ -396,9 +396,9 @@ def test_an_unsupported_search_is_an_error_that_names_the_setting(
     ("prefix", "message"),
     [
         ([4, EOS], "the prefix of sentence 8 "),
-        ([99], "the prefix of sentence 8 .* 16 tokens"),
-        ([4] * (TABLE_POSITIONS + 1), r"(?s)sentence 8 .*4097 .*4096 .*--engine torch"),
-        ([4] * TABLE_POSITIONS, r"(?s)sentence 8 .*4096 .*4096 .*--engine torch"),
+        ([99], "sentence 8: the prefix .* 16 tokens"),
+        ([4] * (TABLE_POSITIONS + 1), r"(?s)sentence 8: .*4097 .*prefix.*4096 .*--engine torch"),
+        ([4] * TABLE_POSITIONS, r"(?s)sentence 8: .*4096 .*prefix.*4096 .*--engine torch"),
     ],
 )
 def test_a_prefix_that_does_not_fit_is_named_by_its_sentence(
@@ -421,7 +421,7 @@ def test_learned_positions_bound_sources_and_outputs(tmp_path: Path) -> None:
     found = engine.translate(sources, search)
     assert [len(each[0].tokens) for each in found] == [20, 20]
     assert_same(found, model.translate(sources, search))
-    with pytest.raises(SearchError, match=r"21 tokens.* model .*20 positions"):
+    with pytest.raises(SearchError, match=r"(?s)21 .* prefix.* model .*20 positions"):
         engine.translate([[3]], search, prefixes=[[4] * 21])
 
 
@@ -437,7 +437,7 @@ def test_eight_bit_numbers_give_nearly_the_same_scores(folder: Path) -> None:
 
 
 class Failing:
-    """A translator of CTranslate2's on a device that fails."""
+    """A CTranslate2 translator on a device that fails."""
 
     num_translators = 1
 
@@ -465,7 +465,7 @@ OUT_OF_MEMORY = "CUDA failed with error out of memory"
 def test_a_failure_while_translating_or_scoring_is_an_error_for_the_user(
     folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
 ) -> None:
-    monkeypatch.setattr(runtime, "loaded", lambda *_: Failing(error))
+    monkeypatch.setattr(runtime, "load", lambda *_: Failing(error))
     engine = fast_engine(folder)
     message = rf"(?s)CTranslate2 failed on this device.*{why}.*--device cpu .*--batch-size"
     with pytest.raises(ClearheadError, match=message):
@@ -480,7 +480,7 @@ def test_a_failure_while_translating_or_scoring_is_an_error_for_the_user(
 def test_a_bug_in_calling_ctranslate2_keeps_its_traceback(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "loaded", lambda *_: Failing(TypeError("of ours")))
+    monkeypatch.setattr(runtime, "load", lambda *_: Failing(TypeError("of ours")))
     with pytest.raises(TypeError, match="of ours"):
         fast_engine(folder).translate([[3]], config())
 

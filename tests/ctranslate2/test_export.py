@@ -1,4 +1,4 @@
-"""Exports: equal to the model for every setting, or an error; complete, or not there."""
+"""Tests that an export equals the model, or is rejected, and is complete or not written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from clearhead.ctranslate2 import equality
 from clearhead.ctranslate2 import folder as layout
 from clearhead.ctranslate2 import spec as ctranslate2_spec
 from clearhead.ctranslate2.export import export_model, token_names
-from clearhead.ctranslate2.folder import LONGEST_SOURCE, TABLE_POSITIONS, read_export
+from clearhead.ctranslate2.folder import TABLE_POSITIONS, read_export
+from clearhead.decoding.engine import LONGEST_SOURCE, hypothesis_of
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
 from clearhead.settings import Learned, ModelConfig, NoPositions, SearchConfig, Sinusoidal
 from clearhead.tokenizer import Tokenizer, WordTokenizer
@@ -50,7 +51,7 @@ def random_sources(folder: Path, seed: int = 3, count: int = 6) -> list[list[int
 
 
 def assert_equal_to_the_model(folder: Path, seed: int = 3) -> None:
-    """Scores of random outputs are the model's, and greedy outputs are, but for a near tie."""
+    """Assert that scores of random outputs, and greedy outputs, are those of the model."""
     model, exported = torch_engine(folder), fast_engine(folder)
     sources = random_sources(folder, seed)
     draw = np.random.default_rng(seed + 1)
@@ -170,7 +171,7 @@ def test_an_unknown_format_and_another_task_are_refused(tmp_path: Path) -> None:
 
 
 def changed_output(folder: Path, by: float) -> Any:
-    """A maker of specs in which all logits are larger, by this share."""
+    """A `transformer_spec` whose logits are larger by this share."""
     transformer_spec = ctranslate2_spec.transformer_spec
 
     def changed(*arguments: Any) -> Any:
@@ -196,13 +197,13 @@ def test_an_export_that_differs_from_the_model_is_discarded(
 
 
 def test_outputs_that_differ_by_a_tie_are_equal_and_others_are_not() -> None:
-    ours = equality._Output((5, 6, 7), (-1.0, -2.0, -3.0))
+    ours = hypothesis_of((5, 6, 7), (-1.0, -2.0, -3.0), 0.0)
     assert not equality._differ_by_tie(ours, ours)
-    assert equality._differ_by_tie(ours, equality._Output((5, 8), (-1.0, -2.0004)))
+    assert equality._differ_by_tie(ours, hypothesis_of((5, 8), (-1.0, -2.0004), 0.0))
     with pytest.raises(ExportError, match=r"token 2.* 0\.1"):
-        equality._differ_by_tie(ours, equality._Output((5, 8), (-1.0, -2.1)))
+        equality._differ_by_tie(ours, hypothesis_of((5, 8), (-1.0, -2.1), 0.0))
     with pytest.raises(ExportError, match="token 1"):
-        equality._differ_by_tie(ours, equality._Output((4,), (float("nan"),)))
+        equality._differ_by_tie(ours, hypothesis_of((4,), (float("nan"),), 0.0))
 
 
 def test_the_description_has_the_result_of_the_comparison(tmp_path: Path) -> None:

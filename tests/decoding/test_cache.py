@@ -1,4 +1,4 @@
-"""The slots of the key/value cache: a move copies what it needs, and no more."""
+"""Tests that moving rows in the key/value cache copies exactly what differs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clearhead.decoding.cache import Slots
 
 FIRST = 4
-"""Rows that a search begins with, and slots."""
+"""Number of rows, and of slots, at the beginning."""
 
 walks = st.lists(
     st.one_of(
@@ -38,10 +38,10 @@ def test_a_moved_row_finds_all_that_it_continues_and_nothing_is_copied_in_vain(
         else:
             chosen = np.array(move[: slots.count]) % len(rows)
             rows = [list(rows[row]) for row in chosen]
-            copies = slots.move(chosen)
-            found = cache[copies.positions, copies.sources]
-            assert (cache[copies.positions, copies.targets] != found).all()
-            cache[copies.positions, copies.targets] = found
+            where, sources, targets = slots.move(chosen)
+            found = cache[where, sources]
+            assert (cache[where, targets] != found).all()
+            cache[where, targets] = found
         assert sorted(slots.of_row) == list(range(len(rows)))
         assert cache[: slots.length, slots.of_row].T.tolist() == rows
 
@@ -71,7 +71,8 @@ def test_slots_without_rows_are_dropped_when_the_positions_double() -> None:
     assert slots.count == 3
     slots.write()
     assert (slots.count, slots.length) == (2, 2)
-    assert slots.move(np.array([1, 0])).positions.size == 0
+    positions, _, _ = slots.move(np.array([1, 0]))
+    assert positions.size == 0
 
 
 def test_wider_slots_hold_what_each_row_continues() -> None:
@@ -82,6 +83,7 @@ def test_wider_slots_hold_what_each_row_continues() -> None:
     wider = slots.widened(np.array([0, 1, 1]))
     assert (wider.count, wider.length, wider.of_row.tolist()) == (3, 2, [0, 1, 2])
     # The second and the third hold the same; the first parted from them at the newest position.
-    copies = wider.move(np.array([1, 2, 0]))
-    assert set(copies.positions.tolist()) <= {1}
-    assert wider.move(np.arange(3)).positions.size == 0
+    positions, _, _ = wider.move(np.array([1, 2, 0]))
+    assert set(positions.tolist()) <= {1}
+    positions, _, _ = wider.move(np.arange(3))
+    assert positions.size == 0

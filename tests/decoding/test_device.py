@@ -1,4 +1,4 @@
-"""The set-up of a device, transfers to it, full memory, and the count of cores."""
+"""Tests of the set-up of a device, transfers to it, full memory, and the number of cores."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from clearhead import api
 from clearhead.decoding import device
 from clearhead.decoding.device import (
     convolve_as_exactly_as_multiply,
-    full_memory_said,
+    explain_full_memory,
     multiplies_bf16,
     set_up_torch,
 )
-from clearhead.decoding.products import bfloat16_product, lay_out
+from clearhead.decoding.fast_decoder import FastDecoder
+from clearhead.decoding.products import bfloat16_product, choose_product
 from clearhead.decoding.torch_engine import ClassifierEngine, ModelStepper, TorchEngine
-from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ClearheadError, ConfigError, TrainingError
 from clearhead.inspect import recording
 from clearhead.settings import SearchConfig
@@ -38,7 +38,7 @@ TOO_MUCH = "CUDA out of memory. Tried to allocate 2.00 GiB."
 
 
 def full(*_: Any, **__: Any) -> NoReturn:
-    """Raises what PyTorch raises if the memory of a GPU is full."""
+    """Raise the error of PyTorch for a full GPU memory."""
     raise torch.OutOfMemoryError(TOO_MUCH)
 
 
@@ -51,7 +51,7 @@ def assert_full_memory(error: ClearheadError, where: str | None, *todo: str) -> 
 def test_a_search_that_does_not_fit_into_a_gpu_is_a_user_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(UnrolledDecoder, "step", full)
+    monkeypatch.setattr(FastDecoder, "step", full)
     model = random_model(small_config()).train()
     with pytest.raises(ClearheadError) as caught:
         TorchEngine(model).translate([[3, 4], [5]], SearchConfig(beam_size=2))
@@ -62,7 +62,7 @@ def test_a_search_that_does_not_fit_into_a_gpu_is_a_user_error(
 def test_a_validation_that_does_not_fit_into_a_gpu_names_what_training_can_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(UnrolledDecoder, "step", full)
+    monkeypatch.setattr(FastDecoder, "step", full)
     with pytest.raises(ClearheadError) as caught:
         api.train(small_run(tmp_path, validate_every=4))
     assert str(caught.value.where).startswith("a batch of ")
@@ -108,7 +108,7 @@ def test_a_model_that_does_not_fit_into_a_gpu_is_an_error_of_the_command(
 
 def test_other_failures_are_not_reported_as_full_memory() -> None:
     bug = RuntimeError("a bug")
-    with pytest.raises(RuntimeError) as caught, full_memory_said("use less"):
+    with pytest.raises(RuntimeError) as caught, explain_full_memory("use less"):
         raise bug
     assert caught.value is bug
 
@@ -156,12 +156,12 @@ def test_bfloat16_on_a_gpu_needs_its_instructions(monkeypatch: pytest.MonkeyPatc
             "is_bf16_supported",
             lambda including_emulation=True, has=has: including_emulation or has,
         )
-        assert multiplies_bf16(gpu) == has, "training takes bf16 where decoding has it"
+        assert multiplies_bf16(gpu) == has
         if has:
-            assert lay_out("bfloat16", gpu) is bfloat16_product
+            assert choose_product("bfloat16", gpu) is bfloat16_product
         else:
             with pytest.raises(ConfigError, match="no instructions for bfloat16"):
-                lay_out("bfloat16", gpu)
+                choose_product("bfloat16", gpu)
 
 
 class Sent:
@@ -192,7 +192,7 @@ def test_a_step_sends_each_thing_once_waits_for_none_and_reads_nothing_back(
     sent = Sent(monkeypatch)
     counts: list[list[int]] = []
     for model in models:
-        stepper = ModelStepper(UnrolledDecoder(model))
+        stepper = ModelStepper(FastDecoder(model))
         stepper.start([[3, 4, 5], [6], [7, 8]])
         moves = [torch.tensor([0, 0, 1, 2]), torch.tensor([3, 1, 0])]  # beams; a sentence leaves
         counts.append([])
@@ -240,7 +240,7 @@ def test_another_c_library_is_left_alone(library: object, monkeypatch: pytest.Mo
 
 
 def write_topology(folder: Path, siblings: list[str]) -> None:
-    """Write, as Linux does, for each processor those that share its core."""
+    """Write the files in which Linux lists, for each processor, those that share its core."""
     for processor, sharing in enumerate(siblings):
         topology = folder / f"cpu{processor}" / "topology"
         topology.mkdir(parents=True)

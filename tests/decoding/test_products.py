@@ -1,4 +1,4 @@
-"""Products of the fast decoder: also with fewer bits they are close to the formula."""
+"""Tests that each product of the fast decoder is close to xWᵀ + b."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from clearhead.decoding import products
 from clearhead.decoding.device import multiplies_bf16
+from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import (
     PACKED_FROM,
-    LayOut,
+    MakeProduct,
     bfloat16_product,
+    choose_product,
     int8_product,
-    lay_out,
     packed_product,
     packs,
     packs_bfloat16,
@@ -25,7 +26,6 @@ from clearhead.decoding.products import (
     transposed_product,
 )
 from clearhead.decoding.torch_engine import TorchEngine
-from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.errors import ConfigError
 from clearhead.settings import DropoutConfig, SearchConfig
 from small_models import random_model, small_config
@@ -54,26 +54,28 @@ LAYOUTS = [
 ]
 
 
-@pytest.mark.parametrize("lay_out_product", LAYOUTS)
+@pytest.mark.parametrize("make_product", LAYOUTS)
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("rows", [1, 5, 64])
 def test_a_large_product_is_the_formula_in_each_layout(
-    lay_out_product: LayOut, rows: int, bias: bool
+    make_product: MakeProduct, rows: int, bias: bool
 ) -> None:
     weight, addend = random_linear(600, 300, bias)
     x = torch.randn(rows, 300)
     expected = x.double() @ weight.double().T + (0 if addend is None else addend.double())
     # The sum is of 300 products: float32 has 24 bits.
     bound = (x.abs() @ weight.abs().T + 1).double() * 300 * 2**-24
-    assert ((lay_out_product(weight, addend)(x).double() - expected).abs() <= bound).all()
+    assert ((make_product(weight, addend)(x).double() - expected).abs() <= bound).all()
 
 
-def packed(monkeypatch: pytest.MonkeyPatch, lay_out_product: LayOut, weight: torch.Tensor) -> bool:
-    """Whether a weight is laid out by oneDNN."""
+def packed(
+    monkeypatch: pytest.MonkeyPatch, make_product: MakeProduct, weight: torch.Tensor
+) -> bool:
+    """Whether a weight is converted to the layout of oneDNN."""
     asked: list[torch.Tensor] = []
     with monkeypatch.context() as patch:
         patch.setattr(products, "packed_product", lambda weight, bias: asked.append(weight))
-        lay_out_product(weight, None)
+        make_product(weight, None)
     return bool(asked)
 
 
@@ -160,13 +162,15 @@ def test_in_int8_a_row_does_not_depend_on_its_neighbours() -> None:
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
-@pytest.mark.parametrize("lay_out_product", [bfloat16_product, int8_product])
-def test_a_model_in_fewer_bits_says_nearly_the_same(norm: str, lay_out_product: LayOut) -> None:
+@pytest.mark.parametrize("make_product", [bfloat16_product, int8_product])
+def test_a_model_in_fewer_bits_gives_nearly_the_same_probabilities(
+    norm: str, make_product: MakeProduct
+) -> None:
     torch.manual_seed(0)
     model = random_model(small_config(norm=norm)).float()
     source = torch.tensor([[3, 4, 5], [6, 7, 0]])
-    plain = UnrolledDecoder(model)
-    rough = UnrolledDecoder(model, lay_out_product)
+    plain = FastDecoder(model)
+    rough = FastDecoder(model, make_product)
     states = plain.start(source), rough.start(source)
     for tokens in ([1, 1], [5, 6], [7, 3]):
         expected = plain.step(torch.tensor(tokens), states[0]).log_softmax(1)
@@ -175,12 +179,14 @@ def test_a_model_in_fewer_bits_says_nearly_the_same(norm: str, lay_out_product: 
         assert 0 < error < 0.1
 
 
-@pytest.mark.parametrize("lay_out_product", [plain_product, bfloat16_product, int8_product])
-def test_a_laid_out_model_translates_and_is_not_changed(lay_out_product: LayOut) -> None:
+@pytest.mark.parametrize("make_product", [plain_product, bfloat16_product, int8_product])
+def test_a_model_with_other_products_translates_and_is_not_changed(
+    make_product: MakeProduct,
+) -> None:
     torch.manual_seed(0)
     model = random_model(small_config()).float()
     before = {name: p.clone() for name, p in model.named_parameters()}
-    engine = TorchEngine(model, lay_out_product)
+    engine = TorchEngine(model, make_product)
     found = engine.translate([[3, 4], [5, 6, 7]], SearchConfig(beam_size=2, max_length=5))
     assert len(found) == 2
     assert set(before) == {name for name, _ in model.named_parameters()}
@@ -190,7 +196,7 @@ def test_a_laid_out_model_translates_and_is_not_changed(lay_out_product: LayOut)
 def test_an_encoder_with_other_products_has_no_weight_twice() -> None:
     model = random_model(small_config()).float()
     own = {id(parameter) for parameter in model.parameters()}
-    encoder = UnrolledDecoder(model, bfloat16_product)._encoder
+    encoder = FastDecoder(model, bfloat16_product)._encoder
     assert encoder is not model.encoder
     kept = list(encoder.parameters())
     assert kept
@@ -201,8 +207,8 @@ def test_a_model_in_training_translates_without_dropout() -> None:
     torch.manual_seed(0)
     dropout = DropoutConfig.everywhere(0.5)
     model = random_model(small_config(dropout=dropout)).float().train()
-    for lay_out_product in (plain_product, int8_product):
-        engine = TorchEngine(model, lay_out_product)
+    for make_product in (plain_product, int8_product):
+        engine = TorchEngine(model, make_product)
         scores = set()
         for whole, part in itertools.product((True, False), repeat=2):
             model.train(whole).encoder.train(part)
@@ -219,14 +225,14 @@ def test_a_damaged_weight_is_not_hidden_by_int8() -> None:
 
 def test_an_unsupported_compute_type_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="int4"):
-        lay_out("int4", CPU)
+        choose_product("int4", CPU)
     with pytest.raises(ConfigError, match=r"int8 .*CPU"):
-        lay_out("int8", torch.device("cuda"))
+        choose_product("int8", torch.device("cuda"))
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": False})
     with pytest.raises(ConfigError, match="no instructions for bfloat16"):
-        lay_out("bfloat16", CPU)
+        choose_product("bfloat16", CPU)
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx512_bf16": True})
-    assert lay_out("bfloat16", CPU) is bfloat16_product
-    assert multiplies_bf16(CPU), "training takes bf16 where decoding has it"
-    assert lay_out("int8", CPU) is int8_product
-    assert lay_out("float32", CPU) is plain_product
+    assert choose_product("bfloat16", CPU) is bfloat16_product
+    assert multiplies_bf16(CPU)
+    assert choose_product("int8", CPU) is int8_product
+    assert choose_product("float32", CPU) is plain_product

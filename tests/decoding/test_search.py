@@ -1,7 +1,7 @@
-"""Search against brute force, a plain reference beam and exact distributions, on a fake model.
+"""Tests of the searches against brute force, a simple beam and exact distributions.
 
-The model is a table: its logits are a fixed function of the source and of the whole prefix, and
-its state is the prefixes themselves, so a row that is moved wrongly gives other logits.
+Logits of the fake model are a fixed function of the source and of the whole prefix, so a row that
+is moved wrongly gives other logits.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NO_GPU = not torch.cuda.is_available()
 
 @functools.cache
 def table(vocabulary: int, end_bonus: float, ties: bool, source: Tokens, prefix: Tokens) -> Tensor:
-    """(vocabulary,) the logits that follow a prefix; rounded where ties are wanted."""
+    """(vocabulary,) the logits after a prefix; rounded if ties are needed."""
     seed = zlib.crc32(repr((source, prefix)).encode())
     logits = 1.5 * torch.randn(vocabulary, generator=torch.Generator().manual_seed(seed))
     logits[EOS] += end_bonus
@@ -66,13 +66,13 @@ class TableStepper:
         self.rows = [self.rows[row] for row in rows.tolist()]
 
     def log_probability(self, source: Tokens, prefix: Tokens, token: int) -> float:
-        """Written out, in double precision."""
+        """The formula in double precision."""
         weights = [math.exp(logit) for logit in self.logits(source, prefix).tolist()]
         return math.log(weights[token] / sum(weights))
 
 
 class ConstantStepper:
-    """A stepper that gives the same logits whatever happens."""
+    """A stepper that always returns the same logits."""
 
     def __init__(self, logits: Sequence[float]) -> None:
         self.logits = torch.tensor(logits)
@@ -549,9 +549,9 @@ def test_a_hypothesis_reads_as_its_text() -> None:
 
 
 def test_prefixes_and_keys_must_be_as_many_as_the_sources() -> None:
-    with pytest.raises(SearchError, match="1 prefixes were given for 2 sources"):
+    with pytest.raises(SearchError, match=r"1 prefixes .* 2 sources"):
         search(TableStepper(), [(4,), (5,)], SearchConfig(), prefixes=[()])
-    with pytest.raises(SearchError, match="3 keys were given for 2 sources"):
+    with pytest.raises(SearchError, match=r"3 keys .* 2 sources"):
         search(TableStepper(), [(4,), (5,)], SearchConfig(), keys=[1, 2, 3])
     with pytest.raises(SearchError, match="negative"):
         search(TableStepper(), [(4,)], SearchConfig(method="sampling"), keys=[-1])
@@ -563,7 +563,7 @@ def test_prefixes_and_keys_must_be_as_many_as_the_sources() -> None:
 def cut_distribution(
     stepper: TableStepper, source: Tokens, prefix: Tokens, config: SearchConfig
 ) -> dict[int, float]:
-    """What may be drawn after a prefix, and its chance, token by token."""
+    """The probability of each token that may be drawn after a prefix."""
     logits = stepper.logits(source, prefix).tolist()
     weights = {
         t: math.exp(logit / config.temperature)
@@ -582,7 +582,7 @@ def cut_distribution(
 def sequence_distribution(
     stepper: TableStepper, source: Tokens, config: SearchConfig
 ) -> dict[Tokens, float]:
-    """The chance of every output, by walking all of them."""
+    """The probability of every output, by enumerating all outputs."""
     open_ends, chances = {(): 1.0}, {}
     for _ in range(longest_output(len(source), config)):
         following = {

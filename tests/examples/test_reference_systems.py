@@ -29,8 +29,8 @@ import clearhead
 from clearhead import api
 from clearhead.data.parts import parts_of
 from clearhead.data.preparation import learn_tokenizers, read_labelled
+from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.torch_engine import TorchEngine
-from clearhead.decoding.unrolled import UnrolledDecoder
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.build import build_classifier, build_model
 from clearhead.model.dropout import Dropout
@@ -488,7 +488,7 @@ def test_the_logits_of_padded_pairs_are_those_of_the_description(pair: Pair) -> 
 def test_the_logits_of_each_step_are_those_of_the_description(pair: Pair) -> None:
     source = padded(SOURCE)
     written = np.random.default_rng(1).integers(3, 9, (len(SOURCE), 4))
-    decoder = UnrolledDecoder(pair.model)
+    decoder = FastDecoder(pair.model)
     state = decoder.start(source)
     for step in range(4):
         found = decoder.step(torch.from_numpy(written[:, step]), state)

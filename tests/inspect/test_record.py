@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from clearhead.decoding.engine import Hypothesis
-from clearhead.decoding.unrolled import UnrolledDecoder
+from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Record
 from clearhead.inspect.recording import (
@@ -151,7 +151,7 @@ def test_an_output_that_fills_all_trained_positions_is_recorded_up_to_them(lengt
 def test_the_record_s_logits_are_those_of_cached_decoding(norm: Literal["pre", "post"]) -> None:
     model = random_model(small_config(norm=norm)).eval()
     found = record_translation(model, SOURCE, TARGET)
-    decoder = UnrolledDecoder(model)
+    decoder = FastDecoder(model)
     state = decoder.start(torch.tensor([SOURCE]))
     for position, token in enumerate([BOS, *TARGET]):
         close(found.logits[position], decoder.step(torch.tensor([token]), state)[0])

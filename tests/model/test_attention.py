@@ -1,4 +1,4 @@
-"""Attention against a loop over heads, queries and keys, and its fast forms against it."""
+"""Tests of attention against a loop over heads, queries and keys, and of its fast forms."""
 
 from __future__ import annotations
 

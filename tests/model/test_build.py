@@ -1,4 +1,4 @@
-"""Each choice of the config becomes the object it names: sharing, biases, sizes, first weights."""
+"""Tests that each setting of the model has its effect: sharing, biases, sizes, initial weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from small_models import (
 
 
 def meta_model(config: ModelConfig, source: int = 37_000, target: int = 37_000) -> EncoderDecoder:
-    """A model whose weights have shapes but no memory."""
+    """A model on the meta device: weights have shapes but no memory."""
     with torch.device("meta"):
         return build_model(config, source, target)
 
@@ -40,7 +40,7 @@ def parameter_count(model: nn.Module) -> int:
 
 
 def count_by_formula(c: ModelConfig, source: int, target: int) -> int:
-    """The numbers of every matrix and bias of Vaswani et al. 2017, figure 1."""
+    """The number of parameters of Vaswani et al. 2017, figure 1, matrix by matrix."""
     inner = c.n_heads * (2 * c.key_width + c.value_width)
     attention = c.d_model * inner + c.n_heads * c.value_width * c.d_model
     attention += (inner + c.d_model) * c.attention_bias
@@ -194,7 +194,7 @@ def wide_model(initialisation: Initialisation) -> EncoderDecoder:
 
 
 def parts(module: MultiHeadAttention) -> list[Tensor]:
-    """W^Q, W^K and W^V, taken out of the packed matrix by their places."""
+    """W^Q, W^K and W^V, cut out of the packed matrix."""
     weight = module.packed.weight
     return [weight[:32], weight[32:64], weight[64:]]
 

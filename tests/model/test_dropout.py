@@ -1,4 +1,4 @@
-"""Dropout by random bytes: uniform and independent bytes, the right share, the same mask back."""
+"""Tests that dropout drops independently and at its rate, and uses one mask in both passes."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_dropped_relu_is_the_one_after_the_other_to_the_bit(
 
 
 def remembered(module: nn.Module) -> int:
-    """The bytes that are kept between the ways forward and back, weights apart."""
+    """The bytes that are kept for the backward pass, without those of weights."""
     kept: dict[int, int] = {}
 
     def keep(x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""How the convolutions before an encoder share the dimensions of the model."""
+"""Tests how the convolutions of an input share the dimensions of the model."""
 
 from __future__ import annotations
 

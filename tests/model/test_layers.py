@@ -1,4 +1,4 @@
-"""The stacks against PyTorch's own TransformerEncoder and TransformerDecoder, in float64."""
+"""Tests of the stacks against PyTorch's TransformerEncoder and TransformerDecoder, in float64."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TORCH_NAMES = (
 
 
 def copy_weights(theirs: nn.Module, ours: nn.Module) -> None:
-    """Lay our weights under PyTorch's names; its bias is zero where ours is absent."""
+    """Our weights by PyTorch's names; biases that we do not have are zero."""
     state = {name: torch.zeros_like(weight) for name, weight in theirs.state_dict().items()}
     for name, weight in ours.state_dict().items():
         for pattern, replacement in TORCH_NAMES:
@@ -80,7 +80,7 @@ def torch_stacks(
 
 
 def assert_equal_to_torch(model: EncoderDecoder, config: ModelConfig, source: Tensor) -> None:
-    """Values of both stacks and the gradients by their inputs, with padding and causal masks."""
+    """Outputs of both stacks and gradients of their inputs, with padding and causal masks."""
     target = padded(TARGET)
     encoder, decoder = torch_stacks(model, config)
     x = model.source_input(source).detach().requires_grad_()

@@ -1,4 +1,4 @@
-"""The parts that only a classifier has: poolings, features as input, the convolution before it."""
+"""Tests of the parts that only a classifier has: poolings, feature input, input convolution."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_convolutions_add_what_a_loop_over_the_neighbours_gives(widths: tuple[in
 
 
 def _seen(vectors: Tensor, place: int, convolution: nn.Conv1d) -> Tensor:
-    """What a convolution sees at a place, one neighbour after the other."""
+    """The output of a convolution at a position, computed neighbour by neighbour."""
     weight, bias = convolution.weight, convolution.bias
     assert bias is not None
     width = weight.size(2)

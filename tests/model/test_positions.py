@@ -1,4 +1,4 @@
-"""Positions: the paper's formula, its rotation, offsets, and the end of a learned table."""
+"""Tests of the sinusoids against the paper, of offsets, and of the end of a learned table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.positions import (
     LearnedPositions,
-    NoPositions,
     Positions,
     SinusoidalPositions,
     sinusoids,
@@ -23,7 +22,7 @@ from clearhead.model.positions import (
 
 
 def formula(position: int, column: int, d_model: int) -> float:
-    """Section 3.5, number by number."""
+    """The formula of section 3.5 for one number."""
     i = column // 2
     angle = position / math.pow(10000.0, 2 * i / d_model)
     return math.sin(angle) if column % 2 == 0 else math.cos(angle)
@@ -73,7 +72,7 @@ def all_kinds(d_model: int, longest: int) -> list[Positions]:
     return [
         SinusoidalPositions(d_model, longest),
         LearnedPositions(d_model, longest),
-        NoPositions(),
+        Positions(),
     ]
 
 

@@ -1,4 +1,4 @@
-"""What holds for every model: padding, the future, the batch and the cache change nothing."""
+"""Tests that padding, future tokens, other sentences and the cache do not change an output."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from clearhead.decoding import cache as decoding_state
-from clearhead.decoding.unrolled import UnrolledDecoder
+from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.model.attention import Attend, explicit_attention, fused_attention
 from clearhead.model.dropout import Dropout, DroppedReLU
 from clearhead.model.layers import EncoderLayer
@@ -128,8 +128,8 @@ def test_a_source_of_padding_alone_gives_finite_states_and_gradients() -> None:
 def compare_steps_with_prefixes(
     model: EncoderDecoder, source: Tensor, steps: int, moves: dict[int, list[int]]
 ) -> None:
-    """Decode random tokens step by step, moving rows on the way; steps = the whole prefix."""
-    decoder = UnrolledDecoder(model)
+    """Assert that decoding step by step, with moving rows, equals decoding the whole prefix."""
+    decoder = FastDecoder(model)
     state = decoder.start(source)
     prefix = torch.empty(len(source), 0, dtype=torch.int64)
     logits = torch.empty(len(source), 0, model.output.out_features, dtype=torch.float64)
@@ -184,7 +184,7 @@ def test_cached_steps_equal_the_whole_prefix_beyond_the_first_room(
 
 def test_moving_the_rows_of_one_state_leaves_another_alone() -> None:
     model = random_model(small_config())
-    decoder = UnrolledDecoder(model)
+    decoder = FastDecoder(model)
     source, tokens = random_ids(2, 3), torch.tensor([3, 4])
     state, other = decoder.start(source), decoder.start(source)
     for each in (state, other):

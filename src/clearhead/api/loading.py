@@ -161,11 +161,11 @@ def _engine(
 
     def torch_engine() -> TorchEngine:
         from clearhead.decoding.device import set_up_torch
-        from clearhead.decoding.products import lay_out
+        from clearhead.decoding.products import choose_product
         from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 
         where = set_up_torch(device, threads)
-        products = lay_out(compute_type, where)
+        products = choose_product(compute_type, where)
         return TorchEngine(trained_translator(found, where), products, scores=scores)
 
     def ctranslate2_engine(device: str) -> CTranslate2Engine:

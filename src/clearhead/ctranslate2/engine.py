@@ -1,32 +1,50 @@
-"""Runs an exported model with CTranslate2. Never imports torch."""
+"""Runs an exported model with CTranslate2. Imports no torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from clearhead.ctranslate2.folder import ExportedModel
-from clearhead.ctranslate2.runtime import Translators, failures_explained, part_size
-from clearhead.ctranslate2.search import Candidate, Sentence, candidates_of, ranked
+from clearhead.ctranslate2.runtime import Translators, explain_failures, part_size
 from clearhead.decoding.engine import (
     PADDED_TOKENS,
     Hypothesis,
-    batches_by_length,
-    check_prefix,
+    hypothesis_of,
+    in_batches,
+    length_penalty,
     longest_output,
+    prefixes_and_keys,
 )
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
+if TYPE_CHECKING:
+    import ctranslate2
+
 SCORED_LOGITS = 2**24
-"""Logits of a part of the second pass, at most: 64 MB."""
+"""Maximum number of logits of a batch when outputs are scored: 64 MB."""
+
+IMPOSSIBLE = -1e8
+"""A lower log-probability is that of a forbidden token, used because nothing else was left."""
+
+
+class Sentence(NamedTuple):
+    """The ids of a source and of a prefix, and the maximum length of the output."""
+
+    source: Sequence[int]
+    prefix: Sequence[int]
+    longest: int
 
 
 class CTranslate2Engine:
-    """Translates with the search of CTranslate2; its hypotheses mean the same as ours.
+    """Translates with the search of CTranslate2.
 
     Greedy search gives the same outputs as PyTorch. Beam search differs in a few sentences: in
-    CTranslate2 a live hypothesis takes the place of a finished one, in `clearhead.decoding` it
+    CTranslate2 a live hypothesis replaces a finished one in the beam, in `clearhead.decoding` it
     does not. When an output is finished, how long it may be and how hypotheses rank are as in
     `clearhead.decoding`.
 
@@ -39,7 +57,7 @@ class CTranslate2Engine:
         exported: the model.
         device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
         threads: threads on the CPU (0: CTranslate2's default).
-        compute_type: the numbers that it multiplies: `float32`, `int8`, …
+        compute_type: the number type of its products: `float32`, `int8`, …
         scores: whether scores are needed.
 
     Raises:
@@ -65,7 +83,7 @@ class CTranslate2Engine:
 
     @property
     def longest_source(self) -> int | None:
-        """The most tokens of a source."""
+        """The maximum number of tokens of a source."""
         return self.exported.longest_source
 
     def unsupported(
@@ -73,10 +91,13 @@ class CTranslate2Engine:
     ) -> SearchError | None:
         """The error of a search that this engine does not support; None if it does.
 
+        Positions of the model limit an output, as with PyTorch. If only the export has too few
+        positions for an output, it is an error.
+
         Args:
             search: the settings of the search.
-            prefix: tokens of the longest prefix.
-            source: tokens of the longest source.
+            prefix: number of tokens of the prefix.
+            source: number of tokens of the source.
         """
         todo = "use --engine torch, which supports it"
         if search.method == "sampling":
@@ -92,14 +113,17 @@ class CTranslate2Engine:
                 why="if no token may follow, it uses a forbidden one",
                 todo=todo,
             )
-        most = self.exported.longest_output
+        positions, trained = self.exported.longest_output, self.exported.trained_positions
         needed = longest_output(source, search, prefix)
-        if not self.exported.trained_positions and needed > most:
-            return SearchError(
-                f"an output may have up to {needed} tokens, but the export has {most} positions",
-                todo="set max_length, or use --engine torch",
-            )
-        return None
+        if prefix <= positions and (trained or needed <= positions):
+            return None
+        fits_without_prefix = trained or longest_output(source, search) <= positions
+        todo = "shorten the prefix" if fits_without_prefix else "set max_length"
+        return SearchError(
+            f"an output may have {needed} tokens, {prefix} of them a prefix, but the "
+            f"{'model' if trained else 'export'} has {positions} positions",
+            todo=todo if trained else f"{todo}, or use --engine torch",
+        )
 
     def translate(
         self,
@@ -112,129 +136,174 @@ class CTranslate2Engine:
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
-        # Without lengths: an error about a length is raised below, and names the sentence.
-        error = self.unsupported(search)
-        if error is not None:
+        if error := self.unsupported(search):
             raise error
-        sentences = self._sentences(sources, search, prefixes, keys)
-        results: list[list[Hypothesis]] = [[] for _ in sources]
-        done = 0
-        lengths = [len(source) for source in sources]
-        for batch in batches_by_length(lengths, batch_size, PADDED_TOKENS):
-            found = self._translate_batch([sentences[i] for i in batch], search)
-            for i, hypotheses in zip(batch, found, strict=True):
-                results[i] = hypotheses
-            done += len(batch)
-            if progress is not None:
-                progress(done)
-        return results
+        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+        sentences = [
+            self._sentence(source, prefix, search, key)
+            for source, prefix, key in zip(sources, prefixes, keys, strict=True)
+        ]
+        return in_batches(
+            list(map(len, sources)),
+            batch_size,
+            PADDED_TOKENS,
+            lambda batch: self._translate_batch([sentences[i] for i in batch], search),
+            progress,
+        )
 
     def token_scores(
         self, sources: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]]
     ) -> list[tuple[float, ...]]:
         """The log-probability of each token of each output, and last that of the end symbol."""
-        names = [[self._sources[i] for i in source] for source in sources]
-        return self._scored(names, outputs)
 
-    def _sentences(
-        self,
-        sources: Sequence[Sequence[int]],
-        search: SearchConfig,
-        prefixes: Sequence[Sequence[int]] | None,
-        keys: Sequence[int] | None,
-    ) -> list[Sentence]:
-        prefixes = [()] * len(sources) if prefixes is None else prefixes
-        keys = range(len(sources)) if keys is None else keys
-        if not len(prefixes) == len(keys) == len(sources):
-            raise SearchError(
-                f"{len(prefixes)} prefixes and {len(keys)} keys were given for "
-                f"{len(sources)} sources"
-            )
-        return [
-            Sentence(
-                source=[self._sources[i] for i in source],
-                prefix=self._prefix(prefix, key),
-                longest=self._longest(len(source), len(prefix), search, key),
-            )
-            for source, prefix, key in zip(sources, prefixes, keys, strict=True)
-        ]
+        def score_batch(batch: list[int]) -> list[tuple[float, ...]]:
+            translator = self.translators.of(len(batch))
+            with explain_failures():
+                scored = translator.score_batch(
+                    _named(self._sources, [sources[i] for i in batch]),
+                    _named(self._targets, [outputs[i] for i in batch]),
+                    max_input_length=0,
+                    max_batch_size=part_size(translator, len(batch)),
+                )
+            return [tuple(result.log_probs) for result in scored]
 
-    def _prefix(self, prefix: Sequence[int], key: int) -> list[str]:
-        """The names of the tokens of a forced prefix."""
-        check_prefix(prefix, key)
-        if max(prefix, default=0) >= len(self._targets):
+        pairs = zip(sources, outputs, strict=True)
+        lengths = [max(len(output) + 1, len(source)) for source, output in pairs]
+        padded_tokens = max(1, SCORED_LOGITS // len(self._targets))
+        return in_batches(lengths, len(outputs), padded_tokens, score_batch)
+
+    def _sentence(
+        self, source: Sequence[int], prefix: Sequence[int], search: SearchConfig, key: int
+    ) -> Sentence:
+        where = f"sentence {key + 1}"
+        vocabulary = len(self._targets)
+        if max(prefix, default=0) >= vocabulary:
             raise SearchError(
-                f"the prefix of sentence {key + 1} contains ids outside the vocabulary of "
-                f"{len(self._targets)} tokens",
+                f"the prefix contains ids outside the vocabulary of {vocabulary} tokens",
+                where=where,
                 todo="encode the prefix with the model's own target tokenizer",
             )
-        return [self._targets[token] for token in prefix]
-
-    def _longest(self, source: int, prefix: int, search: SearchConfig, key: int) -> int:
-        """The most tokens of an output.
-
-        Positions of the model limit it, as with PyTorch. Positions of the export alone do not:
-        what needs more is an error.
-        """
-        positions, trained = self.exported.longest_output, self.exported.trained_positions
-        needed = longest_output(source, search, prefix)
-        if not trained and longest_output(source, search) > positions:
-            raise SearchError(
-                f"the output of sentence {key + 1} may have {needed} tokens, but the export has "
-                f"{positions} positions",
-                todo="set max_length, or use --engine torch",
-            )
-        if prefix > positions or (needed > positions and not trained):
-            raise SearchError(
-                f"the prefix of sentence {key + 1} has {prefix} tokens, but the "
-                f"{'model' if trained else 'export'} has {positions} positions",
-                todo="shorten the prefix" + ("" if trained else ", or use --engine torch"),
-            )
-        return min(needed, positions)
+        if error := self.unsupported(search, len(prefix), len(source)):
+            error.where = where
+            raise error
+        longest = longest_output(len(source), search, len(prefix), self.exported.longest_output)
+        return Sentence(source, prefix, longest)
 
     def _translate_batch(
         self, batch: Sequence[Sentence], search: SearchConfig
     ) -> list[list[Hypothesis]]:
-        translator = self.translators.of(len(batch))
-        found = candidates_of(translator, batch, search, self._targets, self._ids)
+        found = self._search_batch(batch, search)
         # With forced or forbidden tokens the scores of the search are not log-probabilities of the
-        # model. A beam then scores all its candidates before they are ranked.
+        # model. A beam then scores all its hypotheses before they are ranked.
         forced = any(sentence.prefix for sentence in batch)
         if search.beam_size > 1 and (forced or search.min_length or search.no_repeat_ngram):
-            found = self._scored_again(batch, found)
-            return [ranked(candidates, search) for candidates in found]
-        hypotheses = [ranked(candidates, search) for candidates in found]
-        if not self.scores and search.n_best == 1:
-            return hypotheses
-        best = [[Candidate(h.tokens, h.finished) for h in each] for each in hypotheses]
-        return [ranked(candidates, search) for candidates in self._scored_again(batch, best)]
+            return self._scored(batch, found, search)
+        found = [_ranked(hypotheses, search) for hypotheses in found]
+        return self._scored(batch, found, search) if self.scores or search.n_best > 1 else found
 
-    def _scored_again(
-        self, batch: Sequence[Sentence], found: Sequence[Sequence[Candidate]]
-    ) -> list[list[Candidate]]:
-        """The candidates with the model's own scores."""
-        flat = [(s.source, c) for s, each in zip(batch, found, strict=True) for c in each]
-        scores = iter(self._scored([source for source, _ in flat], [c.tokens for _, c in flat]))
-        return [[candidate.with_scores(next(scores)) for candidate in each] for each in found]
+    def _search_batch(
+        self, batch: Sequence[Sentence], search: SearchConfig
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each sentence, not ranked: at least `n_best`, if there are so many."""
+        translator = self.translators.of(len(batch))
+        found = [[_hypothesis((), False, 0.0, search)] for _ in batch]
+
+        def search_parts(indices: Sequence[int], key: Callable[[Sentence], Hashable]) -> None:
+            """Search the sentences with the same key together."""
+            parts: dict[Hashable, list[int]] = defaultdict(list)
+            for i in indices:
+                parts[key(batch[i])].append(i)
+            for part in parts.values():
+                results = self._search(translator, [batch[i] for i in part], search)
+                for i, result in zip(part, results, strict=True):
+                    found[i] = self._hypotheses(result, search)
+
+        # A prefix changes the first step of all sentences of a call.
+        filled = [i for i, sentence in enumerate(batch) if sentence.longest > 0]
+        search_parts(filled, lambda s: bool(s.prefix))
+        # A call has one length limit: the highest of its sentences. A sentence that exceeds its own
+        # limit, which is rare, is searched again with that.
+        overlong = [i for i in filled if max(map(_steps, found[i]), default=0) > batch[i].longest]
+        search_parts(overlong, lambda s: (s.longest, bool(s.prefix)))
+        return found
+
+    def _search(
+        self,
+        translator: ctranslate2.Translator,
+        sentences: Sequence[Sentence],
+        search: SearchConfig,
+    ) -> list[ctranslate2.TranslationResult]:
+        """One call of CTranslate2, for sentences that all have a prefix or all have none."""
+        longest = max(sentence.longest for sentence in sentences)
+        beam = search.beam_size
+        # Without a length penalty CTranslate2 stops when the best hypothesis and `num_hypotheses`
+        # in all are finished. With one it stops as soon as `beam_size` are finished, and short bad
+        # ones can reach that number while the best is still live. So `_hypothesis` applies it.
+        with explain_failures():
+            return translator.translate_batch(
+                _named(self._sources, [s.source for s in sentences]),
+                target_prefix=_named(self._targets, [s.prefix for s in sentences])
+                if sentences[0].prefix
+                else None,
+                beam_size=beam,
+                num_hypotheses=beam if search.length_penalty else search.n_best,
+                length_penalty=0.0,
+                no_repeat_ngram_size=search.no_repeat_ngram,
+                suppress_sequences=[[self._targets[PAD]], [self._targets[BOS]]],
+                return_end_token=True,
+                return_scores=beam > 1,
+                max_input_length=0,
+                max_batch_size=part_size(translator, len(sentences)),
+                max_decoding_length=longest,
+                min_decoding_length=min(search.min_length, longest),
+            )
+
+    def _hypotheses(
+        self, result: ctranslate2.TranslationResult, search: SearchConfig
+    ) -> list[Hypothesis]:
+        """The distinct hypotheses of a result, without impossible ones."""
+        scores = result.scores or [math.nan] * len(result.hypotheses)
+        found: dict[tuple[int, ...], Hypothesis] = {}
+        for names, score in zip(result.hypotheses, scores, strict=True):
+            output = tuple(self._ids[name] for name in names)
+            if score < IMPOSSIBLE or output in found:
+                continue
+            finished = output[-1:] == (EOS,)
+            tokens = output[:-1] if finished else output
+            found[output] = _hypothesis(tokens, finished, score, search)
+        return list(found.values())
 
     def _scored(
-        self, sources: Sequence[list[str]], outputs: Sequence[Sequence[int]]
-    ) -> list[tuple[float, ...]]:
-        found: list[tuple[float, ...]] = [()] * len(outputs)
-        padded_tokens = max(1, SCORED_LOGITS // len(self._targets))
-        lengths = [
-            max(len(output) + 1, len(source))
-            for source, output in zip(sources, outputs, strict=True)
-        ]
-        for part in batches_by_length(lengths, len(outputs), padded_tokens):
-            translator = self.translators.of(len(part))
-            with failures_explained():
-                scored = translator.score_batch(
-                    [sources[i] for i in part],
-                    [[self._targets[token] for token in outputs[i]] for i in part],
-                    max_input_length=0,
-                    max_batch_size=part_size(translator, len(part)),
-                )
-            for i, result in zip(part, scored, strict=True):
-                found[i] = tuple(result.log_probs)
-        return found
+        self, batch: Sequence[Sentence], found: Sequence[Sequence[Hypothesis]], search: SearchConfig
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses with the model's own scores, ranked."""
+        sources = [s.source for s, each in zip(batch, found, strict=True) for _ in each]
+        outputs = [h.tokens for each in found for h in each]
+        scores = iter(self.token_scores(sources, outputs))
+
+        def scored(h: Hypothesis) -> Hypothesis:
+            return hypothesis_of(h.tokens, next(scores)[: _steps(h)], search.length_penalty)
+
+        return [_ranked([scored(h) for h in each], search) for each in found]
+
+
+def _named(names: Sequence[str], tokens: Iterable[Sequence[int]]) -> list[list[str]]:
+    return [[names[i] for i in ids] for ids in tokens]
+
+
+def _steps(hypothesis: Hypothesis) -> int:
+    """The number of tokens, the end symbol included."""
+    return len(hypothesis.tokens) + hypothesis.finished
+
+
+def _hypothesis(
+    tokens: tuple[int, ...], finished: bool, score: float, search: SearchConfig
+) -> Hypothesis:
+    penalty = length_penalty(len(tokens) + finished, search.length_penalty)
+    return Hypothesis(tokens, score, (), score / penalty, finished)
+
+
+def _ranked(hypotheses: Sequence[Hypothesis], search: SearchConfig) -> list[Hypothesis]:
+    """The `n_best` hypotheses, best first; unfinished ones rank after all finished ones."""
+    best_first = sorted(hypotheses, key=lambda h: (not h.finished, -h.normalised_score))
+    return best_first[: search.n_best]

@@ -1,15 +1,13 @@
-"""Checks that an export computes the same as the model."""
+"""Checks that an export gives the same outputs and scores as the model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from clearhead.ctranslate2.engine import CTranslate2Engine
-from clearhead.decoding.engine import Engine
+from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ExportError
 from clearhead.settings import SearchConfig
@@ -30,7 +28,7 @@ class Equality:
         sources: the number of random sources that were translated by greedy search.
         tokens: the number of tokens whose log-probabilities were compared.
         largest_difference: of two log-probabilities of a token.
-        ties: the number of outputs that differ from a token on that has a tie.
+        ties: the number of outputs that differ from a token on for which two are equally likely.
     """
 
     sources: int
@@ -60,52 +58,37 @@ def check_equal(
     Raises:
         ExportError: they differ by more than rounding.
     """
-    sources = _random_sources(source_vocabulary, model.longest_source)
-    ours, theirs = _greedy_outputs(model, sources), _greedy_outputs(exported, sources)
-    words = [tuple(step for step in output.steps if step != EOS) for output in ours]
+    draw = np.random.default_rng(1)
+    first = max(PAD, BOS, EOS) + 1
+    lengths = [min(length, model.longest_source or length) for length in LENGTHS]
+    sources = [draw.integers(first, source_vocabulary, length).tolist() for length in lengths]
+    ours = [best for (best,) in model.translate(sources, GREEDY)]
+    theirs = [best for (best,) in exported.translate(sources, GREEDY)]
+    scores = exported.token_scores(sources, [output.tokens for output in ours])
     largest = 0.0
-    for output, found in zip(ours, exported.token_scores(sources, words), strict=True):
-        differences = np.abs(np.subtract(output.scores, found[: len(output.scores)]))
+    for output, found in zip(ours, scores, strict=True):
+        expected = output.token_scores
+        differences = np.abs(np.subtract(expected, found[: len(expected)]))
         largest = max(largest, float(differences.max(initial=0.0)))
         # Written so that NaN is an error too.
         if not (differences <= TOLERANCE).all():
             raise _unequal(f"log-probabilities of a token differ by {differences.max():.2g}")
     ties = sum(_differ_by_tie(*pair) for pair in zip(ours, theirs, strict=True))
-    tokens = sum(len(output.steps) for output in ours)
+    tokens = sum(len(output.token_scores) for output in ours)
     return Equality(len(sources), tokens, largest, ties)
 
 
-class _Output(NamedTuple):
-    """The tokens of an output, with the end symbol if it ended, and their log-probabilities."""
-
-    steps: tuple[int, ...]
-    scores: tuple[float, ...]
-
-
-def _greedy_outputs(engine: Engine, sources: Sequence[Sequence[int]]) -> list[_Output]:
-    best = [hypotheses[0] for hypotheses in engine.translate(sources, GREEDY)]
-    return [_Output((*h.tokens, EOS) if h.finished else h.tokens, h.token_scores) for h in best]
-
-
-def _random_sources(vocabulary: int, longest: int | None) -> list[list[int]]:
-    """Ids without padding, start and end symbols."""
-    draw = np.random.default_rng(1)
-    first = max(PAD, BOS, EOS) + 1
-    lengths = [min(length, longest or length) for length in LENGTHS]
-    return [draw.integers(first, vocabulary, length).tolist() for length in lengths]
-
-
-def _differ_by_tie(ours: _Output, theirs: _Output) -> bool:
+def _differ_by_tie(ours: Hypothesis, theirs: Hypothesis) -> bool:
     """Whether two outputs differ, from a token on for which two tokens are equally likely.
 
     Raises:
         ExportError: they differ for another reason.
     """
-    if ours.steps == theirs.steps:
+    steps = [(*h.tokens, EOS) if h.finished else h.tokens for h in (ours, theirs)]
+    if steps[0] == steps[1]:
         return False
-    pairs = zip(ours.steps, theirs.steps, strict=False)
-    at = next(i for i, (a, b) in enumerate(pairs) if a != b)
-    apart = abs(ours.scores[at] - theirs.scores[at])
+    at = next(i for i, (a, b) in enumerate(zip(*steps, strict=False)) if a != b)
+    apart = abs(ours.token_scores[at] - theirs.token_scores[at])
     if not apart <= TOLERANCE:
         raise _unequal(
             f"greedy outputs differ at token {at + 1}: log-probabilities differ by {apart:.2g}"

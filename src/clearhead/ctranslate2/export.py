@@ -1,22 +1,28 @@
-"""Export a translator for CTranslate2: write it, compare it with the model, put it into place."""
+"""Export a translator for CTranslate2: write it, compare it with the model, move it into place."""
 
 from __future__ import annotations
 
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clearhead.checkpoint import ModelFolder, read_model_folder, read_tokenizers, write_json
+from clearhead.checkpoint import (
+    ModelFolder,
+    read_json,
+    read_model_folder,
+    read_tokenizers,
+    write_json,
+)
 from clearhead.ctranslate2 import folder as layout
-from clearhead.errors import ExportError, meant
+from clearhead.errors import ExportError, ModelFolderError, meant
 from clearhead.files import move_into_place, sync
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
 if TYPE_CHECKING:
     from clearhead.ctranslate2.equality import Equality
-    from clearhead.model.transformer import EncoderDecoder
 
 FORMATS = ("ctranslate2",)
 SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
@@ -69,33 +75,36 @@ def export_model(
     output = (
         found.path / layout.NAME if output is None else Path(os.path.expanduser(output)).resolve()
     )
-    previous = _previous_files(output)
-    equality = _export(found, output, previous)
+    equality = _export(found, output, _previous_files(output))
     if tell is not None:
         tell(str(equality))
     return output
 
 
 def _previous_files(output: Path) -> set[str]:
-    """The names of the files of the previous export in a folder, which may be replaced.
+    """The names of the files of the previous export in a folder, its description included.
 
     Raises:
-        ExportError: there is something else.
+        ExportError: the folder contains other files and no export.
     """
     if not output.exists() or (output.is_dir() and not any(output.iterdir())):
         return set()
-    files = layout.exported_files(output)
-    if files is None:
+    try:
+        files = read_json(output / layout.DESCRIPTION).get("files")
+    except ModelFolderError:
+        files = None
+    if not isinstance(files, dict):
         raise ExportError(
             "there is something else where the export should be; nothing was changed",
             where=output,
             todo="remove it, or name another folder: --output DIR",
         )
-    return files
+    # Only names of files in this folder: "../x" is not one.
+    return {layout.DESCRIPTION, *(name for name in files if Path(name).name == name)}
 
 
 def _export(found: ModelFolder, output: Path, previous: set[str]) -> Equality:
-    """Write the export in a temporary folder, compare it, and put it into place."""
+    """Write the export in a temporary folder, compare it, and move it into place."""
     from clearhead.ctranslate2.spec import check_exportable
 
     check_exportable(found.config.model)
@@ -123,42 +132,20 @@ def _write(found: ModelFolder, folder: Path) -> Equality:
 
     from clearhead.ctranslate2.engine import CTranslate2Engine
     from clearhead.ctranslate2.equality import check_equal
+    from clearhead.ctranslate2.runtime import installed
+    from clearhead.ctranslate2.spec import transformer_spec
     from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 
+    installed()
     # Stamp, digest, model, in this order: if the weights change meanwhile, the export is stale.
     stamp = layout.stamp_of(found.weights)
     origin = layout.origin_of(found)
     model = trained_translator(found, torch.device("cpu"))
     tokenizers = read_tokenizers(found.path, found.config)
-    _write_model(model, found, tokenizers, folder)
-    files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    exported = layout.exported_model(folder, found.config.model)
-    equality = check_equal(TorchEngine(model), CTranslate2Engine(exported), len(tokenizers[0]))
-    description = layout.description(exported, origin, stamp, files, vars(equality))
-    write_json(folder / layout.DESCRIPTION, description)
-    return equality
-
-
-def _write_model(
-    model: EncoderDecoder,
-    found: ModelFolder,
-    tokenizers: tuple[Tokenizer, Tokenizer],
-    folder: Path,
-) -> None:
-    """Write CTranslate2's own files."""
-    from clearhead.ctranslate2.spec import transformer_spec
-
-    try:
-        spec = transformer_spec(model, found.config.model)
-    except ImportError as error:
-        raise ExportError(
-            "the package ctranslate2 is not installed",
-            why=str(error),
-            todo="install it: pip install ctranslate2",
-        ) from None
-    source, target = tokenizers
-    spec.register_source_vocabulary(token_names(source))
-    spec.register_target_vocabulary(token_names(target))
+    spec = transformer_spec(model, found.config.model)
+    source_names, target_names = map(token_names, tokenizers)
+    spec.register_source_vocabulary(source_names)
+    spec.register_target_vocabulary(target_names)
     spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS]
     spec.config.eos_token = SPECIALS[EOS]
     spec.config.unk_token = UNKNOWN
@@ -167,20 +154,33 @@ def _write_model(
     spec.validate()
     spec.optimize()
     spec.save(str(folder))
+    files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    exported = layout.exported_model(folder, found.config.model)
+    equality = check_equal(TorchEngine(model), CTranslate2Engine(exported), len(tokenizers[0]))
+    description = {
+        "format": layout.FORMAT,
+        "origin": origin,
+        "weights_file": stamp,
+        "limits": {name: limit for name, limit in asdict(exported).items() if name != "path"},
+        "files": files,
+        "equality": asdict(equality),
+    }
+    write_json(folder / layout.DESCRIPTION, description)
+    return equality
 
 
 def token_names(tokenizer: Tokenizer) -> list[str]:
     """A unique name for each id: its piece, with # appended while that name is taken."""
-    ids = range(len(tokenizer))
     special = {**SPECIALS, tokenizer.unk_id: UNKNOWN}
     taken = set(special.values())
     names = []
-    for i, piece in zip(ids, tokenizer.pieces(ids), strict=True):
-        name = special.get(i, piece)
-        if i not in special:
-            while name in taken:
-                name += "#"
-            taken.add(name)
+    for i, name in enumerate(tokenizer.pieces(range(len(tokenizer)))):
+        if i in special:
+            names.append(special[i])
+            continue
+        while name in taken:
+            name += "#"
+        taken.add(name)
         names.append(name)
     return names
 

@@ -1,11 +1,10 @@
-"""Loads CTranslate2 and an export, shares threads between sentences, and explains its errors."""
+"""Loads CTranslate2 and an export, chooses workers and threads, and explains errors."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -20,16 +19,13 @@ NARROW = 256
 """The largest d_model that is fastest with workers of one thread each."""
 
 SHARING = 2
-"""The most threads that compute a single sentence together; more were not measured."""
+"""Maximum number of threads that compute a single sentence; more were not measured."""
 
 SMALLEST_PART = 8
-"""The fewest sentences that a worker gets, if there are so many."""
+"""Minimum number of sentences that a worker gets, if there are so many."""
 
 FAILURES = (RuntimeError, MemoryError)
 """Raised by CTranslate2 if the device fails, e.g. for lack of a GPU library or of memory."""
-
-OF_A_GPU = ("CUDA", "cuBLAS", "cuDNN", "libcu")
-"""Words in its messages about a GPU or GPU libraries."""
 
 
 class Translators:
@@ -41,41 +37,30 @@ class Translators:
     of its own. On Intel processors, where CTranslate2 uses other libraries, threads that share a
     product are slower: there every model has one worker for each thread.
 
-    Args:
-        exported: the model.
-        device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
-        threads: threads on the CPU (0: CTranslate2's default).
-        compute_type: the numbers that it multiplies: `float32`, `int8`, …
-
-    Raises:
-        ExportError: CTranslate2 is not installed, or cannot read the export.
-        ConfigError: there is no such device, or it does not support the compute type.
-        ClearheadError: the device failed, e.g. because its memory is full.
+    Arguments and errors are those of `CTranslate2Engine`.
     """
 
     def __init__(
         self, exported: ExportedModel, device: str, threads: int, compute_type: str
     ) -> None:
         gpu = device == "cuda" or (device == "auto" and installed().get_cuda_device_count() > 0)
-        apart = exported.d_model <= NARROW or intel()
-        workers = threads or _default_threads() if apart and not gpu else 1
-        load = partial(loaded, exported, device, compute_type)
-        self._many = load(workers, 1 if workers > 1 else threads)
-        shares = compute_type == "float32" and not intel()
-        sharing = min(workers, SHARING, real_cores()) if shares else 1
-        # Loaded now, not when needed: by then another export may have replaced this one.
-        self._alone = load(1, sharing) if sharing > 1 else self._many
+        one_thread_each = (exported.d_model <= NARROW or intel()) and not gpu
+        workers = (threads or _default_threads()) if one_thread_each else 1
+        self._many = load(exported, device, compute_type, workers, 1 if workers > 1 else threads)
+        may_share = compute_type == "float32" and not intel()
+        sharing = min(workers, SHARING, real_cores()) if may_share else 1
+        self._single = self._many
+        if sharing > 1:
+            # Loaded now, not when needed: by then another export may have replaced this one.
+            self._single = load(exported, device, compute_type, 1, sharing)
 
     def of(self, sentences: int) -> ctranslate2.Translator:
         """The translator that is fastest for a number of sentences."""
-        return self._alone if sentences == 1 else self._many
+        return self._single if sentences == 1 else self._many
 
 
 def part_size(translator: ctranslate2.Translator, sentences: int) -> int:
-    """The number of sentences that a worker gets at a time; 0: all of them.
-
-    With few sentences there are fewer parts than workers.
-    """
+    """The number of sentences that a worker gets at a time; 0: all of them."""
     workers = translator.num_translators
     return 0 if workers == 1 else max(SMALLEST_PART, -(-sentences // workers))
 
@@ -103,22 +88,16 @@ def installed() -> ModuleType:
     return ctranslate2
 
 
-def loaded(
+def load(
     exported: ExportedModel, device: str, compute_type: str, workers: int, threads: int
 ) -> ctranslate2.Translator:
-    """CTranslate2's translator of an export.
+    """CTranslate2's translator of an export; errors as for `CTranslate2Engine`.
 
     Args:
         exported: the model.
-        device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
-        compute_type: the numbers that it multiplies: `float32`, `int8`, …
-        workers: the number of parts that are translated at the same time.
+        device: as for `CTranslate2Engine`, like `compute_type`.
+        workers: number of parts of a batch that are translated at the same time.
         threads: threads of each worker (0: CTranslate2's default).
-
-    Raises:
-        ExportError: CTranslate2 is not installed, or cannot read the export.
-        ConfigError: there is no such device, or it does not support the compute type.
-        ClearheadError: the device failed, e.g. because its memory is full.
     """
     ctranslate2 = installed()
     try:
@@ -139,14 +118,14 @@ def _loading_error(
     # The path of the export may contain any word.
     message = str(error).replace(str(exported.path), "")
     out_of_memory = isinstance(error, MemoryError) or "out of memory" in message
-    of_a_gpu = any(word in message for word in OF_A_GPU)
-    if of_a_gpu and not out_of_memory and not installed().get_cuda_device_count():
+    about_a_gpu = any(word in message for word in ("CUDA", "cuBLAS", "cuDNN", "libcu"))
+    if about_a_gpu and not out_of_memory and not installed().get_cuda_device_count():
         return ConfigError(
             f"device = {device!r}, but CTranslate2 finds no GPU that it can use",
             why=str(error),
             todo="use device = 'cpu'",
         )
-    if of_a_gpu or out_of_memory:
+    if about_a_gpu or out_of_memory:
         return _device_error(error, "use --device cpu, or free some of the device's memory")
     if isinstance(error, ValueError):
         return ConfigError(
@@ -164,12 +143,8 @@ def _loading_error(
 
 
 @contextmanager
-def failures_explained() -> Iterator[None]:
-    """Turn CTranslate2's errors while it computes into one that tells the user what to do.
-
-    Raises:
-        ClearheadError: CTranslate2 failed.
-    """
+def explain_failures() -> Iterator[None]:
+    """Turn CTranslate2's errors while it computes into a `ClearheadError` with advice."""
     try:
         yield
     except FAILURES as error:

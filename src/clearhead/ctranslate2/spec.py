@@ -18,9 +18,9 @@ from clearhead.ctranslate2.folder import TABLE_POSITIONS
 from clearhead.errors import ExportError
 from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.inputs import TokenEmbedding
-from clearhead.model.layers import DecoderLayer, EncoderLayer, FeedForward
-from clearhead.model.transformer import EncoderDecoder
-from clearhead.settings import Learned, ModelConfig
+from clearhead.model.layers import DecoderLayer, EncoderLayer
+from clearhead.model.transformer import Decoder, Encoder, EncoderDecoder
+from clearhead.settings import ModelConfig
 
 
 def check_exportable(config: ModelConfig) -> None:
@@ -30,35 +30,31 @@ def check_exportable(config: ModelConfig) -> None:
         ExportError: it cannot; the error names the setting.
     """
     if config.norm_form != "standard":
-        raise ExportError(
-            f"model.norm_form = {config.norm_form!r} cannot be exported to CTranslate2",
-            why="its layer norm divides by √(variance + ε), this model's by (std + ε)",
-            todo="use the model as it is, or train one with norm_form = 'standard'",
-        )
-    if config.norm == "pre" and not config.final_norm:
-        raise ExportError(
-            "model.final_norm = false cannot be exported to CTranslate2",
-            why="its pre-norm encoder and decoder always end with a norm",
-            todo="use the model as it is, or train one with final_norm = true",
-        )
-    if config.input_convolution:
-        raise ExportError(
-            f"model.input_convolution = {list(config.input_convolution)} cannot be exported to "
-            "CTranslate2",
-            why="its encoder has no convolution over the input",
-            todo="use the model as it is, or train one with input_convolution = 0",
-        )
+        setting, instead = f"norm_form = {config.norm_form!r}", "norm_form = 'standard'"
+        why = "its layer norm divides by √(variance + ε), this model's by (std + ε)"
+    elif config.norm == "pre" and not config.final_norm:
+        setting, instead = "final_norm = false", "final_norm = true"
+        why = "its pre-norm encoder and decoder always end with a norm"
+    elif config.input_convolution:
+        setting = f"input_convolution = {list(config.input_convolution)}"
+        instead = "input_convolution = 0"
+        why = "its encoder has no convolution over the input"
+    else:
+        return
+    raise ExportError(
+        f"model.{setting} cannot be exported to CTranslate2",
+        why=why,
+        todo=f"use the model as it is, or train one with {instead}",
+    )
 
 
 def transformer_spec(model: EncoderDecoder, config: ModelConfig) -> Any:
     """The model as a `ctranslate2.specs.TransformerSpec`, in float32, without vocabularies.
 
-    Raises:
-        ExportError: CTranslate2 does not support a setting of the model.
+    `check_exportable` must accept its settings.
     """
     from ctranslate2 import specs
 
-    check_exportable(config)
     head = max(config.key_width, config.value_width)
     activations = {"relu": specs.Activation.RELU, "gelu": specs.Activation.GELU}
     shape: dict[str, Any] = dict(
@@ -69,95 +65,63 @@ def transformer_spec(model: EncoderDecoder, config: ModelConfig) -> Any:
     )
     encoder = specs.TransformerEncoderSpec(config.encoder_layers, config.n_heads, **shape)
     decoder = specs.TransformerDecoderSpec(config.decoder_layers, config.n_heads, **shape)
-    _set_encoder(encoder, model, config, head)
-    _set_decoder(decoder, model, config, head)
+    _set_input(encoder, encoder.embeddings[0], cast(TokenEmbedding, model.source_input), config)
+    _set_input(decoder, decoder.embeddings, model.target_input, config)
+    _set_layers(encoder, model.encoder, config, head)
+    _set_layers(decoder, model.decoder, config, head)
+    _set_linear(decoder.projection, model.output.weight, model.output.bias)
     whole: Any = specs.TransformerSpec(encoder, decoder)
     whole.config.layer_norm_epsilon = config.norm_epsilon
     return whole
 
 
-def _set_encoder(spec: Any, model: EncoderDecoder, config: ModelConfig, head: int) -> None:
-    source_input = cast(TokenEmbedding, model.source_input)
-    _set_input(spec, spec.embeddings[0], source_input, config)
-    layers = cast("Iterable[EncoderLayer]", model.encoder.layers)
+def _set_layers(spec: Any, stack: Encoder | Decoder, config: ModelConfig, head: int) -> None:
+    layers = cast("Iterable[EncoderLayer | DecoderLayer]", stack.layers)
     for layer_spec, layer in zip(spec.layer, layers, strict=True):
-        attention_norm, feed_norm = _norms(layer)
-        _set_self_attention(layer_spec.self_attention, layer.self_attention, attention_norm, head)
-        _set_feed_forward(layer_spec.ffn, layer.feed_forward, feed_norm)
+        norms = [cast(nn.Module, residual.norm) for residual in layer.residuals]
+        _set_attention(layer_spec.self_attention, layer.self_attention, norms[0], head)
+        if isinstance(layer, DecoderLayer):
+            _set_attention(layer_spec.attention, layer.cross_attention, norms[1], head)
+        _set_norm(layer_spec.ffn.layer_norm, norms[-1])
+        hidden, output = layer.feed_forward.hidden, layer.feed_forward.output
+        _set_linear(layer_spec.ffn.linear_0, hidden.weight, hidden.bias)
+        _set_linear(layer_spec.ffn.linear_1, output.weight, output.bias)
     if config.norm == "pre":
-        _set_norm(spec.layer_norm, model.encoder.norm)
-
-
-def _set_decoder(spec: Any, model: EncoderDecoder, config: ModelConfig, head: int) -> None:
-    _set_input(spec, spec.embeddings, model.target_input, config)
-    layers = cast("Iterable[DecoderLayer]", model.decoder.layers)
-    for layer_spec, layer in zip(spec.layer, layers, strict=True):
-        target_norm, source_norm, feed_norm = _norms(layer)
-        _set_self_attention(layer_spec.self_attention, layer.self_attention, target_norm, head)
-        _set_cross_attention(layer_spec.attention, layer.cross_attention, source_norm, head)
-        _set_feed_forward(layer_spec.ffn, layer.feed_forward, feed_norm)
-    if config.norm == "pre":
-        _set_norm(spec.layer_norm, model.decoder.norm)
-    _set_linear(spec.projection, model.output.weight, model.output.bias)
+        _set_norm(spec.layer_norm, stack.norm)
 
 
 def _set_input(spec: Any, embeddings: Any, part: TokenEmbedding, config: ModelConfig) -> None:
     embeddings.weight = _float32(part.embedding.weight)
     spec.scale_embeddings = config.scale_embeddings
-    spec.position_encodings.encodings = _position_table(part, config)
+    # (positions, d_model): the vectors that are added to embeddings.
+    zeros = part.embedding.weight.new_zeros(1, part.max_length or TABLE_POSITIONS, config.d_model)
+    # One row more than an output can use: scoring an unfinished hypothesis reads one position
+    # beyond it, and ignores the result.
+    table = F.pad(part.positions(zeros)[0], (0, 0, 0, 1))
+    spec.position_encodings.encodings = _float32(table)
 
 
-def _position_table(part: TokenEmbedding, config: ModelConfig) -> Any:
-    """(positions, d_model) the vectors that are added to embeddings; zeros without positions.
-
-    The table has one row more than an output can use: scoring an unfinished hypothesis reads one
-    position beyond it, and ignores the result.
-    """
-    positions = TABLE_POSITIONS
-    if isinstance(config.positions, Learned):
-        positions = config.positions.max_length
-    nothing = part.embedding.weight.new_zeros(1, positions, config.d_model)
-    return _float32(F.pad(part.positions(nothing)[0], (0, 0, 0, 1)))
-
-
-def _norms(layer: EncoderLayer | DecoderLayer) -> list[nn.Module]:
-    """The norm of each residual of a layer, in order."""
-    return [cast(nn.Module, residual.norm) for residual in layer.residuals]
-
-
-def _set_self_attention(spec: Any, part: MultiHeadAttention, norm: nn.Module, head: int) -> None:
-    packed, output = spec.linear
-    _set_packed(packed, part, (0, 1, 2), head)
-    _set_attention(spec, output, part, norm, head)
-
-
-def _set_cross_attention(spec: Any, part: MultiHeadAttention, norm: nn.Module, head: int) -> None:
-    queries, keys_values, output = spec.linear
-    _set_packed(queries, part, (0,), head)
-    _set_packed(keys_values, part, (1, 2), head)
-    _set_attention(spec, output, part, norm, head)
-
-
-def _set_attention(
-    spec: Any, output: Any, part: MultiHeadAttention, norm: nn.Module, head: int
-) -> None:
-    """The parts of both kinds of attention: output projection, scale and norm."""
-    _set_norm(spec.layer_norm, norm)
+def _set_attention(spec: Any, part: MultiHeadAttention, norm: nn.Module, head: int) -> None:
+    """Set one attention: in self-attention W^Q, W^K and W^V are stacked, else W^K and W^V."""
+    *projections, output = spec.linear
+    stacks = [(0, 1, 2)] if len(projections) == 1 else [(0,), (1, 2)]
+    for projection, stack in zip(projections, stacks, strict=True):
+        weight, bias = (
+            None if packed is None else _stacked(packed, part, stack, head)
+            for packed in (part.packed.weight, part.packed.bias)
+        )
+        _set_linear(projection, cast(Tensor, weight), bias)
     columns = _padded_heads(part.output.weight.T, part.n_heads, head).T
     _set_linear(output, columns, part.output.bias)
+    _set_norm(spec.layer_norm, norm)
     d_k = part.widths[0] // part.n_heads
     spec.queries_scale = d_k**-0.5
 
 
-def _set_packed(spec: Any, part: MultiHeadAttention, which: tuple[int, ...], head: int) -> None:
-    """Some of W^Q, W^K and W^V (0, 1 and 2), stacked."""
-
-    def rows(packed: Tensor) -> Tensor:
-        parts = packed.split(part.widths)
-        return torch.cat([_padded_heads(parts[i], part.n_heads, head) for i in which])
-
-    bias = part.packed.bias
-    _set_linear(spec, rows(part.packed.weight), None if bias is None else rows(bias))
+def _stacked(packed: Tensor, part: MultiHeadAttention, which: Iterable[int], head: int) -> Tensor:
+    """Some of the packed W^Q, W^K and W^V (0, 1 and 2), stacked."""
+    parts = packed.split(part.widths)
+    return torch.cat([_padded_heads(parts[i], part.n_heads, head) for i in which])
 
 
 def _padded_heads(rows: Tensor, n_heads: int, head: int) -> Tensor:
@@ -166,12 +130,6 @@ def _padded_heads(rows: Tensor, n_heads: int, head: int) -> Tensor:
     missing = head - heads.size(1)
     zeros = heads.new_zeros(n_heads, missing, *heads.shape[2:])
     return torch.cat((heads, zeros), dim=1).flatten(0, 1)
-
-
-def _set_feed_forward(spec: Any, part: FeedForward, norm: nn.Module) -> None:
-    _set_norm(spec.layer_norm, norm)
-    _set_linear(spec.linear_0, part.hidden.weight, part.hidden.bias)
-    _set_linear(spec.linear_1, part.output.weight, part.output.bias)
 
 
 def _set_norm(spec: Any, norm: nn.Module) -> None:

@@ -1,8 +1,8 @@
 """The key/value cache of the fast decoder, and how the rows of a beam move in it.
 
 A row is one hypothesis. After every step a search drops some rows and continues others, possibly
-more than once: new row i continues old row `rows[i]`. To copy all keys and values at each such
-move would take up to a fifth of the time of a search, so rows move as little as possible:
+more than once: new row i continues old row `rows[i]`. Copying all keys and values at each such move
+would take up to a fifth of the time of a search. So as little as possible is copied:
 
 - The cache consists of numbered slots, and each row owns one: `Slots.of_row[row]`. A slot holds
   the keys and values of a row at all its positions, for all layers.
@@ -16,19 +16,18 @@ move would take up to a fifth of the time of a search, so rows move as little as
   the newest keys and values of a layer as one block.
 
 Example: rows 0, 1, 2 are in slots 0, 1, 2, and a beam continues rows 1, 1, 2. New row 0 keeps
-slot 1 and new row 2 keeps slot 2. New row 1 gets slot 0, which row 0 has left, and copies from slot
-1 the positions since old rows 0 and 1 separated.
+slot 1 and new row 2 keeps slot 2. New row 1 gets slot 0, which is free, and copies from slot 1 the
+positions since old rows 0 and 1 separated.
 
-A move comes from `Rows.logits` (stepper.py) or from greedy search (search.py), by way of
-`ModelStepper.reorder` (torch_engine.py), to `DecodingState.reorder`. There `Slots.move` decides
-what is copied, and `_move` copies it.
+`Rows.logits` (stepper.py) and greedy search (search.py) call `ModelStepper.reorder`
+(torch_engine.py), which calls `DecodingState.reorder`. There `Slots.move` decides what to copy.
 
 The keys and values of the source are stored once for each sentence and do not move with rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -43,17 +42,6 @@ Ids = NDArray[np.int64]
 
 INITIAL_POSITIONS = 32
 """Target positions allocated at first; the number doubles when they are full."""
-
-
-class Copies(NamedTuple):
-    """What a move copies: at `positions[i]`, from slot `sources[i]` to slot `targets[i]`.
-
-    All sources are read before any target is written.
-    """
-
-    positions: Ids
-    sources: Ids
-    targets: Ids
 
 
 class Slots:
@@ -93,8 +81,13 @@ class Slots:
         self._origin[self.length] = np.arange(self.count)
         self.length += 1
 
-    def move(self, rows: Ids) -> Copies:
-        """Let row i continue former row `rows[i]`; there are at most as many rows as slots."""
+    def move(self, rows: Ids) -> tuple[Ids, Ids, Ids]:
+        """Let row i continue former row `rows[i]`; there are at most as many rows as slots.
+
+        Returns:
+            Positions, sources and targets: at each position, the content of the source slot is to
+            be copied to the target slot. All sources must be read before any target is written.
+        """
         old = self.of_row[rows]
         new = _assign_slots(old, self.count)
         (moving,) = np.nonzero(old != new)
@@ -105,10 +98,10 @@ class Slots:
         written[:, targets] = wanted
         # A new array, because the old one may still be on its way to the device.
         self.of_row = new
-        return Copies(positions, sources[which], targets[which])
+        return positions, sources[which], targets[which]
 
     def widened(self, rows: Ids) -> Slots:
-        """One slot for each row, in order; row i continues row `rows[i]`."""
+        """New slots, one for each row in order; row i continues row `rows[i]`."""
         wider = Slots(len(self._origin), len(rows))
         wider.length = self.length
         wider._origin[: self.length] = self._origin[: self.length, self.of_row[rows]]
@@ -133,10 +126,9 @@ def _assign_slots(old: Ids, count: int) -> Ids:
 
 
 class Attended(NamedTuple):
-    """Keys and values as matrix products take them, one matrix for each group and head.
+    """The keys (groups · heads, d_k, length) and values (groups · heads, length, d_v) of attention.
 
-    `keys` (groups · heads, d_k, length), `values` (groups · heads, length, d_v). A group is a row
-    for the target, and a sentence for the source.
+    A group is a row for the target, and a sentence for the source.
     """
 
     keys: Tensor
@@ -144,7 +136,7 @@ class Attended(NamedTuple):
 
 
 class DecodingState:
-    """The keys and values of the sources, once for each sentence, and of each row's target so far.
+    """The keys and values of the sources and of each row's target so far.
 
     Each step calls `advance` once and then `extend` for each layer. The results of `extend` are
     invalid after `reorder`.
@@ -164,12 +156,11 @@ class DecodingState:
         keys, values = memories[0]
         self._heads = keys.size(1)
         # A source that is only padding has uniform attention, over zeros.
-        nothing = ~mask.any(dim=-1, keepdim=True)
-        self._memories = [
-            KeysValues(each.keys.contiguous(), each.values.masked_fill(nothing, 0.0).contiguous())
+        empty = ~mask.any(dim=-1, keepdim=True)
+        self._set_memories(
+            KeysValues(each.keys.contiguous(), each.values.masked_fill(empty, 0.0).contiguous())
             for each in memories
-        ]
-        self._view_memories()
+        )
         # The row of each slot and the slot of each row, unless they are the same.
         self._order: tuple[Tensor, Tensor] | None = None
         self._slots = Slots(INITIAL_POSITIONS, len(mask))
@@ -202,8 +193,9 @@ class DecodingState:
         position = self.length
         if position == len(self._cache):
             # Slots without a row are dropped, as in `Slots.write`.
-            rows = len(self._slots.of_row)
-            self._cache = _lengthened(self._cache[:, :, :rows], 2 * position)
+            used = self._cache[:, :, : len(self._slots.of_row)]
+            self._cache = used.new_empty(2 * position, *used.shape[1:])
+            self._cache[:position] = used
             self._view_cache()
         self._slots.write()
         # One view for all layers: making a view takes as long as a small product.
@@ -227,10 +219,7 @@ class DecodingState:
     def by_sentence(
         self, queries: Float[Tensor, "rows hd_k"]
     ) -> Float[Tensor, "sentences_heads rows_per_sentence d_k"]:
-        """Put the queries of each sentence's rows together, so that they share one memory.
-
-        Sentences with fewer rows than others are filled up with zeros.
-        """
+        """Group the queries by sentence; sentences with fewer rows are padded with zeros."""
         if self._grouped is not None:
             filled = queries.new_zeros(len(self._mask) * self._rows_per_sentence, queries.size(1))
             queries = filled.index_copy_(0, self._grouped, queries)
@@ -252,44 +241,43 @@ class DecodingState:
 
     @torch.inference_mode()
     def reorder(self, rows: Int[Tensor, " new_rows"]) -> None:
-        """Let row i continue former row `rows[i]`; there may be fewer rows, or more.
+        """Let row i continue former row `rows[i]`; the number of rows may change.
 
         Args:
             rows: on the CPU.
         """
         # Invalid from here on; `advance` makes new views.
         self._newest = self._keys = self._values = ()
-        continued, before = rows.numpy(), len(self._slots.of_row)
-        sentence = self._sentence[self._slots.of_row[continued]]
+        continued, before = rows.numpy(), self._slots.of_row
+        sentence = self._sentence[before[continued]]
         if len(continued) > self._slots.count:
             self._widen(continued)
         else:
-            self._move(continued)
-        if len(continued) != before:
-            self._view_cache()
+            self._copy(*self._slots.move(continued))
         slots = self._slots.of_row
+        if len(slots) != len(before):
+            self._view_cache()
         order = slots.argsort()
         in_order = bool((slots[:-1] < slots[1:]).all())
-        self._order = None if in_order else (self._sent(order), self._sent(slots))
+        self._order = None if in_order else (self._send(order), self._send(slots))
         self._group(self._drop_memories(sentence[order]))
 
-    def _move(self, rows: Ids) -> None:
-        """Let rows continue others within the slots that there are."""
-        positions, sources, targets = self._slots.move(rows)
+    def _copy(self, positions: Ids, sources: Ids, targets: Ids) -> None:
         if not len(positions):
             return
         _, layers, slots, width = self._cache.shape
         # A piece is one layer of one position of one slot. A copy copies those of all layers.
         first = (positions[:, None] * layers + np.arange(layers)) * slots
-        read, written = (self._sent((first + each[:, None]).ravel()) for each in (sources, targets))
+        read, written = (self._send((first + each[:, None]).ravel()) for each in (sources, targets))
         pieces = self._cache.view(-1, width)
         pieces.index_copy_(0, written, pieces.index_select(0, read))
 
     def _widen(self, rows: Ids) -> None:
         """Rebuild the cache with a slot for each row, because there are more rows than slots."""
-        read = self._sent(self._slots.of_row[rows])
-        self._cache = _widened(self._cache, self.length, read)
-        self._slots = self._slots.widened(rows)
+        read = self._send(self._slots.of_row[rows])
+        wider = self._cache.new_empty(*self._cache.shape[:2], len(rows), self._cache.size(3))
+        torch.index_select(self._cache[: self.length], 2, read, out=wider[: self.length])
+        self._cache, self._slots = wider, self._slots.widened(rows)
 
     def _drop_memories(self, sentence: Ids) -> Ids:
         """Keep only the memories of these sentences, and return the new sentence numbers.
@@ -301,20 +289,19 @@ class DecodingState:
         if len(live) == len(self._mask):
             return sentence
         order = firsts.argsort()
-        kept = self._sent(live[order])
-        self._memories = [
+        kept = self._send(live[order])
+        self._set_memories(
             KeysValues(*(part.index_select(0, kept) for part in each)) for each in self._memories
-        ]
-        self._view_memories()
+        )
         self._hide(self._mask.index_select(0, kept))
         return order.argsort()[numbers]
 
-    def _sent(self, ids: Ids) -> Tensor:
+    def _send(self, ids: Ids) -> Tensor:
         """The ids on the device. Nothing waits for the transfer: ids are never changed later."""
         return torch.from_numpy(ids).to(self._mask.device, non_blocking=True)
 
     def _view_cache(self) -> None:
-        """Make views of the slots of all rows at all positions, which `advance` then narrows."""
+        """Make views of the slots that rows own, at all positions; `advance` narrows them."""
         rows = len(self._slots.of_row)
         # (position, layer, slot, heads · (d_k + d_v)).
         self._live = self._cache[:, :, :rows]
@@ -324,8 +311,8 @@ class DecodingState:
         # `Attended`.
         self._all_keys, self._all_values = keys.permute(1, 2, 3, 0), values.permute(1, 2, 0, 3)
 
-    def _view_memories(self) -> None:
-        """Make the views of the sources that `memory` returns."""
+    def _set_memories(self, memories: Iterable[KeysValues]) -> None:
+        self._memories = list(memories)
         self._memory_views = [
             Attended(each.keys.flatten(0, 1).transpose(1, 2), each.values.flatten(0, 1))
             for each in self._memories
@@ -344,23 +331,10 @@ class DecodingState:
         full = len(grouped) == len(counts) * self._rows_per_sentence
         in_order = full and bool((np.diff(grouped) == 1).all())
         # Nothing to move if all sentences have as many rows and these are in order.
-        self._grouped = None if in_order else self._sent(grouped)
+        self._grouped = None if in_order else self._send(grouped)
 
     def _hide(self, mask: Bool[Tensor, "sentences 1 1 source"]) -> None:
-        """Set the mask of the live sentences, and the scores that hide their padding."""
         self._mask = mask
         dtype = self._cache.dtype
         hidden = (~mask[:, 0]).to(dtype) * torch.finfo(dtype).min
         self.hidden = hidden.repeat_interleave(self._heads, dim=0)
-
-
-def _lengthened(cache: Tensor, positions: int) -> Tensor:
-    longer = cache.new_empty(positions, *cache.shape[1:])
-    longer[: len(cache)] = cache
-    return longer
-
-
-def _widened(cache: Tensor, length: int, slots: Tensor) -> Tensor:
-    wider = cache.new_empty(*cache.shape[:2], len(slots), cache.size(3))
-    torch.index_select(cache[:length], 2, slots, out=wider[:length])
-    return wider

@@ -30,8 +30,7 @@ class Constraints:
     """
 
     def __init__(self, config: SearchConfig, prefixes: Sequence[Sequence[int]]) -> None:
-        self._min_length = config.min_length
-        self._ngram = config.no_repeat_ngram
+        self._config = config
         longest = max(map(len, prefixes), default=0)
         self._forced = np.full((len(prefixes), longest), FREE, dtype=np.int64)
         for sentence, prefix in enumerate(prefixes):
@@ -46,7 +45,15 @@ class Constraints:
         if rows.steps >= self._forced.shape[1]:
             self._forbid(logits, rows)
             return
-        forced_rows, forced_tokens = self._forced_now(rows, logits.shape[1])
+        forced = self._forced[rows.sentence, rows.steps]
+        if (forced >= logits.shape[1]).any():
+            raise SearchError(
+                f"a prefix has the id {forced.max()}, but the vocabulary has {logits.shape[1]} "
+                "tokens",
+                todo="encode the prefix with the model's own target tokenizer",
+            )
+        (row,) = np.nonzero(forced != FREE)
+        forced_rows, forced_tokens = torch.from_numpy(row), torch.from_numpy(forced[row])
         forced_logits = logits[forced_rows, forced_tokens]
         self._forbid(logits, rows)
         logits[forced_rows] = -torch.inf
@@ -56,26 +63,10 @@ class Constraints:
         """Apply the constraints other than forced prefixes."""
         logits[:, PAD] = -torch.inf
         logits[:, BOS] = -torch.inf
-        if rows.steps < self._min_length:
+        if rows.steps < self._config.min_length:
             logits[:, EOS] = -torch.inf
-        if 0 < self._ngram <= rows.steps:
-            repeated_rows, repeated_tokens = _repeating(rows.tokens, self._ngram)
-            logits[repeated_rows, repeated_tokens] = -torch.inf
-
-    def _forced_now(self, rows: Rows, vocabulary: int) -> tuple[Tensor, Tensor]:
-        """The rows whose next token is forced, and that token.
-
-        Raises:
-            SearchError: a forced token is not in the vocabulary.
-        """
-        forced = self._forced[rows.sentence, rows.steps]
-        if (forced >= vocabulary).any():
-            raise SearchError(
-                f"a prefix has the id {forced.max()}, but the vocabulary has {vocabulary} tokens",
-                todo="encode the prefix with the model's own target tokenizer",
-            )
-        (row,) = np.nonzero(forced != FREE)
-        return torch.from_numpy(row), torch.from_numpy(forced[row])
+        if 0 < self._config.no_repeat_ngram <= rows.steps:
+            logits[_repeating(rows.tokens, self._config.no_repeat_ngram)] = -torch.inf
 
 
 def _repeating(tokens: Ids, n: int) -> tuple[Tensor, Tensor]:

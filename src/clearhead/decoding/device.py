@@ -1,4 +1,4 @@
-"""The machine that computes: device, threads, memory, processors. Loads torch only when used."""
+"""Device, threads, memory and processors. Imports torch only in the functions that need it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,9 @@ if TYPE_CHECKING:
 
 DEVICES = ("cpu", "cuda", "auto")
 
-# Where Linux describes its processors.
+# Files in which Linux describes the processors.
 PROCESSORS = Path("/sys/devices/system/cpu")
 INFORMATION = Path("/proc/cpuinfo")
-
-# Parameters of mallopt, numbered as in malloc.h, and a threshold that is never reached.
-_TRIM_THRESHOLD, _MMAP_MAX, _NEVER = -1, -4, -1
 
 
 def check_device(name: str) -> None:
@@ -41,8 +38,8 @@ def check_device(name: str) -> None:
 def set_up_torch(device: str, threads: int) -> torch.device:
     """Set PyTorch up for the whole process and return the device.
 
-    This sets the threads, treats denormal numbers as zero, keeps freed memory, and on a GPU makes
-    convolutions as exact as products.
+    This sets the threads, treats denormal numbers as zero, keeps freed memory, and on a GPU
+    computes convolutions as exactly as products.
 
     Args:
         device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
@@ -85,15 +82,32 @@ def convolve_as_exactly_as_multiply() -> None:
 def keep_freed_memory() -> None:
     """Make glibc keep freed memory; with another C library nothing happens.
 
-    By default glibc returns large blocks to the system, which clears every page again when the
-    next step allocates the same size. On a CPU that takes a fifth of the time of a beam search.
+    By default glibc returns large blocks to the system, which clears all pages again when the next
+    step allocates them. On a CPU that takes a fifth of the time of a beam search.
     """
     if not sys.platform.startswith("linux"):
         return
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
-        tune(_MMAP_MAX, 0)
-        tune(_TRIM_THRESHOLD, _NEVER)
+        tune(-4, 0)  # M_MMAP_MAX in malloc.h: no separate mappings
+        tune(-1, -1)  # M_TRIM_THRESHOLD: never return memory
+
+
+def processor_has(*instructions: str) -> bool:
+    """Whether the CPU has any of these instruction sets, as PyTorch names them."""
+    import torch
+
+    found = torch.cpu.get_capabilities()
+    return any(found.get(name, False) for name in instructions)
+
+
+def multiplies_bf16(device: torch.device) -> bool:
+    """Whether the device has instructions for bf16; without them it is many times slower."""
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return processor_has("avx512_bf16", "amx_bf16")
 
 
 def processor_has(*instructions: str) -> bool:
@@ -114,15 +128,12 @@ def multiplies_bf16(device: torch.device) -> bool:
 
 
 @contextmanager
-def full_memory_said(todo: str, where: str | None = None) -> Iterator[None]:
-    """Turn PyTorch's out-of-memory error into one that tells the user what to do.
+def explain_full_memory(todo: str, where: str | None = None) -> Iterator[None]:
+    """Turn PyTorch's error of a full GPU memory into a `ClearheadError` with this advice.
 
     Args:
         todo: how to use less memory.
         where: what is computed.
-
-    Raises:
-        ClearheadError: the memory of the GPU is full.
     """
     import torch
 
@@ -144,21 +155,19 @@ def processors() -> int:
 def real_cores() -> int:
     """The number of cores that this process may use; processors that share a core count once.
 
-    Only Linux reports which processors share a core; elsewhere every processor counts. A virtual
-    machine sees what its host reports. A container's limit on processor time is ignored.
+    Only Linux reports which processors share a core; elsewhere every processor counts. A
+    container's limit on processor time is ignored.
     """
     if not hasattr(os, "sched_getaffinity"):
-        return os.cpu_count() or 1
-    return len({_sharing(processor) for processor in os.sched_getaffinity(0)})
-
-
-def _sharing(processor: int) -> str:
-    """The processors that share a core with this one, itself included."""
-    siblings = PROCESSORS / f"cpu{processor}" / "topology" / "thread_siblings_list"
-    try:
-        return siblings.read_text().strip()
-    except OSError:
-        return str(processor)
+        return processors()
+    cores = set()
+    for processor in os.sched_getaffinity(0):
+        siblings = PROCESSORS / f"cpu{processor}" / "topology" / "thread_siblings_list"
+        try:
+            cores.add(siblings.read_text().strip())
+        except OSError:
+            cores.add(str(processor))
+    return len(cores)
 
 
 def intel() -> bool:

@@ -1,18 +1,23 @@
-"""The Engine protocol, its hypotheses, and what every engine shares. Imports no torch."""
+"""The Engine protocol, hypotheses, and functions that all engines share. Imports no torch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
 from clearhead.errors import ClearheadError, SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
+LONGEST_SOURCE = 1024
+"""Maximum number of tokens of a source, because the cost of attention grows with the square."""
+
 PADDED_TOKENS = 16_384
-"""Source tokens of a batch, padding included, at most: this bounds memory for long inputs."""
+"""Maximum number of source tokens of a batch, padding included: bounds memory for long inputs."""
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -27,7 +32,7 @@ class Hypothesis:
             engine was created without scores; `score` may then be NaN.
         normalised_score: `score` divided by the length penalty.
         finished: whether it ended with the end symbol, not at the length limit.
-        text: the tokens as text; filled in by the caller that has the tokenizer.
+        text: the tokens as text, if the caller that has the tokenizer sets it.
     """
 
     tokens: tuple[int, ...]
@@ -42,7 +47,7 @@ class Hypothesis:
 
 
 class Engine(Protocol):
-    """Translates token ids. How sentences are batched is the engine's own decision."""
+    """Translates token ids."""
 
     @property
     def longest_source(self) -> int | None:
@@ -66,8 +71,9 @@ class Engine(Protocol):
                 `longest_source`.
             search: the settings of the search.
             prefixes: for each source the ids that its output must begin with.
-            keys: for each source the number that its random draws depend on.
-            batch_size: sentences of a batch, at most.
+            keys: for each source the number, at least 0, that its random draws depend on; by
+                default its index. Errors number the sentences by key, from 1.
+            batch_size: maximum number of sentences of a batch.
             progress: called after each batch with the number of sentences that are done.
 
         Raises:
@@ -98,11 +104,6 @@ def hypothesis_of(tokens: Sequence[int], token_scores: Sequence[float], alpha: f
     )
 
 
-def without_scores(hypothesis: Hypothesis) -> Hypothesis:
-    """The same output with all scores unknown."""
-    return replace(hypothesis, score=math.nan, token_scores=(), normalised_score=math.nan)
-
-
 def length_penalty(length: int, alpha: float) -> float:
     """The divisor of a log-probability: ((5 + |Y|) / 6) ** alpha.
 
@@ -112,23 +113,19 @@ def length_penalty(length: int, alpha: float) -> float:
 
 
 def longest_output(
-    source_length: int,
-    config: SearchConfig,
-    prefix_length: int = 0,
-    positions: int | None = None,
+    source_length: int, config: SearchConfig, prefix_length: int = 0, positions: int | None = None
 ) -> int:
-    """The most tokens of an output, the end symbol counted as one.
+    """The maximum number of tokens of an output, the end symbol included.
 
     This is `max_length_ratio * source_length + max_length_offset`, rounded up. It is at least
     `prefix_length + max_length_offset`, and at least `min_length` and the end symbol. It is at
-    most `max_length`, if that is set. A prefix that is longer than `max_length` is kept whole and
-    is then the output.
+    most `max_length`, if that is set. A prefix that is longer than `max_length` is the output.
 
     Args:
         source_length: tokens of the source.
         config: has the limits.
         prefix_length: tokens that the output must begin with.
-        positions: the model's positions for an output, a hard limit; None: no limit.
+        positions: the model's positions for an output; None: no limit.
     """
     # Without the small number 1.1 * 50 gives 56, because in floats it is 55.00000000000001.
     longest = math.ceil(config.max_length_ratio * source_length + config.max_length_offset - 1e-9)
@@ -151,9 +148,9 @@ def batches_by_length(
 
     Args:
         lengths: of the inputs.
-        batch_size: inputs of a batch, at most.
-        padded_tokens: tokens of a batch, padding included, at most; a longer input is a batch of
-            its own.
+        batch_size: maximum number of inputs of a batch.
+        padded_tokens: maximum number of tokens of a batch, padding included; a longer input is a
+            batch of its own.
     """
     batch: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
@@ -166,21 +163,51 @@ def batches_by_length(
         yield batch
 
 
-def check_prefix(prefix: Sequence[int], key: int) -> None:
-    """Check that a forced prefix contains only ids of words.
+def in_batches(
+    lengths: Sequence[int],
+    batch_size: int,
+    padded_tokens: int,
+    compute: Callable[[list[int]], Iterable[Result]],
+    progress: Callable[[int], None] | None = None,
+) -> list[Result]:
+    """The results for all inputs, in their order, computed in the batches of `batches_by_length`.
 
     Args:
-        prefix: the ids.
-        key: the number of its sentence, from 0.
+        lengths: as for `batches_by_length`, like `batch_size` and `padded_tokens`.
+        compute: the results for the inputs with these indices.
+        progress: called after each batch with the number of inputs that are done.
+    """
+    results: dict[int, Result] = {}
+    for batch in batches_by_length(lengths, batch_size, padded_tokens):
+        results.update(zip(batch, compute(batch), strict=True))
+        if progress is not None:
+            progress(len(results))
+    return [results[i] for i in range(len(lengths))]
+
+
+def prefixes_and_keys(
+    count: int, prefixes: Sequence[Sequence[int]] | None, keys: Sequence[int] | None
+) -> tuple[Sequence[Sequence[int]], Sequence[int]]:
+    """The prefixes and keys of `count` sources, checked, or their defaults; see `Engine`.
 
     Raises:
-        SearchError: it contains another id.
+        SearchError: there are not as many as sources, a prefix contains an id that is not a word,
+            or a key is negative.
     """
-    if any(token < 0 or token in (PAD, BOS, EOS) for token in prefix):
-        raise SearchError(
-            f"the prefix of sentence {key + 1} contains padding, a start or an end symbol",
-            todo="give the ids of the words only",
-        )
+    prefixes = [()] * count if prefixes is None else prefixes
+    keys = range(count) if keys is None else keys
+    if not len(prefixes) == len(keys) == count:
+        what = f"{len(prefixes)} prefixes and {len(keys)} keys were given for {count} sources"
+        raise SearchError(what)
+    for prefix, key in zip(prefixes, keys, strict=True):
+        if key < 0:
+            raise SearchError("a key is negative", todo="number the sources from 0")
+        if any(token < 0 or token in (PAD, BOS, EOS) for token in prefix):
+            raise SearchError(
+                f"the prefix of sentence {key + 1} contains padding, a start or an end symbol",
+                todo="give the ids of the words only",
+            )
+    return prefixes, keys
 
 
 def check_batch_size(batch_size: Any, unit: str, where: str, error: type[ClearheadError]) -> None:
@@ -193,7 +220,7 @@ def check_batch_size(batch_size: Any, unit: str, where: str, error: type[Clearhe
         error: the class of the error.
 
     Raises:
-        ClearheadError: it is not; of the class `error`.
+        ClearheadError: of the class `error`; it is not.
     """
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
         raise error(

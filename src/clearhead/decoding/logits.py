@@ -11,7 +11,7 @@ from clearhead.errors import SearchError
 BLOCK = 16
 """Logits of a block in `best_tokens`."""
 
-CHUNK_ELEMENTS = 1_000_000
+CHUNK = 1_000_000
 """Logits normalised at a time on a CPU: 4 MB in float32, which fit into its cache."""
 
 
@@ -22,7 +22,7 @@ def log_normaliser(logits: Tensor) -> Tensor:
     result is NaN if a logit is NaN or plus infinity.
     """
     # A GPU computes all at once: each part would be a kernel of its own.
-    chunk = logits.numel() if logits.is_cuda else CHUNK_ELEMENTS
+    chunk = logits.numel() if logits.is_cuda else CHUNK
     rows = max(1, chunk // logits.shape[1])
     parts = [part.logsumexp(dim=1, keepdim=True) for part in logits.split(rows)]
     # One part needs no copy: with few rows every operation counts.
@@ -31,7 +31,7 @@ def log_normaliser(logits: Tensor) -> Tensor:
 
 
 def log_probabilities(logits: Tensor, normaliser: Tensor) -> Tensor:
-    """Of some logits (rows, some); a logit of minus infinity always gives minus infinity."""
+    """(rows, n) from logits of n tokens; a logit of minus infinity always gives minus infinity."""
     return (logits - normaliser).masked_fill_(logits == -torch.inf, -torch.inf)
 
 
@@ -64,21 +64,18 @@ def likeliest_token(
     Args:
         logits: (rows, vocabulary).
         first: the first id that may be chosen.
-        scored: whether log-probabilities are needed.
+        scored: whether log-probabilities are needed; without, logits before `first` are ignored.
 
     Returns:
-        Ids (rows,), int64, and log-probabilities (rows,), float64. These are minus infinity if no
-        token is possible, and NaN or plus infinity if a logit is NaN or plus infinity. If not
-        `scored`, the logits of the tokens instead; logits before `first` are then ignored.
+        Ids (rows,), int64, and log-probabilities (rows,), float64, or logits if not `scored`. They
+        are minus infinity if no token is possible, and NaN or plus infinity if a logit is.
     """
     # Over all tokens, those before `first` included: scores are the model's own.
     normaliser = log_normaliser(logits) if scored else None
     if logits.device.type != "cpu":
         best, tokens = logits[:, first:].max(dim=1, keepdim=True)
         scores = best if normaliser is None else log_probabilities(best, normaliser)
-        # One transfer per step: float64 represents float32 and all ids exactly.
-        packed = torch.cat((scores.double(), tokens.double() + first), dim=1).cpu().numpy()
-        return packed[:, 1].astype(np.int64), packed[:, 0]
+        return fetch(tokens[:, 0] + first, scores[:, 0])
     # The argmax of numpy is many times faster than that of PyTorch.
     table = logits.numpy()
     table[:, :first] = -np.inf
@@ -87,6 +84,13 @@ def likeliest_token(
     if normaliser is not None:
         np.subtract(best, normaliser.numpy()[:, 0], out=best, where=best != -np.inf)
     return ids, best.astype(np.float64)
+
+
+def fetch(tokens: Tensor, scores: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Ids, int64, and their scores, float64, in the memory of the CPU."""
+    # One transfer per step: float64 represents float32 and all ids exactly.
+    packed = torch.stack((tokens.double(), scores.double())).cpu().numpy()
+    return packed[0].astype(np.int64), packed[1]
 
 
 def check_scores(scores: np.ndarray) -> None:

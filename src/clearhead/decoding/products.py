@@ -1,4 +1,4 @@
-"""y = xWᵀ + b for decoding: weights are converted once to the layout that multiplies fastest."""
+"""Products y = xWᵀ + b for decoding. Weights are converted once to the fastest layout."""
 
 from __future__ import annotations
 
@@ -14,17 +14,13 @@ from clearhead.decoding.device import intel, multiplies_bf16, processor_has
 from clearhead.errors import ConfigError
 
 Product = Callable[[Tensor], Tensor]
-"""(rows, inputs) -> (rows, outputs), a new tensor of the type of the input."""
+"""(rows, inputs) -> (rows, outputs), a new tensor with the type of the input."""
 
-LayOut = Callable[[Tensor, Tensor | None], Product]
-"""(weight (outputs, inputs), bias (outputs,)) -> their product."""
-
-LEAST_LARGEST = 1e-30
-"""Lower bound of the largest number of a row, so that a row of zeros can be scaled."""
+MakeProduct = Callable[[Tensor, Tensor | None], Product]
+"""(weight (outputs, inputs), bias (outputs,)) -> the product with this weight and bias."""
 
 PACKED_FROM = 2**17
-"""Elements of a float32 weight from which the layout of oneDNN can be faster; with fewer the call
-takes longer than it saves (docs/decisions/0010)."""
+"""Elements of a float32 weight from which the layout of oneDNN can be faster (decision 10)."""
 
 
 def plain_product(weight: Tensor, bias: Tensor | None) -> Product:
@@ -48,11 +44,11 @@ def bfloat16_product(weight: Tensor, bias: Tensor | None) -> Product:
 
 def transposed_product(weight: Tensor, bias: Tensor | None) -> Product:
     """Weights as (inputs, outputs): with few rows up to twice as fast on a CPU."""
-    laid_out = weight.detach().t().contiguous()
+    transposed = weight.detach().t().contiguous()
     if bias is None:
-        return lambda x: torch.mm(x, laid_out)
+        return lambda x: torch.mm(x, transposed)
     addend = bias.detach().clone()
-    return lambda x: torch.addmm(addend, x, laid_out)
+    return lambda x: torch.addmm(addend, x, transposed)
 
 
 def packed_product(weight: Tensor, bias: Tensor | None) -> Product:
@@ -91,7 +87,8 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
     result for a row does not depend on other rows. Inputs have 7 bits on processors that sum two
     products in 16 bits, which would overflow with 8.
     """
-    largest = 127 if _sums_in_32_bits() else 63
+    # VNNI instructions sum products of 8-bit integers in 32 bits.
+    largest = 127 if processor_has("avx512_vnni", "avx_vnni", "amx_int8") else 63
     scales = _scales(weight.detach(), 127)
     quantised = (weight.detach() / scales).round_().to(torch.int8)
     packed = torch.ops.onednn.qlinear_prepack(quantised, None)
@@ -100,8 +97,7 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
 
     def product(x: Tensor) -> Tensor:
         row_scales = _scales(x, largest)
-        # Inputs are unsigned there, with 0 in the middle. Half a unit is added so that truncation
-        # rounds.
+        # oneDNN takes unsigned inputs, with 0 in the middle. Half a unit makes truncation round.
         integers = (x / row_scales).add_(largest + 0.5).to(torch.uint8)
         y = torch.ops.onednn.qlinear_pointwise(
             *(integers, 1.0, largest, packed, column_scales, zero_points, None),
@@ -115,22 +111,17 @@ def int8_product(weight: Tensor, bias: Tensor | None) -> Product:
 
 def _scales(rows: Tensor, integer: int) -> Tensor:
     """(rows, 1) the scale at which the largest number of each row becomes `integer`."""
-    # NaN stays NaN, so damaged weights are noticed.
-    return rows.abs().amax(dim=1, keepdim=True).clamp_min_(LEAST_LARGEST).div_(integer)
+    # The lower bound is for rows of zeros. NaN stays NaN, so damaged weights are noticed.
+    return rows.abs().amax(dim=1, keepdim=True).clamp_min_(1e-30).div_(integer)
 
 
-def _sums_in_32_bits() -> bool:
-    """Whether the processor has instructions that sum products of 8-bit integers (VNNI)."""
-    return processor_has("avx512_vnni", "avx_vnni", "amx_int8")
-
-
-def lay_out(compute_type: str, device: torch.device) -> LayOut:
-    """The function that makes products in a type: `float32`, `bfloat16` or `int8`.
+def choose_product(compute_type: str, device: torch.device) -> MakeProduct:
+    """The function that makes the products of a compute type: `float32`, `bfloat16` or `int8`.
 
     Raises:
         ConfigError: the type is unknown, or this device does not support it.
     """
-    kinds: dict[str, LayOut] = {
+    kinds: dict[str, MakeProduct] = {
         "float32": plain_product,
         "bfloat16": bfloat16_product,
         "int8": int8_product,

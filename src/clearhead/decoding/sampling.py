@@ -10,7 +10,7 @@ from torch import Tensor
 
 from clearhead.decoding.constraints import Constraints
 from clearhead.decoding.engine import Hypothesis
-from clearhead.decoding.logits import check_scores, log_normaliser, log_probabilities
+from clearhead.decoding.logits import check_scores, fetch, log_normaliser, log_probabilities
 from clearhead.decoding.stepper import Ids, Rows, Scores, Stepper
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import EOS
@@ -32,7 +32,7 @@ def sample(
 
     Args:
         stepper: the model; it has one row for each sentence.
-        longest: (sentences,) the most steps of each.
+        longest: (sentences,) the maximum number of steps of each.
         prefixes: the tokens that each output must begin with.
         config: the settings of the search.
         keys: (sentences,) the number of each sentence for its random draws, at least 0.
@@ -45,52 +45,35 @@ def sample(
     # From here on each draw is a sentence of its own.
     source = np.repeat(np.arange(len(longest)), count)
     limit = np.asarray(longest, dtype=np.int64)[source]
-    uniform = _uniform_numbers(config.seed, keys, count, max(longest))
+    # (draws, steps) numbers in [0, 1): one stream for each draw of each sentence.
+    uniform = np.stack(
+        [
+            np.random.default_rng((config.seed, key, draw)).random(max(longest))
+            for key in keys
+            for draw in range(count)
+        ]
+    )
     constraints = Constraints(config, [prefix for prefix in prefixes for _ in range(count)])
-    found: dict[int, Hypothesis] = {}
-    rows = Rows(np.arange(len(source)), stepper, source)
-    while True:
-        going = rows.steps < limit[rows.sentence]
-        for row in np.flatnonzero(~going).tolist():
-            found[int(rows.sentence[row])] = rows.unfinished(row, config.length_penalty)
-        rows.select(np.flatnonzero(going))
-        if not len(rows):
-            break
-        scores, tokens = _draw(rows, constraints, config, uniform[rows.sentence, rows.steps])
-        _advance(rows, scores, tokens, found, config.length_penalty)
-    hypotheses = [found[draw] for draw in range(len(source))]
+    rows = Rows(stepper, source, config.length_penalty)
+    while rows.stop_at(limit):
+        tokens, scores = _draw(rows, constraints, config, uniform[rows.sentence, rows.steps])
+        stuck = scores == -np.inf
+        ends = ~stuck & (tokens == EOS)
+        for row in np.flatnonzero(stuck).tolist():
+            rows.stop(row)
+        for row in np.flatnonzero(ends).tolist():
+            rows.stop(row, float(scores[row]))
+        going = np.flatnonzero(~stuck & ~ends)
+        rows.select(going)
+        rows.append(tokens[going], scores[going])
+    hypotheses = [hypothesis for (hypothesis,) in rows.found]
     return [hypotheses[first : first + count] for first in range(0, len(source), count)]
-
-
-def _advance(
-    rows: Rows, scores: Scores, tokens: Ids, found: dict[int, Hypothesis], alpha: float
-) -> None:
-    """Append the drawn tokens; rows that end, or that no token may follow, go to `found`."""
-    stuck = scores == -np.inf
-    ends = ~stuck & (tokens == EOS)
-    for row in np.flatnonzero(stuck).tolist():
-        found[int(rows.sentence[row])] = rows.unfinished(row, alpha)
-    for row in np.flatnonzero(ends).tolist():
-        found[int(rows.sentence[row])] = rows.finished(row, float(scores[row]), alpha)
-    going = np.flatnonzero(~stuck & ~ends)
-    rows.select(going)
-    rows.append(tokens[going], scores[going])
-
-
-def _uniform_numbers(seed: int, keys: Sequence[int], count: int, steps: int) -> np.ndarray:
-    """(sentences * count, steps) numbers in [0, 1): one stream for each draw of each sentence."""
-    streams = [
-        np.random.default_rng((seed, key, draw)).random(steps)
-        for key in keys
-        for draw in range(count)
-    ]
-    return np.stack(streams)
 
 
 def _draw(
     rows: Rows, constraints: Constraints, config: SearchConfig, uniform: np.ndarray
-) -> tuple[Scores, Ids]:
-    """(rows,) log-probability and id of a drawn token; minus infinity if none may follow."""
+) -> tuple[Ids, Scores]:
+    """(rows,) a drawn token and its log-probability; minus infinity if no token may follow."""
     logits = rows.logits()
     normaliser = log_normaliser(logits)
     constraints.apply(logits, rows)
@@ -101,10 +84,10 @@ def _draw(
     # if all weights are 0 or NaN.
     index = torch.searchsorted(cumulative, threshold, right=True).clamp(max=weights.shape[1] - 1)
     tokens = ids.gather(1, index)
-    scores = log_probabilities(logits.gather(1, tokens), normaliser)
-    packed = torch.cat((scores.double(), tokens.double()), dim=1).cpu().numpy()
-    check_scores(packed[:, 0])
-    return packed[:, 0], packed[:, 1].astype(np.int64)
+    drawn = log_probabilities(logits.gather(1, tokens), normaliser)
+    ids, scores = fetch(tokens[:, 0], drawn[:, 0])
+    check_scores(scores)
+    return ids, scores
 
 
 def _weights(logits: Tensor, config: SearchConfig) -> tuple[Tensor, Tensor]:

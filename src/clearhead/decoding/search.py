@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
 from clearhead.decoding.beam import beam_search
-from clearhead.decoding.engine import (
-    Hypothesis,
-    check_prefix,
-    hypothesis_of,
-    longest_output,
-    without_scores,
-)
+from clearhead.decoding.engine import Hypothesis, hypothesis_of, longest_output, prefixes_and_keys
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.sampling import sample
 from clearhead.decoding.stepper import Stepper
@@ -45,9 +41,7 @@ def search(
         config: the settings of the search.
         prefixes: for each source the ids that its output must begin with; their log-probabilities
             count in the score.
-        keys: for each source the number that its random draws depend on, so that they do not
-            depend on batches or order; by default its index. Errors number the sentences by key,
-            from 1.
+        keys: as for `Engine.translate`.
         positions: the stepper's positions for an output; None: no limit.
         scored: whether scores are needed. Only greedy search is faster without; the other
             searches always compute them.
@@ -55,14 +49,16 @@ def search(
     Raises:
         SearchError: a prefix or key does not fit, or the logits contain NaN or plus infinity.
     """
-    prefixes = [()] * len(sources) if prefixes is None else prefixes
-    keys = range(len(sources)) if keys is None else keys
-    _check_keys(keys, len(sources))
-    _check_prefixes(prefixes, keys, positions)
-    longest = [
-        longest_output(len(source), config, len(prefix), positions)
-        for source, prefix in zip(sources, prefixes, strict=True)
-    ]
+    prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+    longest = []
+    for source, prefix, key in zip(sources, prefixes, keys, strict=True):
+        if positions is not None and len(prefix) > positions:
+            raise SearchError(
+                f"the prefix of sentence {key + 1} has {len(prefix)} tokens, but the model has "
+                f"{positions} positions",
+                todo="shorten the prefix",
+            )
+        longest.append(longest_output(len(source), config, len(prefix), positions))
     if not sources:
         return []
     with torch.inference_mode():
@@ -79,13 +75,13 @@ def greedy_search(
 ) -> list[list[Hypothesis]]:
     """The hypothesis of each sentence of a started stepper: the likeliest token at every step.
 
-    The result is that of beam search with a beam of 1. A loop of its own saves what only several
+    The result is that of beam search with a beam of 1. This loop leaves out what only several
     hypotheses need, a fifth of the time of a small model (docs/decisions/0010). The only
     constraint that it supports is `min_length`.
 
     Args:
         stepper: the model; it has one row for each sentence.
-        longest: (sentences,) the most steps of each.
+        longest: (sentences,) the maximum number of steps of each.
         config: the settings of the search.
         scored: whether scores are needed; they take a pass over all logits.
 
@@ -123,26 +119,7 @@ def greedy_search(
     found = [
         hypothesis_of(*each, config.length_penalty) for each in zip(tokens, scores, strict=True)
     ]
-    return [[hypothesis if scored else without_scores(hypothesis)] for hypothesis in found]
-
-
-def _check_prefixes(
-    prefixes: Sequence[Sequence[int]], keys: Sequence[int], positions: int | None
-) -> None:
-    if len(prefixes) != len(keys):
-        raise SearchError(f"{len(prefixes)} prefixes were given for {len(keys)} sources")
-    for prefix, key in zip(prefixes, keys, strict=True):
-        check_prefix(prefix, key)
-        if positions is not None and len(prefix) > positions:
-            raise SearchError(
-                f"the prefix of sentence {key + 1} has {len(prefix)} tokens, but the model has "
-                f"{positions} positions",
-                todo="shorten the prefix",
-            )
-
-
-def _check_keys(keys: Sequence[int], count: int) -> None:
-    if len(keys) != count:
-        raise SearchError(f"{len(keys)} keys were given for {count} sources")
-    if any(key < 0 for key in keys):
-        raise SearchError("a key is negative", todo="number the sources from 0")
+    if not scored:
+        unknown = {"score": math.nan, "token_scores": (), "normalised_score": math.nan}
+        found = [replace(hypothesis, **unknown) for hypothesis in found]
+    return [[hypothesis] for hypothesis in found]

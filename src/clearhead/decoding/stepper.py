@@ -1,4 +1,4 @@
-"""The step protocol, which is all that a search knows of a model, and the rows of a search."""
+"""The step protocol, by which a search runs a model, and the rows of a search."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Scores = NDArray[np.float64]
 class Stepper(Protocol):
     """A model that extends rows of target tokens by one token at a time.
 
-    A row is one hypothesis. The tensors given to a stepper are int64 and on the CPU; the stepper
-    moves them to the device of the model.
+    A row is one hypothesis. A stepper receives int64 tensors on the CPU and moves them to the
+    device of the model.
     """
 
     def start(self, sources: Sequence[Sequence[int]]) -> None:
@@ -45,23 +45,31 @@ class Stepper(Protocol):
 class Rows:
     """The live hypotheses of a search, kept in step with the rows of a stepper.
 
-    All rows have the same number of tokens. Their data is in the memory of the CPU and only
-    logits are on the device, so a step waits for the device once, when it fetches its results.
-    Forced tokens, forbidden n-grams and random draws each add one more wait.
+    All rows have the same number of tokens. Only logits are on the device, so a step waits for the
+    device once, when it fetches its results. Forced tokens, forbidden n-grams and random draws
+    each add one more wait.
+
+    Args:
+        stepper: a started stepper.
+        stepper_rows: for each sentence the row of the stepper that it continues.
+        alpha: the exponent of `length_penalty`.
 
     Attributes:
-        sentence: (rows,) the sentence of each row, ascending.
+        sentence: (rows,) the sentence of each row, ascending. At first each has one empty row.
         tokens: (rows, steps) the tokens so far.
         token_scores: (rows, steps) the log-probability of each token.
         score: (rows,) their sum.
+        found: the hypotheses of each sentence that are no longer live, in the order found.
     """
 
-    def __init__(self, sentence: Ids, stepper: Stepper, stepper_rows: Ids) -> None:
-        """One empty row for each number in `sentence`; row i continues row `stepper_rows[i]`."""
-        self.sentence = sentence
-        self.tokens = np.empty((len(sentence), 0), dtype=np.int64)
-        self.token_scores = np.empty((len(sentence), 0))
-        self.score = np.zeros(len(sentence))
+    def __init__(self, stepper: Stepper, stepper_rows: Ids, alpha: float) -> None:
+        count = len(stepper_rows)
+        self.sentence = np.arange(count)
+        self.tokens = np.empty((count, 0), dtype=np.int64)
+        self.token_scores = np.empty((count, 0))
+        self.score = np.zeros(count)
+        self.found: list[list[Hypothesis]] = [[] for _ in stepper_rows]
+        self._alpha = alpha
         self._stepper = stepper
         self._stepper_rows = stepper_rows
         self._stepper_count = int(stepper_rows.max(initial=-1)) + 1
@@ -98,11 +106,16 @@ class Rows:
         self.token_scores = np.column_stack((self.token_scores, token_scores))
         self.score = self.score + token_scores
 
-    def unfinished(self, row: int, alpha: float) -> Hypothesis:
-        """The hypothesis of a row that stops without an end symbol."""
-        return hypothesis_of(self.tokens[row].tolist(), self.token_scores[row].tolist(), alpha)
+    def stop(self, row: int, *end_score: float) -> None:
+        """Add a row to `found`, finished if the log-probability of the end symbol is given."""
+        scores = [*self.token_scores[row].tolist(), *end_score]
+        hypothesis = hypothesis_of(self.tokens[row].tolist(), scores, self._alpha)
+        self.found[self.sentence[row]].append(hypothesis)
 
-    def finished(self, row: int, end_score: float, alpha: float) -> Hypothesis:
-        """The hypothesis of a row that takes the end symbol with log-probability `end_score`."""
-        scores = [*self.token_scores[row].tolist(), end_score]
-        return hypothesis_of(self.tokens[row].tolist(), scores, alpha)
+    def stop_at(self, limit: Ids) -> bool:
+        """Stop the rows whose sentence has reached its limit of steps; returns if any are left."""
+        stopped = self.steps >= limit[self.sentence]
+        for row in np.flatnonzero(stopped).tolist():
+            self.stop(row)
+        self.select(np.flatnonzero(~stopped))
+        return len(self) > 0

@@ -8,18 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clearhead.decoding.engine import Engine, Hypothesis, check_batch_size
+from clearhead.decoding.engine import LONGEST_SOURCE, Engine, Hypothesis, check_batch_size
 from clearhead.errors import SearchError, warn
 from clearhead.settings import SearchConfig
 from clearhead.settings.reading import config_error
 from clearhead.settings.search import idle_for, method_for
 from clearhead.tokenizer import Tokenizer
 
-LONGEST_SOURCE = 1024
-"""Tokens of a source, at most, because the cost of attention grows with the square. Longer sources
-are cut, with a warning."""
-
-NOTHING = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
+EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
 """The translation of an empty text."""
 
 
@@ -71,10 +67,10 @@ def translate_texts(
         texts: one sentence each.
         search: the settings of the search.
         prefixes: for each text the beginning of its translation; spaces at its ends are ignored.
-        batch_size: sentences of a batch, at most.
+        batch_size: maximum number of sentences of a batch.
         progress: called with the number of texts that are done.
         offset: the number of texts before these. Warnings and random draws count from there, so
-            that translating block by block gives the same as translating all at once.
+            that the result does not depend on how texts are divided into blocks.
 
     Raises:
         SearchError: the batch size is not a positive number, or the prefixes do not fit.
@@ -92,26 +88,17 @@ def translate_texts(
     longest = min(LONGEST_SOURCE, engine.longest_source or LONGEST_SOURCE)
     for i, source in zip(filled, sources, strict=True):
         if len(source) > longest:
-            number = offset + i + 1
-            message = f"line {number} has {len(source)} tokens and was cut to {longest}"
-            warn(message)
+            warn(f"line {offset + i + 1} has {len(source)} tokens and was cut to {longest}")
             del source[longest:]
+    keys = [offset + i for i in filled]
+    ids = None
+    if prefixes is not None:
+        # A space at the end would become a piece, with which the next word should begin.
+        ids = _encode_prefixes([prefixes[i].strip() for i in filled], keys, target_tokenizer)
     found = engine.translate(
-        sources,
-        search,
-        prefixes=None
-        if prefixes is None
-        else _encoded(
-            # A space at the end would become a piece, with which the next word should begin.
-            [prefixes[i].strip() for i in filled],
-            [offset + i for i in filled],
-            target_tokenizer,
-        ),
-        keys=[offset + i for i in filled],
-        batch_size=batch_size,
-        progress=progress,
+        sources, search, prefixes=ids, keys=keys, batch_size=batch_size, progress=progress
     )
-    results = [[NOTHING] for _ in texts]
+    results = [[EMPTY] for _ in texts]
     for i, hypotheses in zip(filled, found, strict=True):
         results[i] = [
             dataclasses.replace(h, text=target_tokenizer.decode(h.tokens)) for h in hypotheses
@@ -119,8 +106,10 @@ def translate_texts(
     return results
 
 
-def _encoded(prefixes: Sequence[str], keys: Sequence[int], tokenizer: Tokenizer) -> list[list[int]]:
-    """The ids of each prefix; warns if its translation cannot begin with it."""
+def _encode_prefixes(
+    prefixes: Sequence[str], keys: Sequence[int], tokenizer: Tokenizer
+) -> list[list[int]]:
+    """The ids of each prefix; warns if it is not in the vocabulary."""
     found = tokenizer.encode_batch(prefixes)
     for prefix, key, ids in zip(prefixes, keys, found, strict=True):
         if tokenizer.unk_id in ids:

@@ -13,12 +13,11 @@ from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.checkpoint import ModelFolder, load_parameters, read_tensors, read_tokenizers
 from clearhead.decoding.cache import DecodingState
-from clearhead.decoding.device import full_memory_said
-from clearhead.decoding.engine import PADDED_TOKENS, Hypothesis, batches_by_length
-from clearhead.decoding.products import LayOut, plain_product
+from clearhead.decoding.device import explain_full_memory
+from clearhead.decoding.engine import PADDED_TOKENS, Hypothesis, in_batches, prefixes_and_keys
+from clearhead.decoding.fast_decoder import FastDecoder
+from clearhead.decoding.products import MakeProduct, plain_product
 from clearhead.decoding.search import search as search_batch
-from clearhead.decoding.unrolled import UnrolledDecoder
-from clearhead.errors import SearchError
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import PAD
@@ -28,38 +27,34 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound="nn.Module")
 
-# What to do if the memory of a GPU is full.
-SMALLER_SEARCH = "use a smaller --batch-size or --beam-size, or the CPU: --device cpu"
-SMALLER_BATCH = "use a smaller --batch-size, or the CPU: --device cpu"
-
 
 class TorchEngine:
     """Translates with PyTorch and the searches of this package.
 
     Args:
-        model: after its weights change, create a new engine.
+        model: the translator; after its weights change, create a new engine.
         products: makes the products with its weights.
         smaller: what the user can do if the memory of a GPU is full.
-        scores: whether the scores of hypotheses are needed; without them those of greedy search
-            are NaN, and its `token_scores` are empty.
+        scores: whether scores are needed. Without them greedy search is faster; its scores are
+            NaN, and its `token_scores` are empty.
     """
 
     def __init__(
         self,
         model: EncoderDecoder,
-        products: LayOut = plain_product,
-        smaller: str = SMALLER_SEARCH,
+        products: MakeProduct = plain_product,
+        smaller: str = "use a smaller --batch-size or --beam-size, or the CPU: --device cpu",
         *,
         scores: bool = True,
     ) -> None:
         self.model = model
         self.scores = scores
         self._smaller = smaller
-        self._decoder = UnrolledDecoder(model, products)
+        self._decoder = FastDecoder(model, products)
 
     @property
     def longest_source(self) -> int | None:
-        """The most tokens of a source: the positions of the encoder."""
+        """The maximum number of tokens of a source; None: no limit."""
         return self.model.source_input.max_length
 
     def translate(
@@ -73,54 +68,44 @@ class TorchEngine:
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
-        keys = range(len(sources)) if keys is None else keys
-        if prefixes is not None and len(prefixes) != len(sources):
-            raise SearchError(f"{len(prefixes)} prefixes were given for {len(sources)} sources")
+        prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+
+        def translate_batch(batch: list[int]) -> list[list[Hypothesis]]:
+            with explain_full_memory(self._smaller, f"a batch of {len(batch)} sentences"):
+                return search_batch(
+                    ModelStepper(self._decoder),
+                    [sources[i] for i in batch],
+                    search,
+                    prefixes=[prefixes[i] for i in batch],
+                    keys=[keys[i] for i in batch],
+                    # One for each step; the first is that of the start symbol.
+                    positions=self.model.target_input.max_length,
+                    scored=self.scores,
+                )
+
         rows = search.n_best if search.method == "sampling" else search.beam_size
-        results: list[list[Hypothesis]] = [[] for _ in sources]
+        padded_tokens = max(1, PADDED_TOKENS // rows)
         with evaluating(self.model):
-            done = 0
-            lengths = [len(source) for source in sources]
-            for batch in batches_by_length(lengths, batch_size, max(1, PADDED_TOKENS // rows)):
-                with full_memory_said(self._smaller, f"a batch of {len(batch)} sentences"):
-                    found = search_batch(
-                        ModelStepper(self._decoder),
-                        [sources[i] for i in batch],
-                        search,
-                        prefixes=None if prefixes is None else [prefixes[i] for i in batch],
-                        keys=[keys[i] for i in batch],
-                        # One for each step; the first is that of the start symbol.
-                        positions=self.model.target_input.max_length,
-                        scored=self.scores,
-                    )
-                for i, hypotheses in zip(batch, found, strict=True):
-                    results[i] = hypotheses
-                done += len(batch)
-                if progress is not None:
-                    progress(done)
-        return results
+            return in_batches(
+                list(map(len, sources)), batch_size, padded_tokens, translate_batch, progress
+            )
 
 
 class ModelStepper:
     """The step protocol of the searches (`Stepper`), implemented by the fast decoder."""
 
-    def __init__(self, decoder: UnrolledDecoder) -> None:
+    state: DecodingState
+    """The keys and values of the tokens so far; set by `start`."""
+
+    def __init__(self, decoder: FastDecoder) -> None:
         self._decoder = decoder
         self._device = decoder.model.output.weight.device
-        self._state: DecodingState | None = None
-
-    @property
-    def state(self) -> DecodingState:
-        """The keys and values of what has been decoded so far."""
-        if self._state is None:
-            raise RuntimeError("start() comes before step() and reorder()")
-        return self._state
 
     def start(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode the sources and begin one row for each."""
         ids = [torch.tensor(source, dtype=torch.long) for source in sources]
         padded = pad_sequence(ids, batch_first=True, padding_value=PAD)
-        self._state = self._decoder.start(padded.to(self._device, non_blocking=True))
+        self.state = self._decoder.start(padded.to(self._device, non_blocking=True))
 
     def step(self, tokens: Int[Tensor, " rows"]) -> Float[Tensor, "rows vocabulary"]:
         """Append `tokens` to the rows and return the logits of the next tokens."""
@@ -140,7 +125,11 @@ class ClassifierEngine:
         smaller: what the user can do if the memory of a GPU is full.
     """
 
-    def __init__(self, model: EncoderClassifier, smaller: str = SMALLER_BATCH) -> None:
+    def __init__(
+        self,
+        model: EncoderClassifier,
+        smaller: str = "use a smaller --batch-size, or the CPU: --device cpu",
+    ) -> None:
         self.model = model
         self._smaller = smaller
 
@@ -159,21 +148,20 @@ class ClassifierEngine:
             rows: ids (length,), ids with character n-grams (length, 1 + n-grams), or features
                 (length, width).
             collate: makes the padded tensor of a batch of rows.
-            batch_size: rows of a batch, at most.
+            batch_size: maximum number of rows of a batch.
             progress: called after each batch with the number of rows that are done.
         """
-        found = np.zeros((len(rows), self.model.output.out_features))
-        device = self.model.output.weight.device
+
+        def logits_of_batch(batch: list[int]) -> np.ndarray:
+            with explain_full_memory(self._smaller, f"a batch of {len(batch)} inputs"):
+                inputs = collate([rows[i] for i in batch]).to(output.weight.device)
+                return self.model(inputs).double().cpu().numpy()
+
+        output = self.model.output
+        lengths = list(map(len, rows))
         with evaluating(self.model):
-            done = 0
-            for batch in batches_by_length([len(row) for row in rows], batch_size, PADDED_TOKENS):
-                with full_memory_said(self._smaller, f"a batch of {len(batch)} inputs"):
-                    inputs = collate([rows[i] for i in batch]).to(device)
-                    found[batch] = self.model(inputs).double().cpu().numpy()
-                done += len(batch)
-                if progress is not None:
-                    progress(done)
-        return found
+            found = in_batches(lengths, batch_size, PADDED_TOKENS, logits_of_batch, progress)
+        return np.reshape(found, (len(rows), output.out_features))
 
 
 def trained_translator(found: ModelFolder, device: torch.device) -> EncoderDecoder:

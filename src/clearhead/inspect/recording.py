@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from clearhead.decoding.device import full_memory_said
+from clearhead.decoding.device import explain_full_memory
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Array, DecoderLayerRecord, EncoderLayerRecord, Record
@@ -72,7 +72,7 @@ def record(
     """
     if isinstance(source, str) and not source.strip():
         raise DataError("the source is empty", where="record", todo="give a text")
-    with full_memory_said("give a shorter input, or use the CPU: --device cpu", "record"):
+    with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "record"):
         if hasattr(subject, "target_tokenizer"):
             return _of_translator(cast(_Translator, subject), source, target)
         if target is not None:

@@ -51,8 +51,8 @@ def attention_weights(
     scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.size(-1))
     if mask is None:
         return scores.softmax(dim=-1)
-    # A finite number, since a row of -inf alone would give NaN here and in the gradient; of half
-    # the lowest, so that the sum is one. A sum has no backward pass, as a filling would.
+    # A finite number, because a row of only -inf gives NaN here and in the gradient. Half of the
+    # lowest, so that the sum is finite. Adding has no backward pass, `masked_fill` has.
     hidden = (~mask).to(scores.dtype) * (torch.finfo(scores.dtype).min / 2)
     return (scores + hidden).softmax(dim=-1) * mask.any(dim=-1, keepdim=True)
 
@@ -100,7 +100,7 @@ def attention(
 
 
 def _widened(x: Tensor) -> Tensor:
-    """Float32, contiguous: the layout that the product would otherwise make in another pass."""
+    """In float32 and contiguous, in one pass: the product would make it contiguous in another."""
     return x.to(torch.float32, memory_format=torch.contiguous_format)
 
 
@@ -134,10 +134,7 @@ class MultiHeadAttention(nn.Module):
         self.attend = attend
 
     def forward(
-        self,
-        queries: Queries,
-        keys_values: KeysValues,
-        mask: Mask | None,
+        self, queries: Queries, keys_values: KeysValues, mask: Mask | None
     ) -> Float[Tensor, "batch queries d_model"]:
         context = self.attend(queries, *keys_values, mask, self.dropout)
         return self.output(context.transpose(1, 2).flatten(2))

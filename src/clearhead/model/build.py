@@ -1,13 +1,13 @@
-"""ModelConfig -> model: the only place where a setting becomes a module."""
+"""ModelConfig -> model: the only place where a setting becomes a module or an initial weight."""
 
 from __future__ import annotations
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from clearhead.errors import ConfigError
 from clearhead.model.attention import Attend, MultiHeadAttention, attention
 from clearhead.model.dropout import Dropout, DroppedReLU
-from clearhead.model.initialisation import initialise
 from clearhead.model.inputs import (
     ConvolvedInput,
     FeatureProjection,
@@ -31,13 +31,8 @@ from clearhead.model.pooling import (
     MeanPooling,
     Pooling,
 )
-from clearhead.model.positions import LearnedPositions, NoPositions, Positions, SinusoidalPositions
-from clearhead.model.transformer import (
-    Decoder,
-    Encoder,
-    EncoderClassifier,
-    EncoderDecoder,
-)
+from clearhead.model.positions import LearnedPositions, Positions, SinusoidalPositions
+from clearhead.model.transformer import Decoder, Encoder, EncoderClassifier, EncoderDecoder
 from clearhead.settings import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
@@ -47,10 +42,10 @@ PAD_ID = 0
 def build_model(
     config: ModelConfig, source_vocabulary: int, target_vocabulary: int, attend: Attend = attention
 ) -> EncoderDecoder:
-    """A freshly initialised encoder-decoder.
+    """A newly initialised encoder-decoder.
 
     Args:
-        config: every choice of the model.
+        config: all settings of the model.
         source_vocabulary: number of source tokens.
         target_vocabulary: number of target tokens.
         attend: the attention function of every layer.
@@ -66,19 +61,17 @@ def build_model(
         )
     parts = _Parts(config, attend)
     source = nn.Embedding(source_vocabulary, config.d_model)
-    shares = config.share_embeddings == "all"
-    target = source if shares else nn.Embedding(target_vocabulary, config.d_model)
+    shared = config.share_embeddings == "all"
+    target = source if shared else nn.Embedding(target_vocabulary, config.d_model)
     output = nn.Linear(config.d_model, target_vocabulary, bias=config.output_bias)
     model = EncoderDecoder(
         source_input=parts.encoder_input(parts.token_input(source)),
         encoder=parts.encoder(),
         target_input=parts.token_input(target),
-        decoder=Decoder(
-            [parts.decoder_layer() for _ in range(config.decoder_layers)], parts.final_norm()
-        ),
+        decoder=parts.decoder(),
         output=output,
     )
-    initialise(model, config.initialisation)
+    _initialise(model, config.initialisation)
     if config.share_embeddings != "none":
         output.weight = target.weight
     return model
@@ -92,11 +85,11 @@ def build_classifier(
     features: bool = False,
     attend: Attend = attention,
 ) -> EncoderClassifier:
-    """A freshly initialised classifier, whose stack is the encoder that `config` describes.
+    """A newly initialised classifier, whose encoder `config` describes.
 
     Args:
-        config: every choice of the encoder; settings of a decoder are ignored.
-        classifier: every choice of the head.
+        config: all settings of the encoder; those of a decoder are ignored.
+        classifier: all settings of the head.
         inputs: number of tokens of the vocabulary, or of features of a frame.
         labels: number of labels.
         features: whether the input is features.
@@ -111,12 +104,12 @@ def build_classifier(
         dropout=Dropout(classifier.dropout),
         output=nn.Linear(len(poolings) * config.d_model, labels),
     )
-    initialise(model, config.initialisation)
+    _initialise(model, config.initialisation)
     return model
 
 
 class _Parts:
-    """Makes each part of a model as the configuration asks."""
+    """Makes the parts of a model."""
 
     def __init__(self, config: ModelConfig, attend: Attend) -> None:
         self.config = config
@@ -143,14 +136,11 @@ class _Parts:
 
     def feed_forward(self) -> FeedForward:
         c = self.config
-        return FeedForward(c.d_model, c.d_ff, c.feed_forward_bias, self.dropped_activation())
-
-    def dropped_activation(self) -> nn.Module:
-        """The activation of hidden units, and their dropout."""
-        rate = self.config.dropout.hidden
-        if self.config.activation == "relu":
-            return DroppedReLU(rate)
-        return nn.Sequential(ACTIVATIONS[self.config.activation](), Dropout(rate))
+        if c.activation == "relu":
+            activation = DroppedReLU(c.dropout.hidden)
+        else:
+            activation = nn.Sequential(ACTIVATIONS[c.activation](), Dropout(c.dropout.hidden))
+        return FeedForward(c.d_model, c.d_ff, c.feed_forward_bias, activation)
 
     def encoder_layer(self) -> EncoderLayer:
         return EncoderLayer(
@@ -173,6 +163,10 @@ class _Parts:
             Dropout(self.config.dropout.layer_output),
         )
 
+    def decoder(self) -> Decoder:
+        layers = [self.decoder_layer() for _ in range(self.config.decoder_layers)]
+        return Decoder(layers, self.final_norm())
+
     def positions(self) -> Positions:
         match self.config.positions:
             case Sinusoidal():
@@ -180,7 +174,7 @@ class _Parts:
             case Learned(max_length=max_length):
                 return LearnedPositions(self.config.d_model, max_length)
             case _:
-                return NoPositions()
+                return Positions()
 
     def token_input(self, embedding: nn.Embedding) -> TokenEmbedding:
         dropout = Dropout(self.config.dropout.embeddings)
@@ -188,30 +182,27 @@ class _Parts:
             embedding, self.positions(), dropout, self.config.scale_embeddings, PAD_ID
         )
 
-    def spelled_input(self, words: int) -> SpelledEmbedding:
-        """The input of an encoder of `words` words, the last of which is the unknown one."""
+    def input(self, width: int, features: bool) -> TokenEmbedding | FeatureProjection:
+        """The input of a classifier: `width` is the vocabulary, or the features of a frame."""
         c = self.config
+        dropout = Dropout(c.dropout.embeddings)
+        if features:
+            return FeatureProjection(nn.Linear(width, c.d_model), self.positions(), dropout)
+        if not c.character_ngrams:
+            return self.token_input(nn.Embedding(width, c.d_model))
         return SpelledEmbedding(
-            nn.Embedding(words, c.d_model, padding_idx=words - 1),
+            # The last word is the unknown one.
+            nn.Embedding(width, c.d_model, padding_idx=width - 1),
             # One more than there are vectors: index 0 means no n-gram.
             nn.EmbeddingBag(1 + c.ngram_vectors, c.d_model, mode="mean", padding_idx=0),
             self.positions(),
-            Dropout(c.dropout.embeddings),
+            dropout,
             c.scale_embeddings,
             PAD_ID,
         )
 
-    def input(self, width: int, features: bool) -> TokenEmbedding | FeatureProjection:
-        """The input of an encoder alone: `width` tokens in all, or features a frame."""
-        d_model = self.config.d_model
-        if features:
-            dropout = Dropout(self.config.dropout.embeddings)
-            return FeatureProjection(nn.Linear(width, d_model), self.positions(), dropout)
-        if self.config.character_ngrams:
-            return self.spelled_input(width)
-        return self.token_input(nn.Embedding(width, d_model))
-
     def encoder_input(self, inner: TokenEmbedding | FeatureProjection) -> Input:
+        """The input, with convolutions if there are any."""
         widths, d_model = self.config.input_convolution, self.config.d_model
         if not widths:
             return inner
@@ -226,3 +217,56 @@ class _Parts:
         if name == "attention":
             return AttentionPooling(self.config.d_model)
         return {"mean": MeanPooling, "first": FirstPooling, "maximum": MaximumPooling}[name]()
+
+
+def _initialise(model: nn.Module, how: str) -> None:
+    """Draw new weights as `ModelConfig.initialisation` names it, in the order of the modules."""
+    if how == "pytorch":
+        return
+    for module in model.modules():
+        for weight in _matrices(module):
+            nn.init.xavier_uniform_(weight)
+    for module in model.modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag):
+            if how != "xavier":
+                # Scaled by √d_model, each number has a standard deviation of 1.
+                nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
+            if module.padding_idx is not None:
+                # As in PyTorch, this vector is zero and is never trained.
+                nn.init.zeros_(module.weight[module.padding_idx])
+    if how == "xavier_scaled":
+        _scale_residual_branches(model)
+
+
+def _matrices(module: nn.Module) -> list[Tensor]:
+    """The matrices of the paper in a module, each initialised by Glorot and Bengio 2010."""
+    match module:
+        case MultiHeadAttention():
+            return [*module.packed.weight.split(module.widths), module.output.weight]
+        case FeedForward():
+            return [module.hidden.weight, module.output.weight]
+        case EncoderDecoder() | EncoderClassifier():
+            return [module.output.weight]
+        case FeatureProjection():
+            return [module.projection.weight]
+        case nn.Embedding() | nn.EmbeddingBag():
+            return [module.weight]
+        case _:
+            return []
+
+
+def _scale_residual_branches(model: nn.Module) -> None:
+    """Divide the output matrix of each of a stack's N sub-layers by √N.
+
+    The sum of their outputs then does not grow with N (Radford et al. 2019, section 2.3).
+    """
+    for stack in model.modules():
+        if isinstance(stack, Encoder | Decoder):
+            outputs = [
+                sublayer.output
+                for sublayer in stack.modules()
+                if isinstance(sublayer, MultiHeadAttention | FeedForward)
+            ]
+            with torch.no_grad():
+                for output in outputs:
+                    output.weight.mul_(len(outputs) ** -0.5)

@@ -1,4 +1,4 @@
-"""Dropout (Srivastava et al. 2014); on a CPU each number is decided by one random byte."""
+"""Dropout (Srivastava et al. 2014); on a CPU one random byte decides for each number."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from torch.nn import functional as F
 class Dropout(nn.Module):
     """Sets a share `rate` of the numbers to zero while training and scales up the others.
 
-    On a CPU, drawing one random number for each element is a sixth of a training step; a random
-    byte is enough to decide, so `rate` is rounded there to a multiple of 1/256.
+    On a CPU, drawing a random float for each number takes a sixth of a training step. A random
+    byte is enough, so `rate` is rounded there to a multiple of 1/256.
     """
 
     def __init__(self, rate: float) -> None:
@@ -52,7 +52,7 @@ class DroppedReLU(Dropout):
 
 
 def _kept(shape: torch.Size, rate: float) -> tuple[UInt8[Tensor, "..."], float]:
-    """On a CPU: 1 for a number that is kept and 0 for others, and the factor of those kept."""
+    """On a CPU: 1 for a number that is kept and 0 for others, and the scale of those kept."""
     dropped = min(max(1, round(rate * 256)), 255)
     # In place, so that the result is bytes: PyTorch's loops over booleans are not vectorised.
     return random_bytes(shape).ge_(dropped), 256 / (256 - dropped)
@@ -61,7 +61,7 @@ def _kept(shape: torch.Size, rate: float) -> tuple[UInt8[Tensor, "..."], float]:
 def random_bytes(shape: torch.Size) -> Tensor:
     """Independent uniform bytes (uint8) of this shape on the CPU.
 
-    torch's generator gives the seed; numpy's SFC64 draws from it in a third of torch's time.
+    PyTorch's generator draws the seed. NumPy's SFC64 takes a third of PyTorch's time.
     """
     count = shape.numel()
     seed = int(torch.empty((), dtype=torch.int64).random_(0, None))

@@ -1,4 +1,4 @@
-"""What enters the stacks: each input gives vectors (batch, length, d_model) and their mask."""
+"""The inputs of the stacks: each returns vectors (batch, length, d_model) and their mask."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clearhead.model.positions import Positions
 
 
 class TokenEmbedding(nn.Module):
-    """Embeddings of tokens, scaled by √d_model where asked, plus positions (section 3.4, 3.5)."""
+    """Embeddings of tokens, optionally scaled by √d_model, plus positions (section 3.4, 3.5)."""
 
     positions: Positions
 
@@ -38,7 +38,7 @@ class TokenEmbedding(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The most tokens of a sequence, as its positions have it; None: any number."""
+        """The maximum number of tokens of a sequence; None: no limit."""
         return self.positions.max_length
 
     def forward(
@@ -52,16 +52,15 @@ class TokenEmbedding(nn.Module):
 
 
 class SpelledEmbedding(TokenEmbedding):
-    """Embeddings of words, to each added the mean of those of its character n-grams.
+    """The embedding of each word plus the mean embedding of its character n-grams.
 
-    Words of one stem or ending then share what is learned of them, and a word never seen has a
-    vector too: that of its n-grams (after Bojanowski et al. 2017, section 3.2, who sum them). A
-    place of the input is a row of numbers: the word's id, then its n-grams', 0 where there are no
-    more.
+    Words with the same stem or ending thus share vectors, and an unknown word has the vector of
+    its n-grams (after Bojanowski et al. 2017, section 3.2, who sum them). Each position of the
+    input has several numbers: the id of the word, then those of its n-grams, padded with 0.
 
     Args:
         embedding: of the words; its `padding_idx` is the unknown word, whose vector stays zero.
-        ngrams: of the n-grams, their mean; its `padding_idx` is 0.
+        ngrams: mean of the embeddings of n-grams; its `padding_idx` is 0.
         positions: added to the sum.
         dropout: of the sum.
         scaled: whether the sum is multiplied by √d_model.
@@ -94,9 +93,9 @@ class SpelledEmbedding(TokenEmbedding):
 
 
 class FeatureProjection(nn.Module):
-    """Vectors of features projected to d_model, plus positions: an input that has no tokens.
+    """Feature vectors projected to d_model, plus positions.
 
-    A padded frame is NaN throughout; a real one holds no NaN.
+    All numbers of a padded frame are NaN, and no others.
     """
 
     positions: Positions
@@ -109,13 +108,13 @@ class FeatureProjection(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """The most frames of a sequence, as its positions have it; None: any number."""
+        """The maximum number of frames of a sequence; None: no limit."""
         return self.positions.max_length
 
     def forward(
         self, features: Float[Tensor, "batch length width"]
     ) -> Float[Tensor, "batch length d_model"]:
-        # In the weights' type: features come as float32, whatever the model is in.
+        # Features are float32, whatever the type of the model.
         real = features.nan_to_num(0.0).to(self.projection.weight.dtype)
         return self.dropout(self.positions(self.projection(real), 0))
 
@@ -127,12 +126,11 @@ class FeatureProjection(nn.Module):
 
 
 class ConvolvedInput(nn.Module):
-    """An input, and to each place of it added what convolutions see around that place.
+    """An input plus the output of convolutions over it.
 
-    Neighbours then reach each other before attention, which for small data has to learn from
-    positions alone which places are neighbours. Padding is zero to a convolution. Several of
-    them, of different widths, share the dimensions of the model, each having some of its own, as
-    the feature maps of Kim 2014 (section 2).
+    Neighbours are thus combined before attention, which would have to learn from positions alone
+    which tokens are neighbours. Padding is zero for a convolution. Convolutions of several widths
+    each compute a part of the dimensions of the model, as the feature maps of Kim 2014 (section 2).
     """
 
     input: TokenEmbedding | FeatureProjection
@@ -152,7 +150,7 @@ class ConvolvedInput(nn.Module):
 
     @property
     def max_length(self) -> int | None:
-        """As the input within has it."""
+        """The maximum length of a sequence; None: no limit."""
         return self.input.max_length
 
     def forward(self, x: Tensor) -> Float[Tensor, "batch length d_model"]:
@@ -160,18 +158,18 @@ class ConvolvedInput(nn.Module):
         real = vectors * self.mask(x)[:, 0, 0, :, None]
         channels = real.transpose(1, 2)
         convolutions = cast("Iterable[nn.Conv1d]", self.convolutions)
-        seen = torch.cat([_same_length(channels, each) for each in convolutions], dim=1)
-        return vectors + self.dropout(self.activation(seen.transpose(1, 2)))
+        convolved = torch.cat([_same_length(channels, each) for each in convolutions], dim=1)
+        return vectors + self.dropout(self.activation(convolved.transpose(1, 2)))
 
     def mask(self, x: Tensor) -> Bool[Tensor, "batch 1 1 length"]:
-        """As the input within has it."""
+        """True at what is not padding."""
         return self.input.mask(x)
 
 
 def _same_length(
     channels: Float[Tensor, "batch d_model length"], convolution: nn.Conv1d
 ) -> Float[Tensor, "batch share length"]:
-    """A convolution at every place; an even width sees one more place on the left."""
+    """A convolution at every position; an even width has one more position on the left."""
     width = convolution.kernel_size[0]
     return convolution(F.pad(channels, (width // 2, (width - 1) // 2)))
 

@@ -118,11 +118,7 @@ class DecoderLayer(nn.Module):
         self.output_dropout = output_dropout
 
     def forward(
-        self,
-        x: Vectors,
-        mask: Mask | None,
-        memory: KeysValues,
-        memory_mask: SourceMask | None,
+        self, x: Vectors, mask: Mask | None, memory: KeysValues, memory_mask: SourceMask | None
     ) -> Vectors:
         def attend_to_target(y: Tensor) -> Tensor:
             return self.self_attention(*self.self_attention.project(y), mask)

@@ -11,7 +11,7 @@ from clearhead.errors import DataError
 
 def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
     """PE(pos, 2i) = sin(pos/10000^(2i/d_model)), PE(pos, 2i+1) = cos(the same) (section 3.5)."""
-    # In float64, since the angle of a late position loses its last digits in float32.
+    # In float64, because in float32 the angle of a late position has few digits.
     position = torch.arange(length, dtype=torch.float64)[:, None]
     even = torch.arange(0, d_model, 2, dtype=torch.float64)
     angles = position / 10000.0 ** (even / d_model)
@@ -20,7 +20,10 @@ def sinusoids(length: int, d_model: int) -> Float[Tensor, "length d_model"]:
 
 
 class Positions(nn.Module):
-    """Adds the vector of each position. There are `max_length` positions; None: no limit."""
+    """Adds the vector of each position; this base class adds none: the model sees a set.
+
+    There are `max_length` positions; None: no limit.
+    """
 
     max_length: int | None = None
 
@@ -45,7 +48,7 @@ class SinusoidalPositions(Positions):
         self.register_buffer("table", sinusoids(length, d_model), persistent=False)
 
     def vectors(self, start: int, end: int) -> Float[Tensor, "length d_model"]:
-        """If the table is too short, make one that is twice as long as needed."""
+        """PE(start) … PE(end - 1); a table that is too short is replaced by one of twice `end`."""
         if end > self.table.size(0):
             self.table = sinusoids(2 * end, self.table.size(1)).to(self.table)
         return self.table[start:end]
@@ -61,10 +64,10 @@ class LearnedPositions(Positions):
         nn.init.normal_(self.table, std=d_model**-0.5)
 
     def vectors(self, start: int, end: int) -> Float[Tensor, "length d_model"]:
-        """Those that were trained.
+        """The trained vectors of the positions start … end - 1.
 
         Raises:
-            DataError: there are fewer.
+            DataError: the model has fewer positions.
         """
         if end > self.table.size(0):
             raise DataError(
@@ -73,7 +76,3 @@ class LearnedPositions(Positions):
                 todo="shorten the input, or train with a larger model.positions.max_length",
             )
         return self.table[start:end]
-
-
-class NoPositions(Positions):
-    """Nothing is added: the model sees a set."""

@@ -106,12 +106,7 @@ class EncoderClassifier(nn.Module):
     """A classifier: an input's sequence in, the logits of its labels out."""
 
     def __init__(
-        self,
-        input: Input,
-        encoder: Encoder,
-        pooling: Pooling,
-        dropout: Dropout,
-        output: nn.Linear,
+        self, input: Input, encoder: Encoder, pooling: Pooling, dropout: Dropout, output: nn.Linear
     ) -> None:
         super().__init__()
         self.input = input

@@ -1,15 +1,15 @@
 """The fast decoder: the formulas of `model` for one new position, in as few operations as possible.
 
-With a small model most of the time of a step is spent on calling operations, not on their
-arithmetic. So dropout and whole sequences, which only training needs, are left out, the scale
-1/√d_k is part of the weights of the queries, and weights are prepared for their products once.
+With a small model most of the time of a step goes into calling operations, not into arithmetic. So
+there is no dropout, the scale 1/√d_k is part of the weights of the queries, and weights are
+converted for their products once.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import cast
 
 import torch
@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from clearhead.decoding.cache import DecodingState
-from clearhead.decoding.products import LayOut, Product, plain_product
+from clearhead.decoding.products import MakeProduct, Product, plain_product
 from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.dropout import DroppedReLU
 from clearhead.model.inputs import TokenEmbedding
@@ -29,26 +29,29 @@ Step = Callable[[Tensor, DecodingState], Tensor]
 """One sub-layer for the newest position of each row."""
 
 
-class UnrolledDecoder:
+class FastDecoder:
     """The fast decoder of a model; after its weights change, create a new one.
 
     Args:
         model: must be in evaluation mode while this is used.
-        lay_out: makes a product of a weight and a bias.
+        make_product: makes a product with a weight and a bias.
     """
 
-    def __init__(self, model: EncoderDecoder, lay_out: LayOut = plain_product) -> None:
+    def __init__(self, model: EncoderDecoder, make_product: MakeProduct = plain_product) -> None:
         self.model = model
-        layers = [cast(DecoderLayer, layer) for layer in model.decoder.layers]
         self._embed = _embedding(model.target_input)
-        self._sublayers = [
-            sublayer
-            for number, layer in enumerate(layers)
-            for sublayer in _sublayers(layer, number, lay_out)
-        ]
+        self._sublayers: list[Step] = []
+        for number, layer in enumerate(cast("Iterable[DecoderLayer]", model.decoder.layers)):
+            steps = (
+                _self_attention(layer.self_attention, number, make_product),
+                _cross_attention(layer.cross_attention, number, make_product),
+                _feed_forward(layer.feed_forward, make_product),
+            )
+            residuals = cast("Iterable[Residual]", layer.residuals)
+            self._sublayers += map(_within, residuals, steps)
         self._norm = _norm(model.decoder.norm)
-        self._output = lay_out(model.output.weight, model.output.bias)
-        self._encoder = _with_products(model.encoder, lay_out)
+        self._output = make_product(model.output.weight, model.output.bias)
+        self._encoder = _with_products(model.encoder, make_product)
 
     @torch.inference_mode()
     def start(self, source: Int[Tensor, "sentences source"]) -> DecodingState:
@@ -61,7 +64,7 @@ class UnrolledDecoder:
     def step(
         self, tokens: Int[Tensor, " rows"], state: DecodingState
     ) -> Float[Tensor, "rows vocabulary"]:
-        """Append one token to each row and return the logits of the next one."""
+        """Append one token to each row and return the logits of the next tokens."""
         tokens = state.into_slots(tokens)
         x = self._embed(tokens, state.length)
         state.advance()
@@ -71,10 +74,7 @@ class UnrolledDecoder:
 
 
 def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
-    """The vectors of the newest tokens: embeddings, scaled if the model scales, plus PE(position).
-
-    Sections 3.4 and 3.5 of the paper.
-    """
+    """Scaled embeddings of the newest tokens plus PE(position) (sections 3.4 and 3.5)."""
     weight, positions = target_input.embedding.weight.detach(), target_input.positions
     # A tensor, because PyTorch would convert a number at each step.
     scale = weight.new_tensor(target_input.scale)
@@ -87,23 +87,16 @@ def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
     return embed
 
 
-def _sublayers(layer: DecoderLayer, number: int, lay_out: LayOut) -> list[Step]:
-    """The three sub-layers, each with its residual connection."""
-    steps = (
-        _self_attention(layer.self_attention, number, lay_out),
-        _cross_attention(layer.cross_attention, number, lay_out),
-        _feed_forward(layer.feed_forward, lay_out),
-    )
-    residuals = cast("list[Residual]", list(layer.residuals))
-    return [_within(residual, step) for residual, step in zip(residuals, steps, strict=True)]
-
-
-def _self_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) -> Step:
+def _self_attention(attention: MultiHeadAttention, layer: int, make_product: MakeProduct) -> Step:
     """softmax(QKᵀ/√d_k)V over the target of the row (section 3.2)."""
-    project = lay_out(*_values_beside_keys(attention, *_scaled_projection(attention)))
-    output = lay_out(attention.output.weight, attention.output.bias)
-    heads, (of_queries, *others) = attention.n_heads, attention.widths
-    widths = (of_queries, sum(others))
+    weight, bias = _scaled_projection(attention)
+    # The cache stores each head's value after its key, so a step writes them as one block.
+    queries, *others = torch.arange(len(weight), device=weight.device).split(attention.widths)
+    head_by_head = torch.cat([part.view(attention.n_heads, -1) for part in others], dim=1)
+    order = torch.cat((queries, head_by_head.flatten()))
+    project = make_product(weight[order], None if bias is None else bias[order])
+    output = make_product(attention.output.weight, attention.output.bias)
+    heads, widths = attention.n_heads, (len(queries), head_by_head.numel())
 
     def step(x: Rows, state: DecodingState) -> Rows:
         queries, keys_values = project(x).split_with_sizes(widths, -1)
@@ -115,12 +108,12 @@ def _self_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) 
     return step
 
 
-def _cross_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut) -> Step:
+def _cross_attention(attention: MultiHeadAttention, layer: int, make_product: MakeProduct) -> Step:
     """softmax(QKᵀ/√d_k)V over the source of the row's sentence."""
     weight, bias = _scaled_projection(attention)
     first = attention.widths[0]
-    project = lay_out(weight[:first], None if bias is None else bias[:first])
-    output = lay_out(attention.output.weight, attention.output.bias)
+    project = make_product(weight[:first], None if bias is None else bias[:first])
+    output = make_product(attention.output.weight, attention.output.bias)
 
     def step(x: Rows, state: DecodingState) -> Rows:
         queries, memory = state.by_sentence(project(x)), state.memory(layer)
@@ -130,10 +123,10 @@ def _cross_attention(attention: MultiHeadAttention, layer: int, lay_out: LayOut)
     return step
 
 
-def _feed_forward(feed_forward: FeedForward, lay_out: LayOut) -> Step:
+def _feed_forward(feed_forward: FeedForward, make_product: MakeProduct) -> Step:
     """max(0, xW₁ + b₁)W₂ + b₂, equation 2."""
-    hidden = lay_out(feed_forward.hidden.weight, feed_forward.hidden.bias)
-    output = lay_out(feed_forward.output.weight, feed_forward.output.bias)
+    hidden = make_product(feed_forward.hidden.weight, feed_forward.hidden.bias)
+    output = make_product(feed_forward.output.weight, feed_forward.output.bias)
     relu = isinstance(feed_forward.activation, DroppedReLU)
     activation = torch.relu_ if relu else feed_forward.activation
 
@@ -152,22 +145,20 @@ def _within(residual: Residual, sublayer: Step) -> Step:
     return lambda x, state: sublayer(norm(x), state).add_(x)
 
 
-def _with_products(encoder: Encoder, lay_out: LayOut) -> Encoder:
-    """The encoder with the products of `lay_out` in place of its linear layers."""
-    if lay_out is plain_product:
+def _with_products(encoder: Encoder, make_product: MakeProduct) -> Encoder:
+    """The encoder with other products in its linear layers; it shares all other parameters."""
+    if make_product is plain_product:
         return encoder
     shared = {id(parameter): parameter for parameter in encoder.parameters()}
     encoder = copy.deepcopy(encoder, shared).eval()
     for module in list(encoder.modules()):
         for name, child in module.named_children():
             if isinstance(child, nn.Linear):
-                setattr(module, name, _Product(lay_out(child.weight, child.bias)))
+                setattr(module, name, _Product(make_product(child.weight, child.bias)))
     return encoder
 
 
 class _Product(nn.Module):
-    """Replaces a linear layer."""
-
     def __init__(self, product: Product) -> None:
         super().__init__()
         self.product = product
@@ -179,22 +170,9 @@ class _Product(nn.Module):
 def _norm(norm: nn.Module) -> Callable[[Tensor], Tensor]:
     if not isinstance(norm, nn.LayerNorm):
         return norm
-    # Looked up once: the lookup in a module takes as long as a small operation.
+    # Read once: reading an attribute of a module takes as long as a small operation.
     shape, weight, bias, epsilon = list(norm.normalized_shape), norm.weight, norm.bias, norm.eps
     return lambda x: torch.layer_norm(x, shape, weight, bias, epsilon)
-
-
-def _values_beside_keys(
-    attention: MultiHeadAttention, weight: Tensor, bias: Tensor | None
-) -> tuple[Tensor, Tensor | None]:
-    """The packed weights and biases, reordered so that each head's value follows its key.
-
-    The cache stores keys and values in this order, so a step writes them as one block.
-    """
-    queries, *others = torch.arange(len(weight), device=weight.device).split(attention.widths)
-    head_by_head = torch.cat([part.view(attention.n_heads, -1) for part in others], dim=1)
-    order = torch.cat((queries, head_by_head.flatten()))
-    return weight[order], None if bias is None else bias[order]
 
 
 def _scaled_projection(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | None]:
