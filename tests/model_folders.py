@@ -10,9 +10,9 @@ import torch
 from torch import nn
 
 from clearhead.checkpoint import (
-    FolderPart,
+    Saveable,
     parameters_of,
-    tokenizer_parts,
+    tokenizer_files,
     write_json,
     write_model_folder,
     write_tensors,
@@ -42,7 +42,7 @@ def write_models(folder: Path) -> None:
     torch.manual_seed(2)
     words = TokenizerConfig(kind="words", joint=True)
     config = RunConfig(model=MODEL, tokenizer=words, search=SEARCH)
-    write_model_folder(folder / "translator", config, tokenizer_parts(WORDS, WORDS, config))
+    write_model_folder(folder / "translator", config, tokenizer_files(WORDS, WORDS, config))
     write_weights(folder / "translator", build_model(MODEL, len(WORDS), len(WORDS)))
     config = replace(config, task="classification", data=DataConfig(max_length=LONGEST))
     write_classifier(folder / "texts", config)
@@ -56,7 +56,7 @@ SEVERAL = ClassifierConfig(multi_label=True)
 
 def write_classifier(folder: Path, config: RunConfig, labels: tuple[str, ...] = LABELS) -> None:
     features = config.input == "features"
-    part: dict[str, FolderPart] = {"normaliser": normaliser()} if features else {"tokenizer": WORDS}
+    part: dict[str, Saveable] = {"normaliser": normaliser()} if features else {"tokenizer": WORDS}
     write_model_folder(folder, config, {**part, "labels": Labels(labels)})
     width = 3 if features else len(WORDS)
     model = build_classifier(MODEL, config.classifier, width, len(labels), features=features)

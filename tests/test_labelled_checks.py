@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.labelled import Labelled, LabelledSequence, LabelledText, input_hash
+from clearhead.data.hashes import input_hash
+from clearhead.data.labelled import Labelled, LabelledSequence, LabelledText
 from clearhead.data.parts import DataPart, parts_of
 from clearhead.data.preparation import (
     check_classes,
@@ -270,4 +271,4 @@ def test_of_many_classes_the_largest_are_shown() -> None:
     rows: list[Row] = [(f"text {number}", (f"c{number:03}",)) for number in range(120)]
     _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert report.lines()[0].startswith("train: 120 examples, all kept; 120 classes: c000 1, ")
-    assert report.lines()[0].endswith("c009 1, and 110 more")
+    assert report.lines()[0].endswith("c009 1 and 110 more")

@@ -100,7 +100,7 @@ def test_loss_and_gradients_with_divergence_are_those_of_the_formula(
     case: Case, smoothing: float, weight: float
 ) -> None:
     if len(case.targets) % 2:
-        with pytest.raises(ValueError, match="pairs"):
+        with pytest.raises(ValueError, match="tokens"):
             case.loss(smoothing, weight)
         return
     loss, likelihood = case.loss(smoothing, weight)

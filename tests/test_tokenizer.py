@@ -380,11 +380,11 @@ def test_forgetting_what_was_worked_out_changes_no_draw(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = learned(kind, sampling=0.3).sample_batch(SENTENCES, seed=2)
-    monkeypatch.setattr("clearhead.tokenizer.sampling._MAX_REMEMBERED", 3)
-    forgetful = SentencePieceTokenizer(
+    monkeypatch.setattr("clearhead.tokenizer.sampling._MAX_CACHED", 3)
+    small_cache = SentencePieceTokenizer(
         learned(kind).model, kind="bpe" if kind == "bpe" else "unigram", sampling=0.3
     )
-    assert forgetful.sample_batch(SENTENCES, seed=2) == expected
+    assert small_cache.sample_batch(SENTENCES, seed=2) == expected
 
 
 # Files

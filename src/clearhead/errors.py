@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,12 @@ class ExportError(ClearheadError):
     """A model cannot be exported, or an export cannot be used."""
 
     exit_code = 7
+
+
+def first_few(names: Sequence[str], limit: int) -> str:
+    """At most `limit` names, for messages: `a, b and 1,234 more`."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def warn(message: str) -> None:

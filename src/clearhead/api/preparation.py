@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clearhead.api.encoder import begin_with_encoder
-from clearhead.checkpoint import FolderPart, folder_of, read_tokenizers, tokenizer_parts
+from clearhead.checkpoint import Saveable, folder_of, read_tokenizers, tokenizer_files
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class Prepared:
     Attributes:
         task: what is trained.
         build_model: makes the model to train, with its initial weights.
-        parts: belong into the model folder beside the weights, by name.
+        files: what is saved in the model folder besides the weights, by name.
         reports: on each part of the data.
         findings: files with all places, of those reports that have only the first ones.
     """
 
     task: Task
     build_model: Callable[[], nn.Module]
-    parts: Mapping[str, FolderPart]
+    files: Mapping[str, Saveable]
     reports: Sequence[DataReport]
     findings: Sequence[Path] = ()
 
@@ -104,8 +104,8 @@ def _translation(
     data = prepare_pairs(config, parts, tokenizers, corpus, encoding.tell)
     encoding.end()
     task = TranslationTask(config, data)
-    folder_parts = tokenizer_parts(*tokenizers, config)
-    return Prepared(task, task.build_model, folder_parts, data.reports, data.findings)
+    files = tokenizer_files(*tokenizers, config)
+    return Prepared(task, task.build_model, files, data.reports, data.findings)
 
 
 def _classification(
@@ -139,7 +139,7 @@ def _classification(
             begin_with_encoder(model, encoder_from, config)
         return model
 
-    return Prepared(task, build_model, {**data.inputs.parts, LABELS: data.labels}, data.reports)
+    return Prepared(task, build_model, {**data.inputs.files, LABELS: data.labels}, data.reports)
 
 
 class Encoding:

@@ -111,7 +111,7 @@ def _train(
     if config.training.tensorboard:
         watchers.append(TensorBoardLog(folder / "training" / "tensorboard"))
     # From now on the run can be resumed, since the vocabulary is on disk.
-    write_model_folder(folder, config, ready.parts)
+    write_model_folder(folder, config, ready.files)
 
     # Train.
     precision = choose_precision(config.training.precision, device)

@@ -1,30 +1,30 @@
-"""The model folder: all that is needed to use a model; and beside it the state to resume from.
+"""The model folder: everything that is needed to use a model or to resume its training.
 
     config.json             the run's configuration, and the version of this layout
-    weights.safetensors     the weights that scored best on the validation data, or the average of
-                            the last ones where that is to be kept (training.keep)
-    tokenizer…              what turns text into numbers and back
+    weights.safetensors     the weights with the best validation score, or the average of the last
+                            ones (training.keep)
+    tokenizer…              turn text into numbers and back
     labels, normaliser      a classifier's labels; the scale of its features
     scores.json             validation scores of these weights, with sacreBLEU's signatures and
                             the checksum of the weights
-    provenance.json         data hashes, versions, steps: how the weights came about
-    training/               only needed to go on: state, corpus, log; and checkpoints: the best, the
-                            last few, and at a run's end their average
+    provenance.json         the origin of the weights: data hashes, versions, steps
+    training/               only needed to resume: state, corpus, log, and checkpoints (the best,
+                            the last few, and at the end of a run their average)
 
-Nothing is pickled. Every file of the model, and the state, is written under another name and then
-moved into place, so a machine that dies while writing loses nothing.
+Nothing is pickled. Every file is written under another name and then renamed, so a crash while
+writing loses nothing.
 """
 
 from clearhead.checkpoint.folder import (
     FORMAT,
     JOINT_TOKENIZER,
-    FolderPart,
     ModelFolder,
+    Saveable,
     folder_of,
     read_folder_config,
     read_model_folder,
     read_tokenizers,
-    tokenizer_parts,
+    tokenizer_files,
     write_model_folder,
 )
 from clearhead.checkpoint.tensors import (
@@ -43,8 +43,8 @@ __all__ = [
     "FORMAT",
     "JOINT_TOKENIZER",
     "WEIGHTS",
-    "FolderPart",
     "ModelFolder",
+    "Saveable",
     "folder_of",
     "load_parameters",
     "parameters_of",
@@ -54,7 +54,7 @@ __all__ = [
     "read_model_folder",
     "read_tensors",
     "read_tokenizers",
-    "tokenizer_parts",
+    "tokenizer_files",
     "write_json",
     "write_model_folder",
     "write_tensors",

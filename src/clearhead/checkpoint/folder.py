@@ -18,23 +18,17 @@ FORMAT = 1
 SOURCE_TOKENIZER, TARGET_TOKENIZER, JOINT_TOKENIZER = "source", "target", "tokenizer"
 
 
-class FolderPart(Protocol):
-    """What a model needs besides its weights: a tokenizer, a label set."""
+class Saveable(Protocol):
+    """What is saved in a model folder besides the weights: a tokenizer, a label set."""
 
     def save(self, folder: Path, name: str) -> None:
-        """Write files into the folder whose names begin with `name`."""
+        """Write files whose names start with `name` into the folder."""
         ...
 
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A trained model on disk, read without loading its weights.
-
-    Attributes:
-        path: the folder.
-        config: of the run that trained it.
-        weights: the file of the weights.
-    """
+    """A trained model on disk: its folder, configuration and file of weights (not yet loaded)."""
 
     path: Path
     config: RunConfig
@@ -42,18 +36,18 @@ class ModelFolder:
 
     @property
     def is_checkpoint(self) -> bool:
-        """Whether the weights are those of a checkpoint, and not the folder's own."""
+        """Whether the weights are those of a checkpoint instead of the folder's own."""
         return self.weights != self.path / WEIGHTS
 
 
-def write_model_folder(path: Path, config: RunConfig, parts: Mapping[str, FolderPart]) -> None:
-    """Write all of a model folder but its weights and scores; the parts under their names.
+def write_model_folder(path: Path, config: RunConfig, files: Mapping[str, Saveable]) -> None:
+    """Write a model folder without weights and scores: the configuration, and files by name.
 
     Raises:
         ModelFolderError: it cannot be written, e.g. because the disk is full.
     """
-    for name, part in parts.items():
-        part.save(path, name)
+    for name, content in files.items():
+        content.save(path, name)
     write_json(path / "config.json", {"format": FORMAT, "config": config_to_dict(config)})
 
 
@@ -61,9 +55,8 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     """Read and check a model folder; torch is not needed.
 
     Args:
-        path: the folder, whose weights are those that the run kept; or one of the checkpoints in
-            it, such as `FOLDER/training/checkpoints/average.safetensors`, which then are the
-            weights.
+        path: the folder; or one of the checkpoints in it, to use the weights of the checkpoint:
+            `FOLDER/training/checkpoints/average.safetensors`.
 
     Raises:
         ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights.
@@ -72,7 +65,7 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     weights = path / WEIGHTS if named == path else named
     try:
         found = path.is_dir()
-    except OSError as error:  # a folder above it is closed, or the name is too long
+    except OSError as error:  # no permission for a folder above it, or the name is too long
         raise ModelFolderError(
             "the model folder cannot be read", where=path, why=str(error)
         ) from None
@@ -82,22 +75,20 @@ def read_model_folder(path: str | Path) -> ModelFolder:
         )
     config = read_folder_config(path)
     if not os.path.isfile(weights):
-        raise _without(weights, path)
+        raise _missing_weights(weights, path)
     return ModelFolder(path, config, weights)
 
 
 def folder_of(path: str | Path) -> Path:
-    """The model folder that is named by itself, or by one of the checkpoints in it."""
+    """The model folder of a path, which is the folder or one of its checkpoints."""
     path = Path(os.path.expanduser(path))
     is_checkpoint = path.suffix == ".safetensors" and path.parts[-3:-1] == CHECKPOINTS
     return path.parents[2] if is_checkpoint else path
 
 
-def _without(weights: Path, path: Path) -> ModelFolderError:
-    """The error of missing weights; it names the checkpoints that exist."""
-    others = ", ".join(
-        sorted(each.name for each in path.joinpath(*CHECKPOINTS).glob("*.safetensors"))
-    )
+def _missing_weights(weights: Path, path: Path) -> ModelFolderError:
+    checkpoints = path.joinpath(*CHECKPOINTS)
+    others = ", ".join(sorted(file.name for file in checkpoints.glob("*.safetensors")))
     if weights.parent != path and others:
         return ModelFolderError(
             "there is no such checkpoint", where=weights, todo=f"name one of these: {others}"
@@ -105,24 +96,22 @@ def _without(weights: Path, path: Path) -> ModelFolderError:
     return ModelFolderError(
         f"the model folder has no weights ({WEIGHTS})",
         where=path,
-        why="its training has had no validation with a finite score, or the file was removed",
-        todo=f"name a checkpoint in {path.joinpath(*CHECKPOINTS)} in its place: {others}"
+        why="no validation of its training had a finite score, or the file was removed",
+        todo=f"name a checkpoint in {checkpoints} instead: {others}"
         if others
-        else "train on: clearhead train RUN.toml",
+        else "continue training: clearhead train RUN.toml",
     )
 
 
-def tokenizer_parts(
-    source: Tokenizer, target: Tokenizer, config: RunConfig
-) -> dict[str, FolderPart]:
-    """The tokenizers of a translator as parts of its folder."""
+def tokenizer_files(source: Tokenizer, target: Tokenizer, config: RunConfig) -> dict[str, Saveable]:
+    """The tokenizers of a translator by their names in its folder."""
     if config.tokenizer.joint:
         return {JOINT_TOKENIZER: source}
     return {SOURCE_TOKENIZER: source, TARGET_TOKENIZER: target}
 
 
 def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
-    """The source's and the target's tokenizer; one and the same where the vocabulary is joint."""
+    """The tokenizers of source and target; a joint vocabulary has one tokenizer for both."""
     if config.tokenizer.joint:
         both = load_tokenizer(path, JOINT_TOKENIZER)
         return both, both
@@ -130,19 +119,23 @@ def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer
 
 
 def read_folder_config(path: Path) -> RunConfig:
-    """The configuration of a model folder, if this version of clearhead can read it."""
+    """The configuration of a model folder.
+
+    Raises:
+        ModelFolderError: it is missing, damaged, or of another version.
+    """
     tree = read_json(path / "config.json")
     found = tree.get("format")
     if found != FORMAT:
         raise ModelFolderError(
             f"the model folder has format {found!r}, this clearhead reads format {FORMAT}",
             where=path,
-            todo="use the clearhead that wrote it, or train it anew",
+            todo="use the version of clearhead that wrote it, or train the model again",
         )
     try:
         settings = tree.get("config")
         if not isinstance(settings, dict):
-            raise ConfigError("it holds no settings")
+            raise ConfigError("it has no settings")
         # Earlier versions wrote this section into every folder, for a task that no longer exists.
         settings.pop("reconstruction", None)
         return config_from(settings, where=str(path / "config.json"))

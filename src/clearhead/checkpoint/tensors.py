@@ -21,29 +21,30 @@ WEIGHTS = "weights.safetensors"
 CHECKPOINTS = ("training", "checkpoints")
 """Path of the checkpoints in a model folder."""
 
-COPY_AGAIN = "copy the folder again, or train it anew"
+COPY_AGAIN = "copy the folder again, or train the model again"
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter once, by name; a shared matrix goes by the first of its names."""
+    """Every parameter once, by name; a shared matrix has the first of its names."""
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
-    """Write tensors and a few facts about them as one safetensors file, wholly or not at all.
+    """Write tensors and facts about them as one safetensors file; it appears when complete.
 
-    Returns the checksum of the tensors, which `read_digest` finds in the file.
+    Returns:
+        The checksum of the tensors, which `read_digest` reads from the file.
 
     Raises:
         ModelFolderError: it cannot be written, e.g. because the disk is full.
     """
     from safetensors.torch import save_file
 
-    kept = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    digest = _digest(kept)
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    digest = _digest(tensors)
     metadata = {"facts": json.dumps(facts), "digest": digest}
     with atomic_file(path) as unfinished:
-        save_file(kept, unfinished, metadata=metadata)
+        save_file(tensors, unfinished, metadata=metadata)
     return digest
 
 
@@ -57,11 +58,11 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = file.metadata() or {}
     if metadata.get("digest") != _digest(tensors):
-        raise _damaged(path, "their checksum is not the one written with them")
+        raise _damaged(path, "their checksum is not the one in the file")
     try:
         return tensors, json.loads(metadata["facts"])
     except (KeyError, ValueError) as error:
-        raise _damaged(path, f"what is written beside them cannot be read: {error!r}") from None
+        raise _damaged(path, f"the metadata cannot be read: {error!r}") from None
 
 
 def _damaged(path: Path, why: str) -> ModelFolderError:
@@ -69,7 +70,7 @@ def _damaged(path: Path, why: str) -> ModelFolderError:
 
 
 def read_digest(path: Path) -> str:
-    """The checksum that was written with the tensors; these are not read.
+    """The checksum in a file of tensors, without reading the tensors.
 
     Raises:
         ModelFolderError: the file is missing or damaged.
@@ -91,22 +92,17 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Copy parameters into a model of just these names and shapes.
+    """Copy parameters into a model with the same names and shapes.
 
     Raises:
-        ModelFolderError: names or shapes differ: the weights are of another model.
+        ModelFolderError: names or shapes differ, so the weights are of another model.
     """
     import torch
 
     parameters = dict(model.named_parameters())
-    wrong = [
-        name
-        for name in sorted(parameters.keys() | tensors.keys())
-        if name not in parameters
-        or name not in tensors
-        or parameters[name].shape != tensors[name].shape
-    ]
-    if wrong:
+    shapes, found = ({k: v.shape for k, v in each.items()} for each in (parameters, tensors))
+    names = sorted(shapes.keys() | found.keys())
+    if wrong := [name for name in names if shapes.get(name) != found.get(name)]:
         raise ModelFolderError(
             "the weights do not belong to the model of the configuration",
             where=where,

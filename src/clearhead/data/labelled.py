@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -86,7 +85,7 @@ def _examples(file: str, rows: _Rows, multi_label: bool) -> Iterator[LabelledTex
         for line, text, label in rows:
             empty = False
             where = f"{file}:{line}"
-            yield LabelledText(one_line(text), _labels(label, multi_label, where), where)
+            yield LabelledText(join_lines(text), _labels(label, multi_label, where), where)
     if empty:
         raise DataError("the file has a header and no text", where=file)
 
@@ -157,7 +156,7 @@ TEXT_FORMATS: Formats[Callable[[str, str, str], _Rows]] = Formats(
 )
 
 
-def one_line(text: str) -> str:
+def join_lines(text: str) -> str:
     """A text with spaces for its line breaks, as models read it in training and in use."""
     return _LINE_BREAKS.sub(" ", text)
 
@@ -209,14 +208,3 @@ def in_columns(example: Labelled[Any], names: Sequence[str]) -> Labelled[Any]:
         )
     order = [example.columns.index(name) for name in names]
     return example._replace(input=example.input[:, order], columns=tuple(names))
-
-
-def input_hash(content: str | np.ndarray) -> int:
-    """64 bits of a text without the white space at its ends, or of the values of features."""
-    if isinstance(content, str):
-        data = content.strip().encode()
-    else:
-        # All NaNs are the same, and so are 0 and -0.
-        values = np.where(np.isnan(content), np.float32("nan"), content + 0).astype("<f4")
-        data = repr(values.shape).encode() + values.tobytes()
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

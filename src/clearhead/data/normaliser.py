@@ -12,7 +12,7 @@ import numpy as np
 
 from clearhead.data.features import first_of
 from clearhead.errors import DataError
-from clearhead.files import content_hash, read_description, write_description
+from clearhead.files import fingerprint_of, read_description, write_description
 
 LARGEST = 1e17
 """The largest value. Values that mark missing ones in scientific data (1e20, netCDF's 9.97e36) are
@@ -161,7 +161,7 @@ class Normaliser:
 
     def fingerprint(self) -> str:
         """A hash of everything that affects the output."""
-        return content_hash(json.dumps(["normaliser", self._tree()]).encode())
+        return fingerprint_of(json.dumps(["normaliser", self._tree()]).encode())
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name.json`, without loss of precision."""

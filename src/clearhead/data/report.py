@@ -1,4 +1,4 @@
-"""What the check found in one part of the data, for people and for JSON."""
+"""The report on one part of the data, for people and for JSON."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from typing import Any, Literal
 
 from clearhead.data.features import FeatureCounts
 from clearhead.data.labelled import Labelled
+from clearhead.errors import first_few
 
 FINDINGS = "findings.tsv"
 SHOWN_PLACES = 5
 SHOWN_CLASSES = 10
 
 IMBALANCE = 10.0
-"""The report mentions classes if the largest has more than so many times the smallest."""
+"""The report mentions classes if the largest has more than this many times the smallest."""
 
 Classes = tuple[tuple[str, int], ...]
 """Each label and the number of examples that have it, most frequent first."""
 
 Note = Callable[[str, str], object]
-"""Takes the place of a finding, and what was found there."""
+"""Receives the place of a finding, and its text."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class DataReport:
-    """What the check found in one part of the data.
+    """The findings in one part of the data.
 
     Attributes:
         name: of the part.
@@ -124,10 +125,8 @@ class DataReport:
             return f"; {self.tokens[0]:,} source and {self.tokens[1]:,} target tokens"
         if not self.classes:
             return ""
-        shown = ", ".join(f"{name} {count:,}" for name, count in self.classes[:SHOWN_CLASSES])
-        more = len(self.classes) - SHOWN_CLASSES
-        tail = f", and {more:,} more" if more > 0 else ""
-        return f"; {len(self.classes):,} classes: {shown}{tail}"
+        names = [f"{name} {count:,}" for name, count in self.classes]
+        return f"; {len(self.classes):,} classes: {first_few(names, SHOWN_CLASSES)}"
 
 
 def count_classes(examples: Iterable[Labelled[Any]]) -> Classes:

@@ -21,7 +21,7 @@ from clearhead.data.lines import open_packed
 from clearhead.data.phrasebook import PHRASEBOOK, Part
 from clearhead.data.readers import read_pairs
 from clearhead.data.report import SHOWN_CLASSES, Classes, ranked
-from clearhead.errors import DataError
+from clearhead.errors import DataError, first_few
 from clearhead.tokenizer import WordTokenizer
 
 SURVEYED = 200_000
@@ -176,9 +176,8 @@ class Survey:
             return [f"{head}{' and '.join(amounts)} ({self.where})"]
         lengths, unit = self.lengths, "characters" if self.unit == "texts" else "frames"
         sizes = f"{lengths.sum():,} {unit}, {lengths.min():,} to {lengths.max():,} each"
-        shown = ", ".join(f"{label} ({count:,})" for label, count in self.classes[:SHOWN_CLASSES])
-        more = len(self.classes) - SHOWN_CLASSES
-        shown += f" and {more:,} more" if more > 0 else ""
+        names = [f"{label} ({count:,})" for label, count in self.classes]
+        shown = first_few(names, SHOWN_CLASSES)
         lines = [
             f"{head}{sizes} ({self.where})",
             f"{name}: {len(self.classes):,} class{'es' * (len(self.classes) != 1)}: {shown}",

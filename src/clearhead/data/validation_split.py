@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from clearhead.data.hashes import pair_hash
-from clearhead.data.labelled import Labelled, input_hash
+from clearhead.data.hashes import input_hash, text_hash
+from clearhead.data.labelled import Labelled
 
 T = TypeVar("T", bound=Labelled[Any])
 
@@ -69,7 +69,7 @@ def _groups(examples: Sequence[Labelled[Any]], seed: int) -> list[_Group]:
     for content, members in rows.items():
         labels = frozenset(name for row in members for name in examples[row].labels)
         stratum = next(iter(examples[members[0]].labels), "")
-        rank = pair_hash(str(seed), str(content))
+        rank = text_hash(str(seed), str(content))
         groups.append(_Group(tuple(members), stratum, rank, labels))
     return groups
 

@@ -1,4 +1,4 @@
-"""What a tokenizer is, and the three ids that all of them agree on."""
+"""The protocol of a tokenizer, and the three ids that all tokenizers have."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ PAD, BOS, EOS = 0, 1, 2
 
 
 class Tokenizer(Protocol):
-    """What the rest of clearhead knows of a tokenizer."""
+    """Turns text into ids and back."""
 
     @property
     def unk_id(self) -> int:
-        """The id of what the vocabulary cannot write."""
+        """The id of everything that the vocabulary lacks."""
         ...
 
     @property
     def sampling(self) -> float:
-        """The strength of `sample_batch` in training; 0: no sampling."""
+        """The strength of `sample_batch`; 0: no sampling."""
         ...
 
     def __len__(self) -> int:
@@ -43,11 +43,11 @@ class Tokenizer(Protocol):
         ...
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as it is shown to people."""
+        """The name of each id, for people."""
         ...
 
     def fingerprint(self) -> str:
-        """A hash of all that `encode` depends on."""
+        """A hash of everything that `encode` depends on."""
         ...
 
     def save(self, folder: Path, name: str) -> None:
