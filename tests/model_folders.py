@@ -10,15 +10,14 @@ import torch
 from torch import nn
 
 from clearhead.checkpoint import (
-    Saveable,
     parameters_of,
     tokenizer_files,
-    write_json,
     write_model_folder,
     write_tensors,
 )
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
+from clearhead.files import Saveable, write_json
 from clearhead.model.build import build_classifier, build_model
 from clearhead.settings import (
     ClassifierConfig,

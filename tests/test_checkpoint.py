@@ -170,7 +170,8 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import torch
-from clearhead.checkpoint import write_json, write_model_folder, write_tensors
+from clearhead.checkpoint import write_model_folder, write_tensors
+from clearhead.files import write_json
 from clearhead.settings import RunConfig, TokenizerConfig
 from clearhead.errors import ModelFolderError
 from clearhead.tokenizer import learn_tokenizer

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 import clearhead
 from clearhead import api
 from clearhead.api.encoder import with_encoders_settings
-from clearhead.checkpoint import write_json
-from clearhead.checkpoint.folder import FORMAT, read_folder_config
+from clearhead.checkpoint import FORMAT, read_folder_config
 from clearhead.data.inputs import (
     FeatureInputs,
     NGrams,
@@ -31,6 +30,7 @@ from clearhead.data.inputs import (
 from clearhead.data.labelled import Labelled
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import ConfigError, DataError
+from clearhead.files import write_json
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import SpelledEmbedding
 from clearhead.model.transformer import EncoderClassifier

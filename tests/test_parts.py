@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from clearhead import api
-from clearhead.checkpoint import read_json, read_tensors
+from clearhead.checkpoint import read_tensors
 from clearhead.data.labelled import Labelled
 from clearhead.data.parts import parts_of
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.errors import ConfigError, DataError, TrainingError
+from clearhead.files import read_json
 from clearhead.settings import RunConfig, config_from
 from test_reports import write_tsv
 from test_training import small_run

@@ -141,15 +141,19 @@ def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Pat
     return list(unfinished)
 
 
-class Fingerprinted(Protocol):
-    """An object with a fingerprint: a tokenizer, a label set, a normaliser."""
+class Saveable(Protocol):
+    """What a model needs besides its weights: a tokenizer, a label set, a normaliser."""
 
     def fingerprint(self) -> str:
-        """A hash that changes with the content."""
+        """A hash of everything that it depends on."""
+        ...
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name.json`, and perhaps other files with this name, into the folder."""
         ...
 
 
-T = TypeVar("T", bound=Fingerprinted)
+T = TypeVar("T", bound=Saveable)
 
 
 def write_description(folder: Path, name: str, tree: dict[str, Any], fingerprint: str) -> None:

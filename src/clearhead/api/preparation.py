@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clearhead.api.encoder import begin_with_encoder
-from clearhead.checkpoint import Saveable, folder_of, read_tokenizers, tokenizer_files
+from clearhead.checkpoint import folder_of, read_tokenizers, tokenizer_files
+from clearhead.files import Saveable
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:

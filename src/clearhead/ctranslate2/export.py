@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clearhead.checkpoint import ModelFolder, read_model_folder, read_tokenizers, write_json
+from clearhead.checkpoint import ModelFolder, read_model_folder, read_tokenizers
 from clearhead.ctranslate2 import folder as layout
 from clearhead.errors import ExportError
-from clearhead.files import move_into_place, sync
+from clearhead.files import move_into_place, sync, write_json
 from clearhead.settings.nearest import meant
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 

@@ -112,20 +112,17 @@ class Kind:
 
     Attributes:
         unit: its name in reports.
-        place: returns the place of an example of a part; True: in the file of the target.
         hashes: functions that hash the example, or a part of it, by key.
         rules: in the order in which they are applied.
     """
 
     unit: Literal["pairs", "examples"]
-    place: Callable[[DataPart, Any, bool], str]
     hashes: Mapping[str, Callable[[Any], int]]
     rules: tuple[Rule, ...]
 
 
 PAIRS = Kind(
     "pairs",
-    DataPart.place_of_pair,
     {
         "pair": lambda pair: text_hash(pair.source, pair.target),
         "source": lambda pair: text_hash(pair.source),
@@ -181,7 +178,6 @@ PAIRS = Kind(
 
 LABELLED = Kind(
     "examples",
-    DataPart.place_of_example,
     {
         "example": lambda e: text_hash(str(input_hash(e.input)), *sorted(e.labels)),
         "input": lambda e: input_hash(e.input),
@@ -281,7 +277,7 @@ class Checker:
             shown = SHOWN_PLACES - len(finding.places)
             in_target = rule.in_target(block) if rule.in_target else np.zeros_like(keep)
             places = tuple(
-                self.kind.place(self._part, examples[row], bool(in_target[row]))
+                self._part.place(examples[row], bool(in_target[row]))
                 for row in (rows[:shown] if note is None else rows).tolist()
             )
             if note is not None:

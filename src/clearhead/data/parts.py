@@ -67,11 +67,21 @@ class DataPart:
             return iter(self.examples)
         return read_pairs(self.files, self.name)
 
-    def place_of_pair(self, pair: Pair, in_target: bool) -> str:
-        """The place of a pair, or of its target: `train.de:17`, `example 17`."""
-        if not self.files:
-            return _place_in_memory(self.name, pair.line)
-        return place(self.files, pair.line, in_target)
+    def place(self, example: Pair | Labelled[Any], in_target: bool = False) -> str:
+        """The place of an example, or of the target of a pair, in a report.
+
+        It has no path, unless that is needed to tell two files apart: `train.de:17`, `cat/3.npy`
+        in a folder, `example 17` in memory.
+        """
+        if isinstance(example, Pair) and self.files:
+            return place(self.files, example.line, in_target)
+        if isinstance(example, Pair):
+            return _place_in_memory(self.name, example.line)
+        path = Path(example.place)
+        for folder in map(Path, map(os.path.expanduser, self.files)):
+            if path != folder and path.is_relative_to(folder):
+                return str(path.relative_to(folder))
+        return path.name
 
     def read(self, config: RunConfig) -> DataPart:
         """The part with its examples in memory.
@@ -91,14 +101,6 @@ class DataPart:
             )
         found = (example for file in self.files for example in read_examples(file, config))
         return replace(self, examples=tuple(found))
-
-    def place_of_example(self, example: Labelled, _: bool = False) -> str:
-        """The place of an example, without the path: `train.csv:17`, in a folder `cat/3.npy`."""
-        path = Path(example.place)
-        for folder in map(os.path.expanduser, self.files):
-            if path.is_relative_to(folder) and str(path) != folder:
-                return str(path.relative_to(folder))
-        return path.name
 
 
 class Parts(NamedTuple):

@@ -329,7 +329,7 @@ def _unusable(part: DataPart, labels: Labels, inputs: Inputs) -> tuple[Finding, 
             rule,
             f"the model cannot be evaluated on it: {what}",
             len(examples),
-            tuple(map(part.place_of_example, examples[:SHOWN_PLACES])),
+            tuple(map(part.place, examples[:SHOWN_PLACES])),
             left_out=False,
         )
         for (rule, what), examples in found.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -130,12 +130,8 @@ class DataReport:
 
 
 def count_classes(examples: Iterable[Labelled[Any]]) -> Classes:
-    """Each label and how many examples have it."""
-    return ranked(Counter(name for example in examples for name in example.labels))
-
-
-def ranked(counts: Mapping[str, int]) -> Classes:
-    """The labels with their counts, most frequent first; ties are sorted by name."""
+    """Each label and how many examples have it, most frequent first; ties are sorted by name."""
+    counts = Counter(name for example in examples for name in example.labels)
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

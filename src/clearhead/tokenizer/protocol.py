@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Protocol
+
+from clearhead.files import Saveable
 
 PAD, BOS, EOS = 0, 1, 2
 
 
-class Tokenizer(Protocol):
+class Tokenizer(Saveable, Protocol):
     """Turns text into ids and back."""
 
     @property
@@ -44,12 +45,4 @@ class Tokenizer(Protocol):
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The name of each id, for people."""
-        ...
-
-    def fingerprint(self) -> str:
-        """A hash of everything that `encode` depends on."""
-        ...
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.json`, and `name.model` for SentencePiece, into the folder."""
         ...
