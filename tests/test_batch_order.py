@@ -22,7 +22,7 @@ lengths, few_lengths = (
 
 
 def typical_lengths(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths as sentence pairs have them: skewed, the two sides alike but not equal."""
+    """Lengths like those of real sentence pairs: skewed, similar on both sides."""
     rng = np.random.default_rng(0)
     sources = np.clip(rng.lognormal(2.6, 0.4, rows), 2, 80).astype(np.int32)
     targets = np.clip(sources * rng.normal(1.05, 0.15, rows), 2, 90).astype(np.int32)
@@ -103,7 +103,7 @@ def test_chunks_have_the_batches_of_the_order(
 
 
 def test_chunks_deal_out_the_permutation_of_seed_and_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which a run that goes on depends on, whatever numbers the rows are kept in."""
+    """A resumed run depends on this order, whatever the integer type of the rows."""
     monkeypatch.setattr(module, "BLOCK", 7)
     sources = np.random.default_rng(5).integers(1, 30, 4000).astype(np.int32)
     chunks = chunk_order(sources, sources, 64, np.random.default_rng((1, 2)))

@@ -1,4 +1,4 @@
-"""Batches of sentence pairs: padded, drawn anew where asked, taken up at any of them."""
+"""Batches of sentence pairs: padding, resampled segmentations, and resuming at any batch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_share_of_padding_counts_both_sides() -> None:
 
 
 def padding_shown(batch: Batch) -> float:
-    """The share of padding that training shows after a step on this batch alone."""
+    """The share of padding that training reports after a step on this batch."""
     words = WordTokenizer.learn(TEXTS)
     # Counting asks neither for the corpus nor for what belongs to validation.
     data = TranslationData(words, words, cast(Corpus, None), (), ())

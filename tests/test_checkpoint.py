@@ -1,4 +1,4 @@
-"""The model folder: it comes back as it was written, or is refused with the reason."""
+"""The model folder: it is read as it was written, or raises an error with the reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(trained: Path, tmp_path: Path) -> Path:
-    """A copy of it elsewhere, of which only the model is left: no data, no training state."""
+    """A copy of the model alone in another folder, without data and training state."""
     copy = tmp_path / "copy"
     shutil.copytree(trained, copy, ignore=shutil.ignore_patterns("training"))
     return copy

@@ -1,4 +1,4 @@
-"""The corpus: what was read and kept comes back, and a corpus is trusted only when whole."""
+"""The corpus: it has the pairs that were kept, and is used only if it is complete."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def tokenizers() -> tuple[Tokenizer, Tokenizer]:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The folders that were written, in order; those used again are not among them."""
+    """The folders of the corpora that were written, in order, without reused ones."""
     folders: list[Path] = []
     write_corpus = corpus_module.write_corpus
 

@@ -1,4 +1,4 @@
-"""Missing values of features are filled by the rule, or refused with their place."""
+"""Missing values of features are filled by the rule, or raise an error with their place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ features_with_gaps = st.integers(1, 3).flatmap(
 
 
 def filled_plainly(frames: np.ndarray, rule: str, means: np.ndarray) -> np.ndarray:
-    """Each missing value by the rule, value by value."""
+    """A simple implementation that fills one value at a time."""
     filled = frames.astype(np.float64)
     for time, feature in np.argwhere(np.isnan(frames)):
         known = [at for at in range(len(frames)) if not np.isnan(frames[at, feature])]

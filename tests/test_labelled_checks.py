@@ -1,4 +1,4 @@
-"""Checks of labelled examples: what is found is what a plain reading of the rules finds."""
+"""The check of labelled examples, compared with a simple implementation of its rules."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def of(part: DataPart, examples: Sequence[Labelled]) -> DataPart:
 def judged_plainly(
     rows: list[Row], held_out: list[Row], config: DataConfig, lengths: list[int]
 ) -> list[str | None]:
-    """For each example the first rule that it breaks, by a plain reading of the rules."""
+    """For each example the first rule that it breaks: a simple implementation."""
     verdicts: list[str | None] = []
     for at, (text, names) in enumerate(rows):
         before = rows[:at]

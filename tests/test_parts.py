@@ -1,4 +1,4 @@
-"""The parts of the data: examples in memory are used like those of files."""
+"""The parts of the data: examples in memory give the same results as files."""
 
 from __future__ import annotations
 

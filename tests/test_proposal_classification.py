@@ -1,4 +1,4 @@
-"""What `clearhead init --task classification` sees in the data, and what it proposes."""
+"""The survey and the proposal of `clearhead init --task classification`."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def write_jsonl(path: Path, records: Sequence[dict[str, Any]]) -> str:
 
 
 def write_sequences(path: Path, lengths: Sequence[int], missing: int = 0) -> str:
-    """Sequences of three features, of two classes by turns; the last ones lack a value."""
+    """Sequences of three features, in two alternating classes; the last ones lack a value."""
     rng = np.random.default_rng(1)
     frames = [rng.normal(size=(length, 3)) for length in lengths]
     for sequence in frames[len(frames) - missing :]:
@@ -98,7 +98,7 @@ def read_back(text: str, folder: Path) -> RunConfig:
 
 
 def proposed(folder: Path, kind: InputKind = "text", *parts: str, **columns: str) -> RunConfig:
-    """The configuration for a training, a validation and a test file, as it is read back."""
+    """The proposed configuration for files of these parts, read from its file."""
     files = [(part,) for part in parts]
     return read_back(propose_classification(kind, *files, **columns).to_toml("my-model"), folder)
 
@@ -388,7 +388,7 @@ def several_labels(folder: Path) -> str:
 
 
 def many_characters(folder: Path) -> str:
-    """As many as a vocabulary of the usual size has no room for."""
+    """More characters than a vocabulary of the usual size has pieces."""
     characters = [chr(0x4E00 + i) for i in range(2_500)]
     rows = ["".join(characters[i : i + 10]) for i in range(0, 2_500, 10)]
     return write_lines(folder / "train.txt", [f"{i % 2}\t{row}" for i, row in enumerate(rows)])
@@ -490,7 +490,7 @@ def test_files_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
         propose_classification("text", (str(tmp_path / "no.csv"),))
     with pytest.raises(DataError, match="no such file"):
         propose_classification("text", (path,), (str(tmp_path / "no.csv"),))
-    with pytest.raises(DataError, match="2 files were named as train data"):
+    with pytest.raises(DataError, match="2 files of train data"):
         propose_classification("text", (path, path))
     with pytest.raises(DataError, match="feature sequences are not read"):
         propose_classification("features", (path,))

@@ -1,4 +1,4 @@
-"""Tokenizers: what is decoded is the text again, and sampling does what the papers say."""
+"""Tokenizers: decoding gives the text again, and sampling has the distributions of the papers."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def test_without_sampling_a_draw_is_the_usual_segmentation(kind: str) -> None:
 
 
 def merge_outcomes(word: str, scores: dict[str, float], p: float) -> dict[str, float]:
-    """Algorithm 1 of Provilkov et al. by enumeration: every set of merges left out, weighed."""
+    """Algorithm 1 of Provilkov et al. by enumeration of all sets of skipped merges."""
 
     @cache
     def outcomes(symbols: tuple[str, ...]) -> dict[str, float]:

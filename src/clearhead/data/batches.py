@@ -11,6 +11,7 @@ import queue
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, cast
@@ -308,36 +309,35 @@ def _ranges(
 
 def prefetch(items: Iterator[T], ahead: int) -> Iterator[T]:
     """The same items, computed by another thread up to `ahead` items in advance."""
-    ready: queue.Queue[tuple[str, T | BaseException | None]] = queue.Queue(ahead)
+    # An item, or the exception that ends the items.
+    ready: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(ahead)
     stopped = threading.Event()
 
-    def put(kind: str, item: T | BaseException | None) -> None:
+    def put(item: T | None, end: BaseException | None = None) -> None:
         while not stopped.is_set():
-            try:
-                ready.put((kind, item), timeout=0.1)
-            except queue.Full:
-                continue
-            return
+            with suppress(queue.Full):
+                ready.put((item, end), timeout=0.1)
+                return
 
     def produce() -> None:
         try:
             for item in items:
-                put("item", item)
+                put(item)
                 if stopped.is_set():
                     return
-            put("end", None)
+            put(None, StopIteration())
         except BaseException as error:
-            put("error", error)
+            put(None, error)
 
     thread = threading.Thread(target=produce, name="clearhead-batches", daemon=True)
     thread.start()
     try:
         while True:
-            kind, item = ready.get()
-            if kind == "end":
+            item, end = ready.get()
+            if isinstance(end, StopIteration):
                 return
-            if kind == "error":
-                raise cast(BaseException, item)
+            if end is not None:
+                raise end
             yield cast(T, item)
     finally:
         stopped.set()

@@ -274,17 +274,17 @@ class Checker:
             if not len(rows):
                 continue
             finding = self._findings[rule.name]
-            shown = SHOWN_PLACES - len(finding.places)
+            missing = SHOWN_PLACES - len(finding.places)
             in_target = rule.in_target(block) if rule.in_target else np.zeros_like(keep)
             places = tuple(
                 self._part.place(examples[row], bool(in_target[row]))
-                for row in (rows[:shown] if note is None else rows).tolist()
+                for row in (rows[:missing] if note is None else rows).tolist()
             )
             if note is not None:
                 for place in places:
                     note(place, finding.text)
             self._findings[rule.name] = replace(
-                finding, count=finding.count + len(rows), places=finding.places + places[:shown]
+                finding, count=finding.count + len(rows), places=finding.places + places[:missing]
             )
             block.left[rows] = False
             if finding.left_out:

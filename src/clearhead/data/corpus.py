@@ -285,7 +285,7 @@ def remove_unused_corpora(folder: Path) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the corpora that no process has open; the caller holds the lock of the folder."""
+    """Remove the corpora that no process has open; the caller has the lock of the folder."""
     for corpus in folder.iterdir():
         if not CORPUS_NAME.fullmatch(corpus.name):
             continue

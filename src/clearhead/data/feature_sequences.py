@@ -277,7 +277,7 @@ def _case(
     label = parts.pop() if header.labels else ""
     labels = (label_name(label, where),) if header.labels and labelled else ()
     if header.dimensions and len(parts) != header.dimensions:
-        what = f"the case has {len(parts)} dimensions, the header says {header.dimensions}"
+        what = f"the case has {len(parts)} dimensions, the header {header.dimensions}"
         raise DataError(what, where=where)
     series = [_series(part, header.timed, where) for part in parts]
     first_times, first = series[0] if series else ([], [])

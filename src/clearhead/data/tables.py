@@ -19,8 +19,8 @@ Row = tuple[int, list[str]]
 """The number of the line where a row begins, and its cells."""
 
 FIXED_COLUMNS = {
-    "source": "holds the sentence to translate",
-    "target": "holds its translation",
+    "source": "has the sentence to translate",
+    "target": "has its translation",
     "sequence": "names the sequence that the frame of its row belongs to",
     "file": "names the file that the label of its row is for",
 }

@@ -163,7 +163,7 @@ class _Products:
         self.states, self.matrix, self.bias = hidden.to(dtype), weight.to(dtype), bias
         self.sizes = sizes
         rows, vocabulary = len(hidden), len(weight)
-        height = min(rows + -rows % sizes.whole, sizes.chunk)
+        height = min(rows + -rows % sizes.multiple, sizes.chunk)
         self.buffer = hidden.new_empty(height, vocabulary, dtype=dtype)
         # If the products have the precision of the softmax, it is computed in place.
         differs = dtype != weight.dtype
@@ -171,7 +171,7 @@ class _Products:
 
     def logits(self, rows: Any) -> Tensor:
         """The padded logits of these rows, without the bias; the next call overwrites them."""
-        states = whole(self.states[rows], self.sizes.whole)
+        states = pad_rows(self.states[rows], self.sizes.multiple)
         return torch.mm(states, self.matrix.T, out=self.buffer[: len(states)])
 
     def at(self, logits: Tensor, target: Tensor) -> Tensor:
@@ -228,13 +228,13 @@ class _Gradients:
         # Dividing the narrow factors of the products is cheaper than dividing the gradient.
         by_states = (by_logits @ matrix)[: len(sums)]
         self.hidden[rows] = (by_states / sums).to(self.hidden.dtype)
-        states = whole((self.states[rows] / sums).to(by_logits.dtype), self.sizes.whole)
+        states = pad_rows((self.states[rows] / sums).to(by_logits.dtype), self.sizes.multiple)
         if self.weight.dtype == by_logits.dtype:
             self.weight.addmm_(by_logits.T, states)
         else:
             self.weight += by_logits.T @ states
         if self.bias is not None:
-            inverse = whole((1 / sums).to(by_logits.dtype), self.sizes.whole)
+            inverse = pad_rows((1 / sums).to(by_logits.dtype), self.sizes.multiple)
             self.bias += (inverse.T @ by_logits)[0]
 
     def add_uniform(self, smoothing: float, states: Tensor, mean_weight: Tensor) -> None:
@@ -277,24 +277,24 @@ BLOCK_ELEMENTS = {"cpu": 320_000, "cuda": 2**26}
 """Logits of a block: 1.3 MB in float32, which stay in a processor's L2 cache while they are read
 and written about six times."""
 
-WHOLE_ROWS = 160
+PADDED_ROWS = 160
 """The rows of a bf16 product on a CPU are padded with zeros to a multiple of about this number.
 oneDNN compiles and keeps a kernel for each number of rows (4 MB for 10,000 logits per row), and the
 last chunk of each batch would have its own number of rows (docs/decisions/0011)."""
 
-WHOLE_PARTS = 5
+PADDED_PARTS = 5
 """If a chunk has few rows, the multiple is at most a fifth of it, so that padding stays small."""
 
 
 class Sizes(NamedTuple):
     """Rows of a chunk and of a block, both even; a chunk is several blocks.
 
-    The rows of a product are a multiple of `whole`.
+    The rows of a product are padded to a multiple of `multiple`.
     """
 
     chunk: int
     block: int
-    whole: int
+    multiple: int
 
     @classmethod
     def of(cls, hidden: Tensor, vocabulary: int, dtype: torch.dtype) -> Sizes:
@@ -307,11 +307,11 @@ class Sizes(NamedTuple):
         block = min(block, chunk)
         if device != "cpu" or dtype != torch.bfloat16:
             return cls(chunk - chunk % block, block, 1)
-        if block > WHOLE_ROWS:
-            block -= block % WHOLE_ROWS
-            return cls(chunk - chunk % block, block, WHOLE_ROWS)
-        whole = block * max(1, min(WHOLE_ROWS // block, chunk // block // WHOLE_PARTS))
-        return cls(chunk - chunk % whole, block, whole)
+        if block > PADDED_ROWS:
+            block -= block % PADDED_ROWS
+            return cls(chunk - chunk % block, block, PADDED_ROWS)
+        multiple = block * max(1, min(PADDED_ROWS // block, chunk // block // PADDED_PARTS))
+        return cls(chunk - chunk % multiple, block, multiple)
 
 
 def chunks(hidden: Tensor, sizes: Sizes, paired: bool) -> Iterator[Any]:
@@ -325,7 +325,7 @@ def chunks(hidden: Tensor, sizes: Sizes, paired: bool) -> Iterator[Any]:
     yield from torch.cat(order).split(sizes.chunk)
 
 
-def whole(rows: Float[Tensor, "rows width"], multiple: int) -> Float[Tensor, "whole_rows width"]:
+def pad_rows(rows: Float[Tensor, "rows width"], multiple: int) -> Float[Tensor, "padded width"]:
     """Pad with rows of zeros to a multiple of rows."""
     missing = -len(rows) % multiple
     return F.pad(rows, (0, 0, 0, missing)) if missing else rows

@@ -169,7 +169,7 @@ def _cannot_learn(config: TokenizerConfig, reason: str) -> ConfigError:
         f"tokenizer.max_vocabulary = {config.max_vocabulary} is too small for these texts",
         setting="tokenizer.max_vocabulary",
         why=f"their characters{bytes_too} and the special symbols alone are {needed[1]}",
-        todo=f"set it to {needed[1]} or, better, some thousands",
+        todo=f"set it to at least {needed[1]}, better to a few thousand",
     )
 
 
