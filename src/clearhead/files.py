@@ -108,11 +108,9 @@ Write = Callable[[Path], Any]
 
 
 def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Path]:
-    """Write several files, and rename them only when the last one is complete.
+    """Write several files, given by name and writer, and rename them when the last one is complete.
 
-    Args:
-        folder: of the files; it is created if necessary, and removed again if nothing was written.
-        files: the name of each file and the function that writes it.
+    The folder is created if necessary, and removed again if nothing was written.
 
     Raises:
         DataError: they cannot be written, e.g. because the disk is full.

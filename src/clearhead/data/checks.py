@@ -40,8 +40,7 @@ class Block:
     def __init__(self, checker: Checker, examples: Sequence[Any], lengths: Lengths | None) -> None:
         self.examples, self.config = examples, checker.config
         self.left = np.ones(len(examples), dtype=bool)
-        self._kind, self._lengths = checker.kind, lengths
-        self._held_out, self._seen = checker.held_out, checker.seen
+        self._checker, self._lengths = checker, lengths
         self._hashes: dict[str, np.ndarray] = {}
         self._repeated: dict[str, np.ndarray] = {}
 
@@ -70,12 +69,12 @@ class Block:
     def hashes(self, key: str) -> np.ndarray:
         """The hash of each example under a key of its kind, uint64 (N,)."""
         if key not in self._hashes:
-            self._hashes[key] = hashes_of(self.examples, self._kind.hashes[key])
+            self._hashes[key] = hashes_of(self.examples, self._checker.kind.hashes[key])
         return self._hashes[key]
 
     def held_out(self, key: str) -> np.ndarray:
         """Which examples have the hash of a held-out example, bool (N,)."""
-        held_out = self._held_out[key]
+        held_out = self._checker.held_out[key]
         # Without held-out examples, hashes need not be computed.
         nothing = np.zeros(len(self.examples), dtype=bool)
         return held_out.contains(self.hashes(key)) if len(held_out) else nothing
@@ -83,7 +82,7 @@ class Block:
     def repeated(self, key: str) -> np.ndarray:
         """Which examples have the hash of one before, in this block or another: bool (N,)."""
         if key not in self._repeated:
-            self._repeated[key] = self._seen[key].add(self.hashes(key))
+            self._repeated[key] = self._checker.seen[key].add(self.hashes(key))
         return self._repeated[key]
 
 
@@ -253,7 +252,7 @@ class Checker:
             name: Finding(name, text.format(**limits), 0, (), training and drops[name])
             for name, text, *_ in kind.rules
         }
-        self._report = DataReport(part.name, kind.unit, 0, 0, training=training)
+        self._report = DataReport(part.name, kind.unit, 0, 0)
 
     def check(
         self, examples: Sequence[Any], lengths: Lengths | None = None, note: Note | None = None

@@ -52,12 +52,16 @@ Tokenizers = tuple[Tokenizer, Tokenizer]
 class Corpus:
     """Encoded sentence pairs, read from disk on demand. An open corpus is not removed.
 
+    Attributes:
+        report: of the check, with the first places of each finding.
+        findings: the file with all findings.
+
     Raises:
         ValueError, OSError, KeyError, TypeError: the folder is not a complete corpus.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.findings = folder, folder / FINDINGS
         _lock_against_removal(self, folder / "corpus.json")
         description: dict[str, Any] = json.loads((folder / "corpus.json").read_text("utf-8"))
         self.report = DataReport.from_dict(description["report"])
@@ -71,11 +75,6 @@ class Corpus:
 
     def __len__(self) -> int:
         return self.report.kept
-
-    @property
-    def findings(self) -> Path:
-        """The file with all findings of the check; the report has only the first places."""
-        return self.folder / FINDINGS
 
     def source(self, row: int) -> np.ndarray:
         """The ids of a source sentence (S,), without BOS and EOS."""
@@ -122,15 +121,9 @@ def build_corpus(
 ) -> Corpus:
     """The corpus of the training pairs: a new one, or the one that was written before.
 
-    After writing one, it removes the other corpora of the folder that no process has open.
-
-    Args:
-        folder: of all corpora; this one is `folder/<16 hex digits>`.
-        part: the training pairs.
-        tokenizers: of the sources and the targets.
-        config: the limits.
-        held_out: the validation and test pairs.
-        progress: is called after each block with the number of pairs read so far.
+    It is `folder/<16 hex digits>`. After writing one, the other corpora of the folder that no
+    process has open are removed. `held_out` are the validation and test pairs; `progress` is called
+    after each block with the number of pairs read so far.
 
     Raises:
         DataError: a file cannot be used, no pair is left, or the disk is full.
@@ -182,22 +175,26 @@ def write_corpus(
         DataError: a file cannot be used, or no pair is left.
         OSError: the disk is full or cannot be written to.
     """
+    dtypes = {
+        side: np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.uint32)
+        for side, tokenizer in zip(SIDES, tokenizers, strict=True)
+    }
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
     partial.mkdir()
     try:
         with ExitStack() as stack:
-            sides = [
-                stack.enter_context(_SideWriter(partial, side, len(tokenizer)))
-                for side, tokenizer in zip(SIDES, tokenizers, strict=True)
+            writers = [
+                stack.enter_context(_side_writer(partial / side, dtype))
+                for side, dtype in dtypes.items()
             ]
             note = stack.enter_context(write_findings(partial / FINDINGS))
             read, pairs = 0, part.pairs()
             while block := list(itertools.islice(pairs, BLOCK_PAIRS)):
                 rows = encode_pairs(block, tokenizers)
                 keep = checker.check(block, lengths_of(rows), note)
-                for writer, side in zip(sides, rows, strict=True):
-                    writer.write(list(itertools.compress(side, keep)))
+                for write, side in zip(writers, rows, strict=True):
+                    write(list(itertools.compress(side, keep)))
                 read += len(block)
                 if progress is not None:
                     progress(read)
@@ -205,8 +202,8 @@ def write_corpus(
         if report.kept == 0:
             why = "\n".join(report.lines())
             raise DataError("no pair is left to train on", where=part.where, why=why)
-        dtypes = {side: writer.dtype.name for side, writer in zip(SIDES, sides, strict=True)}
-        description = {"version": FORMAT_VERSION, "dtypes": dtypes, "report": report.to_dict()}
+        names = {side: dtype.name for side, dtype in dtypes.items()}
+        description = {"version": FORMAT_VERSION, "dtypes": names, "report": report.to_dict()}
         write_bytes(partial / "corpus.json", json.dumps(description, indent=1).encode(), DataError)
         shutil.rmtree(path, ignore_errors=True)  # if it exists, it is damaged
         move_into_place(partial, path)
@@ -225,30 +222,27 @@ def lengths_of(sides: Sequence[Sequence[Sequence[int]]]) -> np.ndarray:
     return np.array([list(map(len, rows)) for rows in sides], dtype=np.int64).T
 
 
-class _SideWriter:
-    """Appends sentences to the two files of one side."""
+@contextmanager
+def _side_writer(path: Path, dtype: np.dtype) -> Iterator[Callable[[Sequence[list[int]]], None]]:
+    """Yields a function that appends rows of ids to the two files of a side."""
+    with (
+        path.with_suffix(".ids").open("wb") as ids,
+        path.with_suffix(".offsets").open("wb") as offsets,
+    ):
+        offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        end = 0
 
-    def __init__(self, folder: Path, side: str, vocabulary: int) -> None:
-        self.dtype = np.dtype(np.uint16 if vocabulary <= 2**16 else np.uint32)
-        self._path, self._end = folder / side, 0
+        def write(rows: Sequence[list[int]]) -> None:
+            nonlocal end
+            ends = end + np.cumsum([len(row) for row in rows], dtype=np.int64)
+            ids.write(np.fromiter(itertools.chain.from_iterable(rows), dtype).tobytes())
+            offsets.write(ends.tobytes())
+            end = int(ends[-1]) if len(ends) else end
 
-    def __enter__(self) -> _SideWriter:
-        self._ids = self._path.with_suffix(".ids").open("wb")
-        self._offsets = self._path.with_suffix(".offsets").open("wb")
-        self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
-        return self
-
-    def write(self, rows: Sequence[Sequence[int]]) -> None:
-        ends = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)
-        self._ids.write(np.fromiter(itertools.chain.from_iterable(rows), self.dtype).tobytes())
-        self._offsets.write(ends.tobytes())
-        self._end = int(ends[-1]) if len(ends) else self._end
-
-    def __exit__(self, *_: object) -> None:
-        for stream in (self._ids, self._offsets):
+        yield write
+        for stream in (ids, offsets):
             stream.flush()
             os.fsync(stream.fileno())
-            stream.close()
 
 
 @contextmanager

@@ -99,12 +99,8 @@ def of_one_width(sequences: Iterable[LabelledSequence]) -> Iterator[LabelledSequ
 def frame_times(path: str, number: int, label_column: str = "label") -> Times | None:
     """The times of one sequence; None if it has none.
 
-    A CSV file has them in the column `time`, a `.ts` file in its tuples. Arrays have no times.
-
-    Args:
-        path: what `read_feature_sequences` reads.
-        number: of the sequence, from 1.
-        label_column: of a `.csv` file.
+    A CSV file has them in the column `time`, a `.ts` file in its tuples. Arrays have no times. The
+    first sequence has the number 1.
 
     Raises:
         DataError: as `read_feature_sequences`, or the file has fewer sequences.

@@ -19,13 +19,9 @@ SHOWN_NAMES = 20
 
 
 def read_value(cell: str, missing: Sequence[str], where: str, why: str | None = None) -> float:
-    """The number in a cell, NaN if the cell is one of the words for a missing value.
+    """The number in a cell, NaN if the cell in lower case is one of the words for a missing value.
 
-    Args:
-        cell: the text.
-        missing: the words, in lower case; the case of the cell does not matter.
-        where: the place of the cell, for the error.
-        why: the reason that it must be a number, for the error.
+    `why` is the reason that it must be a number, for the error.
 
     Raises:
         DataError: it is not a number, or infinite.

@@ -98,13 +98,7 @@ class Inputs(ABC):
 
 
 class TextInputs(Inputs):
-    """Texts as token ids.
-
-    Args:
-        tokenizer: makes the ids.
-        max_length: the maximum number of tokens of a text.
-        start: whether BOS comes first, for a pooling that takes the first position.
-    """
+    """Texts as token ids; with `start` after BOS, for a pooling that takes the first position."""
 
     unit = "tokens"
 
@@ -176,14 +170,7 @@ class NGrams(NamedTuple):
 
 
 class SpelledInputs(TextInputs):
-    """Texts as rows (length, 1 + most): the id of a word, then its n-grams, padded with 0.
-
-    Args:
-        tokenizer: knows the words.
-        ngrams: numbers their n-grams.
-        max_length: the maximum number of words of a text.
-        start: whether BOS comes first, for a pooling that takes the first position.
-    """
+    """Texts as rows (length, 1 + most): the id of a word, then its n-grams, padded with 0."""
 
     def __init__(
         self, tokenizer: WordTokenizer, ngrams: NGrams, max_length: int, start: bool
@@ -229,11 +216,6 @@ class FeatureInputs(Inputs):
     """Sequences of feature vectors without missing values, on a common scale.
 
     If both a sequence and the training data name their features, they are matched by name.
-
-    Args:
-        normaliser: learned from the training data.
-        missing: the rule for missing values, as in `DataConfig`.
-        max_length: the maximum number of frames of a sequence.
     """
 
     unit = "frames"

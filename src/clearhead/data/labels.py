@@ -66,7 +66,7 @@ class Labels:
         return number
 
     def encode(self, labels: Iterable[str], where: str | None = None) -> tuple[int, ...]:
-        """The numbers of the labels of an example; it raises the same error as `index`."""
+        """The numbers of the labels of an example; errors as `index`."""
         return tuple(self.index(name, where) for name in labels)
 
     def fingerprint(self) -> str:

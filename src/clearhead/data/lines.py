@@ -47,10 +47,8 @@ class Formats(dict[str, Format[R]]):
     def reader(self, path: str, content: str, otherwise: str = "") -> R:
         """The reader for a file.
 
-        Args:
-            path: the file.
-            content: of the file, for the error: "sentence pairs".
-            otherwise: another way to give this content, for the error.
+        For the error, `content` is what the file should have ("sentence pairs"), and `otherwise`
+        another way to give it.
 
         Raises:
             DataError: the name has another ending.

@@ -62,11 +62,8 @@ class Normaliser:
     ) -> Normaliser:
         """The means and deviations over all frames of all sequences together.
 
-        NaN is ignored. A feature without any value has mean 0.
-
-        Args:
-            sequences: of the training data, each (frames, width); read once.
-            enabled: as the attribute; likewise `names`.
+        The sequences, each (frames, width), are read once. NaN is ignored. A feature without any
+        value has mean 0.
 
         Raises:
             DataError: there is no sequence, or widths differ.
@@ -105,11 +102,7 @@ class Normaliser:
         return len(self.mean)
 
     def check(self, frames: np.ndarray, place: str | None = None) -> None:
-        """Check that a sequence fits the training data.
-
-        Args:
-            frames: one sequence, before missing values (NaN) are filled in.
-            place: of the sequence, for the error.
+        """Check that a sequence, before missing values (NaN) are filled, fits the training data.
 
         Raises:
             DataError: it has another width than the training data, a value that seems to mark a

@@ -99,8 +99,7 @@ class DataPart:
                 f"data.{self.name} names {len(self.files)} files",
                 why="examples and their labels are in one file, or one folder",
             )
-        found = (example for file in self.files for example in read_examples(file, config))
-        return replace(self, examples=tuple(found))
+        return replace(self, examples=tuple(read_examples(self.files[0], config)))
 
 
 class Parts(NamedTuple):
@@ -121,10 +120,7 @@ def parts_of(
 ) -> Parts:
     """The parts of the data of a run; no file is read.
 
-    Args:
-        config: names the files.
-        examples: training examples in memory, instead of files.
-        validation: validation examples in memory, instead of files.
+    `examples` and `validation` are training and validation examples in memory, instead of files.
 
     Raises:
         ConfigError: a part that the run needs is missing, or both in files and in memory.
@@ -224,11 +220,8 @@ def read_examples(path: str, config: RunConfig) -> list[Labelled]:
 def file_hash(file: str, part: Part = "train") -> bytes:
     """32 bytes of hash of what is read from a file, a folder or a part of the phrasebook.
 
-    Of a folder of feature sequences, the names of the files and `labels.csv` count as well.
-
-    Args:
-        file: its name, or that of a folder; the name of a phrasebook may leave the part out.
-        part: the part of a phrasebook named without one, as in `read_pairs`.
+    Of a folder of feature sequences, the names of the files and `labels.csv` count as well. `part`
+    is the part of a phrasebook that is named without one.
 
     Raises:
         DataError: a file is missing or cannot be read.

@@ -30,12 +30,9 @@ REFERENCE_TIMES = 20
 
 @dataclass(frozen=True)
 class AlignedPair:
-    """A sentence pair with its word alignment.
+    """A sentence pair, words separated by single spaces, with its word alignment.
 
-    Args:
-        source: words separated by single spaces.
-        target: words separated by single spaces.
-        alignment: pairs (index of a source word, index of a target word), sorted, counted from 0.
+    The alignment has sorted pairs (index of a source word, index of a target word), from 0.
     """
 
     source: str

@@ -72,7 +72,8 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
         return learn_tokenizer(texts, config.tokenizer)
 
     if config.tokenizer.joint:
-        return (learn(0, 1),) * 2
+        both = learn(0, 1)
+        return both, both
     if config.model.share_embeddings == "all":
         raise ConfigError(
             "model.share_embeddings = 'all' needs one joint vocabulary",
@@ -106,14 +107,10 @@ def prepare_pairs(
     folder: Path,
     progress: Callable[[int], None] | None = None,
 ) -> TranslationData:
-    """Checks all pairs and encodes the training pairs into a corpus under `folder`.
+    """Check all pairs and encode the training pairs into a corpus under `folder`.
 
-    Args:
-        config: the run.
-        parts: its data, with the validation and test pairs in memory.
-        tokenizers: of the sources and the targets.
-        folder: of all corpora.
-        progress: is called with the number of training pairs read so far.
+    The validation and test pairs of `parts` are in memory. `progress` is called with the number of
+    training pairs read so far.
 
     Raises:
         DataError: a file cannot be used; `where` is the file and line.
@@ -219,13 +216,10 @@ def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
 def prepare_labelled(
     config: RunConfig, parts: Parts, make_inputs: Callable[[Sequence[Labelled]], Inputs]
 ) -> LabelledData:
-    """Checks all examples and turns them into numbers.
+    """Check all examples of `read_labelled` and turn them into numbers.
 
-    Args:
-        config: the run.
-        parts: its data in memory, as `read_labelled` returns them.
-        make_inputs: is called with the training examples that no rule has dropped so far, among
-            them examples that are too long.
+    `make_inputs` is called with the training examples that no rule has dropped so far, among them
+    examples that are too long.
 
     Raises:
         DataError: a value or a class cannot be learned from; `where` is its place.
@@ -280,12 +274,10 @@ def check_labelled(
 
 
 def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_class: int) -> None:
-    """Raises a DataError if a class has too few training examples, or there is only one class.
+    """Check the classes of the training examples, including dropped ones, and of their report.
 
-    Args:
-        examples: the training examples, including the dropped ones.
-        report: on these examples.
-        smallest_class: the number of examples that each class needs.
+    Raises:
+        DataError: a class has fewer than `smallest_class` examples, or there is only one class.
     """
     kept, read = dict(report.classes), dict(count_classes(examples))
     for name in sorted(read):

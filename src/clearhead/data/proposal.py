@@ -85,12 +85,8 @@ class Proposal:
     def choose_run(self, recipe: Recipe, kind: str, steps: int, every: int, rise: int) -> None:
         """Choose the length of the run, its validations, and the schedule of the learning rate.
 
-        Args:
-            recipe: for the training data.
-            kind: of the schedule.
-            steps: per epoch.
-            every: steps between validations.
-            rise: with the schedule `linear`, the warm-up is at most 1 / `rise` of the run.
+        An epoch has `steps` steps, and there are `every` steps between validations. With the
+        schedule `linear`, the warm-up is at most 1 / `rise` of the run.
         """
         total = steps * recipe.epochs
         self.choose("training.max_steps", 0)

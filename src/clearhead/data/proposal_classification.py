@@ -55,10 +55,7 @@ class ClassificationRecipe(Recipe):
     ngrams: tuple[int, ...] = ()
 
 
-def _row(*numbers: Any, **others: Any) -> ClassificationRecipe:
-    return ClassificationRecipe(*numbers, **others)
-
-
+_row = ClassificationRecipe
 WORDS: dict[str, Any] = {"convolution": (3, 4, 5), "ngrams": WORD_NGRAMS}
 # below, batch, peak, warm-up, epochs, dropout, head, layers, d_model, d_ff, heads
 WORD_RECIPES = (
@@ -81,12 +78,7 @@ SEQUENCE_RECIPES = (
 
 
 def read_by_words(text: Side, texts: int) -> bool:
-    """Whether whole words suit texts better than pieces: few short texts, with spaces.
-
-    Args:
-        text: the survey of all texts.
-        texts: their number.
-    """
+    """Whether whole words suit so many texts better than pieces: few short texts, with spaces."""
     return text.spaced and texts < FEW_TEXTS and text.words <= SHORT_TEXT * texts
 
 

@@ -30,9 +30,7 @@ class Pair(NamedTuple):
 def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
     """The pairs of two parallel files, of one file with both sides, or of the phrasebook.
 
-    Args:
-        files: one or two names, which may end in `.gz`.
-        part: the part of a phrasebook that is named without one.
+    Names of files may end in `.gz`. `part` is the part of a phrasebook that is named without one.
 
     Raises:
         DataError: a file is missing, unreadable, empty, binary, not UTF-8 or of the wrong format;

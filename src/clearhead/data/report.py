@@ -60,7 +60,6 @@ class DataReport:
         tokens: source and target tokens of the kept pairs, without BOS and EOS.
         classes: of the kept examples.
         findings: one for each rule that was broken.
-        training: whether the part is trained on, so that the balance of classes matters.
         features: of the kept sequences; None for texts.
     """
 
@@ -71,8 +70,12 @@ class DataReport:
     findings: tuple[Finding, ...] = ()
     tokens: tuple[int, int] = (0, 0)
     classes: Classes = ()
-    training: bool = True
     features: FeatureCounts | None = None
+
+    @property
+    def training(self) -> bool:
+        """Whether the part is trained on, so that the balance of classes matters."""
+        return self.name == "train"
 
     @property
     def has_more(self) -> bool:
@@ -96,14 +99,14 @@ class DataReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; `from_dict` reads those of pairs."""
-        findings = [asdict(finding) for finding in self.findings]
         head = {"name": self.name, self.unit: self.read, "kept": self.kept}
+        findings = {"findings": [asdict(finding) for finding in self.findings]}
         if self.unit == "pairs":
             source, target = self.tokens
-            return {**head, "source_tokens": source, "target_tokens": target, "findings": findings}
+            return head | {"source_tokens": source, "target_tokens": target} | findings
         features = None if self.features is None else asdict(self.features)
-        tail = {"findings": findings, "training": self.training, "features": features}
-        return {**head, "classes": [list(each) for each in self.classes], **tail}
+        tail = {"training": self.training, "features": features}
+        return head | {"classes": [list(each) for each in self.classes]} | findings | tail
 
     @classmethod
     def from_dict(cls, tree: dict[str, Any]) -> DataReport:

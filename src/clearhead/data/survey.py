@@ -174,11 +174,7 @@ class Survey:
 
 
 def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
-    """Survey sentence pairs, which are read as a stream.
-
-    Args:
-        files: for `read_pairs`.
-        part: the part of a phrasebook named without one.
+    """Survey the sentence pairs that `read_pairs` reads.
 
     Raises:
         DataError: a file is missing, unreadable, empty or of the wrong form.
