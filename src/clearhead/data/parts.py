@@ -94,12 +94,13 @@ class DataPart:
             return self
         if config.task == "translation":
             return replace(self, examples=tuple(self.pairs()))
-        if len(self.files) > 1:
+        file, *others = self.files
+        if others:
             raise ConfigError(
                 f"data.{self.name} names {len(self.files)} files",
                 why="examples and their labels are in one file, or one folder",
             )
-        return replace(self, examples=tuple(read_examples(self.files[0], config)))
+        return replace(self, examples=tuple(read_examples(file, config)))
 
 
 class Parts(NamedTuple):

@@ -308,8 +308,8 @@ def _unusable(part: DataPart, labels: Labels, inputs: Inputs) -> tuple[Finding, 
     known = set(labels.names)
     unknown = [example for example in part.examples if not known.issuperset(example.labels)]
     if names := sorted({name for example in unknown for name in example.labels} - known):
-        shown = first_few(list(map(repr, names)), SHOWN_NAMES)
-        what = f"the training data lack the label{'s' * (len(names) > 1)} {shown}"
+        listed = first_few(list(map(repr, names)), SHOWN_NAMES)
+        what = f"the training data lack the label{'s' * (len(names) > 1)} {listed}"
         found["unknown_label", what] = unknown
     for example in part.examples if isinstance(inputs, FeatureInputs) else ():
         try:

@@ -163,10 +163,10 @@ class Survey:
         lengths, unit = self.lengths, "characters" if self.unit == "texts" else "frames"
         sizes = f"{lengths.sum():,} {unit}, {lengths.min():,} to {lengths.max():,} each"
         names = [f"{label} ({count:,})" for label, count in self.classes]
-        shown = first_few(names, SHOWN_CLASSES)
+        listed = first_few(names, SHOWN_CLASSES)
         lines = [
             f"{head}{sizes} ({self.where})",
-            f"{name}: {len(self.classes):,} class{'es' * (len(self.classes) != 1)}: {shown}",
+            f"{name}: {len(self.classes):,} class{'es' * (len(self.classes) != 1)}: {listed}",
         ]
         if self.unit == "sequences" and part == "train":
             lines.append(f"{name}: {features_named(self.width, self.names)}")

@@ -17,21 +17,18 @@ from torch.nn import functional as F
 
 
 def label_loss(
-    logits: Tensor, truth: Tensor, weights: Tensor, smoothing: float, multi_label: bool
-) -> Tensor:
+    logits: Float[Tensor, "batch labels"],
+    truth: Float[Tensor, "batch labels"],
+    weights: Float[Tensor, " labels"],
+    smoothing: float,
+    multi_label: bool,
+) -> Float[Tensor, ""]:
     """The summed loss of a batch.
 
-    With one label an example: cross-entropy, `smoothing` of the truth spread evenly over the labels
-    (Szegedy et al. 2016, section 7), an example weighted by its class. With several: the binary
-    cross-entropy of each label, weighted if the example has it; `smoothing` moves the truth towards
-    one half.
-
-    Args:
-        logits: (B, labels).
-        truth: (B, labels).
-        weights: (labels,).
-        smoothing: from 0 to 1.
-        multi_label: whether an example may have several labels, or none.
+    With one label per example: cross-entropy, `smoothing` of the truth spread evenly over the
+    labels (Szegedy et al. 2016, section 7), each example weighted by its class. With `multi_label`:
+    the binary cross-entropy of each label, weighted if the example has it; `smoothing` moves the
+    truth towards one half.
     """
     if multi_label:
         soft = truth * (1 - smoothing) + smoothing / 2
@@ -42,15 +39,13 @@ def label_loss(
     return (each * (truth @ weights)).sum()
 
 
-def label_divergence(logits: Tensor, multi_label: bool) -> Tensor:
+def label_divergence(
+    logits: Float[Tensor, "2*batch labels"], multi_label: bool
+) -> Float[Tensor, ""]:
     """Half of KL(p₁‖p₂) + KL(p₂‖p₁), summed; both halves of the batch are the same examples.
 
-    Liang et al. 2021, R-Drop, equation 3. With one label an example p is the softmax; with several,
-    each label has a Bernoulli distribution of its own.
-
-    Args:
-        logits: (2 · B, labels).
-        multi_label: whether an example may have several labels, or none.
+    Liang et al. 2021, R-Drop, equation 3. With one label per example p is the softmax; with
+    `multi_label`, each label has its own Bernoulli distribution.
     """
     if multi_label:
         first, second = logits.chunk(2)
@@ -256,10 +251,10 @@ def _divergence(log_p: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
     ratio = log_p1 - log_p2
     forward = (p1 * ratio).sum(dim=-1, keepdim=True)
     backward = -(p2 * ratio).sum(dim=-1, keepdim=True)
-    slope1 = (p1 * (ratio - forward) + p1 - p2) / 2
-    slope2 = (p2 * (-ratio - backward) + p2 - p1) / 2
+    gradient1 = (p1 * (ratio - forward) + p1 - p2) / 2
+    gradient2 = (p2 * (-ratio - backward) + p2 - p1) / 2
     total = (forward.sum(dtype=torch.float64) + backward.sum(dtype=torch.float64)) / 2
-    return total, torch.cat((slope1, slope2))
+    return total, torch.cat((gradient1, gradient2))
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:
