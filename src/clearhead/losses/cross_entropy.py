@@ -40,7 +40,7 @@ def label_loss(
 
 
 def label_divergence(
-    logits: Float[Tensor, "2*batch labels"], multi_label: bool
+    logits: Float[Tensor, "two_batches labels"], multi_label: bool
 ) -> Float[Tensor, ""]:
     """Half of KL(p₁‖p₂) + KL(p₂‖p₁), summed; both halves of the batch are the same examples.
 
