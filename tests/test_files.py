@@ -113,9 +113,12 @@ class Number:
     def fingerprint(self) -> str:
         return str(self.number)
 
+    def save(self, folder: Path, name: str) -> None:
+        write_description(folder, name, {"number": self.number}, self.fingerprint())
+
 
 def test_a_description_gives_the_object_back(tmp_path: Path) -> None:
-    write_description(tmp_path, "n", {"number": 7}, "7")
+    Number({"number": 7}).save(tmp_path, "n")
     assert read_description(tmp_path, "n", "the number", Number).number == 7
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,12 @@ def meant(path: str, word: object, choices: Iterable[str]) -> str | None:
     found = [choice for item in items if (choice := nearest(item.strip(), choices))]
     complete = found and len(found) == len(items)
     return f"did you mean {section} = {json.dumps(found)}?" if complete else None
+
+
+def first_few(names: Sequence[str], limit: int) -> str:
+    """At most `limit` names, for messages: `a, b and 1,234 more`."""
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def warn(message: str) -> None:

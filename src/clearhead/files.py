@@ -1,4 +1,4 @@
-"""Files that are written completely or not at all, and JSON files that are checked when read."""
+"""Atomic file writing, and JSON files that are checked when they are read."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DESCRIPTION_VERSION = 1
 def atomic_file(path: Path, kind: type[ClearheadError] = ModelFolderError) -> Iterator[Path]:
     """Replace a file only when its new content is complete and on the disk.
 
-    Gives a temporary path in the same folder, made if need be. When the block ends without an
-    error, the content is synced, renamed to `path`, and the folder is synced. A reader, and a
-    machine that loses power, see the old file or the new one, never a part. The new file has the
-    permissions that the umask gives, whatever library wrote it.
+    Yields a temporary path in the same folder, which is created if necessary. If the block ends
+    without an error, the content is synced and renamed to `path`, and the folder is synced. Readers
+    see the old file or the new one, never a part, even after a power cut. The new file has the
+    permissions of the umask, whatever library wrote it.
 
     Raises:
         ClearheadError: of this `kind`; the file cannot be written, e.g. because the disk is full.
@@ -35,14 +35,12 @@ def atomic_file(path: Path, kind: type[ClearheadError] = ModelFolderError) -> It
         unfinished.touch()
         mode = unfinished.stat().st_mode
         yield unfinished
-        # safetensors puts a file of its own there, which only its owner may read.
+        # safetensors replaces the file with one that only its owner may read.
         os.chmod(unfinished, mode)
         move_into_place(unfinished, path)
-    except OSError as error:
-        raise unwritable(path, error, kind) from None
     except Exception as error:
-        # safetensors has an exception of its own for a full disk.
-        if type(error).__name__ != "SafetensorError":
+        # safetensors has its own exception for a full disk.
+        if not isinstance(error, OSError) and type(error).__name__ != "SafetensorError":
             raise
         raise unwritable(path, error, kind) from None
     finally:
@@ -51,10 +49,7 @@ def atomic_file(path: Path, kind: type[ClearheadError] = ModelFolderError) -> It
 
 
 def move_into_place(unfinished: Path, path: Path) -> None:
-    """Rename a complete file or folder, so that the new name survives a power cut.
-
-    The files within a folder must be synced before.
-    """
+    """Rename a complete file, or a folder of synced files, so that this survives a power cut."""
     sync(unfinished)
     os.replace(unfinished, path)
     sync(path.parent)
@@ -82,21 +77,13 @@ def unwritable(
 
 
 def write_bytes(path: Path, content: bytes, kind: type[ClearheadError] = ModelFolderError) -> None:
-    """Write a file completely or not at all.
-
-    Raises:
-        ClearheadError: of this `kind`; it cannot be written.
-    """
+    """Write a file as `atomic_file` does; it raises the same errors."""
     with atomic_file(path, kind) as unfinished:
         unfinished.write_bytes(content)
 
 
 def write_json(path: Path, tree: Mapping[str, Any]) -> None:
-    """Write a JSON file completely or not at all.
-
-    Raises:
-        ModelFolderError: it cannot be written, e.g. because the disk is full.
-    """
+    """Write a JSON file as `atomic_file` does; it raises the same errors."""
     write_bytes(path, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
 
 
@@ -117,20 +104,18 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 Write = Callable[[Path], Any]
-"""Writes one file under the path that it receives."""
+"""Writes one file to the path that it receives."""
 
 
 def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Path]:
-    """Write several files, and rename them only when the last one is complete.
+    """Write several files, given by name and writer, and rename them when the last one is complete.
 
-    Args:
-        folder: of the files; made if need be, and removed again if nothing was written.
-        files: the name of each file and what writes it, taken one after the other.
+    The folder is created if necessary, and removed again if nothing was written.
 
     Raises:
         DataError: they cannot be written, e.g. because the disk is full.
     """
-    made = not folder.exists()
+    is_new = not folder.exists()
     unfinished: dict[Path, Path] = {}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -148,29 +133,29 @@ def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Pat
         for part in unfinished.values():
             with suppress(OSError):
                 part.unlink(missing_ok=True)
-        if made:
+        if is_new:
             with suppress(OSError):
-                folder.rmdir()  # fails, as it should, unless the folder is empty
+                folder.rmdir()  # fails if the folder has files, which is intended
     return list(unfinished)
 
 
-class Fingerprinted(Protocol):
-    """An object with a fingerprint: a tokenizer, a label set, a normaliser."""
+class Saveable(Protocol):
+    """What a model needs besides its weights: a tokenizer, a label set, a normaliser."""
 
     def fingerprint(self) -> str:
-        """A hash that changes with the content."""
+        """A hash of everything that it depends on."""
+        ...
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name.json`, and perhaps other files with this name, into the folder."""
         ...
 
 
-T = TypeVar("T", bound=Fingerprinted)
+T = TypeVar("T", bound=Saveable)
 
 
 def write_description(folder: Path, name: str, tree: dict[str, Any], fingerprint: str) -> None:
-    """Write `name.json`: the tree, the format's version and the fingerprint of the object.
-
-    Raises:
-        ModelFolderError: it cannot be written.
-    """
+    """Write `name.json`: the tree, the format's version and the fingerprint of the object."""
     tree = {"version": DESCRIPTION_VERSION, "fingerprint": fingerprint, **tree}
     write_bytes(folder / f"{name}.json", (json.dumps(tree, indent=1) + "\n").encode())
 
@@ -181,9 +166,8 @@ def read_description(folder: Path, name: str, what: str, build: Callable[[dict[s
     Args:
         folder: the model folder.
         name: of the file, without `.json`.
-        what: the object's name in errors: "the label set".
-        build: makes the object from the tree. Its ValueError, KeyError, TypeError,
-            AttributeError or RuntimeError means that the tree is damaged.
+        what: the name of the object in errors, such as "the label set".
+        build: builds the object from the tree; any usual exception means that it is damaged.
 
     Raises:
         ModelFolderError: a file is missing, damaged, or of another version.
@@ -211,6 +195,6 @@ def read_description(folder: Path, name: str, what: str, build: Callable[[dict[s
     raise ModelFolderError(f"{what} is damaged", where=where, why=why)
 
 
-def content_hash(content: bytes) -> str:
-    """32 hexadecimal digits that change with the content."""
+def fingerprint_of(content: bytes) -> str:
+    """A hash of the content: 32 hexadecimal digits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""What a run needs before its first step: checked data, a vocabulary, and a corpus."""
+"""The preparation of a run: data are read and the vocabulary is learned, in this order."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_words_of_held_out_training_pairs_alone_are_in_no_vocabulary(
 
 
 def test_one_matrix_for_two_vocabularies_is_refused(tmp_path: Path) -> None:
-    """With equal sizes, word i of one side would share its vector with word i of the other."""
+    """If both had the same size, word i of each side would silently share one vector."""
     config = dataclasses.replace(small_run(tmp_path), tokenizer=WORDS)
     assert config.model.share_embeddings == "all"
     with pytest.raises(ConfigError, match=r"(?s)one joint vocabulary.*share_embeddings = 'target'"):

@@ -31,8 +31,8 @@ import clearhead
 from clearhead import TextClassifier
 from clearhead.api.text_classifier import SETTINGS, config_for
 from clearhead.api.training import train
-from clearhead.checkpoint import read_json
 from clearhead.errors import ClearheadError, ConfigError, DataError, InputError, TrainingError
+from clearhead.files import read_json
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import RunEnded

@@ -1,4 +1,4 @@
-"""The model folder: it comes back as it was written, or is refused with the reason."""
+"""The model folder: it is read as it was written, or raises an error with the reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(trained: Path, tmp_path: Path) -> Path:
-    """A copy of it elsewhere, of which only the model is left: no data, no training state."""
+    """A copy of the model alone in another folder, without data and training state."""
     copy = tmp_path / "copy"
     shutil.copytree(trained, copy, ignore=shutil.ignore_patterns("training"))
     return copy
@@ -67,7 +67,7 @@ def test_a_missing_folder_says_how_to_make_one(tmp_path: Path) -> None:
 
 def test_a_folder_without_weights_is_refused(folder: Path) -> None:
     (folder / "weights.safetensors").unlink()
-    with pytest.raises(ModelFolderError, match=r"no weights(.|\n)*train on"):
+    with pytest.raises(ModelFolderError, match="no weights"):
         api.load_translator(folder)
 
 
@@ -77,7 +77,7 @@ def test_weights_that_were_removed_have_a_checkpoint_in_their_place(tmp_path: Pa
     folder = Path(config.folder)
     (folder / "weights.safetensors").unlink()
     checkpoints = folder / "training" / "checkpoints"
-    named = re.escape(str(checkpoints)) + r" in its place: .*best\.safetensors"
+    named = re.escape(str(checkpoints)) + r" .*best\.safetensors"
     with pytest.raises(ModelFolderError, match=named):
         api.load_translator(folder)
     assert api.load_translator(checkpoints / "best.safetensors").translate(["a b"])
@@ -170,7 +170,8 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import torch
-from clearhead.checkpoint import write_json, write_model_folder, write_tensors
+from clearhead.checkpoint import write_model_folder, write_tensors
+from clearhead.files import write_json
 from clearhead.settings import RunConfig, TokenizerConfig
 from clearhead.errors import ModelFolderError
 from clearhead.tokenizer import learn_tokenizer

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from clearhead import api
-from clearhead.checkpoint.folder import read_folder_config
+from clearhead.checkpoint import read_folder_config
 from clearhead.settings import RunConfig
 from fake_translator import Backwards, run
 from model_folders import (

@@ -13,7 +13,7 @@ import pytest
 from clearhead.checkpoint import read_model_folder
 from clearhead.cli.streams import count_lines, opened_output
 from clearhead.data.lines import read_lines
-from clearhead.data.parts import content_hash
+from clearhead.data.parts import file_hash
 from clearhead.errors import ConfigError, DataError, ModelFolderError, TrainingError
 from clearhead.settings import RunConfig
 from clearhead.training.run_folder import forget_run, only_run_in, run_folder
@@ -27,7 +27,7 @@ both = pytest.mark.parametrize("how", ["its name is too long", "its folder is cl
 
 @contextmanager
 def unreadable(folder: Path, how: str) -> Iterator[Path]:
-    """A path of which not even the existence can be checked; root becomes another user."""
+    """A path that cannot be read; root, for whom permissions do not count, becomes another user."""
     if how == "its name is too long":
         yield folder / ("x" * 300)
         return
@@ -52,7 +52,7 @@ def test_a_model_folder(tmp_path: Path, how: str) -> None:
 
 
 @both
-@pytest.mark.parametrize("ask", [content_hash, count_lines, lambda path: list(read_lines(path))])
+@pytest.mark.parametrize("ask", [file_hash, count_lines, lambda path: list(read_lines(path))])
 def test_a_file_of_data(tmp_path: Path, how: str, ask: object) -> None:
     assert callable(ask)
     with unreadable(tmp_path, how) as path, pytest.raises(DataError, match="cannot be read"):

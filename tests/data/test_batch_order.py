@@ -57,7 +57,9 @@ def test_batches_have_few_sizes(rows: int, batch_tokens: int, epoch: int) -> Non
     # Only the first four binary digits of a size may be other than 0; a chunk's last
     # batch has what is left.
     others = [size for size in sizes if size % 2 ** max(0, size.bit_length() - 4)]
-    assert len(others) <= len(chunk_order(*typical_lengths(rows), batch_tokens, 1, epoch))
+    assert len(others) <= len(
+        chunk_order(*typical_lengths(rows), batch_tokens, np.random.default_rng((1, epoch)))
+    )
 
 
 @pytest.mark.parametrize("batch_tokens", [2048, 4096])
@@ -86,7 +88,7 @@ def test_chunks_have_the_batches_of_the_order(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.data.batches.CHUNK_BATCHES", 3)
-        chunks = chunk_order(*sides, batch_tokens, 1, epoch)
+        chunks = chunk_order(*sides, batch_tokens, np.random.default_rng((1, epoch)))
         order = batch_order(*sides, batch_tokens, 1, epoch)
     batches = [sorted(rows.tolist()) for chunk in chunks for rows in chunk]
     assert sorted(batches) == sorted(sorted(rows.tolist()) for rows in order)
@@ -94,10 +96,10 @@ def test_chunks_have_the_batches_of_the_order(
 
 
 def test_chunks_deal_out_the_permutation_of_seed_and_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which a run that goes on depends on, whatever numbers the rows are kept in."""
+    """A resumed run depends on this order, whatever the integer type of the rows."""
     monkeypatch.setattr(module, "BLOCK", 7)
     sources = np.random.default_rng(5).integers(1, 30, 4000).astype(np.int32)
-    chunks = chunk_order(sources, sources, 64, 1, 2)
+    chunks = chunk_order(sources, sources, 64, np.random.default_rng((1, 2)))
     assert len(chunks) > 3
     dealt = np.array_split(np.random.default_rng((1, 2)).permutation(4000), len(chunks))
     for chunk, rows in zip(chunks, dealt, strict=True):

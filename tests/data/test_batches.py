@@ -1,4 +1,4 @@
-"""Batches of sentence pairs: padded, drawn anew where asked, taken up at any of them."""
+"""Batches of sentence pairs: padding, resampled segmentations, and resuming at any batch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_share_of_padding_counts_both_sides() -> None:
 
 
 def padding_shown(batch: Batch) -> float:
-    """The share of padding that training shows after a step on this batch alone."""
+    """The share of padding that training reports after a step on this batch."""
     words = WordTokenizer.learn(TEXTS)
     # Counting asks neither for the corpus nor for what belongs to validation.
     data = TranslationData(words, words, cast(Corpus, None), (), ())
@@ -121,18 +121,18 @@ def test_an_epoch_gives_every_pair_in_the_order_of_the_batches(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("chunk_batches", [3, 100])
-@pytest.mark.parametrize("sampling", [0.0, 0.3])
-def test_an_epoch_can_be_taken_up_at_any_batch(
-    sampling: float, chunk_batches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("strength", [0.0, 0.3])
+def test_an_epoch_can_be_resumed_at_any_batch(
+    strength: float, chunk_batches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clearhead.data.batches.CHUNK_BATCHES", chunk_batches)
-    tokenizer = tokenizer_of(sampling=sampling)
+    tokenizer = tokenizer_of(sampling=strength)
     corpus = corpus_of(tmp_path, tokenizer)
-    how = Sampling(tokenizer, tokenizer, max_length=256)
-    whole = [plain(batch) for batch in epoch_batches(corpus, 90, 1, 0, sampling=how)]
+    sampling = Sampling(tokenizer, tokenizer, max_length=256)
+    whole = [plain(batch) for batch in epoch_batches(corpus, 90, 1, 0, sampling=sampling)]
     assert len(whole) > 6
     for start in range(len(whole) + 1):
-        rest = [plain(batch) for batch in epoch_batches(corpus, 90, 1, 0, start, how)]
+        rest = [plain(batch) for batch in epoch_batches(corpus, 90, 1, 0, start, sampling)]
         assert rest == whole[start:]
 
 
@@ -142,14 +142,14 @@ def test_sampling_changes_the_pieces_from_epoch_to_epoch_and_never_the_text(
 ) -> None:
     tokenizer = tokenizer_of(kind, sampling=0.3)
     corpus = corpus_of(tmp_path, tokenizer)
-    how = Sampling(tokenizer, tokenizer, max_length=256)
+    sampling = Sampling(tokenizer, tokenizer, max_length=256)
     expected = sorted(
         (tokenizer.decode(corpus.source(row)), tokenizer.decode(corpus.target(row)))
         for row in range(len(corpus))
     )
     drawn = []
     for epoch in (0, 1):
-        batches = list(epoch_batches(corpus, 200, 1, epoch, sampling=how))
+        batches = list(epoch_batches(corpus, 200, 1, epoch, sampling=sampling))
         assert sorted(pair for batch in batches for pair in texts(batch, tokenizer)) == expected
         drawn.append(sorted(row for batch in batches for row in unpadded(batch)))
     usual = sorted(row for batch in epoch_batches(corpus, 200, 1, 0) for row in unpadded(batch))
@@ -164,8 +164,8 @@ def test_a_draw_longer_than_the_limit_is_not_used(tmp_path: Path) -> None:
     tokenizer = tokenizer_of(sampling=0.9)
     corpus = corpus_of(tmp_path, tokenizer)
     limit = int(corpus.source_lengths.max())
-    how = Sampling(tokenizer, tokenizer, max_length=limit)
-    drawn = list(epoch_batches(corpus, 200, 1, 0, sampling=how))
+    sampling = Sampling(tokenizer, tokenizer, max_length=limit)
+    drawn = list(epoch_batches(corpus, 200, 1, 0, sampling=sampling))
     assert max(len(row) for batch in drawn for row in unpadded(batch)) <= limit
     assert sum(batch.source_tokens for batch in drawn) > corpus.source_lengths.sum()
 
@@ -173,10 +173,10 @@ def test_a_draw_longer_than_the_limit_is_not_used(tmp_path: Path) -> None:
 def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> None:
     lacking = tokenizer_of(sampling=0.9, byte_fallback=False, learned_from=TEXTS[:2])
     corpus = corpus_of(tmp_path, lacking)
-    how = Sampling(lacking, lacking, max_length=256)
+    sampling = Sampling(lacking, lacking, max_length=256)
     drawn, usual = (
         [row for batch in epoch_batches(corpus, 200, 1, 0, sampling=way) for row in unpadded(batch)]
-        for way in (how, None)
+        for way in (sampling, None)
     )
     unknown = sorted(row for row in usual if lacking.unk_id in row)
     assert unknown == sorted(row for row in drawn if lacking.unk_id in row)
@@ -186,10 +186,10 @@ def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> No
 
 def test_rows_longer_than_a_whole_chunk_may_be_drawn(tmp_path: Path) -> None:
     tokenizer = tokenizer_of(sampling=0.3)
-    how = Sampling(tokenizer, tokenizer, max_length=256)
+    sampling = Sampling(tokenizer, tokenizer, max_length=256)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.data.batches.CHUNK_BATCHES", 2)
-        drawn = list(epoch_batches(corpus_of(tmp_path, tokenizer), 1, 1, 0, sampling=how))
+        drawn = list(epoch_batches(corpus_of(tmp_path, tokenizer), 1, 1, 0, sampling=sampling))
     assert [len(batch.source) for batch in drawn] == [1] * 60
 
 
@@ -204,8 +204,10 @@ def test_padding_stays_rare_where_segmentations_are_drawn(tmp_path: Path) -> Non
     corpus = build_corpus(
         tmp_path / "c", DataPart("train", tuple(files)), (tokenizer, tokenizer), DataConfig()
     )
-    how = Sampling(tokenizer, tokenizer, max_length=256)
-    drawn, usual = (list(epoch_batches(corpus, 1000, 1, 0, sampling=way)) for way in (how, None))
+    sampling = Sampling(tokenizer, tokenizer, max_length=256)
+    drawn, usual = (
+        list(epoch_batches(corpus, 1000, 1, 0, sampling=way)) for way in (sampling, None)
+    )
     assert len(drawn) == len(usual)
     assert tokens_of(drawn) > 1.2 * tokens_of(usual)
     padding, usually = (1 - tokens_of(way) / places_of(way) for way in (drawn, usual))
@@ -233,8 +235,8 @@ def test_a_sampled_epoch_that_is_left_ends_its_threads(
 ) -> None:
     monkeypatch.setattr("clearhead.data.batches.CHUNK_BATCHES", 3)
     tokenizer = tokenizer_of(sampling=0.3)
-    how = Sampling(tokenizer, tokenizer, max_length=256)
-    batches = epoch_batches(corpus_of(tmp_path, tokenizer), 90, 1, 0, sampling=how)
+    sampling = Sampling(tokenizer, tokenizer, max_length=256)
+    batches = epoch_batches(corpus_of(tmp_path, tokenizer), 90, 1, 0, sampling=sampling)
     next(batches)
     assert batch_threads()
     batches.close()  # pyright: ignore[reportAttributeAccessIssue]

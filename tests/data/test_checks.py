@@ -1,4 +1,4 @@
-"""The check of sentence pairs finds what a plain reading of the rules finds."""
+"""The check of sentence pairs, compared with a simple implementation of its rules."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def checked(
 def judged_plainly(
     rows: list[tuple[str, str]], held_out: list[tuple[str, str]], config: DataConfig
 ) -> list[tuple[str | None, str]]:
-    """For each pair the first rule that it breaks and where, by a plain reading of the rules."""
+    """For each pair the first rule that it breaks, and the place: a simple implementation."""
     verdicts: list[tuple[str | None, str]] = []
     for line, (source, target) in enumerate(rows, start=1):
         in_source, in_target = f"train.en:{line}", f"train.de:{line}"

@@ -1,4 +1,4 @@
-"""The corpus: what was read and kept comes back, and a corpus is trusted only when whole."""
+"""The corpus: it has the pairs that were kept, and is used only if it is complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from clearhead.data import corpus as corpus_module
 from clearhead.data.corpus import Corpus, build_corpus
-from clearhead.data.parts import DataPart, content_hash, folder_hash
+from clearhead.data.parts import DataPart, file_hash
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.data.report import DataReport
 from clearhead.errors import DataError
@@ -59,7 +59,7 @@ def tokenizers() -> tuple[Tokenizer, Tokenizer]:
 
 @pytest.fixture
 def built(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The folders that were written, in order; those used again are not among them."""
+    """The folders of the corpora that were written, in order, without reused ones."""
     folders: list[Path] = []
     write_corpus = corpus_module.write_corpus
 
@@ -380,21 +380,21 @@ def test_a_folder_that_cannot_be_written_is_an_error(
         encoded(tmp_path / "taken", files, *tokenizers, CONFIG)
 
 
-def test_a_content_hash_follows_the_bytes(tmp_path: Path) -> None:
+def test_the_hash_of_a_file_depends_on_its_bytes(tmp_path: Path) -> None:
     one, same, other = (
-        content_hash(write(tmp_path / name, lines))
+        file_hash(write(tmp_path / name, lines))
         for name, lines in (("one", ["a"]), ("same", ["a"]), ("other", ["b"]))
     )
     assert one == same != other
     with pytest.raises(DataError):
-        content_hash(str(tmp_path / "none"))
+        file_hash(str(tmp_path / "none"))
 
 
-def test_the_hash_of_a_folder_follows_names_and_bytes(tmp_path: Path) -> None:
+def test_the_hash_of_a_folder_depends_on_names_and_bytes(tmp_path: Path) -> None:
     def folder(name: str, inner: str, lines: list[str]) -> bytes:
         (tmp_path / name / "below").mkdir(parents=True)
         write(tmp_path / name / "below" / inner, lines)
-        return folder_hash(tmp_path / name)
+        return file_hash(str(tmp_path / name))
 
     one = folder("one", "x.npy", ["a"])
     assert one == folder("same", "x.npy", ["a"])
@@ -407,29 +407,29 @@ def test_the_hash_of_a_folder_is_of_the_files_that_are_read(tmp_path: Path) -> N
     write(tmp_path / "real" / "x.npy", ["a"])
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "cat").symlink_to(tmp_path / "real")
-    seen = [folder_hash(tmp_path / "data")]
+    seen = [file_hash(str(tmp_path / "data"))]
     for ignored in (".DS_Store", "notes.txt", "cat/.hidden.npy"):
         write(tmp_path / "data" / ignored, ["b"])
-        assert folder_hash(tmp_path / "data") == seen[0]
+        assert file_hash(str(tmp_path / "data")) == seen[0]
     write(tmp_path / "real" / "x.npy", ["c"])
-    seen.append(folder_hash(tmp_path / "data"))
-    # A list names what is read, wherever it lies.
+    seen.append(file_hash(str(tmp_path / "data")))
+    # A list names the files that are read, in any folder.
     write(tmp_path / "elsewhere.npy", ["d"])
     write(tmp_path / "data" / "labels.csv", ["file,label", "../elsewhere.npy,cat"])
-    seen.append(folder_hash(tmp_path / "data"))
+    seen.append(file_hash(str(tmp_path / "data")))
     write(tmp_path / "elsewhere.npy", ["e"])
-    seen.append(folder_hash(tmp_path / "data"))
+    seen.append(file_hash(str(tmp_path / "data")))
     write(tmp_path / "data" / "labels.csv", ["file,label", "../elsewhere.npy,dog"])
-    seen.append(folder_hash(tmp_path / "data"))
+    seen.append(file_hash(str(tmp_path / "data")))
     assert len(set(seen)) == len(seen) == 5
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are bytes on Linux alone")
-def test_the_hash_of_a_folder_takes_names_that_are_no_unicode(tmp_path: Path) -> None:
+def test_the_hash_of_a_folder_accepts_names_that_are_not_utf_8(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     with open(os.fsencode(tmp_path / "data") + b"/caf\xe9.npy", "wb"):
         pass
-    assert folder_hash(tmp_path / "data")
+    assert file_hash(str(tmp_path / "data"))
 
 
 def test_real_data_come_back(clearhead_data: Path, tmp_path: Path) -> None:

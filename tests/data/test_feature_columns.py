@@ -1,4 +1,4 @@
-"""Features of tables go by the names of their columns, wherever these stand."""
+"""Features of tables are matched by the names of their columns, in any order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ORDERS = [("y", "z", "x"), ("z", "y", "x"), NAMES]
 def write_table(
     path: Path, columns: Sequence[str], count: int, seed: int, *, labelled: bool = True
 ) -> str:
-    """Sequences labelled by the feature that is largest; the columns in an order, or others."""
+    """Sequences labelled by their largest feature, with columns in this order or other columns."""
     rng = np.random.default_rng(seed)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

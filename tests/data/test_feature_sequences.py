@@ -1,4 +1,4 @@
-"""Feature sequences: every form gives back its numbers, or says where it is wrong."""
+"""Feature sequences: every format is read exactly, or raises an error with the place."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def ts_text(
     missing: str = "NaN",
     times: Sequence[Sequence[str]] | None = None,
 ) -> str:
-    """A `.ts` file; `times`, if there are any, are those of the frames of each example."""
+    """A `.ts` file, optionally with the times of the frames of each example."""
 
     def word(number: float) -> str:
         return missing if math.isnan(number) else repr(float(number))
@@ -150,7 +150,7 @@ time_stamp = st.one_of(
 
 @st.composite
 def examples_with_times(draw: st.DrawFn) -> tuple[Examples, list[list[str]]]:
-    """Examples, and for each as many times as it has frames: in no order, at any distance."""
+    """Examples, and for each a time per frame, unordered and unevenly spaced."""
     examples = draw(examples_of_one_width())
     sizes = [len(frames) for frames, _ in examples]
     return examples, [draw(st.lists(time_stamp, min_size=n, max_size=n)) for n in sizes]
@@ -481,7 +481,7 @@ def test_an_infinite_value_is_named_by_frame_and_feature(write: Write) -> None:
 
 
 class Treacherous:
-    """Would leave a trace if it were unpickled."""
+    """Writes a file if it is unpickled."""
 
     unpickled = False
 

@@ -1,4 +1,4 @@
-"""Missing values of features are filled by the rule, or refused with their place."""
+"""Missing values of features are filled by the rule, or raise an error with their place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.features import Rule, fill_missing
+from clearhead.data.features import MissingRule, fill_missing
 from clearhead.errors import DataError
 
 features_with_gaps = st.integers(1, 3).flatmap(
@@ -24,7 +24,7 @@ features_with_gaps = st.integers(1, 3).flatmap(
 
 
 def filled_plainly(frames: np.ndarray, rule: str, means: np.ndarray) -> np.ndarray:
-    """Each missing value by the rule, value by value."""
+    """A simple implementation that fills one value at a time."""
     filled = frames.astype(np.float64)
     for time, feature in np.argwhere(np.isnan(frames)):
         known = [at for at in range(len(frames)) if not np.isnan(frames[at, feature])]
@@ -44,7 +44,9 @@ def filled_plainly(frames: np.ndarray, rule: str, means: np.ndarray) -> np.ndarr
 
 
 @given(features_with_gaps, st.sampled_from(["zero", "mean", "interpolate"]))
-def test_missing_values_are_filled_as_the_rule_says(rows: list[list[float]], rule: Rule) -> None:
+def test_missing_values_are_filled_as_the_rule_says(
+    rows: list[list[float]], rule: MissingRule
+) -> None:
     frames = np.array(rows, dtype=np.float32)
     means = np.array([5.0, -7.0, 11.0])[: frames.shape[1]]
     before = frames.copy()
@@ -75,7 +77,7 @@ def test_a_missing_value_is_refused_by_its_place_frame_and_feature() -> None:
 
 def test_whole_features_are_given_back_as_they_are_under_every_rule() -> None:
     frames = np.ones((5, 3), dtype=np.float32)
-    rules: tuple[Rule, ...] = ("refuse", "zero", "mean", "interpolate")
+    rules: tuple[MissingRule, ...] = ("refuse", "zero", "mean", "interpolate")
     for rule in rules:
         assert fill_missing(frames, rule, "a") is frames
 

@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.hashes import HashSet, pair_hash
+from clearhead.data.hashes import HashSet, text_hash
 
 
 def test_text_does_not_move_from_one_text_to_the_next_unnoticed() -> None:
-    assert pair_hash("a b", "c") != pair_hash("a", "b c")
-    assert pair_hash(" a", "b ") == pair_hash("a", "b")
+    assert text_hash("a b", "c") != text_hash("a", "b c")
+    assert text_hash(" a", "b ") == text_hash("a", "b")
 
 
 @given(st.lists(st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 30))))

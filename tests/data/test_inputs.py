@@ -1,4 +1,4 @@
-"""What a classifier reads: rows of texts, spelled words and features; batches; noise on them."""
+"""The inputs of a classifier: rows of texts, words with n-grams and features; batches; hiding."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from torch import Tensor, nn
 import clearhead
 from clearhead import api
 from clearhead.api.preparation import with_encoder_settings
-from clearhead.checkpoint import write_json
-from clearhead.checkpoint.folder import FORMAT, read_folder_config
+from clearhead.checkpoint import FORMAT, read_folder_config
 from clearhead.data.inputs import (
     FeatureInputs,
     NGrams,
@@ -31,6 +30,7 @@ from clearhead.data.inputs import (
 from clearhead.data.labelled import Labelled
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import ConfigError, DataError
+from clearhead.files import write_json
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import SpelledEmbedding
 from clearhead.model.transformer import EncoderClassifier
@@ -312,7 +312,7 @@ def test_what_is_for_words_is_refused_where_the_vocabulary_of_an_encoder_has_pie
 def test_a_trained_classifier_knows_words_it_has_not_seen_by_how_they_are_spelt(
     tmp_path: Path,
 ) -> None:
-    """The label is the ending; no word is in both the training and the test texts."""
+    """The label is the ending of the words; training and test texts have no word in common."""
     rng = np.random.default_rng(1)
     stems = sorted({"".join(rng.choice(list("bcdfgklmnprt"), 4)) for _ in range(300)})
     lines = [(f"{stem}{ending}", ending) for stem in stems for ending in ("ation", "ungen")]
@@ -377,7 +377,7 @@ def test_an_input_that_is_no_text_is_refused_with_its_place() -> None:
 ROWS, LENGTH, WIDTH, UNK = 3, 5000, 4, 99
 
 RARE = 1e-9
-"""How often a share may be found wrong though nothing is."""
+"""The probability that a correct share fails the test."""
 
 rates = st.floats(0.01, 0.99)
 seeds = st.integers(0, 2**32 - 1)
@@ -402,9 +402,9 @@ def some_features(seed: int) -> Tensor:
 
 
 def assert_share(hidden: Tensor, rate: float) -> None:
-    """Of N places that can be hidden, as many are as N throws of a coin give, in each half of them.
+    """Check that the share of hidden positions fits N independent trials, in each half of them.
 
-    Of N throws the share is q or further off with a chance of at most exp(-N · KL(q‖rate)) (the
+    The probability of a share of q or farther from the rate is at most exp(-N · KL(q‖rate)) (the
     Chernoff bound).
     """
     for half in hidden.chunk(2):

@@ -1,4 +1,4 @@
-"""Labelled texts: every file gives exactly its texts and labels, or an error with the place."""
+"""Labelled texts: every format is read exactly, or raises an error with the place."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_a_column_that_is_named_is_read_whatever_its_plural_holds(write: Write) 
 
 
 def test_a_tab_within_a_label_is_refused(write: Write) -> None:
-    """`classify` writes label, tab, probability."""
+    """The output of `classify`: label, tab, probability."""
     error = refusal(write("a.jsonl", '{"text": "a", "label": "x\\ty"}\n'))
     assert "a tab" in error.what
 

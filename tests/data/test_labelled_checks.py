@@ -1,4 +1,4 @@
-"""Checks of labelled examples: what is found is what a plain reading of the rules finds."""
+"""The check of labelled examples, compared with a simple implementation of its rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.labelled import Labelled, LabelledSequence, LabelledText, input_hash
+from clearhead.data.hashes import input_hash
+from clearhead.data.labelled import Labelled, LabelledSequence, LabelledText
 from clearhead.data.parts import DataPart, parts_of
 from clearhead.data.preparation import (
     check_classes,
@@ -39,7 +40,7 @@ def of(part: DataPart, examples: Sequence[Labelled]) -> DataPart:
 def judged_plainly(
     rows: list[Row], held_out: list[Row], config: DataConfig, lengths: list[int]
 ) -> list[str | None]:
-    """For each example the first rule that it breaks, by a plain reading of the rules."""
+    """For each example the first rule that it breaks: a simple implementation."""
     verdicts: list[str | None] = []
     for at, (text, names) in enumerate(rows):
         before = rows[:at]
@@ -264,4 +265,4 @@ def test_of_many_classes_the_largest_are_shown() -> None:
     rows: list[Row] = [(f"text {number}", (f"c{number:03}",)) for number in range(120)]
     _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert report.lines()[0].startswith("train: 120 examples, all kept; 120 classes: c000 1, ")
-    assert report.lines()[0].endswith("c009 1, and 110 more")
+    assert report.lines()[0].endswith("c009 1 and 110 more")

@@ -1,4 +1,4 @@
-"""The label set: learned, kept in its order, and clear about what it does not know."""
+"""The label set: learned, saved in its order, with clear errors for unknown labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text files: exactly their lines, or an error with the line and the reason."""
+"""Text files: lines are read exactly, or raise an error with the line and the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Normalisation: learned over all frames at once, exact, the same after a trip to the disk."""
+"""Normalisation: learned over all frames, exact, and the same after saving and loading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parts of the data: examples in memory are used like those of files."""
+"""The parts of the data: examples in memory give the same results as files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 import torch
 
 from clearhead import api
-from clearhead.checkpoint import read_json, read_tensors
+from clearhead.checkpoint import read_tensors
 from clearhead.data.labelled import Labelled
 from clearhead.data.parts import parts_of
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.errors import ConfigError, DataError, TrainingError
+from clearhead.files import read_json
 from clearhead.settings import RunConfig, config_from
 from small_runs import small_run, write_tsv
 

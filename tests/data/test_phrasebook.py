@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.data.parts import content_hash
+from clearhead.data.parts import file_hash
 from clearhead.data.phrasebook import (
     LANGUAGE_PAIRS,
     REFERENCE_TIMES,
@@ -158,4 +158,4 @@ def test_training_repeats_the_reference_pairs_and_no_others(pair):
     ],
 )
 def test_the_content_of_each_part_stays(name, part, digest):
-    assert content_hash(f"phrasebook:{name}", part).hex() == digest
+    assert file_hash(f"phrasebook:{name}", part).hex() == digest

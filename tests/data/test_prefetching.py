@@ -1,4 +1,4 @@
-"""What is made ahead of time: the same items, and no thread that stays behind."""
+"""Prefetching gives the same items, and leaves no thread behind."""
 
 from __future__ import annotations
 

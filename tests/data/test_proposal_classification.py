@@ -1,4 +1,4 @@
-"""What `clearhead init --task classification` sees in the data, and what it proposes."""
+"""The survey and the proposal of `clearhead init --task classification`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from clearhead.data.proposal_classification import (
     PIECE_RECIPES,
     SEQUENCE_RECIPES,
     WORD_RECIPES,
-    Kind,
+    InputKind,
     propose_classification,
     read_by_words,
     recipe_for,
@@ -81,7 +81,7 @@ def write_jsonl(path: Path, records: Sequence[dict[str, Any]]) -> str:
 
 
 def write_sequences(path: Path, lengths: Sequence[int], missing: int = 0) -> str:
-    """Sequences of three features, of two classes by turns; the last ones lack a value."""
+    """Sequences of three features, in two alternating classes; the last ones lack a value."""
     rng = np.random.default_rng(1)
     frames = [rng.normal(size=(length, 3)) for length in lengths]
     for sequence in frames[len(frames) - missing :]:
@@ -97,8 +97,8 @@ def read_back(text: str, folder: Path) -> RunConfig:
     return read_config(path)
 
 
-def proposed(folder: Path, kind: Kind = "text", *parts: str, **columns: str) -> RunConfig:
-    """The configuration for a training, a validation and a test file, as it is read back."""
+def proposed(folder: Path, kind: InputKind = "text", *parts: str, **columns: str) -> RunConfig:
+    """The proposed configuration for files of these parts, read from its file."""
     files = [(part,) for part in parts]
     return read_back(propose_classification(kind, *files, **columns).to_toml("my-model"), folder)
 
@@ -168,7 +168,9 @@ def test_a_label_that_was_forgotten_is_said_and_not_taken_for_none(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("kind", "form"), [("text", TEXTS), ("features", SEQUENCES)])
-def test_without_files_the_defaults_are_written(tmp_path: Path, kind: Kind, form: Form) -> None:
+def test_without_files_the_defaults_are_written(
+    tmp_path: Path, kind: InputKind, form: Form
+) -> None:
     text = propose_classification(kind).to_toml("my-model")
     expected = RunConfig(task="classification", input=kind, folder="runs/my-model")
     assert read_back(text, tmp_path) == expected
@@ -183,7 +185,7 @@ def test_without_files_the_defaults_are_written(tmp_path: Path, kind: Kind, form
 
 @pytest.mark.parametrize("kind", ["text", "features"])
 def test_every_setting_is_written_with_the_value_proposed_and_a_comment(
-    tmp_path: Path, kind: Kind
+    tmp_path: Path, kind: InputKind
 ) -> None:
     if kind == "text":
         rows = [("words", "topic"), *((f"word {i}", "a|b" if i else "b") for i in range(9))]
@@ -222,7 +224,9 @@ def fake_sequences(examples: int, frames: int = 16) -> Survey:
     )
 
 
-def proposed_for(examples: int, folder: Path, patch: pytest.MonkeyPatch, kind: Kind) -> RunConfig:
+def proposed_for(
+    examples: int, folder: Path, patch: pytest.MonkeyPatch, kind: InputKind
+) -> RunConfig:
     patch.setattr(proposing, "survey_texts", lambda *_: fake_texts(examples))
     patch.setattr(proposing, "survey_sequences", lambda *_: fake_sequences(examples))
     return proposed(folder, kind, "train")
@@ -231,7 +235,7 @@ def proposed_for(examples: int, folder: Path, patch: pytest.MonkeyPatch, kind: K
 @pytest.mark.parametrize("kind", ["text", "features"])
 @pytest.mark.parametrize("examples", [1, 270, 999, 1_000, 19_999, 20_000, 200_000, 5_000_000])
 def test_each_amount_of_data_gets_a_valid_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examples: int, kind: Kind
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, examples: int, kind: InputKind
 ) -> None:
     config = proposed_for(examples, tmp_path, monkeypatch, kind)
     words = kind == "text" and examples < 20_000
@@ -263,7 +267,7 @@ def test_the_recipe_that_an_example_stands_for_is_that_of_the_example(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
-    kind: Kind,
+    kind: InputKind,
     examples: int,
     besides: tuple[str, ...],
 ) -> None:
@@ -384,7 +388,7 @@ def several_labels(folder: Path) -> str:
 
 
 def many_characters(folder: Path) -> str:
-    """As many as a vocabulary of the usual size has no room for."""
+    """More characters than a vocabulary of the usual size has pieces."""
     characters = [chr(0x4E00 + i) for i in range(2_500)]
     rows = ["".join(characters[i : i + 10]) for i in range(0, 2_500, 10)]
     return write_lines(folder / "train.txt", [f"{i % 2}\t{row}" for i, row in enumerate(rows)])
@@ -404,7 +408,7 @@ def incomplete_sequences(folder: Path) -> str:
     ],
 )
 def test_training_takes_what_is_proposed_as_it_is(
-    tmp_path: Path, write: Callable[[Path], str], kind: Kind, columns: dict[str, str]
+    tmp_path: Path, write: Callable[[Path], str], kind: InputKind, columns: dict[str, str]
 ) -> None:
     path = write(tmp_path)
     config = proposed(tmp_path, kind, path, **columns)
@@ -439,7 +443,7 @@ def test_the_limit_of_the_length_leaves_no_ordinary_text_out(
 
 
 @pytest.mark.parametrize("kind", ["text", "features"])
-def test_a_few_giants_do_not_make_the_limit(tmp_path: Path, kind: Kind) -> None:
+def test_a_few_giants_do_not_make_the_limit(tmp_path: Path, kind: InputKind) -> None:
     if kind == "text":
         rows = [f"a\t{text}" for text in texts(300)] + ["b\t" + "word " * 50_000]
         path = write_lines(tmp_path / "train.txt", rows)
@@ -486,7 +490,7 @@ def test_files_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
         propose_classification("text", (str(tmp_path / "no.csv"),))
     with pytest.raises(DataError, match="no such file"):
         propose_classification("text", (path,), (str(tmp_path / "no.csv"),))
-    with pytest.raises(DataError, match="2 files were named as train data"):
+    with pytest.raises(DataError, match="2 files of train data"):
         propose_classification("text", (path, path))
     with pytest.raises(DataError, match="feature sequences are not read"):
         propose_classification("features", (path,))

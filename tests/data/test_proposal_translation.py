@@ -1,4 +1,4 @@
-"""What `clearhead init` sees in the data, and what it proposes."""
+"""The survey and the proposal of `clearhead init` for sentence pairs."""
 
 from __future__ import annotations
 
@@ -249,7 +249,7 @@ def test_a_rate_that_falls_to_zero_has_time_to_fall(
     if training.schedule.kind == "linear":
         steps = training.max_epochs * -(-seen(pairs).sides[0].tokens // training.batch_tokens)
         assert 1 <= training.schedule.warmup <= max(1, steps / RISE)
-        assert f"{round(steps):,} in all" in text
+        assert f"{round(steps):,} in total" in text
 
 
 def test_more_data_never_gets_a_smaller_model_or_stronger_regularisation() -> None:

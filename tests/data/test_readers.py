@@ -1,4 +1,4 @@
-"""Readers: every file gives exactly its pairs, or an error that says where it is wrong."""
+"""Readers: every format of pairs is read exactly, or raises an error with the place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of each part of the data before training: of the test data, too, and by place."""
+"""The report on each part of the data before training, including the test data."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ def feature_run(train: str, **data: Any) -> RunConfig:
 
 
 def some_arrays() -> dict[str, np.ndarray]:
-    """Four different sequences of each class, by the path of their file."""
+    """Four different sequences for each class, by the path of their file."""
     names = enumerate(("cat", "dog"))
     return {f"{name}/{n}.npy": ramp(10 * n + at) for at, name in names for n in range(4)}
 

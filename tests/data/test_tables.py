@@ -1,4 +1,4 @@
-"""CSV tables: long cells, and columns that are called otherwise."""
+"""CSV tables: long cells, and columns with other names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clearhead.settings import config_from
 
 @pytest.mark.parametrize("break_", ["", "\n"])
 def test_a_cell_may_hold_a_long_document(tmp_path: Path, break_: str) -> None:
-    """In a process of its own: the limit of the module is one for all of a process."""
+    """In a separate process, because the limit of the csv module is global."""
     text = f"a word,{break_}" * 2**15
     with (tmp_path / "a.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([["text", "label"], [text, "x"]])

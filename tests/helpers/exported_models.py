@@ -12,7 +12,7 @@ import torch
 from clearhead.checkpoint import (
     parameters_of,
     read_model_folder,
-    tokenizer_parts,
+    tokenizer_files,
     write_model_folder,
     write_tensors,
 )
@@ -64,7 +64,7 @@ def random_folder(
         search=SearchConfig(max_length_offset=5) if search is None else search,
         **({} if model.positions.kind != "learned" else {"data": short_data(model)}),
     )
-    write_model_folder(path, config, tokenizer_parts(*tokenizers, config))
+    write_model_folder(path, config, tokenizer_files(*tokenizers, config))
     write_random_weights(path, config, tokenizers, seed, scale, ends)
     return path
 

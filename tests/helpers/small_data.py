@@ -20,7 +20,7 @@ def numbered(rows: list[Row]) -> list[LabelledText]:
 
 
 def typical_lengths(rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths as sentence pairs have them: skewed, the two sides alike but not equal."""
+    """Lengths like those of real sentence pairs: skewed, similar on both sides."""
     rng = np.random.default_rng(0)
     sources = np.clip(rng.lognormal(2.6, 0.4, rows), 2, 80).astype(np.int32)
     targets = np.clip(sources * rng.normal(1.05, 0.15, rows), 2, 90).astype(np.int32)

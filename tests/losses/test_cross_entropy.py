@@ -64,7 +64,7 @@ class Case:
 
 @pytest.fixture(autouse=True)
 def _tiny_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two tokens or a few more a chunk, and the last one smaller."""
+    """Chunks of two tokens or a few more, and a smaller last one."""
     monkeypatch.setitem(chunks.CHUNK_ELEMENTS, "cpu", 29)
     monkeypatch.setitem(chunks.BLOCK_ELEMENTS, "cpu", 13)
 
@@ -100,7 +100,7 @@ def test_loss_and_gradients_with_divergence_are_those_of_the_formula(
     case: Case, smoothing: float, weight: float
 ) -> None:
     if len(case.targets) % 2:
-        with pytest.raises(ValueError, match="pairs"):
+        with pytest.raises(ValueError, match="tokens"):
             case.loss(smoothing, weight)
         return
     loss, likelihood = case.loss(smoothing, weight)
@@ -239,7 +239,7 @@ class Products(TorchDispatchMode):
 def test_in_bf16_products_have_few_shapes(
     elements: int, parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Forty tokens a chunk, or two: a CPU compiles each shape of a product anew."""
+    """Chunks of forty tokens or two: a CPU compiles a kernel for each shape of a product."""
     monkeypatch.setitem(chunks.CHUNK_ELEMENTS, "cpu", elements)
     monkeypatch.setitem(chunks.BLOCK_ELEMENTS, "cpu", 200)
     with torch.autocast("cpu", dtype=torch.bfloat16), Products() as products:
@@ -255,10 +255,10 @@ def test_in_bf16_few_rows_are_added_to_a_product_however_small_the_vocabulary(
 ) -> None:
     hidden = torch.empty(1, 3)
     sizes = chunks.Sizes.of(hidden, vocabulary, torch.bfloat16)
-    assert 2 <= sizes.whole <= chunks.WHOLE_ROWS
+    assert 2 <= sizes.multiple <= chunks.PADDED_ROWS
     assert 2 <= sizes.block <= sizes.chunk
-    assert sizes.chunk % sizes.whole == sizes.chunk % sizes.block == sizes.block % 2 == 0
-    assert sizes.whole <= max(sizes.block, sizes.chunk // chunks.WHOLE_PARTS)
+    assert sizes.chunk % sizes.multiple == sizes.chunk % sizes.block == sizes.block % 2 == 0
+    assert sizes.multiple <= max(sizes.block, sizes.chunk // chunks.PADDED_PARTS)
 
 
 @pytest.mark.parametrize("divergence", [0.0, 1.0])
@@ -311,7 +311,7 @@ def test_sums_over_many_tokens_keep_their_digits_in_float32(
 
 
 class LargestTensor(TorchDispatchMode):
-    """Notes the size of the largest tensor that any operation gives."""
+    """Records the size of the largest tensor that any operation returns."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -27,7 +27,7 @@ from clearhead.data.normaliser import Normaliser
 from clearhead.data.preparation import LabelledData
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
-from clearhead.losses.labels import divergence, label_loss
+from clearhead.losses.cross_entropy import label_divergence, label_loss
 from clearhead.settings import RunConfig, config_from
 from clearhead.tasks.classification import LARGEST_WEIGHT, ClassificationTask, LabelledBatch
 from clearhead.tokenizer import WordTokenizer
@@ -326,7 +326,7 @@ def test_the_divergence_is_half_of_both_directions() -> None:
     logits = torch.randn(6, 4, dtype=torch.float64)
     p, q = logits[:3].softmax(-1), logits[3:].softmax(-1)
     both = (p * (p / q).log()).sum() + (q * (q / p).log()).sum()
-    torch.testing.assert_close(divergence(logits, multi_label=False), both / 2)
+    torch.testing.assert_close(label_divergence(logits, multi_label=False), both / 2)
 
 
 def test_the_divergence_of_several_labels_is_that_of_each_yes_and_no() -> None:
@@ -337,7 +337,7 @@ def test_the_divergence_of_several_labels_is_that_of_each_yes_and_no() -> None:
         p, q = 1 / (1 + math.exp(-a)), 1 / (1 + math.exp(-b))
         both += p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
         both += q * math.log(q / p) + (1 - q) * math.log((1 - q) / (1 - p))
-    assert float(divergence(logits, multi_label=True)) == pytest.approx(both / 2)
+    assert float(label_divergence(logits, multi_label=True)) == pytest.approx(both / 2)
 
 
 class Told(nn.Module):
@@ -369,7 +369,7 @@ def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
     torch.manual_seed(4)
     logits = torch.randn(6, 2)
     plain = (loss_with(0.0, logits[:3]) + loss_with(0.0, logits[3:])) / 2
-    apart = float(divergence(logits, several))
+    apart = float(label_divergence(logits, several))
     assert apart > 0.1
     assert loss_with(3.0, logits) - plain == pytest.approx(3.0 * apart / 2, rel=1e-5)
 
@@ -413,7 +413,7 @@ def test_a_classifier_begins_with_the_encoder_and_vocabulary_of_a_translator(
     config = text_run(tmp_path, model=shape, classifier=begun, tokenizer=tokenizer)
     assert begins_with(config, translator.folder, "source_input.")
     api.train(config)
-    kept = api.load_classifier(config.folder).inputs.parts["tokenizer"].fingerprint()
+    kept = api.load_classifier(config.folder).inputs.files["tokenizer"].fingerprint()
     assert kept == api.load_translator(translator.folder).source_tokenizer.fingerprint()
     other = text_run(tmp_path, "other", classifier=begun, model={"d_ff": 8}, tokenizer=tokenizer)
     with pytest.raises(ModelFolderError, match="shape"):

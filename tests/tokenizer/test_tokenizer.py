@@ -1,4 +1,4 @@
-"""Tokenizers: what is decoded is the text again, and sampling does what the papers say."""
+"""Tokenizers: decoding gives the text again, and sampling has the distributions of the papers."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def test_without_sampling_a_draw_is_the_usual_segmentation(kind: str) -> None:
 
 
 def merge_outcomes(word: str, scores: dict[str, float], p: float) -> dict[str, float]:
-    """Algorithm 1 of Provilkov et al. by enumeration: every set of merges left out, weighed."""
+    """Algorithm 1 of Provilkov et al. by enumeration of all sets of skipped merges."""
 
     @cache
     def outcomes(symbols: tuple[str, ...]) -> dict[str, float]:
@@ -380,11 +380,11 @@ def test_forgetting_what_was_worked_out_changes_no_draw(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = learned(kind, sampling=0.3).sample_batch(SENTENCES, seed=2)
-    monkeypatch.setattr("clearhead.tokenizer.sampling._MAX_REMEMBERED", 3)
-    forgetful = SentencePieceTokenizer(
+    monkeypatch.setattr("clearhead.tokenizer.sampling._MAX_CACHED", 3)
+    small_cache = SentencePieceTokenizer(
         learned(kind).model, kind="bpe" if kind == "bpe" else "unigram", sampling=0.3
     )
-    assert forgetful.sample_batch(SENTENCES, seed=2) == expected
+    assert small_cache.sample_batch(SENTENCES, seed=2) == expected
 
 
 # Files

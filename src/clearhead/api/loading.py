@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.checkpoint import ModelFolder, read_digest, read_json, read_model_folder
+from clearhead.checkpoint import ModelFolder, read_digest, read_model_folder
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_export
 from clearhead.decoding.device import check_device
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
+from clearhead.files import read_json
 from clearhead.settings import SearchConfig
 
 if TYPE_CHECKING:

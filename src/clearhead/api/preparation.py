@@ -11,14 +11,13 @@ from typing import Any
 from torch import nn
 
 from clearhead.checkpoint import (
-    FolderPart,
     folder_of,
     load_parameters,
     read_folder_config,
     read_model_folder,
     read_tensors,
     read_tokenizers,
-    tokenizer_parts,
+    tokenizer_files,
 )
 from clearhead.data.inputs import Inputs, read_inputs
 from clearhead.data.labelled import Labelled
@@ -33,6 +32,7 @@ from clearhead.data.preparation import (
 )
 from clearhead.data.report import DataReport
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.files import Saveable
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
@@ -67,7 +67,7 @@ class Prepared:
 
     task: Task
     build_model: Callable[[], nn.Module]
-    files: Mapping[str, FolderPart]
+    files: Mapping[str, Saveable]
     reports: Sequence[DataReport]
     findings: Sequence[Path] = ()
 
@@ -122,7 +122,7 @@ def _prepare_translation(
     data = prepare_pairs(config, parts, tokenizers, corpus, encoding.update)
     encoding.end()
     task = TranslationTask(config, data)
-    files = tokenizer_parts(*tokenizers, config)
+    files = tokenizer_files(*tokenizers, config)
     return Prepared(task, task.build_model, files, data.reports, data.findings)
 
 
@@ -152,7 +152,7 @@ def _prepare_classification(
             load_encoder(model, encoder_from, config)
         return model
 
-    return Prepared(task, build_model, {**data.inputs.parts, LABELS: data.labels}, data.reports)
+    return Prepared(task, build_model, {**data.inputs.files, LABELS: data.labels}, data.reports)
 
 
 class EncodingProgress:

@@ -14,9 +14,8 @@ import numpy as np
 from clearhead.api.classifier import items_of, texts_of
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
-from clearhead.checkpoint import read_json
 from clearhead.data.proposal_classification import FEW, WORD_NGRAMS, read_by_words
-from clearhead.data.survey import SideCounter, pieces_for
+from clearhead.data.survey import pieces_for, side_of
 from clearhead.errors import (
     ClearheadError,
     ConfigError,
@@ -25,6 +24,7 @@ from clearhead.errors import (
     NotTrainedError,
     warn,
 )
+from clearhead.files import read_json
 from clearhead.settings import RunConfig, config_from
 from clearhead.tasks.classification import SMALLER
 from clearhead.tokenizer import WordTokenizer
@@ -294,11 +294,9 @@ def config_for(given: Mapping[str, Any], texts: Sequence[str], folder: str | Pat
     given = {name: x.tolist() if isinstance(x, numpys) else x for name, x in given.items()}
     if given["epochs"] == 0:  # for a run it means no limit
         raise ConfigError("epochs must be at least 1", setting=SETTINGS["epochs"])
-    counter, surveyed = SideCounter(), texts[:SURVEYED]
-    for text in surveyed:
-        counter.count(text)
+    surveyed = texts[:SURVEYED]
     scale = len(texts) / max(1, len(surveyed))
-    side = counter.side(scale)
+    side = side_of(surveyed, scale)
     words = read_by_words(side, len(texts)) if given["words"] is None else given["words"]
     given["words"] = words
     settings: dict[str, Any] = FIXED | {path: given[name] for name, path in SETTINGS.items()}

@@ -9,16 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clearhead.checkpoint import (
-    ModelFolder,
-    read_json,
-    read_model_folder,
-    read_tokenizers,
-    write_json,
-)
+from clearhead.checkpoint import ModelFolder, read_model_folder, read_tokenizers
 from clearhead.ctranslate2 import folder as layout
 from clearhead.errors import ExportError, ModelFolderError, meant
-from clearhead.files import move_into_place, sync
+from clearhead.files import move_into_place, read_json, sync, write_json
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clearhead.checkpoint import ModelFolder, read_json
+from clearhead.checkpoint import ModelFolder
 from clearhead.decoding.engine import LONGEST_SOURCE
 from clearhead.errors import ExportError, ModelFolderError
+from clearhead.files import read_json
 from clearhead.settings import Learned, ModelConfig, config_to_dict
 
 NAME = "ctranslate2"

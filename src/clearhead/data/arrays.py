@@ -1,4 +1,4 @@
-"""Feature sequences in `.npy` and `.npz` files: one file with many, or a folder of files.
+"""Feature sequences in `.npy` and `.npz` files: one file with many sequences, or a folder of files.
 
 Pickled arrays are never read: unpickling can run any code.
 """
@@ -18,7 +18,7 @@ from clearhead.data.features import as_frames
 from clearhead.data.labelled import LabelledSequence, label_name
 from clearhead.data.lines import open_packed
 from clearhead.data.tables import csv_table
-from clearhead.errors import DataError
+from clearhead.errors import DataError, first_few
 
 SUFFIXES = (".npy", ".npz")
 LIST = "labels.csv"
@@ -42,10 +42,9 @@ _DAMAGE = (
 def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequence]:
     """The sequences of one `.npz` file, or without labels those of one `.npy` file.
 
-    `x` is (N, frames, width), and `y` (N,) are the labels. With `lengths` (N,), `x` may have all
-    sequences one after the other, (frames of all, width); in `x` of the first shape, the frames
-    after the length of a sequence are padding. A single sequence is (frames, width) or (frames,),
-    and has no label.
+    `x` is (N, frames, width), and `y` (N,) are the labels. If there are `lengths` (N,), the frames
+    of a sequence after its length are padding; or `x` is (sum of lengths, width), all sequences one
+    after the other. A single sequence without a label is (frames, width) or (frames,).
 
     Raises:
         DataError: the file is missing, damaged, pickled or of another form.
@@ -69,7 +68,6 @@ def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequen
 
 
 def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> list[np.ndarray]:
-    """The sequences in the array of all of them."""
     if lengths is None:
         if x.ndim != 3:
             raise DataError(
@@ -124,7 +122,7 @@ def read_array_folder(
 
 
 def files_of_array_folder(folder: Path) -> list[Path]:
-    """All files that are read of such a folder, including `labels.csv`; errors as there."""
+    """All files that `read_array_folder` reads, including `labels.csv`, with its errors."""
     lists = [folder / LIST] if os.path.isfile(folder / LIST) else []
     # Without labels: this includes the files in the folders that are named after labels.
     return lists + [path for path, _ in _files(folder, label_column="", labelled=False)]
@@ -135,12 +133,9 @@ _Files = Iterator[tuple[Path, tuple[str, ...]]]
 
 
 def _files(folder: Path, label_column: str, labelled: bool) -> _Files:
-    if os.path.isfile(folder / LIST):
-        return _listed(folder, label_column, labelled)
-    return _found(folder, labelled)
-
-
-def _listed(folder: Path, label_column: str, labelled: bool) -> _Files:
+    if not os.path.isfile(folder / LIST):
+        yield from _found(folder, labelled)
+        return
     path = str(folder / LIST)
     with csv_table(path) as (header, rows):
         file = header.column("file")
@@ -154,6 +149,7 @@ def _listed(folder: Path, label_column: str, labelled: bool) -> _Files:
 
 
 def _found(folder: Path, labelled: bool) -> _Files:
+    """The files in a folder, and those in its folders, which are named after labels."""
     here, folders = _array_files(folder), _entries(folder, folders=True)
     if labelled and here:
         raise DataError(
@@ -167,21 +163,18 @@ def _found(folder: Path, labelled: bool) -> _Files:
     for inner in folders:
         labels = (label_name(inner.name, str(inner)),) if labelled else ()
         found = _array_files(inner)
-        # Next to unlabelled arrays, a folder need not be one of a label.
+        # Next to unlabelled arrays, a folder may have other content.
         if not found and not here:
             raise _without_arrays(inner)
         yield from ((path, labels) for path in found)
 
 
 def _without_arrays(folder: Path) -> DataError:
-    """The error for a folder without arrays, whose label would otherwise be lost."""
     names = [entry.name for entry in (*_entries(folder, folders=True), *_entries(folder))]
-    shown = ", ".join(names[:SHOWN_ENTRIES]) or "nothing"
-    more = len(names) - SHOWN_ENTRIES
     return DataError(
         f"the folder has no {' or '.join(SUFFIXES)} file",
         where=folder,
-        why=f"it contains {shown}" + (f" and {more:,} more" if more > 0 else ""),
+        why=f"it contains {first_few(names, SHOWN_ENTRIES) or 'nothing'}",
         todo="put an array for each sequence directly into it, or remove the folder",
     )
 
@@ -203,10 +196,7 @@ def _entries(folder: Path, folders: bool = False) -> list[Path]:
 
 
 def _load(path: str, *others: str) -> dict[str, np.ndarray]:
-    """The features of a file as x, and those of the other arrays that it has.
-
-    The features are the array x, or the only array in the file, whatever its name.
-    """
+    """The features of a file as x (the array x, or the only array), and `others` that it has."""
     arrays: dict[str, np.ndarray] = {}
     name = "x"
     with open_packed(path) as stream:

@@ -1,8 +1,8 @@
 """Batches of sentence pairs as padded tensors, prepared ahead of time by a thread.
 
-Which rows make a batch, and the order of the batches, is a function of (seed, epoch): rows are
-shuffled and divided into chunks; within a chunk they are sorted by length and cut. To resume is to
-start the same epoch at a later batch.
+The rows of each batch and the order of the batches are a function of (seed, epoch): rows are
+shuffled and divided into chunks; each chunk is sorted by length and divided into batches. To
+resume, an epoch starts at a later batch.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import queue
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar, cast
@@ -23,17 +24,17 @@ from clearhead.data.corpus import Corpus
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
 PREPARED_BATCHES = 4
-"""Batches that training keeps ready."""
+"""The number of batches that are prepared ahead of training."""
 
 # Rows are sorted by length within chunks of about this many batches: enough that padding is rare,
-# few enough that a batch has other rows in each epoch.
+# and few enough that each epoch has different batches.
 CHUNK_BATCHES = 100
 
 BLOCK = 2**20
-"""Rows whose lengths are added up at a time."""
+"""Rows whose lengths are summed at a time."""
 
 SIZE_BITS = 4
-"""Only so many leading bits of a batch's number of rows may be set, see `_ranges`."""
+"""The number of rows of a batch has only this many significant bits, see `_ranges`."""
 
 IdPair = tuple[list[int], list[int]]
 """The ids of a source and of a target, without BOS and EOS."""
@@ -82,10 +83,10 @@ def _pad(rows: Sequence[Sequence[int]]) -> Tensor:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Subword sampling in training: new segmentations for each chunk of each epoch.
+    """Subword sampling in training: a new segmentation of every sentence in each epoch.
 
-    A side is sampled if its tokenizer has `sampling` > 0. A sentence with an unknown symbol, which
-    cannot be written out exactly, keeps its usual segmentation, and so does one that would be
+    A side is sampled if its tokenizer has `sampling` > 0. A sentence keeps its usual segmentation
+    if it has an unknown symbol, because its text cannot be restored from ids, or if the new one is
     longer than `max_length` tokens.
     """
 
@@ -93,8 +94,8 @@ class Sampling:
     target: Tokenizer
     max_length: int
 
-    def draw(self, pairs: Sequence[IdPair], source_seed: int, target_seed: int) -> list[IdPair]:
-        """The same pairs, segmented anew: a function of the arguments alone."""
+    def resample(self, pairs: Sequence[IdPair], source_seed: int, target_seed: int) -> list[IdPair]:
+        """New segmentations of the pairs: a function of the arguments alone."""
         sources = self._side([source for source, _ in pairs], self.source, source_seed)
         targets = self._side([target for _, target in pairs], self.target, target_seed)
         return list(zip(sources, targets, strict=True))
@@ -102,10 +103,10 @@ class Sampling:
     def _side(self, rows: list[list[int]], tokenizer: Tokenizer, seed: int) -> list[list[int]]:
         if tokenizer.sampling == 0.0:
             return rows
-        drawn = tokenizer.sample_batch([tokenizer.decode(row) for row in rows], seed)
+        sampled = tokenizer.sample_batch([tokenizer.decode(row) for row in rows], seed)
         return [
-            row if tokenizer.unk_id in row or not 0 < len(other) <= self.max_length else other
-            for row, other in zip(rows, drawn, strict=True)
+            row if tokenizer.unk_id in row or not 0 < len(new) <= self.max_length else new
+            for row, new in zip(rows, sampled, strict=True)
         ]
 
 
@@ -120,39 +121,40 @@ def epoch_batches(
     """The batches of an epoch from index `start` on, prepared by a thread.
 
     With sampling the number of batches is the same; rows are grouped by their new lengths, and
-    batches may hold more than `batch_tokens`.
+    batches may have more than `batch_tokens`.
 
     Closing the iterator (or dropping it) ends the thread; an error in the thread is raised here.
     """
-    order = corpus.source_lengths, corpus.target_lengths, batch_tokens, seed, epoch
+    lengths = corpus.source_lengths, corpus.target_lengths
     if sampling is None or sampling.source.sampling + sampling.target.sampling == 0.0:
-        rows = batch_order(*order)[start:]
-        yield from prefetch((_collated(_pairs(corpus, some)) for some in rows), PREPARED_BATCHES)
+        order = batch_order(*lengths, batch_tokens, seed, epoch)[start:]
+        yield from prefetch((_collated(_pairs(corpus, rows)) for rows in order), PREPARED_BATCHES)
         return
-    chunks = chunk_order(*order)
-    for some in prefetch(_drawn(corpus, chunks, (seed, epoch), start, sampling), PREPARED_BATCHES):
-        yield from some
+    chunks = chunk_order(*lengths, batch_tokens, np.random.default_rng((seed, epoch)))
+    resampled = _resampled(corpus, chunks, (seed, epoch), start, sampling)
+    for batches in prefetch(resampled, PREPARED_BATCHES):
+        yield from batches
 
 
 def largest_batch(corpus: Corpus, batch_tokens: int, seed: int, sampling: Sampling) -> Batch:
-    """The first epoch's batch with the most positions; with sampling its rows are drawn anew."""
+    """The first epoch's batch with the most positions; with sampling its rows are resampled."""
     lengths = corpus.source_lengths, corpus.target_lengths
     order = batch_order(*lengths, batch_tokens, seed, 0)
     rows = order[largest(order, lengths[0], lengths[1] + 1)]  # 1: EOS
-    return _collated(sampling.draw(_pairs(corpus, rows), seed, seed + 1))
+    return _collated(sampling.resample(_pairs(corpus, rows), seed, seed + 1))
 
 
-def _drawn(
+def _resampled(
     corpus: Corpus,
     chunks: Sequence[Sequence[np.ndarray]],
     seed: tuple[int, int],
     start: int,
     sampling: Sampling,
 ) -> Iterator[Sequence[Batch]]:
-    """Chunk after chunk, segmented anew, divided into as many batches as it had, and shuffled.
+    """Resample each chunk, divide it into as many batches as it had, and shuffle these.
 
-    A chunk is drawn slice by slice, a slice with each batch of the chunk before it. The slices of
-    the first chunk yield no batch each, so that closing the iterator need not wait for all.
+    A chunk is resampled in slices, one slice for each batch of the chunk before it. The slices of
+    the first chunk yield no batch each, so that closing the iterator does not wait for all of them.
     """
     ends = np.cumsum([len(chunk) for chunk in chunks], dtype=np.int64)
     first = int(np.searchsorted(ends, start, side="right"))
@@ -161,20 +163,20 @@ def _drawn(
     def slices(index: int) -> Iterator[list[IdPair]]:
         for chunk in chunks[index : index + 1]:
             for number, rows in enumerate(np.array_split(np.concatenate(chunk), len(chunk)), 1):
-                draw = np.random.SeedSequence((*seed, index + 1, number)).generate_state(2)
-                yield sampling.draw(_pairs(corpus, rows), *draw.tolist())
+                seeds = np.random.SeedSequence((*seed, index + 1, number)).generate_state(2)
+                yield sampling.resample(_pairs(corpus, rows), *seeds.tolist())
 
-    pairs, coming = list[IdPair](), slices(first)
+    pairs, upcoming = list[IdPair](), slices(first)
     for index in range(first, len(chunks)):
-        for some in coming:
-            pairs += some
+        for resampled in upcoming:
+            pairs += resampled
             yield ()
-        # The seeds of slices end in numbers from 1, this one in 0.
+        # The last number of a slice's seed starts at 1, so 0 is free.
         batches = _divided(pairs, len(chunks[index]), (*seed, index + 1, 0))
-        pairs, coming = [], slices(index + 1)
+        pairs, upcoming = [], slices(index + 1)
         for batch in batches[skipped:]:
             yield (_collated(batch),)
-            pairs += next(coming, ())
+            pairs += next(upcoming, ())
         skipped = 0
 
 
@@ -198,8 +200,8 @@ def batch_order(
 ) -> list[np.ndarray]:
     """The rows of each batch of an epoch, every row once: a function of the arguments alone.
 
-    Rows x longest is at most `batch_tokens` for the sources, and for the targets with EOS; a row
-    that is longer by itself is a batch of one.
+    The number of rows × the longest is at most `batch_tokens` for the sources, and for the targets
+    with EOS; a row that is longer by itself is a batch of one.
 
     Args:
         source_lengths: tokens of each source (N,), without BOS and EOS.
@@ -209,17 +211,32 @@ def batch_order(
         epoch: from 0.
     """
     rng = np.random.default_rng((seed, epoch))
-    chunks = _chunks(rng, source_lengths, target_lengths, batch_tokens)
+    chunks = chunk_order(source_lengths, target_lengths, batch_tokens, rng)
     batches = [batch for chunk in chunks for batch in chunk]
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
 def chunk_order(
-    source_lengths: np.ndarray, target_lengths: np.ndarray, batch_tokens: int, seed: int, epoch: int
+    sources: np.ndarray, targets: np.ndarray, batch_tokens: int, rng: np.random.Generator
 ) -> list[list[np.ndarray]]:
-    """The batches of `batch_order`, chunk by chunk, in each chunk sorted by length."""
-    rng = np.random.default_rng((seed, epoch))
-    return _chunks(rng, source_lengths, target_lengths, batch_tokens)
+    """The batches of each chunk, sorted by length; the arguments are those of `batch_order`.
+
+    The rows of a batch have similar lengths. A batch has as many rows as the limit allows.
+    """
+    # The same order as permutation(len(sources)) gives, in half the memory below 2^31 rows.
+    rows = np.arange(len(sources), dtype=np.int32 if len(sources) < 2**31 else np.int64)
+    rng.shuffle(rows)
+    # The tokens of the longer sides, EOS included, are summed in blocks to save memory.
+    blocks = (slice(start, start + BLOCK) for start in range(0, len(sources), BLOCK))
+    longer = (np.maximum(sources[block], targets[block] + 1) for block in blocks)
+    tokens = sum(int(block.sum(dtype=np.int64)) for block in longer)
+    count = max(1, min(len(rows), round(tokens / (CHUNK_BATCHES * batch_tokens))))
+    chunks: list[list[np.ndarray]] = []
+    for chunk in np.array_split(rows, count):
+        order, longest = _by_length(sources[chunk], targets[chunk])
+        ranges = _ranges(longest, batch_tokens, SIZE_BITS)
+        chunks.append([chunk[order[start:end]] for start, end in ranges])
+    return chunks
 
 
 def largest(batches: Sequence[np.ndarray], *lengths: np.ndarray) -> int:
@@ -233,51 +250,21 @@ def largest(batches: Sequence[np.ndarray], *lengths: np.ndarray) -> int:
     return int(np.argmax(positions))
 
 
-def _chunks(
-    rng: np.random.Generator, sources: np.ndarray, targets: np.ndarray, batch_tokens: int
-) -> list[list[np.ndarray]]:
-    # The same order as permutation(len(sources)) gives, in half the memory below 2^31 rows.
-    rows = np.arange(len(sources), dtype=np.int32 if len(sources) < 2**31 else np.int64)
-    rng.shuffle(rows)
-    tokens = _longer_tokens(sources, targets)
-    chunks = max(1, min(len(rows), round(tokens / (CHUNK_BATCHES * batch_tokens))))
-    return [
-        _cut(chunk, sources[chunk], targets[chunk], batch_tokens)
-        for chunk in np.array_split(rows, chunks)
-    ]
-
-
-def _longer_tokens(sources: np.ndarray, targets: np.ndarray) -> int:
-    """The tokens of the longer sides, EOS included, added up in blocks to save memory."""
-    starts = range(0, len(sources), BLOCK)
-    blocks = ((sources[i : i + BLOCK], targets[i : i + BLOCK]) for i in starts)
-    return sum(int(np.maximum(source, target + 1).sum(dtype=np.int64)) for source, target in blocks)
-
-
-def _cut(
-    rows: np.ndarray, sources: np.ndarray, targets: np.ndarray, batch_tokens: int
-) -> list[np.ndarray]:
-    """Batches of rows of like lengths, as many in each as the limit allows."""
-    order, longest = _by_length(sources, targets)
-    ranges = _ranges(longest, batch_tokens, SIZE_BITS)
-    return [rows[order[start:end]] for start, end in ranges]
-
-
 def divide(
     source_lengths: np.ndarray, target_lengths: np.ndarray, batches: int
 ) -> list[np.ndarray]:
-    """So many batches of rows of like lengths, the largest as small as possible.
+    """Divide rows into batches of similar lengths, the largest batch as small as possible.
 
     Args:
         source_lengths: tokens of each source (n,), without BOS and EOS.
         target_lengths: tokens of each target (n,), without BOS and EOS.
-        batches: how many, from 1 to n.
+        batches: their number, from 1 to n.
     """
     order, longest = _by_length(source_lengths, target_lengths)
     limits = range(1, len(longest) * int(longest[-1]) + 1)
     enough = bisect_left(limits, True, key=lambda limit: len(_ranges(longest, limit)) <= batches)
     ranges = _ranges(longest, limits[enough])
-    while len(ranges) < batches:  # the next smaller limit makes too many
+    while len(ranges) < batches:  # the next smaller limit gives too many
         start, end = ranges.pop(int(np.argmax([end - start for start, end in ranges])))
         middle = (start + end) // 2
         ranges += [(start, middle), (middle, end)]
@@ -289,7 +276,7 @@ def _by_length(sources: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np
     targets = targets + 1  # EOS
     longest = np.maximum(sources, targets)
     # Among rows with equal longer sides, the difference of the sides alternately rises and falls,
-    # so that neighbours are alike across that border, too.
+    # so that neighbouring rows are similar even where the longer side changes.
     turn = np.where(longest % 2, -1, 1)
     order = np.lexsort((turn * (sources - targets), longest))
     return order, longest[order]
@@ -298,16 +285,16 @@ def _by_length(sources: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np
 def _ranges(
     lengths: np.ndarray, batch_tokens: int, bits: int | None = None
 ) -> list[tuple[int, int]]:
-    """Consecutive rows, their lengths ascending, as many as stay within the limit.
+    """Ranges of consecutive rows with ascending lengths, as many rows each as the limit allows.
 
-    With `bits`, only so many leading bits of the number of rows are not zero, but for the last
-    range. So there are few shapes of products, each of which a CPU compiles in bf16 and keeps in
+    With `bits`, the number of rows of each range but the last has only this many significant bits.
+    So there are few shapes of products: for each, a CPU compiles a bf16 kernel and keeps it in
     memory (docs/decisions/0011).
     """
     ranges: list[tuple[int, int]] = []
     start = 0
     while start < len(lengths):
-        # No batch has more rows than would fit at the length of its first.
+        # No batch has more rows than fit if all are as short as its first.
         most = max(1, batch_tokens // int(lengths[start]))
         first = lengths[start : start + most]
         positions = first * np.arange(1, len(first) + 1, dtype=np.int64)
@@ -321,37 +308,36 @@ def _ranges(
 
 
 def prefetch(items: Iterator[T], ahead: int) -> Iterator[T]:
-    """The same items, made by another thread up to `ahead` items before they are needed."""
-    ready: queue.Queue[tuple[str, T | BaseException | None]] = queue.Queue(ahead)
+    """The same items, computed by another thread up to `ahead` items in advance."""
+    # An item, or the exception that ends the items.
+    ready: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue(ahead)
     stopped = threading.Event()
 
-    def put(kind: str, item: T | BaseException | None) -> None:
+    def put(item: T | None, end: BaseException | None = None) -> None:
         while not stopped.is_set():
-            try:
-                ready.put((kind, item), timeout=0.1)
-            except queue.Full:
-                continue
-            return
+            with suppress(queue.Full):
+                ready.put((item, end), timeout=0.1)
+                return
 
     def produce() -> None:
         try:
             for item in items:
-                put("item", item)
+                put(item)
                 if stopped.is_set():
                     return
-            put("end", None)
+            put(None, StopIteration())
         except BaseException as error:
-            put("error", error)
+            put(None, error)
 
     thread = threading.Thread(target=produce, name="clearhead-batches", daemon=True)
     thread.start()
     try:
         while True:
-            kind, item = ready.get()
-            if kind == "end":
+            item, end = ready.get()
+            if isinstance(end, StopIteration):
                 return
-            if kind == "error":
-                raise cast(BaseException, item)
+            if end is not None:
+                raise end
             yield cast(T, item)
     finally:
         stopped.set()

@@ -1,14 +1,13 @@
-"""The rules that examples are checked by before training, and the engine that applies them.
+"""The rules by which examples are checked before training, and the engine that applies them.
 
-A sentence pair and a labelled example are two kinds of example, each with its list of rules. Rules
-that drop an example go first, in the order of the list, then those that only count it; an example
-is reported under the first rule that it breaks. Validation and test data are checked by the same
-rules and kept whole, because scores over a part of them would not be comparable.
+There are two kinds of example, sentence pairs and labelled examples, each with a list of rules.
+Rules that drop an example are applied first, then those that only count it; an example is reported
+under the first rule that it breaks. Validation and test data are checked by the same rules and kept
+completely, because scores over a part of them would not be comparable.
 
-From a broken rule to the report: `Checker.check` counts it, keeps the first places, notes every
-place, and returns which examples to keep. corpus.py (pairs) and preparation.py (labelled examples)
-leave out the others. `DataReport.lines` (report.py) words the findings, and api/training.py reports
-them before the first step.
+`Checker.check` counts the examples that break a rule, and returns which examples to keep. corpus.py
+(pairs) and preparation.py (labelled examples) leave out the others, report.py formats the findings,
+and api/training.py reports them before the first step.
 
 Texts are equal if they are equal without the white space at their ends, features if all values are.
 """
@@ -22,37 +21,35 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from clearhead.data.hashes import HashSet, pair_hash
-from clearhead.data.labelled import input_hash
+from clearhead.data.hashes import HashSet, input_hash, text_hash
 from clearhead.data.parts import DataPart
 from clearhead.data.readers import Pair
 from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, Note
 from clearhead.settings import DataConfig
 
 Lengths = np.ndarray | Callable[[Sequence[Any]], Sequence[int]]
-"""Tokens or frames of each example, int (N, sides); or a function that counts those of some."""
+"""Tokens or frames of each example, int (N, sides); or a function that counts those of examples."""
 
 
 class Block:
-    """N examples as the rules see them. Each fact is computed when a rule first needs it.
+    """N examples, and facts about them that are computed when a rule first needs them.
 
-    `left` (N,) marks the examples that no rule has caught so far.
+    `left` (N,) marks the examples that have broken no rule so far.
     """
 
     def __init__(self, checker: Checker, examples: Sequence[Any], lengths: Lengths | None) -> None:
         self.examples, self.config = examples, checker.config
         self.left = np.ones(len(examples), dtype=bool)
-        self._kind, self._lengths = checker.kind, lengths
-        self._held_out, self._seen = checker.held_out, checker.seen
+        self._checker, self._lengths = checker, lengths
         self._hashes: dict[str, np.ndarray] = {}
         self._repeated: dict[str, np.ndarray] = {}
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Tokens or frames, int (N, sides); 0 where they are unknown, or the example is dropped.
+        """Tokens or frames, int (N, sides); 0 if they are unknown, or the example is dropped.
 
         A function that counts them is called once, with all examples that are left, so that it can
-        first learn a vocabulary from them.
+        learn a vocabulary from them first.
         """
         if isinstance(self._lengths, np.ndarray):
             return self._lengths
@@ -64,7 +61,7 @@ class Block:
 
     @cached_property
     def blank(self) -> np.ndarray:
-        """Which texts are empty or white space, bool (N, sides); features never are."""
+        """Which texts are empty or white space, bool (N, sides); always False for features."""
         if isinstance(self.examples[0], Pair):
             return np.array([(not p.source.strip(), not p.target.strip()) for p in self.examples])
         return np.array([[isinstance(e.input, str) and not e.input.strip()] for e in self.examples])
@@ -72,20 +69,20 @@ class Block:
     def hashes(self, key: str) -> np.ndarray:
         """The hash of each example under a key of its kind, uint64 (N,)."""
         if key not in self._hashes:
-            self._hashes[key] = hashes_of(self.examples, self._kind.hashes[key])
+            self._hashes[key] = hashes_of(self.examples, self._checker.kind.hashes[key])
         return self._hashes[key]
 
     def held_out(self, key: str) -> np.ndarray:
-        """Which examples have a hash that a held-out example has, bool (N,)."""
-        held_out = self._held_out[key]
-        if not len(held_out):
-            return np.zeros(len(self.examples), dtype=bool)
-        return held_out.contains(self.hashes(key))
+        """Which examples have the hash of a held-out example, bool (N,)."""
+        held_out = self._checker.held_out[key]
+        # Without held-out examples, hashes need not be computed.
+        nothing = np.zeros(len(self.examples), dtype=bool)
+        return held_out.contains(self.hashes(key)) if len(held_out) else nothing
 
     def repeated(self, key: str) -> np.ndarray:
-        """Which examples have a hash that came before, in this block or another: bool (N,)."""
+        """Which examples have the hash of one before, in this block or another: bool (N,)."""
         if key not in self._repeated:
-            self._repeated[key] = self._seen[key].add(self.hashes(key))
+            self._repeated[key] = self._checker.seen[key].add(self.hashes(key))
         return self._repeated[key]
 
 
@@ -94,11 +91,11 @@ class Rule(NamedTuple):
 
     Attributes:
         name: in reports.
-        text: what is wrong; `{max_length}` or any other setting of `data` is filled in.
+        text: what is wrong; settings of `data`, such as `{max_length}`, are filled in.
         broken: returns which examples of a block break it, bool (N,).
-        drop: True drops them from training, False only counts them; the name of a setting of
-            `data` lets users decide.
-        in_target: returns for which pairs the place is in the target's file, bool (N,).
+        drop: True drops them from training, False only counts them; or the name of a setting of
+            `data` that decides.
+        in_target: returns for which pairs the place is in the file of the target, bool (N,).
     """
 
     name: str
@@ -114,30 +111,27 @@ class Kind:
 
     Attributes:
         unit: its name in reports.
-        place: where an example of a part is; True: in the target's file.
-        hashes: what to compare with other examples, by key: the whole, or a side or input.
-        rules: what to check.
+        hashes: functions that hash the example, or a part of it, by key.
+        rules: in the order in which they are applied.
     """
 
     unit: Literal["pairs", "examples"]
-    place: Callable[[DataPart, Any, bool], str]
     hashes: Mapping[str, Callable[[Any], int]]
     rules: tuple[Rule, ...]
 
 
 PAIRS = Kind(
     "pairs",
-    DataPart.place_of_pair,
     {
-        "pair": lambda pair: pair_hash(pair.source, pair.target),
-        "source": lambda pair: pair_hash(pair.source),
-        "target": lambda pair: pair_hash(pair.target),
+        "pair": lambda pair: text_hash(pair.source, pair.target),
+        "source": lambda pair: text_hash(pair.source),
+        "target": lambda pair: text_hash(pair.target),
     },
     (
         Rule(
             "empty",
             "a side is empty",
-            # SentencePiece has a token for white space alone, so both have to be checked.
+            # White space alone is a token of SentencePiece, so both are checked.
             lambda b: ((b.lengths == 0) | b.blank).any(axis=1),
             in_target=lambda b: (b.lengths[:, 0] > 0) & ~b.blank[:, 0],
         ),
@@ -183,9 +177,8 @@ PAIRS = Kind(
 
 LABELLED = Kind(
     "examples",
-    DataPart.place_of_example,
     {
-        "example": lambda e: pair_hash(str(input_hash(e.input)), *sorted(e.labels)),
+        "example": lambda e: text_hash(str(input_hash(e.input)), *sorted(e.labels)),
         "input": lambda e: input_hash(e.input),
     },
     (
@@ -224,12 +217,12 @@ LABELLED = Kind(
 
 
 class Checker:
-    """Checks blocks of examples one after the other and adds up a report.
+    """Checks blocks of examples one after the other, and sums up a report.
 
-    It keeps 8 bytes of hash for each example, and nothing else.
+    For each example and key, it keeps 8 bytes of hash and nothing else.
 
     Args:
-        part: of the data. Of the training data examples are dropped; others are only counted.
+        part: of the data. Training examples may be dropped; others are only counted.
         kind: of its examples.
         config: the limits.
         held_out: for training data the validation and test examples, for test data the validation
@@ -240,10 +233,12 @@ class Checker:
         self, part: DataPart, kind: Kind, config: DataConfig, held_out: Iterable[Any] = ()
     ) -> None:
         self.kind, self.config, self._part = kind, config, part
-        training = part.name == "train"
-        self.held_out = hash_sets(held_out, kind)
+        training, held_out = part.name == "train", list(held_out)
+        self.held_out = {key: HashSet() for key in kind.hashes}
+        for key, hash_of in kind.hashes.items():
+            self.held_out[key].add(hashes_of(held_out, hash_of))
         self.seen = {key: HashSet() for key in kind.hashes}
-        # Settings decide what training drops; other data are reported as if they were the default.
+        # Settings decide what is dropped from training data only.
         drops = {
             rule.name: getattr(config, rule.drop)
             if training and isinstance(rule.drop, str)
@@ -257,7 +252,7 @@ class Checker:
             name: Finding(name, text.format(**limits), 0, (), training and drops[name])
             for name, text, *_ in kind.rules
         }
-        self._report = DataReport(part.name, kind.unit, 0, 0, training=training)
+        self._report = DataReport(part.name, kind.unit, 0, 0)
 
     def check(
         self, examples: Sequence[Any], lengths: Lengths | None = None, note: Note | None = None
@@ -267,7 +262,7 @@ class Checker:
         Args:
             examples: the next block.
             lengths: of the examples; without them none is too long.
-            note: is called with every finding; the report has only the first places of each rule.
+            note: is called with every finding; the report has the first places of each rule only.
         """
         keep = np.ones(len(examples), dtype=bool)
         if not len(examples):
@@ -278,17 +273,17 @@ class Checker:
             if not len(rows):
                 continue
             finding = self._findings[rule.name]
-            shown = SHOWN_PLACES - len(finding.places)
+            missing = SHOWN_PLACES - len(finding.places)
             in_target = rule.in_target(block) if rule.in_target else np.zeros_like(keep)
             places = tuple(
-                self.kind.place(self._part, examples[row], bool(in_target[row]))
-                for row in (rows[:shown] if note is None else rows).tolist()
+                self._part.place(examples[row], bool(in_target[row]))
+                for row in (rows[:missing] if note is None else rows).tolist()
             )
             if note is not None:
                 for place in places:
                     note(place, finding.text)
             self._findings[rule.name] = replace(
-                finding, count=finding.count + len(rows), places=finding.places + places[:shown]
+                finding, count=finding.count + len(rows), places=finding.places + places[:missing]
             )
             block.left[rows] = False
             if finding.left_out:
@@ -304,21 +299,13 @@ class Checker:
 
     @property
     def rules(self) -> list[tuple[str, bool]]:
-        """The text of each rule, with the limits, and whether it drops examples."""
+        """The text of each rule, and whether it drops examples."""
         return [(finding.text, finding.left_out) for finding in self._findings.values()]
 
     def report(self) -> DataReport:
-        """What was found so far."""
+        """The findings so far."""
         found = tuple(finding for finding in self._findings.values() if finding.count)
         return replace(self._report, findings=found)
-
-
-def hash_sets(examples: Iterable[Any], kind: Kind) -> dict[str, HashSet]:
-    """The hashes of examples, a set for each key of the kind."""
-    examples, sets = list(examples), {key: HashSet() for key in kind.hashes}
-    for key, hash_of in kind.hashes.items():
-        sets[key].add(hashes_of(examples, hash_of))
-    return sets
 
 
 def hashes_of(examples: Sequence[Any], hash_of: Callable[[Any], int]) -> np.ndarray:

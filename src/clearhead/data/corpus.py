@@ -1,13 +1,13 @@
-"""The training pairs as ids on disk, memory-mapped, written once and used again.
+"""The training pairs as ids in memory-mapped files, which are written once and reused.
 
-A corpus is a folder named after a hash of all that it depends on: the bytes of the files, the
-tokenizers, the limits and the held-out pairs. It holds for each side `*.ids` (all ids one after
-the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (int64, pairs + 1),
-the findings of the check in `findings.tsv`, and `corpus.json`. The folder gets its name when all
-of it is on disk.
+A corpus is a folder named after a hash of everything that it depends on: the content of the files,
+the tokenizers, the limits and the held-out pairs. For each side it has `*.ids` (all ids one after
+the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (int64, pairs + 1).
+It also has the findings of the check in `findings.tsv`, and `corpus.json`. The folder is renamed
+to its name when it is complete.
 
-A process that has a corpus open holds a shared lock on its `corpus.json`; one that writes a corpus
-holds the lock of the folder above (`.lock`). With both locks an unused corpus can be removed.
+A process that has a corpus open has a shared lock on its `corpus.json`; one that writes a corpus
+has the lock of the folder above (`.lock`). With both locks an unused corpus can be removed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from clearhead.data.parts import DataPart
 from clearhead.data.readers import Pair
 from clearhead.data.report import FINDINGS, DataReport, write_findings
 from clearhead.errors import DataError
-from clearhead.files import move_into_place, write_bytes
+from clearhead.files import move_into_place, unwritable, write_bytes
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
@@ -40,30 +40,34 @@ FORMAT_VERSION = 3
 SIDES = ("source", "target")
 BLOCK_PAIRS = 10_000
 BLOCK = 2**20
-"""Offsets to read at a time."""
+"""Offsets that are read at a time."""
 
 CORPUS_NAME = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.partial")
-"""The name of a corpus, or of one that was not finished."""
+"""The name of a complete or incomplete corpus."""
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
-"""That of the source, and that of the target."""
+"""The tokenizers of the source and of the target."""
 
 
 class Corpus:
-    """Encoded sentence pairs, read from disk on demand. They are not removed while it is open.
+    """Encoded sentence pairs, read from disk on demand. An open corpus is not removed.
+
+    Attributes:
+        report: of the check, with the first places of each finding.
+        findings: the file with all findings.
 
     Raises:
-        ValueError, OSError, KeyError, TypeError: the folder does not hold a whole corpus.
+        ValueError, OSError, KeyError, TypeError: the folder is not a complete corpus.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.findings = folder, folder / FINDINGS
         _lock_against_removal(self, folder / "corpus.json")
-        described: dict[str, Any] = json.loads((folder / "corpus.json").read_text("utf-8"))
-        self.report = DataReport.from_dict(described["report"])
+        description: dict[str, Any] = json.loads((folder / "corpus.json").read_text("utf-8"))
+        self.report = DataReport.from_dict(description["report"])
         self._ids, self._offsets = {}, {}
         for side in SIDES:
-            ids = np.memmap(folder / f"{side}.ids", dtype=described["dtypes"][side], mode="r")
+            ids = np.memmap(folder / f"{side}.ids", dtype=description["dtypes"][side], mode="r")
             offsets = np.memmap(folder / f"{side}.offsets", dtype=np.int64, mode="r")
             if len(offsets) != self.report.kept + 1 or offsets[-1] != len(ids):
                 raise ValueError(f"{side}.ids or {side}.offsets has the wrong length")
@@ -71,11 +75,6 @@ class Corpus:
 
     def __len__(self) -> int:
         return self.report.kept
-
-    @property
-    def findings(self) -> Path:
-        """The file of all findings of the check; the report has only the first places."""
-        return self.folder / FINDINGS
 
     def source(self, row: int) -> np.ndarray:
         """The ids of a source sentence (S,), without BOS and EOS."""
@@ -103,7 +102,7 @@ class Corpus:
 
 
 def _differences(offsets: Path, count: int) -> np.ndarray:
-    """The differences between neighbours, int32 (count,), in blocks to save memory."""
+    """The differences between neighbours, int32 (count,), computed in blocks to save memory."""
     found = np.empty(count, dtype=np.int32)
     for start in range(0, count, BLOCK):
         # The last offset of a block is also the first of the next.
@@ -120,17 +119,11 @@ def build_corpus(
     held_out: Iterable[Pair] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Corpus:
-    """The corpus of the training pairs: written now, or found as it was written before.
+    """The corpus of the training pairs: a new one, or the one that was written before.
 
-    After writing one, it removes the other corpora of the folder that no process has open.
-
-    Args:
-        folder: where corpora are kept; this one becomes `folder/<16 hex digits>`.
-        part: the training pairs.
-        tokenizers: encode the sources and the targets.
-        config: the limits.
-        held_out: the validation and test pairs.
-        progress: is called after each block with the number of pairs read so far.
+    It is `folder/<16 hex digits>`. After writing one, the other corpora of the folder that no
+    process has open are removed. `held_out` are the validation and test pairs; `progress` is called
+    after each block with the number of pairs read so far.
 
     Raises:
         DataError: a file cannot be used, no pair is left, or the disk is full.
@@ -138,21 +131,20 @@ def build_corpus(
     checker = Checker(part, PAIRS, config, held_out)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        whole = folder / _key(part, tokenizers, config, checker)
+        path = folder / _key(part, tokenizers, config, checker)
         with _locked(folder):
             with suppress(OSError, ValueError, KeyError, TypeError):
-                return Corpus(whole)
-            write_corpus(whole, part, tokenizers, checker, progress)
-            corpus = Corpus(whole)
+                return Corpus(path)
+            write_corpus(path, part, tokenizers, checker, progress)
+            corpus = Corpus(path)
             _remove_unused(folder)
+            return corpus
     except OSError as error:
-        raise DataError("the corpus cannot be written", where=folder, why=str(error)) from None
-    return corpus
+        raise unwritable(folder, error, DataError) from None
 
 
 def _key(part: DataPart, tokenizers: Tokenizers, config: DataConfig, checker: Checker) -> str:
     """16 hex digits that change with anything that the corpus or its report depends on."""
-    key = hashlib.blake2b(digest_size=8)
     settings = (
         FORMAT_VERSION,
         [name for name, _ in part.hashes],
@@ -160,7 +152,7 @@ def _key(part: DataPart, tokenizers: Tokenizers, config: DataConfig, checker: Ch
         *(config.max_length, config.max_length_ratio),
         checker.rules,
     )
-    key.update(json.dumps(settings).encode())
+    key = hashlib.blake2b(json.dumps(settings).encode(), digest_size=8)
     for hashes in checker.held_out.values():
         key.update(hashes.sorted.tobytes())
     for _, content in part.hashes:
@@ -169,36 +161,40 @@ def _key(part: DataPart, tokenizers: Tokenizers, config: DataConfig, checker: Ch
 
 
 def write_corpus(
-    whole: Path,
+    path: Path,
     part: DataPart,
     tokenizers: Tokenizers,
     checker: Checker,
     progress: Callable[[int], None] | None,
 ) -> None:
-    """Reads, encodes and checks the pairs block by block, and writes them to the folder `whole`.
+    """Reads, encodes and checks the pairs block by block, and writes them to a folder.
 
-    The folder does not exist before all of it is written.
+    The folder `path` appears when it is complete.
 
     Raises:
         DataError: a file cannot be used, or no pair is left.
         OSError: the disk is full or cannot be written to.
     """
-    partial = whole.with_name(f".{whole.name}.partial")
+    dtypes = {
+        side: np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.uint32)
+        for side, tokenizer in zip(SIDES, tokenizers, strict=True)
+    }
+    partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
     partial.mkdir()
     try:
         with ExitStack() as stack:
-            sides = [
-                stack.enter_context(_SideWriter(partial, side, len(tokenizer)))
-                for side, tokenizer in zip(SIDES, tokenizers, strict=True)
+            writers = [
+                stack.enter_context(_side_writer(partial / side, dtype))
+                for side, dtype in dtypes.items()
             ]
             note = stack.enter_context(write_findings(partial / FINDINGS))
             read, pairs = 0, part.pairs()
             while block := list(itertools.islice(pairs, BLOCK_PAIRS)):
                 rows = encode_pairs(block, tokenizers)
                 keep = checker.check(block, lengths_of(rows), note)
-                for writer, side in zip(sides, rows, strict=True):
-                    writer.write(list(itertools.compress(side, keep)))
+                for write, side in zip(writers, rows, strict=True):
+                    write(list(itertools.compress(side, keep)))
                 read += len(block)
                 if progress is not None:
                     progress(read)
@@ -206,11 +202,11 @@ def write_corpus(
         if report.kept == 0:
             why = "\n".join(report.lines())
             raise DataError("no pair is left to train on", where=part.where, why=why)
-        dtypes = {side: writer.dtype.name for side, writer in zip(SIDES, sides, strict=True)}
-        described = {"version": FORMAT_VERSION, "dtypes": dtypes, "report": report.to_dict()}
-        write_bytes(partial / "corpus.json", json.dumps(described, indent=1).encode(), DataError)
-        shutil.rmtree(whole, ignore_errors=True)  # if it is there, it is damaged
-        move_into_place(partial, whole)
+        names = {side: dtype.name for side, dtype in dtypes.items()}
+        description = {"version": FORMAT_VERSION, "dtypes": names, "report": report.to_dict()}
+        write_bytes(partial / "corpus.json", json.dumps(description, indent=1).encode(), DataError)
+        shutil.rmtree(path, ignore_errors=True)  # if it exists, it is damaged
+        move_into_place(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -226,35 +222,32 @@ def lengths_of(sides: Sequence[Sequence[Sequence[int]]]) -> np.ndarray:
     return np.array([list(map(len, rows)) for rows in sides], dtype=np.int64).T
 
 
-class _SideWriter:
-    """Appends sentences to the two files of one side."""
+@contextmanager
+def _side_writer(path: Path, dtype: np.dtype) -> Iterator[Callable[[Sequence[list[int]]], None]]:
+    """Yields a function that appends rows of ids to the two files of a side."""
+    with (
+        path.with_suffix(".ids").open("wb") as ids,
+        path.with_suffix(".offsets").open("wb") as offsets,
+    ):
+        offsets.write(np.zeros(1, dtype=np.int64).tobytes())
+        end = 0
 
-    def __init__(self, folder: Path, side: str, vocabulary: int) -> None:
-        self.dtype = np.dtype(np.uint16 if vocabulary <= 2**16 else np.uint32)
-        self._path, self._end = folder / side, 0
+        def write(rows: Sequence[list[int]]) -> None:
+            nonlocal end
+            ends = end + np.cumsum([len(row) for row in rows], dtype=np.int64)
+            ids.write(np.fromiter(itertools.chain.from_iterable(rows), dtype).tobytes())
+            offsets.write(ends.tobytes())
+            end = int(ends[-1]) if len(ends) else end
 
-    def __enter__(self) -> _SideWriter:
-        self._ids = self._path.with_suffix(".ids").open("wb")
-        self._offsets = self._path.with_suffix(".offsets").open("wb")
-        self._offsets.write(np.zeros(1, dtype=np.int64).tobytes())
-        return self
-
-    def write(self, rows: Sequence[Sequence[int]]) -> None:
-        ends = self._end + np.cumsum([len(row) for row in rows], dtype=np.int64)
-        self._ids.write(np.fromiter(itertools.chain.from_iterable(rows), self.dtype).tobytes())
-        self._offsets.write(ends.tobytes())
-        self._end = int(ends[-1]) if len(ends) else self._end
-
-    def __exit__(self, *_: object) -> None:
-        for stream in (self._ids, self._offsets):
+        yield write
+        for stream in (ids, offsets):
             stream.flush()
             os.fsync(stream.fileno())
-            stream.close()
 
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """If several runs want the same corpus at once, one writes it, the others wait and use it."""
+    """If several runs need the same corpus at once, one writes it, and the others wait for it."""
     try:
         import fcntl
     except ImportError:  # there is no such lock on Windows
@@ -266,13 +259,13 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _lock_against_removal(corpus: Corpus, file: Path) -> None:
-    """Hold a shared lock as long as the object exists."""
-    held = os.open(file, os.O_RDONLY)
-    weakref.finalize(corpus, os.close, held)
+    """Keep a shared lock as long as the object exists."""
+    descriptor = os.open(file, os.O_RDONLY)
+    weakref.finalize(corpus, os.close, descriptor)
     with suppress(ImportError, OSError):  # the system or the disk has no such lock
         import fcntl
 
-        fcntl.flock(held, fcntl.LOCK_SH)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 def remove_unused_corpora(folder: Path) -> None:
@@ -286,7 +279,7 @@ def remove_unused_corpora(folder: Path) -> None:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the corpora that no process has open; the caller holds the lock of the folder."""
+    """Remove the corpora that no process has open; the caller has the lock of the folder."""
     for corpus in folder.iterdir():
         if not CORPUS_NAME.fullmatch(corpus.name):
             continue

@@ -10,7 +10,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ FEATURES = (
 )
 
 Times = tuple[str, ...]
-"""The times of the frames of a sequence, as they are written in the file."""
+"""The times of the frames of a sequence, as written in the file."""
 
 _Sequences = Iterator[tuple[LabelledSequence, Times | None]]
 
@@ -52,8 +52,8 @@ def read_feature_sequences(
       by `:`, and last the label if the header has `@classLabel true`. A dimension is its values,
       separated by `,`; all dimensions of a case have the same number of values. `?` and `NaN` are
       missing values. Lines that start with `#` or `%` are comments. With `@timeStamps true`, each
-      value is a tuple `(time,value)`, and all dimensions of a case have the same times, numbers or
-      dates. They are not interpreted: frames keep their order in the file.
+      value is a tuple `(time,value)`, and all dimensions of a case have the same times (numbers or
+      dates), which are not interpreted: frames keep their order in the file.
     - `.npz` has many sequences, `.npy` a single one without a label: see `read_array_file`.
     - A folder has `.npy` and `.npz` files: see `read_array_folder`.
 
@@ -69,12 +69,21 @@ def read_feature_sequences(
         DataError: the file is missing, unreadable or of another format, has no sequence, or a
             sequence is empty, infinite, of another width than the first, or without a label.
     """
-    return _checked(path, _read(path, label_column, labelled))
+    first = None
+    for first in of_one_width(sequence for sequence, _ in _read(path, label_column, labelled)):
+        yield first
+    if first is None:
+        raise DataError("there is no sequence", where=path)
 
 
-def _checked(path: str, sequences: _Sequences) -> Iterator[LabelledSequence]:
+def of_one_width(sequences: Iterable[LabelledSequence]) -> Iterator[LabelledSequence]:
+    """The same sequences.
+
+    Raises:
+        DataError: a sequence has another number of features than the first.
+    """
     first: LabelledSequence | None = None
-    for sequence, _ in sequences:
+    for sequence in sequences:
         first = first or sequence
         width, expected = sequence.input.shape[1], first.input.shape[1]
         if width != expected:
@@ -85,19 +94,13 @@ def _checked(path: str, sequences: _Sequences) -> Iterator[LabelledSequence]:
                 todo="give every frame the same features",
             )
         yield sequence
-    if first is None:
-        raise DataError("there is no sequence", where=path)
 
 
 def frame_times(path: str, number: int, label_column: str = "label") -> Times | None:
-    """The times of one sequence, as they are written in the file; None if it has none.
+    """The times of one sequence; None if it has none.
 
-    A CSV file has them in the column `time`, a `.ts` file in its tuples. Arrays have no times.
-
-    Args:
-        path: what `read_feature_sequences` reads.
-        number: of the sequence, from 1.
-        label_column: of a `.csv` file.
+    A CSV file has them in the column `time`, a `.ts` file in its tuples. Arrays have no times. The
+    first sequence has the number 1.
 
     Raises:
         DataError: as `read_feature_sequences`, or the file has fewer sequences.
@@ -123,21 +126,21 @@ def _read_arrays(path: str, label_column: str, labelled: bool) -> _Sequences:
 def _read_csv(path: str, label_column: str, labelled: bool) -> _Sequences:
     with csv_table(path) as (header, rows):
         columns = _columns(header, label_column, labelled)
-        begun: dict[str, int] = {}
+        starts: dict[str, int] = {}
         groups = itertools.groupby(rows, key=lambda row: row[1][columns.sequence].strip())
         for name, group in groups:
             frames = list(group)
             line = frames[0][0]
             if not name:
                 raise DataError("the name of the sequence is empty", where=f"{path}:{line}")
-            if name in begun:
+            if name in starts:
                 raise DataError(
                     f"the sequence {name!r} occurs a second time",
                     where=f"{path}:{line}",
-                    why=f"it starts in line {begun[name]}, and another sequence comes between",
+                    why=f"it starts in line {starts[name]}, and another sequence comes between",
                     todo="put the rows of a sequence one after the other",
                 )
-            begun[name] = line
+            starts[name] = line
             yield _sequence(path, frames, columns)
 
 
@@ -213,7 +216,7 @@ def _read_ts(path: str, label_column: str, labelled: bool) -> _Sequences:
 
 
 def _content(path: str) -> Generator[tuple[int, str], None, None]:
-    """The lines, with their numbers, that are neither empty nor comments."""
+    """The lines that are neither empty nor comments, with their numbers."""
     for number, line in enumerate(read_lines(path), start=1):
         line = line.strip()
         if line and line[0] not in "#%":
@@ -228,7 +231,6 @@ class _TsHeader:
 
 
 def _read_header(path: str, lines: Iterator[tuple[int, str]]) -> _TsHeader:
-    """What matters of the lines up to `@data`."""
     header = _TsHeader()
     for number, line in lines:
         where = f"{path}:{number}"
@@ -265,13 +267,13 @@ def _truth(word: str, line: str, where: str) -> bool:
 def _case(
     line: str, header: _TsHeader, labelled: bool, where: str
 ) -> tuple[LabelledSequence, Times | None]:
-    if header.timed:  # a colon inside a tuple is part of a time of day
+    if header.timed:  # a colon inside a tuple belongs to a time of day
         line = re.sub(r"\([^()]*\)", lambda found: found[0].replace(":", "\0"), line)
     parts = [part.replace("\0", ":") for part in line.split(":")]
     label = parts.pop() if header.labels else ""
     labels = (label_name(label, where),) if header.labels and labelled else ()
     if header.dimensions and len(parts) != header.dimensions:
-        what = f"the case has {len(parts)} dimensions, the header says {header.dimensions}"
+        what = f"the case has {len(parts)} dimensions, the header {header.dimensions}"
         raise DataError(what, where=where)
     series = [_series(part, header.timed, where) for part in parts]
     first_times, first = series[0] if series else ([], [])
@@ -281,11 +283,11 @@ def _case(
             raise DataError(what, where=where)
         for time, expected in zip(times, first_times, strict=True):
             if time != expected:
-                what = (
-                    f"dimension {number} has the time {time!r}, where dimension 1 has {expected!r}"
+                raise DataError(
+                    f"dimension {number} has the time {time!r}, where dimension 1 has {expected!r}",
+                    where=where,
+                    todo="give all dimensions the same times, and ? where a value is missing",
                 )
-                todo = "give all dimensions the same times, and ? where a value is missing"
-                raise DataError(what, where=where, todo=todo)
     frames = as_frames(np.array([values for _, values in series], ndmin=2).T, where)
     return LabelledSequence(frames, labels, where), tuple(first_times) if header.timed else None
 

@@ -1,4 +1,4 @@
-"""Values of features: read from text, checked as arrays, counted, filled in where missing."""
+"""Values of features: read from text, checked, counted, and filled where missing."""
 
 from __future__ import annotations
 
@@ -10,22 +10,18 @@ from typing import Any, Literal
 import numpy as np
 
 from clearhead.data.labelled import Labelled
-from clearhead.errors import DataError
+from clearhead.errors import DataError, first_few
 
-Rule = Literal["refuse", "zero", "mean", "interpolate"]
-"""What to do about missing values, see `fill_missing`."""
+MissingRule = Literal["refuse", "zero", "mean", "interpolate"]
+"""How missing values are treated, see `fill_missing`."""
 
 SHOWN_NAMES = 20
 
 
 def read_value(cell: str, missing: Sequence[str], where: str, why: str | None = None) -> float:
-    """The number in a cell, NaN if the cell is one of the words for a missing value.
+    """The number in a cell, NaN if the cell in lower case is one of the words for a missing value.
 
-    Args:
-        cell: the text.
-        missing: the words, in lower case; the case of the cell does not matter.
-        where: the place of the cell, for the error.
-        why: the reason that it must be a number, for the error.
+    `why` is the reason that it must be a number, for the error.
 
     Raises:
         DataError: it is not a number, or infinite.
@@ -34,7 +30,7 @@ def read_value(cell: str, missing: Sequence[str], where: str, why: str | None = 
     if cell.lower() in missing:
         return math.nan
     try:
-        # float() reads 1_000 as a thousand, which no other program does.
+        # float() accepts 1_000 as a thousand, unlike other programs.
         value = math.inf if "_" in cell else float(cell)
     except ValueError:
         value = math.inf
@@ -78,20 +74,20 @@ def as_frames(values: np.ndarray, place: str) -> np.ndarray:
 
 
 def fill_missing(
-    frames: np.ndarray, rule: Rule, place: str, means: np.ndarray | None = None
+    frames: np.ndarray, rule: MissingRule, place: str, means: np.ndarray | None = None
 ) -> np.ndarray:
     """Features without NaN, before they are normalised.
 
     - `refuse`: a missing value is an error.
-    - `zero`: it becomes 0.0 in the scale of the data, which normalisation then shifts.
-    - `mean`: it becomes the feature's mean over the training data, which normalisation makes 0.
-    - `interpolate`: linear interpolation between the values in the frames before and after it.
-      Frames count as equally spaced, whatever their times. Before the first value it is the first,
-      after the last the last. If the sequence has no value of a feature, it is the training mean.
+    - `zero`: it becomes 0.0 in the scale of the data, before normalisation.
+    - `mean`: it becomes the mean of the feature over the training data (0 after normalisation).
+    - `interpolate`: linear interpolation between the values before and after it, as if frames were
+      equally spaced. Before the first value it is the first one, after the last value the last one.
+      If the sequence has no value of a feature, it is the training mean.
 
     Args:
         frames: float32 (frames, width); it is not changed.
-        rule: one of these.
+        rule: one of the above.
         place: of the sequence, for the error.
         means: of the training data (width,), for `mean` and `interpolate`.
 
@@ -146,7 +142,7 @@ class FeatureCounts:
     names: tuple[str, ...]
     values: int
     missing: int
-    rule: Rule
+    rule: MissingRule
 
     def lines(self, name: str, *, named: bool) -> list[str]:
         """Lines for a report on the part with this name; the features themselves if `named`."""
@@ -159,7 +155,7 @@ class FeatureCounts:
         return lines
 
 
-def count_features(examples: Sequence[Labelled[Any]], rule: Rule) -> FeatureCounts | None:
+def count_features(examples: Sequence[Labelled[Any]], rule: MissingRule) -> FeatureCounts | None:
     """The features of one part of the data; None for texts, or if there is no example."""
     if not examples or isinstance(examples[0].input, str):
         return None
@@ -172,7 +168,4 @@ def count_features(examples: Sequence[Labelled[Any]], rule: Rule) -> FeatureCoun
 def features_named(width: int, names: Sequence[str]) -> str:
     """`3 features: x, y, z`, or only the number if they have no names."""
     counted = f"{width:,} feature{'' if width == 1 else 's'}"
-    if not names:
-        return counted
-    more = len(names) - SHOWN_NAMES
-    return f"{counted}: {', '.join(names[:SHOWN_NAMES])}" + (f" and {more:,} more" * (more > 0))
+    return f"{counted}: {first_few(names, SHOWN_NAMES)}" if names else counted

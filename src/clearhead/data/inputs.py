@@ -1,15 +1,16 @@
-"""What a classifier reads: each example as a row of numbers, and padded batches of rows.
+"""The inputs of a classifier: each example as a row of numbers, and padded batches of rows.
 
-`Inputs` is the protocol. `TextInputs` makes token ids, `SpelledInputs` words with their character
-n-grams, `FeatureInputs` feature vectors.
+`TextInputs` makes token ids, `SpelledInputs` words with their character n-grams, `FeatureInputs`
+feature vectors.
 """
 
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,36 +18,40 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.checkpoint import JOINT_TOKENIZER, read_folder_config, read_tokenizers
-from clearhead.data.features import Rule, as_frames, fill_missing
-from clearhead.data.labelled import Labelled, in_columns, one_line
+from clearhead.data.features import MissingRule, as_frames, fill_missing
+from clearhead.data.labelled import Labelled, in_columns, join_lines
 from clearhead.data.normaliser import Normaliser
 from clearhead.errors import ConfigError, DataError, ModelFolderError
+from clearhead.files import Saveable
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import BOS, PAD, Tokenizer, WordTokenizer, load_tokenizer
 
 TOKENIZER, NORMALISER = "tokenizer", "normaliser"
-"""The names of the parts in a model folder."""
+"""Names in a model folder."""
 
 LONGEST_WORD = 40
-"""Characters of a word that are split into n-grams, including its two marks. A batch is as wide as
-its longest word has n-grams, and anything longer is a link or a number, not a word."""
+"""Characters of a word that are split into n-grams, including the marks at its ends. A batch is as
+wide as the number of n-grams of its longest word, and longer words are links or numbers."""
 
 
-class Inputs(Protocol):
-    """One kind of input: texts, or sequences of features."""
+class Inputs(ABC):
+    """One kind of input: texts, or sequences of features.
+
+    Attributes:
+        unit: what a row consists of, for messages: `tokens` or `frames`.
+        max_length: the maximum length of a row that a model reads; the rest is cut off.
+        width: the size of the vocabulary, or the number of features.
+        files: what is saved in the model folder, by name.
+        prepended: the number of tokens that `collate` puts before each row.
+    """
 
     unit: str
-    """What a row consists of, for messages: `tokens` or `frames`."""
+    prepended = 0
 
-    begun: int
-    """The number of tokens that `collate` puts before each row."""
+    def __init__(self, max_length: int, width: int, files: Mapping[str, Saveable]) -> None:
+        self.max_length, self.width, self.files = max_length, width, files
 
-    width: int
-    """The size of the vocabulary, or the number of features: what the model is built for."""
-
-    parts: Mapping[str, Any]
-    """What is saved in the model folder, by name."""
-
+    @abstractmethod
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
         """Each example as numbers, of any length.
 
@@ -55,7 +60,6 @@ class Inputs(Protocol):
         Raises:
             DataError: an example cannot be read; `where` is its place.
         """
-        ...
 
     def sampled(
         self, examples: Sequence[Labelled], rows: list[np.ndarray], seed: int
@@ -68,45 +72,43 @@ class Inputs(Protocol):
 
         The padding is PAD for ids and NaN for features.
         """
-        ...
+        return self._pad([row[: self.max_length] for row in rows])
 
+    def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
+        """The name of each position of an example in a batch: tokens, words, or frame numbers."""
+        return self._names(example, row[: self.max_length])
+
+    @abstractmethod
+    def _pad(self, rows: Sequence[np.ndarray]) -> Tensor: ...
+
+    @abstractmethod
+    def _names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]: ...
+
+    @abstractmethod
     def real(self, batch: Tensor) -> int:
         """The number of positions of a batch that are not padding."""
-        ...
 
+    @abstractmethod
     def hide(self, batch: Tensor, rate: float) -> Tensor:
         """The batch with a random share of its positions hidden from the model.
 
         Hidden tokens become the unknown token, without n-grams. Hidden frames become 0, which is
         the mean if features are normalised.
         """
-        ...
-
-    def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
-        """The name of each position of an example in a batch: tokens, words, or frame numbers."""
-        ...
 
 
 class TextInputs(Inputs):
-    """Texts as token ids.
-
-    Args:
-        tokenizer: makes the ids.
-        max_length: the maximum number of tokens of a text.
-        start: whether BOS comes first, for a pooling that takes the first position.
-    """
+    """Texts as token ids; with `start` after BOS, for a pooling that takes the first position."""
 
     unit = "tokens"
 
     def __init__(self, tokenizer: Tokenizer, max_length: int, start: bool) -> None:
+        super().__init__(max_length, len(tokenizer), {TOKENIZER: tokenizer})
         self.tokenizer = tokenizer
-        self.max_length = max_length
-        self.begun = int(start)
-        self.width = len(tokenizer)
-        self.parts = {TOKENIZER: tokenizer}
+        self.prepended = int(start)
 
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
-        encoded = self.tokenizer.encode_batch([_text(example) for example in examples])
+        encoded = self.tokenizer.encode_batch(list(map(_text, examples)))
         return [np.array(ids, dtype=np.int64) for ids in encoded]
 
     def sampled(
@@ -114,32 +116,30 @@ class TextInputs(Inputs):
     ) -> list[np.ndarray]:
         if self.tokenizer.sampling == 0.0:
             return rows
-        drawn = self.tokenizer.sample_batch([_text(example) for example in examples], seed)
-        return [np.array(ids, dtype=np.int64) for ids in drawn]
+        sampled = self.tokenizer.sample_batch(list(map(_text, examples)), seed)
+        return [np.array(ids, dtype=np.int64) for ids in sampled]
 
-    def collate(self, rows: Sequence[np.ndarray]) -> Tensor:
-        return self._padded([row[:, None] for row in rows], 1)[..., 0]
+    def _pad(self, rows: Sequence[np.ndarray]) -> Tensor:
+        return self._pad_columns([row[:, None] for row in rows], 1)[..., 0]
 
-    def _padded(self, rows: Sequence[np.ndarray], columns: int) -> Tensor:
-        """Rows of up to so many columns as (rows, length, columns), after BOS where it is first."""
-        cut = [row[: self.max_length] for row in rows]
+    def _pad_columns(self, rows: Sequence[np.ndarray], columns: int) -> Tensor:
+        """Rows (length, up to `columns`) as (rows, length, columns), after BOS if it is first."""
         # A batch of empty texts has one position, with PAD: no layer accepts a length of 0.
-        length = max(1, self.begun + max(map(len, cut)))
+        length = max(1, self.prepended + max(map(len, rows)))
         batch = np.full((len(rows), length, columns), PAD, dtype=np.int64)
-        batch[:, : self.begun, 0] = BOS
-        for place, row in zip(batch, cut, strict=True):
-            place[self.begun : self.begun + len(row), : row.shape[1]] = row
+        batch[:, : self.prepended, 0] = BOS
+        for padded, row in zip(batch, rows, strict=True):
+            padded[self.prepended : self.prepended + len(row), : row.shape[1]] = row
         return torch.from_numpy(batch)
+
+    def _names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
+        return tuple(self.tokenizer.pieces([*[BOS] * self.prepended, *row.tolist()]))
 
     def real(self, batch: Tensor) -> int:
         return int((batch != PAD).sum())
 
     def hide(self, batch: Tensor, rate: float) -> Tensor:
         return hide_words(batch, self.tokenizer.unk_id, rate)
-
-    def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
-        ids = [*[BOS] * self.begun, *row[: self.max_length].tolist()]
-        return tuple(self.tokenizer.pieces(ids))
 
 
 class NGrams(NamedTuple):
@@ -170,14 +170,7 @@ class NGrams(NamedTuple):
 
 
 class SpelledInputs(TextInputs):
-    """Texts as rows (length, 1 + most): the id of a word, then its n-grams, padded with 0.
-
-    Args:
-        tokenizer: knows the words.
-        ngrams: numbers their n-grams.
-        max_length: the maximum number of words of a text.
-        start: whether BOS comes first, for a pooling that takes the first position.
-    """
+    """Texts as rows (length, 1 + most): the id of a word, then its n-grams, padded with 0."""
 
     def __init__(
         self, tokenizer: WordTokenizer, ngrams: NGrams, max_length: int, start: bool
@@ -191,54 +184,46 @@ class SpelledInputs(TextInputs):
 
     def _row(self, text: str) -> np.ndarray:
         ids = self.words.encode(text)
-        # The words after the maximum length count for the length, but no model reads them.
+        # Words after the maximum length count for the length of the row, but no model reads them.
         read = self.words.words_of(text)[: self.max_length]
         ngrams = [self.ngrams.numbers(word) for word in read]
         row = np.zeros((len(ids), 1 + max(map(len, ngrams), default=0)), dtype=np.int32)
         row[:, 0] = ids
-        for place, numbers in zip(row, ngrams, strict=False):
-            place[1 : 1 + len(numbers)] = numbers
+        for columns, numbers in zip(row, ngrams, strict=False):
+            columns[1 : 1 + len(numbers)] = numbers
         return row
 
-    def collate(self, rows: Sequence[np.ndarray]) -> Tensor:
+    def _pad(self, rows: Sequence[np.ndarray]) -> Tensor:
         # At least one column of n-grams, even if no word has one: EmbeddingBag needs it.
-        return self._padded(rows, max(2, *(row.shape[1] for row in rows)))
+        return self._pad_columns(rows, max(2, *(row.shape[1] for row in rows)))
+
+    def _names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
+        # Unknown words too: the model reads their spelling.
+        words = self.words.words_of(_text(example))[: len(row)]
+        return (*self.words.pieces([BOS] * self.prepended), *words)
 
     def real(self, batch: Tensor) -> int:
         return super().real(batch[..., 0])
 
     def hide(self, batch: Tensor, rate: float) -> Tensor:
-        hidden = drawn_words(batch[..., 0], rate)
+        hidden = hidden_words(batch[..., 0], rate)
         hidden_batch = batch.masked_fill(hidden[..., None], 0)
         hidden_batch[..., 0].masked_fill_(hidden, self.tokenizer.unk_id)
         return hidden_batch
-
-    def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
-        # Unknown words too: the model reads their spelling.
-        read = self.words.words_of(_text(example))[: self.max_length]
-        return (*self.words.pieces([BOS] * self.begun), *read)
 
 
 class FeatureInputs(Inputs):
     """Sequences of feature vectors without missing values, on a common scale.
 
     If both a sequence and the training data name their features, they are matched by name.
-
-    Args:
-        normaliser: learned from the training data.
-        missing: the rule for missing values, as in `DataConfig`.
-        max_length: the maximum number of frames of a sequence.
     """
 
     unit = "frames"
-    begun = 0
 
-    def __init__(self, normaliser: Normaliser, missing: Rule, max_length: int) -> None:
+    def __init__(self, normaliser: Normaliser, missing: MissingRule, max_length: int) -> None:
+        super().__init__(max_length, normaliser.width, {NORMALISER: normaliser})
         self.normaliser = normaliser
-        self.missing: Rule = missing
-        self.max_length = max_length
-        self.width = normaliser.width
-        self.parts = {NORMALISER: normaliser}
+        self.missing: MissingRule = missing
 
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
         return [self._row(example) for example in examples]
@@ -250,9 +235,12 @@ class FeatureInputs(Inputs):
         filled = fill_missing(frames, self.missing, example.place, self.normaliser.mean)
         return self.normaliser(filled)
 
-    def collate(self, rows: Sequence[np.ndarray]) -> Tensor:
-        cut = [torch.from_numpy(row[: self.max_length]) for row in rows]
-        return pad_sequence(cut, batch_first=True, padding_value=float("nan"))
+    def _pad(self, rows: Sequence[np.ndarray]) -> Tensor:
+        tensors = list(map(torch.from_numpy, rows))
+        return pad_sequence(tensors, batch_first=True, padding_value=float("nan"))
+
+    def _names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
+        return tuple(map(str, range(1, len(row) + 1)))
 
     def real(self, batch: Tensor) -> int:
         return int((~batch[..., 0].isnan()).sum())
@@ -260,15 +248,12 @@ class FeatureInputs(Inputs):
     def hide(self, batch: Tensor, rate: float) -> Tensor:
         return hide_frames(batch, rate)
 
-    def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
-        return tuple(str(number) for number in range(1, min(len(row), self.max_length) + 1))
-
 
 def text_inputs(config: RunConfig, tokenizer: Tokenizer) -> TextInputs:
     """Texts as the ids of a tokenizer, with character n-grams if the run has them.
 
     Raises:
-        ConfigError: there are to be n-grams, and the vocabulary has no whole words.
+        ConfigError: the run has n-grams, and the vocabulary has no whole words.
     """
     model, max_length = config.model, config.data.max_length
     start = "first" in config.classifier.pooling
@@ -285,12 +270,12 @@ def text_inputs(config: RunConfig, tokenizer: Tokenizer) -> TextInputs:
 
 
 def feature_inputs(config: RunConfig, normaliser: Normaliser) -> FeatureInputs:
-    """Features, filled as the run says and scaled by a normaliser."""
+    """Features, filled by the rule of the run and scaled by a normaliser."""
     return FeatureInputs(normaliser, config.data.missing, config.data.max_length)
 
 
 def read_inputs(folder: Path, config: RunConfig) -> Inputs:
-    """What turns examples into numbers, from the folder of a model.
+    """The inputs of a model, read from its folder.
 
     Raises:
         ModelFolderError: it is missing, damaged, or made for another kind of input.
@@ -310,13 +295,13 @@ def hide_words(ids: Tensor, unk_id: int, rate: float) -> Tensor:
 
     This is word dropout (Sennrich et al. 2016).
     """
-    return ids.masked_fill(drawn_words(ids, rate), unk_id)
+    return ids.masked_fill(hidden_words(ids, rate), unk_id)
 
 
-def drawn_words(ids: Tensor, rate: float) -> Tensor:
+def hidden_words(ids: Tensor, rate: float) -> Tensor:
     """A bool tensor, True for a random share of the tokens, but not for BOS and padding."""
-    drawn = torch.rand(ids.shape, device=ids.device) < rate
-    return drawn & (ids != PAD) & (ids != BOS)
+    hidden = torch.rand(ids.shape, device=ids.device) < rate
+    return hidden & (ids != PAD) & (ids != BOS)
 
 
 def hide_frames(features: Tensor, rate: float) -> Tensor:
@@ -333,11 +318,11 @@ def _text(example: Labelled) -> str:
     if not isinstance(example.input, str):
         kind = type(example.input).__name__
         raise DataError(f"the input is a {kind}, not a text", where=example.place)
-    return one_line(example.input)
+    return join_lines(example.input)
 
 
 def _array(example: Labelled) -> np.ndarray:
-    """The features of an example; a Python caller may give lists or tensors."""
+    """The features of an example, which may be lists or tensors if they come from Python."""
     try:
         return np.asarray(example.input)
     except (ValueError, TypeError, RuntimeError) as error:  # a tensor raises the latter two

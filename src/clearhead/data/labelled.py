@@ -1,11 +1,7 @@
-"""Labelled examples, their labels, and the readers of labelled texts.
-
-`TEXT_FORMATS` has the formats of files of labelled texts.
-"""
+"""Labelled examples, their labels, and the readers of labelled texts (`TEXT_FORMATS`)."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -39,8 +35,8 @@ class Labelled(NamedTuple, Generic[Input]):
 
     Attributes:
         input: a text, or features, float32 (frames, width), where NaN is a missing value.
-        labels: its labels; () if it has none, or if they are not read.
-        place: where it was read, for errors and reports: `train.csv:17`, `cat/3.npy`.
+        labels: its labels; () if it has none, or if they were not read.
+        place: its file and line, for errors and reports: `train.csv:17`, `cat/3.npy`.
         columns: the name of each feature; () if its file has no names.
     """
 
@@ -60,7 +56,7 @@ def read_labelled_texts(
     """The texts of a file and their labels. The name may end in `.gz`.
 
     - `.csv`: a header, then one text per row; line breaks inside double quotes become a space.
-    - `.tsv`: the same with tabs and without quotes, or no header and `label<TAB>text`.
+    - `.tsv`: the same with tabs and without quotes, or `label<TAB>text` without a header.
     - `.jsonl`: objects with the text and either one label (text or a number) or a list of labels.
       The key of the list may be the plural: `labels` if the column is `label`.
     - `.txt`: `label<TAB>text`.
@@ -86,7 +82,7 @@ def _examples(file: str, rows: _Rows, multi_label: bool) -> Iterator[LabelledTex
         for line, text, label in rows:
             empty = False
             where = f"{file}:{line}"
-            yield LabelledText(one_line(text), _labels(label, multi_label, where), where)
+            yield LabelledText(join_lines(text), _labels(label, multi_label, where), where)
     if empty:
         raise DataError("the file has a header and no text", where=file)
 
@@ -115,10 +111,9 @@ def _read_csv(path: str, text_column: str, label_column: str) -> _Rows:
 def _read_tsv(path: str, text_column: str, label_column: str) -> _Rows:
     with closing(read_tsv(path)) as rows:
         line, first = next(rows)
-        # Whether line 1 is a header, whose columns may have other names than the settings. A label
-        # may well be "text", but hardly "label", and a text is hardly one of these words.
-        named = {text_column, label_column} <= set(first)
-        if named or len(first) != 2 or label_column in first or first[1] == text_column:
+        # Line 1 is a header if a column name is in it; the settings may have other names. A label
+        # may be "text", but hardly "label", and a text is hardly one of these words.
+        if len(first) != 2 or label_column in first or first[1] == text_column:
             header = Header(first, f"{path}:{line}")
             text, label = header.column(text_column), header.column(label_column)
         else:
@@ -138,7 +133,7 @@ def _read_jsonl(path: str, text_column: str, label_column: str) -> _Rows:
             raise DataError(f'there are both "{label_column}" and "{plural}"', where=where)
         key = plural if plural in record and not both else label_column
         label = value_of(record, key, where)
-        # A list even for one string: in JSON, the separator has no meaning.
+        # A list even for one string, because the separator has no meaning in JSON.
         yield line, text, label if isinstance(label, list) else [label]
 
 
@@ -157,16 +152,16 @@ TEXT_FORMATS: Formats[Callable[[str, str, str], _Rows]] = Formats(
 )
 
 
-def one_line(text: str) -> str:
-    """A text with spaces for its line breaks, as models read it in training and in use."""
+def join_lines(text: str) -> str:
+    """A text with spaces instead of line breaks, as models read it."""
     return _LINE_BREAKS.sub(" ", text)
 
 
 def label_name(value: object, where: str) -> str:
-    """A label from a text, JSON or an array, as a string without white space at its ends.
+    """A label from a file or an array, as a string without white space at its ends.
 
     Raises:
-        DataError: it is missing, empty, or neither text nor a number.
+        DataError: it is missing, empty, neither text nor a number, or has a tab or line break.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         kind = "missing" if value is None else f"a {type(value).__name__}"
@@ -176,23 +171,18 @@ def label_name(value: object, where: str) -> str:
     name = str(value).strip()
     if not name:
         raise DataError("the label is empty", where=where)
-    refuse_unnamable(name, where)
+    refuse_unwritable(name, "the label", where)
+    if any(mark in name for mark in "\n\r\t"):
+        what = "a tab" if "\t" in name else "a line break"
+        raise DataError(f"the label has {what}", where=where, why=f"it is {name!r}")
     return name
 
 
-def refuse_unnamable(label: str, where: str | None = None) -> None:
-    """Raise a DataError for a label with characters that a column of a file cannot hold."""
-    refuse_unwritable(label, "the label", where)
-    if any(mark in label for mark in "\n\r\t"):
-        what = "a tab" if "\t" in label else "a line break"
-        raise DataError(f"the label has {what}", where=where, why=f"it is {label!r}")
-
-
 def in_columns(example: Labelled[Any], names: Sequence[str]) -> Labelled[Any]:
-    """An example with its features in the order of these names, if both have names.
+    """The example with its features in the order of `names`, if it has names as well.
 
     Raises:
-        DataError: a feature is missing, or there is one that is not among the names.
+        DataError: a feature is missing, or is not among the names.
     """
     if not names or not example.columns or example.columns == tuple(names):
         return example
@@ -209,14 +199,3 @@ def in_columns(example: Labelled[Any], names: Sequence[str]) -> Labelled[Any]:
         )
     order = [example.columns.index(name) for name in names]
     return example._replace(input=example.input[:, order], columns=tuple(names))
-
-
-def input_hash(content: str | np.ndarray) -> int:
-    """64 bits of a text without the white space at its ends, or of the values of features."""
-    if isinstance(content, str):
-        data = content.strip().encode()
-    else:
-        # All NaNs are the same, and so are 0 and -0.
-        values = np.where(np.isnan(content), np.float32("nan"), content + 0).astype("<f4")
-        data = repr(values.shape).encode() + values.tobytes()
-    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")

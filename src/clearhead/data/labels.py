@@ -1,4 +1,4 @@
-"""The label set of a classifier: learned from the training data and kept with the model."""
+"""The label set of a classifier, learned from the training data and saved with the model."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.data.tables import header_hint
-from clearhead.errors import DataError, nearest
-from clearhead.files import content_hash, read_description, write_description
+from clearhead.errors import DataError, first_few, nearest
+from clearhead.files import fingerprint_of, read_description, write_description
 
 SHOWN_NAMES = 10
 
@@ -21,7 +21,7 @@ LABELS = "labels"
 
 @dataclass(frozen=True)
 class Labels:
-    """Labels and their numbers: a label's number is its index in `names`.
+    """The labels of a classifier; the number of a label is its index in `names`.
 
     Raises:
         ValueError: a name occurs twice, or is empty.
@@ -35,7 +35,7 @@ class Labels:
 
     @classmethod
     def learn(cls, labels: Iterable[Sequence[str]]) -> Labels:
-        """The distinct labels of all examples, sorted, from the labels of each example."""
+        """The distinct labels, sorted, from the labels of each example."""
         return cls(tuple(sorted({name for example in labels for name in example})))
 
     def __len__(self) -> int:
@@ -54,12 +54,10 @@ class Labels:
         number = self._numbers.get(name)
         if number is None:
             like = nearest(name, self.names)
-            more = len(self) - SHOWN_NAMES
-            shown = ", ".join(self.names[:SHOWN_NAMES]) + (f" and {more:,} more" * (more > 0))
             raise DataError(
                 f"the label {name!r} is not among those of the training data",
                 where=where,
-                why=f"these are {shown}",
+                why=f"these are {first_few(self.names, SHOWN_NAMES)}",
                 todo="correct the label, or train on examples that have it"
                 + (f" (did you mean {like!r}?)" if like else "")
                 + header_hint(where),
@@ -67,16 +65,12 @@ class Labels:
         return number
 
     def encode(self, labels: Iterable[str], where: str | None = None) -> tuple[int, ...]:
-        """The numbers of an example's labels, in their order.
-
-        Raises:
-            DataError: there is no such label.
-        """
+        """The numbers of the labels of an example; errors as `index`."""
         return tuple(self.index(name, where) for name in labels)
 
     def fingerprint(self) -> str:
         """A hash of the labels and their order."""
-        return content_hash(json.dumps(["labels", self.names]).encode())
+        return fingerprint_of(json.dumps(["labels", self.names]).encode())
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name.json`."""
@@ -84,7 +78,7 @@ class Labels:
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Labels:
-        """The labels that `save(folder, name)` wrote, in their order.
+        """Read what `save(folder, name)` wrote.
 
         Raises:
             ModelFolderError: the file is missing, damaged, or of another version.

@@ -1,7 +1,7 @@
-r"""Text files as streams of lines, strictly checked, and tables of file formats.
+r"""Text files as streams of checked lines, and tables of file formats.
 
-A line ends at `\n` or `\r\n` and nowhere else (not at U+2028, for example). A byte order mark at
-the start of a file is dropped. Text is UTF-8. A file whose name ends in `.gz` is unpacked.
+Text is UTF-8. A line ends at `\n` or `\r\n` only (not at U+2028, for example). A byte order mark at
+the start of a file is dropped. A file whose name ends in `.gz` is unpacked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import BinaryIO, Generic, NamedTuple, TypeVar, cast
 
 from clearhead.errors import DataError
 
-# Protects the memory: a line of a megabyte may be text, a line of a hundred is not.
+# Limits the memory: a line of a megabyte may be text, a line of a hundred is not.
 MAX_LINE_BYTES = 64 * 2**20
 
 R = TypeVar("R")
@@ -27,12 +27,12 @@ class Format(NamedTuple, Generic[R]):
 
     Attributes:
         read: reads a file of this format.
-        holds: what the file holds, for help texts and errors.
+        content: of the file, for help texts and errors.
         named_columns: whether the columns have names (the keys of JSON objects count).
     """
 
     read: R
-    holds: str
+    content: str
     named_columns: bool = False
 
 
@@ -40,17 +40,15 @@ class Formats(dict[str, Format[R]]):
     """File formats by the ending of the file name, which `.gz` may follow."""
 
     def of(self, path: str) -> Format[R] | None:
-        """The format of a file by its name, None if it has another ending."""
+        """The format of a file by the ending of its name; None for another ending."""
         name = path.lower().removesuffix(".gz")
         return next((found for ending, found in self.items() if name.endswith(ending)), None)
 
     def reader(self, path: str, content: str, otherwise: str = "") -> R:
         """The reader for a file.
 
-        Args:
-            path: the file.
-            content: of the file, for the error: "sentence pairs".
-            otherwise: another way to give this content, for the error.
+        For the error, `content` is what the file should have ("sentence pairs"), and `otherwise`
+        another way to give it.
 
         Raises:
             DataError: the name has another ending.
@@ -68,8 +66,8 @@ class Formats(dict[str, Format[R]]):
         )
 
     def described(self, last: str) -> str:
-        """All endings with what the files hold; `last` joins the last two: "and" or "or"."""
-        *most, final = (f"{ending} ({found.holds})" for ending, found in self.items())
+        """All endings with their contents; `last` joins the last two: "and" or "or"."""
+        *most, final = (f"{ending} ({found.content})" for ending, found in self.items())
         return f"{', '.join(most)} {last} {final}"
 
 
@@ -80,7 +78,7 @@ def read_lines(path: str) -> Generator[str, None, None]:
         DataError: the file is missing, unreadable, empty, binary or not UTF-8.
     """
     empty = True
-    with _unpacked(path) as stream:
+    with open_unpacked(path) as stream:
         for line in read_stream(stream, path):
             empty = False
             yield line
@@ -89,11 +87,7 @@ def read_lines(path: str) -> Generator[str, None, None]:
 
 
 def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of an open stream, such as the standard input, which may be empty.
-
-    Args:
-        stream: its bytes.
-        name: its name for errors.
+    """The lines of an open stream, which may be empty, such as the standard input.
 
     Raises:
         DataError: it is unreadable, binary or not UTF-8.
@@ -129,7 +123,8 @@ def _decode(raw: bytes, name: str, number: int) -> str:
 
 
 @contextmanager
-def _unpacked(path: str) -> Iterator[BinaryIO]:
+def open_unpacked(path: str) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked if its name ends in `.gz`; it raises as `open_packed`."""
     with open_packed(path) as stream:
         if path.lower().endswith(".gz"):
             with gzip.open(stream, "rb") as unpacked:

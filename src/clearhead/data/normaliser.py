@@ -1,4 +1,4 @@
-"""Scales features to mean 0 and deviation 1 over the training data; saved with the model."""
+"""The normaliser of features: mean 0 and deviation 1 over the training data."""
 
 from __future__ import annotations
 
@@ -12,30 +12,27 @@ import numpy as np
 
 from clearhead.data.features import first_of
 from clearhead.errors import DataError
-from clearhead.files import content_hash, read_description, write_description
+from clearhead.files import fingerprint_of, read_description, write_description
 
 LARGEST = 1e17
-"""The largest value. Values that mark missing ones in scientific data (1e20, netCDF's 9.97e36) are
-larger, and so are times in nanoseconds since 1970 (1.7e18). One such mark in the training data
-makes the deviation of its feature so large that all other values become equal, and the squares of
-its frame overflow in 32 bits."""
+"""The largest value that is accepted. Scientific data mark missing values by larger ones (1e20, or
+9.97e36 in netCDF); times in nanoseconds since 1970 are larger, too (1.7e18). One such value in the
+training data makes the deviation of its feature so large that all other values become equal, and
+the squares in its frame overflow in 32 bits."""
 
 FARTHEST = 1e6
-"""The largest distance of a value from the mean, in deviations. No training value comes near: of n
-values, none is farther than √n deviations from their mean. A new value beyond it would dominate all
-other inputs of the model. The limit does not apply to a feature that is constant in training."""
+"""The largest distance of a value from the mean, in deviations. In training no value reaches it: of
+n values, none is farther than √n deviations from their mean. A new value beyond it would dominate
+the other inputs. The limit does not apply to a feature that is constant in training."""
 
 
 @dataclass(frozen=True, eq=False)
 class Normaliser:
-    """Subtracts each feature's mean and divides by its deviation.
-
-    Both are of the training data. Those of the single sequence would remove the differences
-    between sequences.
+    """Subtracts the mean of each feature in the training data, and divides by its deviation.
 
     Attributes:
         mean: float64 (width,).
-        deviation: float64 (width,); 1 for a feature that never changes.
+        deviation: float64 (width,); 1 for a constant feature.
         enabled: if not, features keep their values; `mean` still fills in missing ones.
         names: of the features; () if the training data have none.
 
@@ -65,12 +62,8 @@ class Normaliser:
     ) -> Normaliser:
         """The means and deviations over all frames of all sequences together.
 
-        NaN is ignored. A feature without any value has mean 0.
-
-        Args:
-            sequences: of the training data, each (frames, width); read once.
-            enabled: whether the normaliser scales features.
-            names: of the features, if they have any.
+        The sequences, each (frames, width), are read once. NaN is ignored. A feature without any
+        value has mean 0.
 
         Raises:
             DataError: there is no sequence, or widths differ.
@@ -84,18 +77,18 @@ class Normaliser:
             if frames.shape[1] != width:
                 what = f"a sequence has {frames.shape[1]} features, those before {width}"
                 raise DataError(what)
-            there = ~np.isnan(frames)
-            values = np.where(there, frames, 0.0).astype(np.float64)
-            count = there.sum(axis=0)
+            known = ~np.isnan(frames)
+            values = np.where(known, frames, 0.0).astype(np.float64)
+            count = known.sum(axis=0)
             own_mean = values.sum(axis=0) / np.maximum(count, 1)
-            own_squares = (np.where(there, values - own_mean, 0.0) ** 2).sum(axis=0)
+            own_squares = (np.where(known, values - own_mean, 0.0) ** 2).sum(axis=0)
             share = count / np.maximum(total + count, 1)
-            apart = own_mean - mean
-            mean = mean + apart * share
-            squares = squares + (own_squares + apart**2 * total * share)
+            difference = own_mean - mean
+            mean = mean + difference * share
+            squares = squares + (own_squares + difference**2 * total * share)
             total = total + count
-            least = np.minimum(least, np.where(there, values, np.inf).min(axis=0))
-            greatest = np.maximum(greatest, np.where(there, values, -np.inf).max(axis=0))
+            least = np.minimum(least, np.where(known, values, np.inf).min(axis=0))
+            greatest = np.maximum(greatest, np.where(known, values, -np.inf).max(axis=0))
         if width is None:
             raise DataError("there is no sequence to learn the means of features from")
         deviation = np.sqrt(squares / np.maximum(total, 1))
@@ -109,12 +102,7 @@ class Normaliser:
         return len(self.mean)
 
     def check(self, frames: np.ndarray, place: str | None = None) -> None:
-        """Raise an error for a sequence that does not fit the training data.
-
-        Args:
-            frames: one sequence, before missing values are filled in. NaN is allowed; a 0.0 in
-                its place may be far from the training data.
-            place: where it was read, for the error.
+        """Check that a sequence, before missing values (NaN) are filled, fits the training data.
 
         Raises:
             DataError: it has another width than the training data, a value that seems to mark a
@@ -129,7 +117,7 @@ class Normaliser:
             )
         scaled = self._scaled(frames)
         huge = np.abs(frames) > LARGEST
-        # A deviation of exactly 1 means that the feature never changes.
+        # The deviation of constant features is exactly 1.
         far = (np.abs(scaled) > FARTHEST) & (self.deviation != 1.0)
         if huge.any():
             what = "a value seems to mark a missing value"
@@ -148,11 +136,7 @@ class Normaliser:
         raise DataError(what, where=place, why=why, todo=todo)
 
     def __call__(self, frames: np.ndarray) -> np.ndarray:
-        """Features (frames, width) in the model's scale, float32; NaN stays NaN.
-
-        Args:
-            frames: one sequence that `check` accepts, with or without missing values.
-        """
+        """Normalise a sequence that `check` accepts: float32 (frames, width); NaN stays NaN."""
         return (self._scaled(frames) if self.enabled else frames).astype(np.float32)
 
     def _scaled(self, frames: np.ndarray) -> np.ndarray:
@@ -161,7 +145,7 @@ class Normaliser:
 
     def fingerprint(self) -> str:
         """A hash of everything that affects the output."""
-        return content_hash(json.dumps(["normaliser", self._tree()]).encode())
+        return fingerprint_of(json.dumps(["normaliser", self._tree()]).encode())
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name.json`, without loss of precision."""

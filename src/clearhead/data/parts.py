@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from clearhead.data.arrays import files_of_array_folder
-from clearhead.data.feature_sequences import read_feature_sequences
+from clearhead.data.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.features import as_frames
-from clearhead.data.labelled import Labelled, label_name, one_line, read_labelled_texts
+from clearhead.data.labelled import Labelled, join_lines, label_name, read_labelled_texts
 from clearhead.data.lines import open_packed
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.readers import Pair, place, read_pairs
@@ -34,8 +34,8 @@ class DataPart:
 
     Attributes:
         name: of the part.
-        files: as `read_pairs` or `read_examples` takes them; () for examples given in memory.
-        examples: pairs or labelled examples in memory: those that were read, or given.
+        files: for `read_pairs` or `read_examples`; () for examples given in memory.
+        examples: the pairs or labelled examples that were read, or given.
     """
 
     name: Part
@@ -47,65 +47,60 @@ class DataPart:
 
     @property
     def where(self) -> str:
-        """The place to name in an error about the whole part."""
+        """The place of the whole part, for errors."""
         return ", ".join(self.files) or f"{self.name} examples"
 
     @cached_property
     def hashes(self) -> list[tuple[str, bytes]]:
-        """Each file, or folder, and 32 bytes of hash of its content; `memory` for examples there.
+        """Each file or folder (or `memory`) with 32 bytes of hash of its content.
 
         Raises:
             DataError: a file is missing or cannot be read.
         """
         if not self.files and self.examples:
             return [("memory", _memory_hash(self.examples))]
-        return [(file, self._hash_of(file)) for file in self.files]
-
-    def _hash_of(self, file: str) -> bytes:
-        folder = Path(os.path.expanduser(file))
-        return folder_hash(folder) if os.path.isdir(folder) else content_hash(file, self.name)
+        return [(file, file_hash(file, self.name)) for file in self.files]
 
     def pairs(self) -> Iterator[Pair]:
-        """The sentence pairs, as a stream if they are not in memory.
-
-        Raises:
-            DataError: a file cannot be used; the message has the file and line.
-        """
+        """The sentence pairs, as a stream if they are not in memory; errors as `read_pairs`."""
         if self.examples or not self.files:
             return iter(self.examples)
         return read_pairs(self.files, self.name)
 
-    def place_of_pair(self, pair: Pair, in_target: bool) -> str:
-        """Where a pair, or its target, is: `train.de:17`, `example 17`."""
-        if not self.files:
-            return _place_in_memory(self.name, pair.line)
-        return place(self.files, pair.line, in_target)
+    def place(self, example: Pair | Labelled[Any], in_target: bool = False) -> str:
+        """The place of an example, or of the target of a pair, in a report.
+
+        It has no path, unless that is needed to tell two files apart: `train.de:17`, `cat/3.npy`
+        in a folder, `example 17` in memory.
+        """
+        if isinstance(example, Pair) and self.files:
+            return place(self.files, example.line, in_target)
+        if isinstance(example, Pair):
+            return _place_in_memory(self.name, example.line)
+        path = Path(example.place)
+        for folder in map(Path, map(os.path.expanduser, self.files)):
+            if path != folder and path.is_relative_to(folder):
+                return str(path.relative_to(folder))
+        return path.name
 
     def read(self, config: RunConfig) -> DataPart:
         """The part with its examples in memory.
 
         Raises:
-            DataError: a file cannot be used; the message has the file and line.
+            DataError: a file cannot be used; `where` is the file and line.
             ConfigError: there are two files of labelled examples.
         """
         if self.examples or not self.files:
             return self
         if config.task == "translation":
             return replace(self, examples=tuple(self.pairs()))
-        if len(self.files) > 1:
+        file, *others = self.files
+        if others:
             raise ConfigError(
                 f"data.{self.name} names {len(self.files)} files",
                 why="examples and their labels are in one file, or one folder",
             )
-        found = (example for file in self.files for example in read_examples(file, config))
-        return replace(self, examples=tuple(found))
-
-    def place_of_example(self, example: Labelled, _: bool = False) -> str:
-        """Where an example is, without the path: `train.csv:17`, in a folder `cat/3.npy`."""
-        path = Path(example.place)
-        folder = Path(os.path.expanduser(self.files[0])) if self.files else None
-        within = folder is not None and path.is_relative_to(folder)
-        return str(path.relative_to(folder)) if folder is not None and within else path.name
+        return replace(self, examples=tuple(read_examples(file, config)))
 
 
 class Parts(NamedTuple):
@@ -117,7 +112,7 @@ class Parts(NamedTuple):
 
     @property
     def held_out(self) -> tuple[Any, ...]:
-        """The validation and test examples in memory, which are not trained on."""
+        """The validation and test examples in memory."""
         return (*self.validation.examples, *self.test.examples)
 
 
@@ -126,10 +121,7 @@ def parts_of(
 ) -> Parts:
     """The parts of the data of a run; no file is read.
 
-    Args:
-        config: names the files.
-        examples: training examples in memory, instead of files.
-        validation: validation examples in memory, instead of files.
+    `examples` and `validation` are training and validation examples in memory, instead of files.
 
     Raises:
         ConfigError: a part that the run needs is missing, or both in files and in memory.
@@ -142,14 +134,14 @@ def parts_of(
         DataPart("test", data.test),
     )
     if not parts.train:
-        names = "two parallel files: train = ['train.en', 'train.de']"
-        names = names if pairs else "one: train = ['train.csv'], or a folder"
-        raise ConfigError("data.train names no files", todo=f"name {names}")
+        two = "name two parallel files: train = ['train.en', 'train.de']"
+        todo = two if pairs else "name one: train = ['train.csv'], or a folder"
+        raise ConfigError("data.train names no files", todo=todo)
     if pairs and not parts.validation:
         raise ConfigError(
             "data.validation names no files",
-            why="training is judged, and its best model picked, on pairs it does not learn from",
-            todo="name two parallel files; a thousand pairs split off the training data will do",
+            why="the best model is chosen by its score on pairs that it is not trained on",
+            todo="name two parallel files, such as a thousand pairs split off the training data",
         )
     return parts
 
@@ -167,10 +159,10 @@ def _part(config: RunConfig, name: Part, files: tuple[str, ...], given: Given | 
         raise DataError("there are no examples", where=f"{name} examples")
     if config.task == "translation":
         return DataPart(name, (), tuple(_pair(each, n, name) for n, each in enumerate(given, 1)))
-    labelled = tuple(_labelled(each, n, name, config) for n, each in enumerate(given, 1))
+    labelled = (_labelled(each, n, name, config) for n, each in enumerate(given, 1))
     if config.input == "features":
-        _check_widths(labelled)
-    return DataPart(name, (), labelled)
+        labelled = of_one_width(labelled)
+    return DataPart(name, (), tuple(labelled))
 
 
 def _pair(given: Any, number: int, name: str) -> Pair:
@@ -196,16 +188,6 @@ def _labelled(given: Any, number: int, name: str, config: RunConfig) -> Labelled
     return Labelled(as_frames(np.asarray(content), where), labels, where)
 
 
-def _check_widths(examples: Sequence[Labelled]) -> None:
-    width = examples[0].input.shape[1]
-    for example in examples:
-        if example.input.shape[1] != width:
-            raise DataError(
-                f"the sequence has {example.input.shape[1]} features, the first one {width}",
-                where=example.place,
-            )
-
-
 def _place_in_memory(name: str, number: int) -> str:
     return f"example {number}" if name == "train" else f"{name} example {number}"
 
@@ -220,14 +202,14 @@ def _text(text: object, what: str, where: str) -> str:
     if not isinstance(text, str):
         raise DataError(f"{what} is a {type(text).__name__}, not a string", where=where)
     refuse_unwritable(text, what, where)
-    return one_line(text)
+    return join_lines(text)
 
 
 def read_examples(path: str, config: RunConfig) -> list[Labelled]:
     """The labelled texts of a file, or the feature sequences of a file or folder.
 
     Raises:
-        DataError: they cannot be used; the message has the file and line.
+        DataError: they cannot be used; `where` is the file and line.
     """
     data = config.data
     if config.input == "features":
@@ -236,41 +218,29 @@ def read_examples(path: str, config: RunConfig) -> list[Labelled]:
     return list(read_labelled_texts(path, data.text_column, data.label_column, several))
 
 
-def content_hash(file: str, part: Part = "train") -> bytes:
-    """32 bytes of hash of a file's bytes on disk, or of a part of the built-in phrasebook.
+def file_hash(file: str, part: Part = "train") -> bytes:
+    """32 bytes of hash of what is read from a file, a folder or a part of the phrasebook.
 
-    Args:
-        file: its name; that of a phrasebook may leave the part out.
-        part: the part of a phrasebook named without one, as in `read_pairs`.
-
-    Raises:
-        DataError: the file is missing or cannot be read.
-    """
-    if file.startswith(PHRASEBOOK):
-        pairs = phrasebook_pairs(file, part)
-        return hashlib.blake2b(json.dumps(pairs).encode(), digest_size=32).digest()
-    digest = hashlib.blake2b(digest_size=32)
-    with open_packed(file) as stream:
-        try:
-            while block := stream.read(2**20):
-                digest.update(block)
-        except OSError as error:
-            raise DataError("the file cannot be read", where=file, why=str(error)) from None
-    return digest.digest()
-
-
-def folder_hash(folder: Path) -> bytes:
-    """32 bytes of hash of the files that are read from a folder of feature sequences.
-
-    Their names within the folder and `labels.csv` are part of it.
+    Of a folder of feature sequences, the names of the files and `labels.csv` count as well. `part`
+    is the part of a phrasebook that is named without one.
 
     Raises:
         DataError: a file is missing or cannot be read.
     """
-    digest = hashlib.blake2b(digest_size=32)
-    for file in files_of_array_folder(folder):
-        digest.update(os.fsencode(os.path.relpath(file, folder)))
-        digest.update(content_hash(str(file)))
+    digest, folder = hashlib.blake2b(digest_size=32), Path(os.path.expanduser(file))
+    if file.startswith(PHRASEBOOK):
+        digest.update(json.dumps(phrasebook_pairs(file, part)).encode())
+    elif os.path.isdir(folder):
+        for inner in files_of_array_folder(folder):
+            digest.update(os.fsencode(os.path.relpath(inner, folder)))
+            digest.update(file_hash(str(inner)))
+    else:
+        with open_packed(file) as stream:
+            try:
+                while block := stream.read(2**20):
+                    digest.update(block)
+            except OSError as error:
+                raise DataError("the file cannot be read", where=file, why=str(error)) from None
     return digest.digest()
 
 

@@ -1,7 +1,7 @@
-"""From the parts of the data to what a task trains on: read, check, encode.
+"""From the parts of the data to the data of a task: read, check, encode.
 
-Sentence pairs may be many millions: the training pairs pass as a stream and end in a corpus on
-disk. Labelled examples are kept in memory.
+There may be many millions of sentence pairs: training pairs are read as a stream and written to a
+corpus on disk. Labelled examples are kept in memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
 from clearhead.data.corpus import Corpus, Tokenizers, build_corpus, encode_pairs, lengths_of
 from clearhead.data.features import count_features
-from clearhead.data.hashes import pair_hash
+from clearhead.data.hashes import text_hash
 from clearhead.data.inputs import FeatureInputs, Inputs, feature_inputs, text_inputs
 from clearhead.data.labelled import Labelled, in_columns
 from clearhead.data.labels import Labels
@@ -33,7 +33,8 @@ from clearhead.data.report import (
 )
 from clearhead.data.tables import header_hint
 from clearhead.data.validation_split import split_validation
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import ConfigError, DataError, first_few
+from clearhead.files import unwritable
 from clearhead.settings import DataConfig, RunConfig
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 
@@ -42,9 +43,9 @@ SHOWN_NAMES = 5
 
 @dataclass(frozen=True)
 class TranslationData:
-    """What a translator trains on and is judged by.
+    """The training and validation data of a translator.
 
-    `findings` are the files with all places, of those reports that have only the first ones.
+    `findings` are files with all places, for the reports that have only the first ones.
     """
 
     source_tokenizer: Tokenizer
@@ -56,14 +57,14 @@ class TranslationData:
 
 
 def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
-    """The source's and the target's tokenizer, learned from the training pairs.
+    """The tokenizers of source and target, learned from the training pairs.
 
-    Pairs that are held out are not learned from, unless `drop_held_out` is false.
+    Held-out pairs are ignored, unless `drop_held_out` is false.
 
     Raises:
         DataError: a file cannot be used, or no pair is left.
-        ConfigError: `max_vocabulary` is too small for the pairs, or two vocabularies are to share
-            one matrix.
+        ConfigError: `max_vocabulary` is too small for the pairs, or one matrix is to be shared by
+            two vocabularies.
     """
 
     def learn(*sides: int) -> Tokenizer:
@@ -84,13 +85,13 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
 
 def _pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[tuple[str, str]]:
     dropped = parts.held_out if config.data.drop_held_out else ()
-    hashes = {pair_hash(pair.source, pair.target) for pair in dropped}
-    left = False
+    hashes = {text_hash(pair.source, pair.target) for pair in dropped}
+    is_empty = True
     for source, target, _ in parts.train.pairs():
-        if pair_hash(source, target) not in hashes:
-            left = True
+        if text_hash(source, target) not in hashes:
+            is_empty = False
             yield source, target
-    if not left:
+    if is_empty:
         raise DataError(
             "no pair is left to train on",
             where=parts.train.where,
@@ -106,35 +107,28 @@ def prepare_pairs(
     folder: Path,
     progress: Callable[[int], None] | None = None,
 ) -> TranslationData:
-    """Checks all pairs and encodes the training pairs into a corpus under `folder`.
+    """Check all pairs and encode the training pairs into a corpus under `folder`.
 
-    Args:
-        config: the run.
-        parts: its data, with the validation and test pairs in memory.
-        tokenizers: encode sources and targets.
-        folder: where corpora are kept.
-        progress: is called with the number of training pairs read so far.
+    The validation and test pairs of `parts` are in memory. `progress` is called with the number of
+    training pairs read so far.
 
     Raises:
-        DataError: a file cannot be used; the message has the file and line.
+        DataError: a file cannot be used; `where` is the file and line.
     """
     corpus = build_corpus(folder, parts.train, tokenizers, config.data, parts.held_out, progress)
     found = [(corpus.report, corpus.findings)]
-    for part, others in (
-        (parts.validation, ()),
-        (parts.test, parts.validation.examples),
-    ):
-        if part:
-            file = corpus.folder / f"{part.name}-{FINDINGS}"
-            checker = Checker(part, PAIRS, config.data, others)
-            lengths = lengths_of(encode_pairs(part.examples, tokenizers))
-            try:
-                with write_findings(file) as note:
-                    checker.check(part.examples, lengths, note)
-            except OSError as error:
-                what = "the findings cannot be written"
-                raise DataError(what, where=file, why=str(error)) from None
-            found.append((checker.report(), file))
+    for part, held_out in ((parts.validation, ()), (parts.test, parts.validation.examples)):
+        if not part:
+            continue
+        file = corpus.folder / f"{part.name}-{FINDINGS}"
+        checker = Checker(part, PAIRS, config.data, held_out)
+        lengths = lengths_of(encode_pairs(part.examples, tokenizers))
+        try:
+            with write_findings(file) as note:
+                checker.check(part.examples, lengths, note)
+        except OSError as error:
+            raise unwritable(file, error, DataError) from None
+        found.append((checker.report(), file))
     reports = tuple(report for report, _ in found)
     files = tuple(file for report, file in found if report.has_more)
     return TranslationData(*tokenizers, corpus, parts.validation.examples, reports, files)
@@ -142,7 +136,7 @@ def prepare_pairs(
 
 @dataclass(frozen=True)
 class LabelledData:
-    """What a classifier trains on and is judged by.
+    """The training and validation data of a classifier.
 
     `rows` are the training examples as numbers, `validation_rows` the validation examples.
     """
@@ -157,9 +151,10 @@ class LabelledData:
 
 
 def read_labelled(config: RunConfig, parts: Parts) -> Parts:
-    """The parts with all examples in memory; without validation data, a share of the training data.
+    """The parts with all examples in memory.
 
-    If files name their features, these are put into the order of the training data.
+    Without validation files, a share of the training data becomes the validation part. If files
+    name their features, these are put into the order of the training data.
 
     Raises:
         DataError: a file cannot be used, or no example is left to validate on.
@@ -167,19 +162,18 @@ def read_labelled(config: RunConfig, parts: Parts) -> Parts:
     """
     train, validation, test = (part.read(config) for part in parts)
     columns = train.examples[0].columns
-    put = (_in_columns_if_alike(example, columns) for example in test.examples)
-    test = replace(test, examples=tuple(put))
+
+    def in_columns_if_possible(example: Labelled) -> Labelled:
+        try:
+            return in_columns(example, columns)
+        except DataError:
+            return example  # the report on the test data mentions it
+
+    test = replace(test, examples=tuple(map(in_columns_if_possible, test.examples)))
     if not validation:
         return Parts(*_split(config, train), test)
-    put = (in_columns(example, columns) for example in validation.examples)
-    return Parts(train, replace(validation, examples=tuple(put)), test)
-
-
-def _in_columns_if_alike(example: Labelled, columns: Sequence[str]) -> Labelled:
-    try:
-        return in_columns(example, columns)
-    except DataError:
-        return example  # which the report on the test data mentions
+    ordered = tuple(in_columns(example, columns) for example in validation.examples)
+    return Parts(train, replace(validation, examples=ordered), test)
 
 
 def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
@@ -189,22 +183,23 @@ def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
     if validation:
         return replace(part, examples=train), DataPart("validation", part.files, validation)
     count = round(share * len(examples))
-    why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g}"
-    rounded = f" is {count} example{'' if count == 1 else 's'} when rounded"
-    kept = f", and each class keeps {smallest} different inputs to train on"
+    why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g} is {count} "
+    why += f"example{'' if count == 1 else 's'} when rounded"
+    if count:
+        why += f", and each class keeps {smallest} different inputs to train on"
     raise DataError(
         "no example is left to validate on",
         where=part.where,
-        why=why + rounded + (kept if count else ""),
+        why=why,
         todo="give more examples, name validation files, or raise data.validation_share",
     )
 
 
 def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
-    """What turns examples into numbers, learned from the training examples.
+    """The vocabulary, or the scale of features, learned from the training examples.
 
-    Sequences that are too long are ignored, as they are not trained on. Texts that are too long are
-    only known once there is a vocabulary.
+    Sequences that are too long are ignored, because they are dropped. Which texts are too long is
+    not known without a vocabulary.
     """
     if config.input == "features":
         short = [example for example in train if len(example.input) <= config.data.max_length]
@@ -221,16 +216,13 @@ def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
 def prepare_labelled(
     config: RunConfig, parts: Parts, make_inputs: Callable[[Sequence[Labelled]], Inputs]
 ) -> LabelledData:
-    """Checks all examples and turns them into numbers.
+    """Check all examples of `read_labelled` and turn them into numbers.
 
-    Args:
-        config: the run.
-        parts: its data in memory, as `read_labelled` returns them.
-        make_inputs: returns what turns examples into numbers. It is called with the training
-            examples that are used, and those that will turn out too long.
+    `make_inputs` is called with the training examples that no rule has dropped so far, among them
+    examples that are too long.
 
     Raises:
-        DataError: a value or a class cannot be learned from; the message has its place.
+        DataError: a value or a class cannot be learned from; `where` is its place.
     """
     data, features = config.data, config.input == "features"
     inputs: Inputs | None = None
@@ -239,7 +231,7 @@ def prepare_labelled(
     def count(left: Sequence[Labelled]) -> list[int]:
         nonlocal inputs, rows
         inputs = make_inputs(left)
-        # Sequences that are too long may hold values that have no place on the learned scale.
+        # Sequences that are too long may have values outside the learned scale.
         if features:
             return [len(example.input) for example in left]
         rows = inputs.rows(left)
@@ -260,7 +252,7 @@ def prepare_labelled(
     lengths = lengths_of([validation_rows])
     reports = [report, check_labelled(parts.validation, data, (), lengths)[1]]
     if test:
-        # Sequences of the test data may be unreadable.
+        # Some test sequences may be unreadable.
         contents = [example.input for example in test] if features else inputs.rows(test)
         _, on_test = check_labelled(parts.test, data, validation, lengths_of([contents]))
         findings = (*on_test.findings, *_unusable(parts.test, labels, inputs))
@@ -274,7 +266,7 @@ def check_labelled(
     held_out: Sequence[Labelled] = (),
     lengths: Lengths | None = None,
 ) -> tuple[tuple[Labelled, ...], DataReport]:
-    """The examples that are used, and the report on all. The arguments are those of `Checker`."""
+    """The examples that are used, and the report on all; see `Checker` for the arguments."""
     checker = Checker(part, LABELLED, config, held_out)
     kept = tuple(compress(part.examples, checker.check(part.examples, lengths)))
     features = count_features(kept, config.missing)
@@ -282,12 +274,10 @@ def check_labelled(
 
 
 def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_class: int) -> None:
-    """Raises a DataError if a class has too few training examples, or there is only one.
+    """Check the classes of the training examples, including dropped ones, and of their report.
 
-    Args:
-        examples: the training examples as they were read.
-        report: on these, with the classes of those that are used.
-        smallest_class: how many examples of a class are needed.
+    Raises:
+        DataError: a class has fewer than `smallest_class` examples, or there is only one class.
     """
     kept, read = dict(report.classes), dict(count_classes(examples))
     for name in sorted(read):
@@ -313,28 +303,26 @@ def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_cla
 
 
 def _unusable(part: DataPart, labels: Labels, inputs: Inputs) -> tuple[Finding, ...]:
-    """The test examples that an evaluation would refuse, a finding for each reason."""
+    """The test examples that an evaluation would reject, one finding for each reason."""
     found: dict[tuple[str, str], list[Labelled]] = {}
     known = set(labels.names)
-    strange = [example for example in part.examples if not known.issuperset(example.labels)]
-    if names := sorted({name for example in strange for name in example.labels} - known):
-        more = len(names) - SHOWN_NAMES
-        shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
-        shown += f" and {more:,} more" if more > 0 else ""
-        what = f"the training data lack the label{'s' * (len(names) > 1)} {shown}"
-        found["unknown_label", what] = strange
+    unknown = [example for example in part.examples if not known.issuperset(example.labels)]
+    if names := sorted({name for example in unknown for name in example.labels} - known):
+        listed = first_few(list(map(repr, names)), SHOWN_NAMES)
+        what = f"the training data lack the label{'s' * (len(names) > 1)} {listed}"
+        found["unknown_label", what] = unknown
     for example in part.examples if isinstance(inputs, FeatureInputs) else ():
         try:
             inputs.rows([example])
-        except DataError as error:  # another number of features, say, or a missing value
+        except DataError as error:  # such as another number of features, or a missing value
             found.setdefault(("unreadable", error.what), []).append(example)
     return tuple(
         Finding(
             rule,
-            f"the model cannot be judged by it: {what}",
-            len(several),
-            tuple(map(part.place_of_example, several[:SHOWN_PLACES])),
+            f"the model cannot be evaluated on it: {what}",
+            len(examples),
+            tuple(map(part.place, examples[:SHOWN_PLACES])),
             left_out=False,
         )
-        for (rule, what), several in found.items()
+        for (rule, what), examples in found.items()
     )

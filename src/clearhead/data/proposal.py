@@ -1,7 +1,7 @@
-"""Settings that suit the data, each with its reason: what `clearhead init` writes.
+"""The settings that `clearhead init` proposes for the data, each with its reason.
 
-This module has what every proposal has; `proposal_translation` and `proposal_classification` have
-the recipes: tables of settings by the number of training examples.
+This module has what all proposals have in common. `proposal_translation` and
+`proposal_classification` have the recipes: tables of settings by the number of training examples.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from clearhead.data.phrasebook import Part
 from clearhead.data.survey import Survey
 from clearhead.settings.commented import CommentedConfig, Form
 
-VALIDATIONS = 25  # in a run of full length, roughly
+VALIDATIONS = 25  # in a run of full length, approximately
 AVERAGE = 5  # checkpoints
-PATIENCE = 10  # validations, if the rate does not fall to zero
+PATIENCE = 10  # validations, if the learning rate does not fall to zero
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ R = TypeVar("R", bound=Recipe)
 
 
 def row_for(recipes: Sequence[R], examples: int) -> R:
-    """The row of a table for so many training examples."""
+    """The row of a table for this number of training examples."""
     return next(recipe for recipe in recipes if examples < recipe.below)
 
 
@@ -44,13 +44,13 @@ class Proposal:
     """Settings that are being chosen.
 
     Args:
-        form: which settings there are.
+        form: the settings of this kind of run.
         files: of the training, validation and test data.
-        look: surveys the files of a part.
+        survey: surveys the files of a part.
 
     Attributes:
         surveys: of the parts that have files.
-        values: of the settings by dotted path; at first the defaults.
+        values: of the settings by dotted path, initially the defaults.
         reasons: for some of the values.
     """
 
@@ -58,22 +58,22 @@ class Proposal:
         self,
         form: Form,
         files: Sequence[Sequence[str]],
-        look: Callable[[Part, Sequence[str]], Survey],
+        survey: Callable[[Part, Sequence[str]], Survey],
     ) -> None:
         named = dict(zip(get_args(Part), files, strict=True))
         self.form = form
-        self.surveys: dict[Part, Survey] = {part: look(part, n) for part, n in named.items() if n}
+        self.surveys: dict[Part, Survey] = {part: survey(part, n) for part, n in named.items() if n}
         self.values = form.defaults() | {f"data.{part}": tuple(n) for part, n in named.items()}
         self.reasons: dict[str, str] = {}
 
     @property
     def train(self) -> Survey:
-        """The training data."""
+        """The survey of the training data."""
         return self.surveys["train"]
 
     @property
     def amount(self) -> str:
-        """How many training examples there are: `270 sequences`."""
+        """The number of training examples: `270 sequences`."""
         return f"{self.train.examples:,} {self.train.unit}"
 
     def choose(self, path: str, value: Any, reason: str = "") -> None:
@@ -83,49 +83,45 @@ class Proposal:
             self.reasons[path] = reason
 
     def choose_run(self, recipe: Recipe, kind: str, steps: int, every: int, rise: int) -> None:
-        """Choose the length of the run, its validations, and the learning rate over time.
+        """Choose the length of the run, its validations, and the schedule of the learning rate.
 
-        Args:
-            recipe: for the training data.
-            kind: of the schedule.
-            steps: in an epoch.
-            every: so many steps there is a validation.
-            rise: if the rate falls to zero, it rises in at most this fraction of the run.
+        An epoch has `steps` steps, and there are `every` steps between validations. With the
+        schedule `linear`, the warm-up is at most 1 / `rise` of the run.
         """
-        in_all = steps * recipe.epochs
+        total = steps * recipe.epochs
         self.choose("training.max_steps", 0)
-        long = f"About {steps:,} steps an epoch, {in_all:,} in all."
-        self.choose("training.max_epochs", recipe.epochs, long)
-        often = f"About {max(1, in_all // every)} times in the whole run."
-        self.choose("training.validate_every", every, often)
+        length = f"About {steps:,} steps per epoch, {total:,} in total."
+        self.choose("training.max_epochs", recipe.epochs, length)
+        times = f"About {max(1, total // every)} times in the whole run."
+        self.choose("training.validate_every", every, times)
         self.choose("training.average_last", AVERAGE)
         self.choose("training.precision", "auto")
         self.choose("training.schedule.kind", kind)
         self.choose("training.schedule.peak", recipe.peak)
         self.choose("training.schedule.warmup", recipe.warmup)
         if kind != "linear":
-            stops = "The run ends earlier if the score no longer rises."
+            stops = "The run ends earlier if the score no longer improves."
             self.choose("training.patience", PATIENCE, stops)
             return
-        none = "None: the rate falls until the end, and the last steps gain most."
+        none = "None: the rate falls until the end, and the last steps improve the model most."
         self.choose("training.patience", 0, none)
-        falls = "Falls to zero at the end of the run: the last steps, at a small rate, gain most."
+        falls = "Falls to zero at the end: the last steps, at a small rate, improve the model most."
         self.choose("training.schedule.kind", kind, falls)
-        if (most := max(1, in_all // rise)) < recipe.warmup:
+        if (most := max(1, total // rise)) < recipe.warmup:
             self.choose("training.schedule.warmup", most, f"The run is short: 1/{rise} of it.")
 
     def config(self) -> CommentedConfig:
-        """The settings as a file for people."""
-        seen = (line for part, found in self.surveys.items() for line in found.lines(part))
-        return CommentedConfig(self.form, self.values, self.reasons, tuple(seen))
+        """The settings as a commented file."""
+        lines = (line for part, survey in self.surveys.items() for line in survey.lines(part))
+        return CommentedConfig(self.form, self.values, self.reasons, tuple(lines))
 
 
 def round_figure(value: float) -> int:
-    """The nearest of 50, 100, 200, 500, … 5,000 (by ratio)."""
+    """The nearest of 50, 100, 200, 500, … 5,000, by ratio."""
     figures = (50, 100, 200, 500, 1000, 2000, 5000)
     return min(figures, key=lambda figure: abs(math.log(figure / max(value, 1.0))))
 
 
 def fit_reason(few: bool) -> str:
-    """Why a model is as large as it is."""
-    return "a larger model would learn them by heart." if few else "there is enough to learn."
+    """The reason for the size of a model."""
+    return "a larger model would memorise them." if few else "there is enough to learn."

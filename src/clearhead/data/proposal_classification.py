@@ -1,9 +1,8 @@
-"""The recipe of a classification: one table for each kind of input.
+"""The recipes of a classification: one table for each kind of input.
 
-The row of words below 20,000 is that of examples/trec.toml (5,452 questions), that of sequences
-below 1,000 that of examples/japanese-vowels.toml (270 sequences). benchmarks/README.md has their
-results, and those of the row of pieces below 20,000. Of the other rows only that of words below
-1,000 was measured.
+The row of words below 20,000 is used by examples/trec.toml (5,452 questions), the row of sequences
+below 1,000 by examples/japanese-vowels.toml (270 sequences). benchmarks/README.md has the results
+of both, and of the row of pieces below 20,000. The row of words below 1,000 was measured, too.
 """
 
 from __future__ import annotations
@@ -22,25 +21,25 @@ from clearhead.errors import DataError
 from clearhead.settings import DataConfig
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
 
-Kind = Literal["text", "features"]
+InputKind = Literal["text", "features"]
 
 WORD_NGRAMS = (3, 4, 5)  # characters: stems and endings
 FEW_TEXTS = 20_000
 SHORT_TEXT = 100  # words on average: all n-grams of all words of a text are kept in memory
-FEW = 1000  # validation examples, too few to pick a model by the number of right ones
-RISE = 5  # the learning rate rises in a fifth of the run at most
+FEW = 1000  # with fewer validation examples, accuracy is too coarse to choose a model
+RISE = 5  # the warm-up is at most a fifth of the run
 EXAMPLES_A_STEP = 16  # at least, of mean length
 SHORT = 25  # steps between validations
-STEP = 32  # the limit of the length is a multiple of it
-LONG, KEPT = 1024, 0.99  # above so many tokens the limit drops the longest hundredth
+STEP = 32  # the maximum length is a multiple of it
+LONG, KEPT = 1024, 0.99  # if there are longer examples, the limit keeps 99 % of the examples
 
 
 @dataclass(frozen=True)
 class ClassificationRecipe(Recipe):
     """Settings for fewer than `below` training examples.
 
-    `dropout` is that of the encoder, `head` that before the labels. With `ngrams` a text is whole
-    words with the n-grams of their characters; without, it is pieces.
+    `dropout` is the rate in the encoder, `head` before the output. With `ngrams`, texts are whole
+    words with the n-grams of their characters; otherwise they are pieces.
     """
 
     head: float
@@ -56,10 +55,7 @@ class ClassificationRecipe(Recipe):
     ngrams: tuple[int, ...] = ()
 
 
-def _row(*numbers: Any, **others: Any) -> ClassificationRecipe:
-    return ClassificationRecipe(*numbers, **others)
-
-
+_row = ClassificationRecipe
 WORDS: dict[str, Any] = {"convolution": (3, 4, 5), "ngrams": WORD_NGRAMS}
 # below, batch, peak, warm-up, epochs, dropout, head, layers, d_model, d_ff, heads
 WORD_RECIPES = (
@@ -82,12 +78,7 @@ SEQUENCE_RECIPES = (
 
 
 def read_by_words(text: Side, texts: int) -> bool:
-    """Whether whole words suit texts better than pieces: few short texts, with spaces.
-
-    Args:
-        text: all texts together.
-        texts: how many there are.
-    """
+    """Whether whole words suit so many texts better than pieces: few short texts, with spaces."""
     return text.spaced and texts < FEW_TEXTS and text.words <= SHORT_TEXT * texts
 
 
@@ -100,7 +91,7 @@ def recipe_for(found: Survey) -> ClassificationRecipe:
 
 
 def propose_classification(
-    kind: Kind = "text",
+    kind: InputKind = "text",
     train: Sequence[str] = (),
     validation: Sequence[str] = (),
     test: Sequence[str] = (),
@@ -108,23 +99,23 @@ def propose_classification(
     text_column: str = "text",
     label_column: str = "label",
 ) -> CommentedConfig:
-    """Looks at labelled examples and proposes settings; without training data, the defaults.
+    """Survey labelled examples and propose settings; without training data, the defaults.
 
     Args:
         kind: of the input.
-        train: the file, or for features perhaps the folder; at most one.
-        validation: likewise; without it, training examples will be held out.
-        test: likewise; only so that training examples found in it are dropped.
-        text_column: of a file with columns; `label_column` likewise.
+        train: at most one file, or folder of feature sequences.
+        validation: likewise; without it, training examples are held out.
+        test: likewise; training examples that occur in it are dropped.
+        text_column: name of the column; `label_column` likewise.
 
     Raises:
         DataError: a file cannot be used, or more than one is named for a part.
     """
 
-    def look(part: str, files: Sequence[str]) -> Survey:
+    def survey(part: str, files: Sequence[str]) -> Survey:
         if len(files) > 1:
             raise DataError(
-                f"{len(files)} files were named as {part} data",
+                f"there are {len(files)} files of {part} data",
                 where=files[1],
                 why="examples and their labels are in one file, or one folder",
             )
@@ -133,7 +124,7 @@ def propose_classification(
         return survey_texts(files[0], text_column, label_column)
 
     form = SEQUENCES if kind == "features" else TEXTS
-    proposal = Proposal(form, (train, validation, test), look)
+    proposal = Proposal(form, (train, validation, test), survey)
     proposal.choose("data.label_column", label_column)
     if kind == "text":
         proposal.choose("data.text_column", text_column)
@@ -149,7 +140,7 @@ def propose_classification(
 
 
 def _choose_length(p: Proposal, recipe: ClassificationRecipe) -> None:
-    """How long an example may be, and what is done about missing values."""
+    """The maximum length of an example, and the rule for missing values."""
     surveys = list(p.surveys.values())
     lengths = np.concatenate([s.words if recipe.ngrams else s.most_tokens for s in surveys])
     most = longest = math.ceil(lengths.max())
@@ -165,7 +156,7 @@ def _choose_length(p: Proposal, recipe: ClassificationRecipe) -> None:
     elif p.train.unit == "texts":
         characters = max(int(found.lengths.max()) for found in surveys)
         reason = (
-            f"The longest text has {characters:,} characters, hardly more than {longest:,} tokens."
+            f"The longest text has {characters:,} characters, about {longest:,} tokens at most."
         )
     else:
         reason = f"The longest sequence has {longest:,} frames."
@@ -176,21 +167,20 @@ def _choose_length(p: Proposal, recipe: ClassificationRecipe) -> None:
         p.choose(
             "data.missing",
             "interpolate",
-            f"{missing:,} of {values:,} values are missing, the first in {first}: each is put on "
-            "the line between the values before and after it.",
+            f"{missing:,} of {values:,} values are missing, the first in {first}: each is "
+            "interpolated between the values before and after it.",
         )
 
 
 def _choose_vocabulary(p: Proposal, recipe: ClassificationRecipe) -> None:
-    """Whole words with their spelling, or pieces of words."""
     (text,) = p.train.sides
-    case = "Enough texts to learn capitals apart."
+    case = "Enough texts to learn capitalised words separately."
     if text.lower_cased:
         case = "The texts are already lower-cased; those to classify will be, too."
     elif recipe.lower:
-        case = "Few texts: a word at the beginning of a sentence should be the same word."
+        case = "Few texts: a word at the start of a sentence should be the same word."
     elif recipe.ngrams:
-        case = "Capitals tell names from words, and n-grams still relate both spellings."
+        case = "Capitals distinguish names from words, and n-grams still relate both spellings."
     p.choose("tokenizer.lower", recipe.lower or text.lower_cased, case)
     hides = "Hides other words in each epoch, so that no single word decides."
     p.choose("training.word_dropout", recipe.word_dropout, hides if recipe.word_dropout else "")
@@ -209,14 +199,14 @@ def _choose_vocabulary(p: Proposal, recipe: ClassificationRecipe) -> None:
     p.choose("tokenizer.split_punctuation", True, "A word before a comma should be the same word.")
     known = "The stem and the ending of an unknown word are known."
     p.choose("model.character_ngrams", recipe.ngrams, known)
-    p.choose("model.scale_embeddings", False, "Vectors of rare, hardly trained words weigh little.")
+    p.choose("model.scale_embeddings", False, "Rare, hardly trained words get small vectors.")
     p.choose("model.initialisation", "xavier_scaled", "Attention adds little before it is trained.")
-    p.choose("model.final_norm", False, "The size of a vector shows how clearly something occurs.")
+    p.choose("model.final_norm", False, "The norm of a vector shows how clearly something occurs.")
     p.choose("model.positions.kind", "none", "The convolutions know which words are neighbours.")
 
 
 def _choose_model(p: Proposal, recipe: ClassificationRecipe) -> None:
-    """The size of the model, and how strongly it is regularised."""
+    """The size of the model, and its regularisation."""
     layers = "1 layer" if recipe.layers == 1 else f"{recipe.layers} layers"
     size = f"{p.amount} suit {layers} of width {recipe.d_model}: {fit_reason(recipe.head >= 0.3)}"
     p.choose("model.encoder_layers", recipe.layers, size)
@@ -224,27 +214,25 @@ def _choose_model(p: Proposal, recipe: ClassificationRecipe) -> None:
     p.choose("model.d_ff", recipe.d_ff)
     p.choose("model.n_heads", recipe.heads)
     p.choose("model.norm", "pre", "Learns at a high rate from the first steps.")
-    near = "Joins neighbours; few examples are not enough for attention to learn which they are."
+    near = "Combines neighbours; attention cannot learn from few examples which these are."
     if not recipe.convolution:
         near = "There are enough examples for attention to learn which positions are neighbours."
     p.choose("model.input_convolution", recipe.convolution, near)
     strong = "strong" if recipe.dropout >= 0.2 else "mild"
     p.choose("model.dropout", recipe.dropout, f"For {p.amount}: {strong} regularisation.")
-    pooling, each = (
-        ("mean", "maximum"),
-        "The mean shows the whole, the maximum what occurs",
-    )
+    both = "The mean describes the whole, the maximum what occurs"
     if recipe.ngrams:
         p.choose("classifier.pooling", ("maximum",), "A few words decide, wherever they are.")
     elif p.train.unit == "texts":
-        p.choose("classifier.pooling", (*pooling, "attention"), f"{each}, attention what matters.")
+        pooling = ("mean", "maximum", "attention")
+        p.choose("classifier.pooling", pooling, f"{both}, attention what matters.")
     else:
-        p.choose("classifier.pooling", pooling, f"{each}.")
-    p.choose("classifier.dropout", recipe.head, "No few numbers should decide by themselves.")
+        p.choose("classifier.pooling", ("mean", "maximum"), f"{both}.")
+    p.choose("classifier.dropout", recipe.head, "No few numbers should decide alone.")
 
 
 def _choose_classes(p: Proposal) -> None:
-    """What follows from the classes and their sizes, and which score picks the best model."""
+    """The settings that depend on the classes, and the score that decides which model is kept."""
     lists = [place for found in p.surveys.values() if (place := found.several or found.without)]
     if lists:
         several = (
@@ -263,11 +251,11 @@ def _choose_classes(p: Proposal) -> None:
             rare = f"{sizes}, which would otherwise count for little."
             p.choose("classifier.class_weights", "balanced", rare)
     if _validated(p) < FEW:
-        few = f"About {_validated(p):,} validation examples: too few to pick by the right answers."
+        few = f"About {_validated(p):,} validation examples: too few to choose by accuracy."
         p.choose("evaluation.measure", "loss", few)
     elif p.values["classifier.class_weights"] == "balanced":
-        alike = "All classes count alike here, too. If only the share of right answers matters: "
-        p.choose("evaluation.measure", "macro_f1", alike + 'class_weights = "none" and "accuracy".')
+        equal = "All classes count equally here, too. If only the accuracy matters: "
+        p.choose("evaluation.measure", "macro_f1", equal + 'class_weights = "none" and "accuracy".')
 
 
 def _choose_training(p: Proposal, recipe: ClassificationRecipe) -> None:
@@ -280,7 +268,7 @@ def _choose_training(p: Proposal, recipe: ClassificationRecipe) -> None:
     many = min(train.examples, max(1, round(batch / each)))
     p.choose("training.batch_tokens", batch, f"About {many:,} {train.unit}.")
     steps = max(1, math.ceil(_used(p) * tokens / batch))
-    # In a short run a round figure would leave too few checkpoints to average.
+    # In a short run, rounding would leave too few checkpoints to average.
     every = max(1, steps * recipe.epochs // VALIDATIONS)
     every = every if every < SHORT else round_figure(every)
     p.choose_run(recipe, "linear", steps, every, RISE)

@@ -1,9 +1,9 @@
 """The recipe of a translation.
 
 The row for fewer than 100,000 pairs is for 29,000 pairs (Multi30k); benchmarks/README.md has its
-results, and docs/decisions/0014 the reasons. The two rows before it are the same cut down. Those of
-base and big follow Vaswani et al. 2017, including the peak of the learning rate,
-1/sqrt(d_model * warmup). No other row was measured.
+results, and docs/decisions/0014 the reasons. The two rows before it are smaller versions. The rows
+of base and big follow Vaswani et al. 2017, including the peak of the learning rate,
+1/sqrt(d_model * warmup). Only the row of Multi30k was measured.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from clearhead.settings.commented import TRANSLATION, CommentedConfig
 class TranslationRecipe(Recipe):
     """Settings for fewer than `below` training pairs.
 
-    `dropout` is that of embeddings and residual branches, `within` that of attention weights and
-    hidden units. With the schedule `linear` the rate falls to zero after all epochs.
+    `dropout` is the rate for embeddings and residual branches, `within` for attention weights and
+    hidden units. With the schedule `linear` the learning rate falls to zero after all epochs.
     """
 
     within: float
@@ -46,19 +46,19 @@ RECIPES = tuple(
         (math.inf, 24_576, 5e-4, 4000, 6, 0.1, 0.1, "inverse_sqrt", "big", 32_000, 0.0),
     )
 )
-RISE = 3  # if the rate falls to zero, it rises in a third of the run at most
-ALIKE = 0.5  # the share of letters in common from which a joint vocabulary pays
+RISE = 3  # with the schedule `linear`, the warm-up is at most a third of the run
+ALIKE = 0.5  # from this share of letters in common scripts, a joint vocabulary is proposed
 
 
 def propose_translation(
     train: Sequence[str] = (), validation: Sequence[str] = (), test: Sequence[str] = ()
 ) -> CommentedConfig:
-    """Looks at sentence pairs and proposes settings; without training files, the defaults.
+    """Survey sentence pairs and propose settings; without training files, the defaults.
 
     Args:
         train: two parallel files, one .tsv or .jsonl file, or a built-in phrasebook.
         validation: likewise.
-        test: likewise; only so that training pairs found in it are dropped.
+        test: likewise; training pairs that occur in it are dropped.
 
     Raises:
         DataError: a file cannot be used.
@@ -81,8 +81,8 @@ def _choose_vocabulary(p: Proposal, recipe: TranslationRecipe) -> None:
     alike = f"Both sides are written in {_script(target)} script, so they share names and roots."
     other = f"{_script(source)} and {_script(target)} script share few pieces."
     p.choose("tokenizer.joint", joint, alike if joint else other)
-    one = "One vocabulary, so source, target and output share one table of vectors."
-    two = "Two vocabularies, so only the target's input and output share vectors."
+    one = "One vocabulary, so source, target and output share one embedding matrix."
+    two = "Two vocabularies, so only the input and output of the target share embeddings."
     p.choose("model.share_embeddings", "all" if joint else "target", one if joint else two)
     size = recipe.vocabulary
     reason = (
@@ -123,10 +123,10 @@ def _choose_training(p: Proposal, recipe: TranslationRecipe) -> None:
     width = SIZES[recipe.size]["d_model"]
     peak = f"About 1/sqrt({width} * {recipe.warmup}), the rate of Vaswani et al. 2017."
     if recipe.size == "tiny":
-        peak = "Small models gain by a high rate; lower it if the loss jumps."
+        peak = "Small models learn better at a high rate; lower it if the loss jumps."
     p.choose("training.schedule.peak", recipe.peak, peak)
-    p.reasons["training.word_dropout"] = "None: it gained nothing on 29,000 pairs."
-    p.reasons["training.r_drop"] = "None: with two passes a step a run makes half as many steps."
+    p.reasons["training.word_dropout"] = "None: it improved nothing on 29,000 pairs."
+    p.reasons["training.r_drop"] = "None: with two passes per step, training takes twice as long."
 
 
 def _choose_score(p: Proposal) -> None:
@@ -137,15 +137,15 @@ def _choose_score(p: Proposal) -> None:
         lower = " and lower-cased" if target.lower_cased else ""
         reason = (
             f"The target is already tokenised{lower} (' .', not '.'), so it is scored as it is. "
-            "Scores compare only with those of other work on the same text."
+            "Scores are comparable only with those of other work on the same text."
         )
         p.choose("evaluation.tokenize", "none", reason)
     elif target.spaced:
         p.choose("evaluation.tokenize", "13a")
     elif target.script == "CJK" and not {"HIRAGANA", "KATAKANA"} & target.scripts.keys():
-        p.choose("evaluation.tokenize", "zh", f"{script}; zh takes each character for a word.")
+        p.choose("evaluation.tokenize", "zh", f"{script}; zh treats each character as a word.")
     else:
-        p.choose("evaluation.tokenize", "char", f"{script}; char takes each character for a word.")
+        p.choose("evaluation.tokenize", "char", f"{script}; char treats each character as a word.")
 
 
 def _script(side: Side) -> str:

@@ -1,7 +1,7 @@
 """Sentence pairs from files, as a stream.
 
-`PAIR_FORMATS` has the formats of files that hold both sides. Two files of any other name are
-parallel: line by line, a sentence and its translation. Built-in data are named like files, see
+`PAIR_FORMATS` has the formats of files with both sides. Two files with other names are parallel:
+line n of the second is the translation of line n of the first. For the names of built-in data see
 `phrasebook`.
 """
 
@@ -28,11 +28,9 @@ class Pair(NamedTuple):
 
 
 def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
-    """The pairs of two parallel files, of one file that holds both sides, or of the phrasebook.
+    """The pairs of two parallel files, of one file with both sides, or of the phrasebook.
 
-    Args:
-        files: one or two names; each file may end in `.gz`.
-        part: the part of a phrasebook that is named without one.
+    Names of files may end in `.gz`. `part` is the part of a phrasebook that is named without one.
 
     Raises:
         DataError: a file is missing, unreadable, empty, binary, not UTF-8 or of the wrong format;
@@ -54,21 +52,21 @@ def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
 
 
 def holds_pairs(name: str) -> bool:
-    """Whether this is a phrasebook or a file that holds both sides, by its name."""
+    """Whether this is the name of a phrasebook or of a file with both sides."""
     return name.startswith(PHRASEBOOK) or PAIR_FORMATS.of(name) is not None
 
 
 def place(files: Sequence[str], line: int, in_target: bool = False) -> str:
-    """The place of a line of pairs, or of the target in it, for reports: `train.de:17`.
+    """The place of a pair, or of its target, for reports: `train.de:17`.
 
-    For two files with the same name, it has as much of the paths as tells them apart.
+    For two files with the same name, it has as much of the path as is needed to tell them apart.
     """
     paths = [str(file).split("/") for file in files]
     for parts in range(1, 1 + max(map(len, paths))):
         names = ["/".join(path[-parts:]) for path in paths]
         if len(set(names)) == len(names):
             return f"{names[-1 if in_target else 0]}:{line}"
-    return f"{paths[0][-1]}:{line}"  # one file is both sides
+    return f"{paths[0][-1]}:{line}"  # the same file twice
 
 
 def _read_phrasebook(name: str, part: Part) -> Iterator[Pair]:

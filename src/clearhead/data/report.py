@@ -1,9 +1,9 @@
-"""What the check found in one part of the data, for people and for JSON."""
+"""The report on one part of the data, for people and for JSON."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,19 +11,20 @@ from typing import Any, Literal
 
 from clearhead.data.features import FeatureCounts
 from clearhead.data.labelled import Labelled
+from clearhead.errors import first_few
 
 FINDINGS = "findings.tsv"
 SHOWN_PLACES = 5
 SHOWN_CLASSES = 10
 
 IMBALANCE = 10.0
-"""The report mentions classes if the largest has more than so many times the smallest."""
+"""The report mentions classes if the largest has more than this many times the smallest."""
 
 Classes = tuple[tuple[str, int], ...]
 """Each label and the number of examples that have it, most frequent first."""
 
 Note = Callable[[str, str], object]
-"""Takes the place of a finding, and what was found there."""
+"""Receives the place of a finding, and its text."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class DataReport:
-    """What the check found in one part of the data.
+    """The findings in one part of the data.
 
     Attributes:
         name: of the part.
@@ -59,7 +60,6 @@ class DataReport:
         tokens: source and target tokens of the kept pairs, without BOS and EOS.
         classes: of the kept examples.
         findings: one for each rule that was broken.
-        training: whether the part is trained on, so that the balance of classes matters.
         features: of the kept sequences; None for texts.
     """
 
@@ -70,8 +70,12 @@ class DataReport:
     findings: tuple[Finding, ...] = ()
     tokens: tuple[int, int] = (0, 0)
     classes: Classes = ()
-    training: bool = True
     features: FeatureCounts | None = None
+
+    @property
+    def training(self) -> bool:
+        """Whether the part is trained on, so that the balance of classes matters."""
+        return self.name == "train"
 
     @property
     def has_more(self) -> bool:
@@ -95,14 +99,14 @@ class DataReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON; `from_dict` reads those of pairs."""
-        findings = [asdict(finding) for finding in self.findings]
         head = {"name": self.name, self.unit: self.read, "kept": self.kept}
+        findings = {"findings": [asdict(finding) for finding in self.findings]}
         if self.unit == "pairs":
             source, target = self.tokens
-            return {**head, "source_tokens": source, "target_tokens": target, "findings": findings}
+            return head | {"source_tokens": source, "target_tokens": target} | findings
         features = None if self.features is None else asdict(self.features)
-        tail = {"findings": findings, "training": self.training, "features": features}
-        return {**head, "classes": [list(each) for each in self.classes], **tail}
+        tail = {"training": self.training, "features": features}
+        return head | {"classes": [list(each) for each in self.classes]} | findings | tail
 
     @classmethod
     def from_dict(cls, tree: dict[str, Any]) -> DataReport:
@@ -124,19 +128,13 @@ class DataReport:
             return f"; {self.tokens[0]:,} source and {self.tokens[1]:,} target tokens"
         if not self.classes:
             return ""
-        shown = ", ".join(f"{name} {count:,}" for name, count in self.classes[:SHOWN_CLASSES])
-        more = len(self.classes) - SHOWN_CLASSES
-        tail = f", and {more:,} more" if more > 0 else ""
-        return f"; {len(self.classes):,} classes: {shown}{tail}"
+        names = [f"{name} {count:,}" for name, count in self.classes]
+        return f"; {len(self.classes):,} classes: {first_few(names, SHOWN_CLASSES)}"
 
 
 def count_classes(examples: Iterable[Labelled[Any]]) -> Classes:
-    """Each label and how many examples have it."""
-    return ranked(Counter(name for example in examples for name in example.labels))
-
-
-def ranked(counts: Mapping[str, int]) -> Classes:
-    """The labels with their counts, most frequent first; ties are sorted by name."""
+    """Each label and how many examples have it, most frequent first; ties are sorted by name."""
+    counts = Counter(name for example in examples for name in example.labels)
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

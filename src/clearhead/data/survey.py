@@ -1,31 +1,30 @@
-"""A first look at the data: how many examples, how long, which script, which classes."""
+"""A survey of the data for `init`: number of examples, lengths, scripts, classes."""
 
 from __future__ import annotations
 
-import gzip
 import math
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
 from clearhead.data.feature_sequences import read_feature_sequences
 from clearhead.data.features import features_named
 from clearhead.data.labelled import SEPARATOR, Labelled, LabelledText, read_labelled_texts
-from clearhead.data.lines import open_packed
+from clearhead.data.lines import open_unpacked
 from clearhead.data.phrasebook import PHRASEBOOK, Part
 from clearhead.data.readers import read_pairs
-from clearhead.data.report import SHOWN_CLASSES, Classes, ranked
-from clearhead.errors import DataError
+from clearhead.data.report import SHOWN_CLASSES, Classes, count_classes
+from clearhead.errors import DataError, first_few
 from clearhead.tokenizer import WordTokenizer
 
 SURVEYED = 200_000
-"""Texts from the beginning of the data that text statistics are made of; all are counted."""
+"""Number of texts from the start of the data that are used for text statistics."""
 
 TOKENS_PER_WORD = 1.3
 TOKENS_PER_CHARACTER = 0.7  # in scripts without spaces between words
@@ -35,8 +34,6 @@ NONE = np.empty(0, dtype=np.int64)
 
 UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
 """Scripts without spaces between words, by the first word of their letters' Unicode names."""
-
-T = TypeVar("T", bound=Labelled[Any])
 
 
 @dataclass(frozen=True)
@@ -71,50 +68,39 @@ class Side:
 
     @property
     def tokens(self) -> float:
-        """The subwords of all texts, roughly."""
+        """The approximate number of subwords in all texts."""
         if self.spaced:
             return TOKENS_PER_WORD * self.words
         return TOKENS_PER_CHARACTER * self.characters
 
 
-class SideCounter:
-    """Counts what a `Side` needs, text by text; `lines` is the number of texts so far."""
-
-    def __init__(self) -> None:
-        self.lines = 0
-        self._words = 0
-        self._characters: Counter[str] = Counter()
-        self._lines_apart = 0
-        self._lines_attached = 0
-
-    def count(self, line: str) -> None:
-        """Add a text."""
-        words = line.split()
-        self.lines += 1
-        self._words += len(words)
-        self._characters.update(line)
-        self._lines_apart += "." in words or "," in words
-        self._lines_attached += any(word[-1] in ".," and len(word) > 1 for word in words)
-
-    def side(self, scale: float = 1.0) -> Side:
-        """What was seen, with `scale` times the words and characters that were counted."""
-        letters = {c: n for c, n in self._characters.items() if c.isalpha()}
-        total = sum(letters.values())
-        small = sum(count for letter, count in letters.items() if letter.islower())
-        capital = sum(count for letter, count in letters.items() if letter.isupper())
-        scripts: Counter[str] = Counter()
-        for letter, count in letters.items():
-            scripts[unicodedata.name(letter, "UNKNOWN").split()[0]] += count
-        return Side(
-            words=round(scale * self._words),
-            characters=round(scale * self._characters.total()),
-            alphabet=len(self._characters),
-            scripts={name: count / total for name, count in scripts.most_common()},
-            # Abbreviations keep their full stops in tokenised text, so a few attached ones do not
-            # count; and text without punctuation shows nothing.
-            tokenised=self._lines_apart > max(0.2 * self.lines, 5 * self._lines_attached),
-            lower_cased=small > 0 and 1000 * capital <= small,
-        )
+def side_of(texts: Iterable[str], scale: float = 1.0) -> Side:
+    """Survey texts; words and characters are multiplied by `scale`."""
+    characters: Counter[str] = Counter()
+    count = words = lines_apart = lines_attached = 0
+    for text in texts:
+        count += 1
+        parts = text.split()
+        words += len(parts)
+        characters.update(text)
+        lines_apart += "." in parts or "," in parts
+        lines_attached += any(part[-1] in ".," and len(part) > 1 for part in parts)
+    letters = {c: n for c, n in characters.items() if c.isalpha()}
+    small = sum(n for letter, n in letters.items() if letter.islower())
+    capital = sum(n for letter, n in letters.items() if letter.isupper())
+    scripts: Counter[str] = Counter()
+    for letter, n in letters.items():
+        scripts[unicodedata.name(letter, "UNKNOWN").split()[0]] += n
+    return Side(
+        words=round(scale * words),
+        characters=round(scale * characters.total()),
+        alphabet=len(characters),
+        scripts={name: n / scripts.total() for name, n in scripts.most_common()},
+        # Abbreviations keep their full stops in tokenised text, so a few attached ones do not
+        # count; and text without punctuation shows nothing.
+        tokenised=lines_apart > max(0.2 * count, 5 * lines_attached),
+        lower_cased=small > 0 and 1000 * capital <= small,
+    )
 
 
 def pieces_for(alphabet: int) -> int:
@@ -124,23 +110,23 @@ def pieces_for(alphabet: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Survey:
-    """What was seen of one part of the data.
+    """The survey of one part of the data.
 
     Attributes:
         unit: of the examples.
         where: the files or the folder.
-        examples: how many there are.
-        sides: source and target of pairs, the texts of a classification, none of sequences.
-        lengths: (examples,), characters of each text or frames of each sequence; none of pairs.
-        most_tokens: (examples,), the most tokens or frames to expect of each.
+        examples: their number.
+        sides: source and target of pairs, the texts of a classification; none for sequences.
+        lengths: (examples,), characters of each text or frames of each sequence.
+        most_tokens: (examples,), the greatest number of tokens or frames to expect of each.
         words: (examples,), the words of each text, with punctuation marks as words.
         classes: of labelled examples.
         several: the place of the first example with several labels; "" if there is none.
         without: the place of the first example without a label; "" if there is none.
         width: features of a frame.
-        names: of the features; () if the file gives none.
-        missing: how many values are missing.
-        missing_place: the first sequence that lacks a value; "" if none does.
+        names: of the features; () if the file has none.
+        missing: the number of missing values.
+        missing_place: the first sequence with a missing value; "" if there is none.
     """
 
     unit: Literal["pairs", "texts", "sequences"]
@@ -165,7 +151,7 @@ class Survey:
         return max(1.0, *(texts or [float(self.lengths.sum())]))
 
     def lines(self, part: str) -> list[str]:
-        """What was seen, for people: amounts, classes, and for training data the features."""
+        """Lines for people: amounts, classes, and for training data the features."""
         name = "training" if part == "train" else part
         head = f"{name}: {self.examples:,} {self.unit}, "
         if self.unit == "pairs":
@@ -176,12 +162,11 @@ class Survey:
             return [f"{head}{' and '.join(amounts)} ({self.where})"]
         lengths, unit = self.lengths, "characters" if self.unit == "texts" else "frames"
         sizes = f"{lengths.sum():,} {unit}, {lengths.min():,} to {lengths.max():,} each"
-        shown = ", ".join(f"{label} ({count:,})" for label, count in self.classes[:SHOWN_CLASSES])
-        more = len(self.classes) - SHOWN_CLASSES
-        shown += f" and {more:,} more" if more > 0 else ""
+        names = [f"{label} ({count:,})" for label, count in self.classes]
+        listed = first_few(names, SHOWN_CLASSES)
         lines = [
             f"{head}{sizes} ({self.where})",
-            f"{name}: {len(self.classes):,} class{'es' * (len(self.classes) != 1)}: {shown}",
+            f"{name}: {len(self.classes):,} class{'es' * (len(self.classes) != 1)}: {listed}",
         ]
         if self.unit == "sequences" and part == "train":
             lines.append(f"{name}: {features_named(self.width, self.names)}")
@@ -189,37 +174,31 @@ class Survey:
 
 
 def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
-    """Looks at sentence pairs, which are read as a stream.
-
-    Args:
-        files: as `read_pairs` takes them.
-        part: the part of a phrasebook named without one.
+    """Survey the sentence pairs that `read_pairs` reads.
 
     Raises:
         DataError: a file is missing, unreadable, empty or of the wrong form.
     """
-    source, target = SideCounter(), SideCounter()
-    for pair in islice(read_pairs(files, part), SURVEYED):
-        source.count(pair.source)
-        target.count(pair.target)
-    whole = source.lines < SURVEYED or str(files[0]).startswith(PHRASEBOOK)
-    pairs = source.lines if whole else _count_lines(str(files[0]))
-    scale = pairs / max(1, source.lines)
-    sides = source.side(scale), target.side(scale)
-    return Survey("pairs", ", ".join(map(str, files)), pairs, sides, NONE, NONE, NONE)
+    pairs = list(islice(read_pairs(files, part), SURVEYED))
+    is_whole = len(pairs) < SURVEYED or str(files[0]).startswith(PHRASEBOOK)
+    count = len(pairs) if is_whole else _count_lines(str(files[0]))
+    sides = ((pair.source for pair in pairs), (pair.target for pair in pairs))
+    source, target = (side_of(side, count / max(1, len(pairs))) for side in sides)
+    names = ", ".join(map(str, files))
+    return Survey("pairs", names, count, (source, target), NONE, NONE, NONE)
 
 
 def survey_texts(path: str, text_column: str = "text", label_column: str = "label") -> Survey:
-    """Looks at a file of labelled texts, as `read_labelled_texts` reads it.
+    """Survey a file of labelled texts, which `read_labelled_texts` reads.
 
-    The texts have several labels each if the file has them as lists, or in cells separated by `|`,
-    and cannot be read otherwise.
+    The texts have several labels each if the file has lists of labels, or cells with `|`, and
+    cannot be read otherwise.
 
     Raises:
         DataError: the file is missing, unreadable, empty or of the wrong form.
     """
     try:
-        found = _survey_texts(path, read_labelled_texts(path, text_column, label_column))
+        found = _survey_texts(path, list(read_labelled_texts(path, text_column, label_column)))
     except DataError:
         lists = _with_lists(path, text_column, label_column)
         if lists is None:
@@ -231,77 +210,60 @@ def survey_texts(path: str, text_column: str = "text", label_column: str = "labe
 
 
 def _with_lists(path: str, text_column: str, label_column: str) -> Survey | None:
-    """The texts of a file that has several labels a text; None for another file."""
+    """The survey of a file with several labels per text; None for another file."""
     try:
-        found = _survey_texts(path, read_labelled_texts(path, text_column, label_column, True))
+        texts = read_labelled_texts(path, text_column, label_column, multi_label=True)
+        found = _survey_texts(path, list(texts))
     except DataError:
         return None
-    # An empty list means that no label applies; an empty cell may be a label that was forgotten.
-    written_out = path.lower().removesuffix(".gz").endswith(".jsonl")
-    return found if found.several or (found.without and written_out) else None
+    # An empty list means that no label applies; an empty cell may be a forgotten label.
+    is_json = path.lower().removesuffix(".gz").endswith(".jsonl")
+    return found if found.several or (found.without and is_json) else None
 
 
-def _survey_texts(path: str, texts: Iterable[LabelledText]) -> Survey:
-    counter, by_words, labels = SideCounter(), WordTokenizer((), split_punctuation=True), _Labels()
-    counts: list[tuple[int, int, int]] = []
-    for example in labels.seen(texts):
-        text = example.input
-        counts.append((len(text), len(text.encode()), len(by_words.words_of(text))))
-        if counter.lines < SURVEYED:
-            counter.count(text)
+def _survey_texts(path: str, examples: list[LabelledText]) -> Survey:
+    by_words, texts = WordTokenizer((), split_punctuation=True), [each.input for each in examples]
+    counts = [(len(t), len(t.encode()), len(by_words.words_of(t))) for t in texts]
     lengths, sizes, words = np.array(counts, dtype=np.int64).T
-    side = counter.side(len(counts) / max(1, counter.lines))
-    most = sizes / LEAST_BYTES
-    return Survey("texts", path, len(counts), (side,), lengths, most, words, *labels.found())
+    surveyed = texts[:SURVEYED]
+    sides = (side_of(surveyed, len(texts) / len(surveyed)),)
+    classes = _classes_of(examples)
+    return Survey("texts", path, len(texts), sides, lengths, sizes / LEAST_BYTES, words, *classes)
 
 
 def survey_sequences(path: str, label_column: str = "label") -> Survey:
-    """Looks at labelled feature sequences, as `read_feature_sequences` reads them.
+    """Survey labelled feature sequences, which `read_feature_sequences` reads.
 
     Raises:
         DataError: they are missing, unreadable, none at all or of the wrong form.
     """
-    labels, frames, missing, missing_place = _Labels(), list[int](), 0, ""
-    width, names = 0, ()
-    for example in labels.seen(read_feature_sequences(path, label_column)):
-        frames.append(len(example.input))
-        width, names = example.input.shape[1], example.columns
-        if lacking := int(np.isnan(example.input).sum()):
-            missing += lacking
-            missing_place = missing_place or example.place
-    lengths, features = np.array(frames), (width, names, missing, missing_place)
-    found = labels.found()
-    return Survey("sequences", path, len(frames), (), lengths, lengths, NONE, *found, *features)
+    sequences = list(read_feature_sequences(path, label_column))
+    lengths = np.array([len(sequence.input) for sequence in sequences])
+    missing = [int(np.isnan(sequence.input).sum()) for sequence in sequences]
+    lacking = (sequence.place for sequence, count in zip(sequences, missing, strict=True) if count)
+    first = sequences[0]
+    return Survey(
+        *("sequences", path, len(sequences), (), lengths, lengths, NONE),
+        *_classes_of(sequences),
+        width=first.input.shape[1],
+        names=first.columns,
+        missing=sum(missing),
+        missing_place=next(lacking, ""),
+    )
 
 
-class _Labels:
-    """Counts the labels of examples that pass."""
-
-    def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
-        self._several = self._without = ""
-
-    def seen(self, examples: Iterable[T]) -> Iterator[T]:
-        for example in examples:
-            self._counts.update(example.labels)
-            if len(example.labels) > 1:
-                self._several = self._several or example.place
-            elif not example.labels:
-                self._without = self._without or example.place
-            yield example
-
-    def found(self) -> tuple[Classes, str, str]:
-        return ranked(self._counts), self._several, self._without
+def _classes_of(examples: Sequence[Labelled[Any]]) -> tuple[Classes, str, str]:
+    """The classes, and the places of the first example with several labels and without a label."""
+    several = (example.place for example in examples if len(example.labels) > 1)
+    without = (example.place for example in examples if not example.labels)
+    return count_classes(examples), next(several, ""), next(without, "")
 
 
 def _count_lines(path: str) -> int:
-    """The lines of a file; the last one may lack its line break."""
+    """The number of lines of a file; the last one may lack its line break."""
     count, last = 0, b"\n"
     try:
-        with (
-            open_packed(path) as packed,
-            gzip.open(packed) if path.lower().endswith(".gz") else packed as stream,
-        ):
+        with open_unpacked(path) as stream:
             while block := stream.read(2**20):
                 count += block.count(b"\n")
                 last = block[-1:]

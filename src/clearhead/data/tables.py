@@ -1,6 +1,6 @@
 """Rows of text files: CSV, tab-separated, and JSON lines; columns by name.
 
-All functions raise a DataError with the file and line for a file that does not have its format.
+All functions raise a DataError with the file and line for a file of another format.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Row = tuple[int, list[str]]
 """The number of the line where a row begins, and its cells."""
 
 FIXED_COLUMNS = {
-    "source": "holds the sentence to translate",
-    "target": "holds its translation",
+    "source": "has the sentence to translate",
+    "target": "has its translation",
     "sequence": "names the sequence that the frame of its row belongs to",
     "file": "names the file that the label of its row is for",
 }
-"""The meaning of the columns whose names no setting can change."""
+"""The meaning of the columns whose names cannot be changed by a setting."""
 
 # The default, 131,072 characters, is too short for a cell with a long document.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
@@ -37,14 +37,14 @@ class Header(NamedTuple):
     where: str
 
     def optional(self, name: str) -> int | None:
-        """The index of the column with this name, None if there is none; two are an error."""
+        """The index of the column with this name, None if there is none; DataError for two."""
         count = self.names.count(name)
         if count > 1:
             raise DataError(f"there are {count} columns {name!r}", where=self.where)
         return self.names.index(name) if count else None
 
     def column(self, name: str) -> int:
-        """The index of the column with this name; none or two are an error."""
+        """The index of the column with this name; DataError for none or two."""
         found = self.optional(name)
         if found is None:
             names = ", ".join(map(repr, self.names)) or "none"
@@ -71,11 +71,11 @@ class Header(NamedTuple):
 
 
 def header_hint(place: str | None) -> str:
-    """A hint for a strange label, if its place is line 1 of a file that may have a header."""
+    """A hint for an unusual label, if its place is line 1 of a file that may have a header."""
     file, _, line = (place or "").rpartition(":")
     if line != "1" or not file.lower().removesuffix(".gz").endswith(".tsv"):
         return ""
-    columns = "data.text_column, data.label_column (to clearhead evaluate: --text-column …)"
+    columns = "data.text_column, data.label_column (clearhead evaluate: --text-column …)"
     return f"; if line 1 is a header, name its columns: {columns}"
 
 
@@ -90,8 +90,8 @@ def csv_table(path: str) -> Iterator[tuple[Header, Iterator[Row]]]:
 def read_csv(path: str) -> Generator[Row, None, None]:
     r"""The rows of a CSV file, the header first.
 
-    Commas separate cells. A cell may be in double quotes; a line break inside is part of the cell
-    and reads `\n`. Empty lines between rows are skipped. All rows have as many cells as the header.
+    Commas separate cells. A cell may be in double quotes; a line break inside it becomes `\n`.
+    Empty lines between rows are skipped. All rows have as many cells as the header.
     """
     columns = 0
     with closing(read_lines(path)) as lines:
@@ -162,7 +162,7 @@ def value_of(record: dict[str, Any], key: str, where: str) -> Any:
 
 
 def string_of(record: dict[str, Any], key: str, where: str) -> str:
-    """The string with this key in a JSON object, without characters that no text file can hold."""
+    """The string with this key in a JSON object; see `refuse_unwritable`."""
     text = value_of(record, key, where)
     if not isinstance(text, str):
         raise DataError(f'"{key}" is not a string', where=where)
@@ -171,6 +171,6 @@ def string_of(record: dict[str, Any], key: str, where: str) -> str:
 
 
 def refuse_unwritable(text: str, what: str, where: str | None) -> None:
-    """Raise a DataError for characters that JSON can express and a text file cannot hold."""
+    """Raise a DataError for characters that are possible in JSON, but not in a text file."""
     if re.search("[\0\ud800-\udfff]", text):
         raise DataError(f"{what} has a NUL or half a character (a lone surrogate)", where=where)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from clearhead.data.hashes import pair_hash
-from clearhead.data.labelled import Labelled, input_hash
+from clearhead.data.hashes import input_hash, text_hash
+from clearhead.data.labelled import Labelled
 
 T = TypeVar("T", bound=Labelled[Any])
 
@@ -27,20 +27,20 @@ class _Group:
 def split_validation(
     examples: Sequence[T], share: float, seed: int, smallest_class: int = 1
 ) -> tuple[tuple[T, ...], tuple[T, ...]]:
-    """The examples to train on and those to validate on, both in their original order.
+    """The training and the validation examples, both in their original order.
 
     The first label of an example is its class. `share` of all examples, rounded, is divided among
-    the classes in proportion to their size, at least one for each if there are that many. The
-    choice within a class depends on the seed and the contents, so that most examples keep their
-    part when others are added.
+    the classes in proportion to their size, at least one for each if there are enough. The choice
+    within a class depends on the seed and the contents, so that most examples stay in their part
+    when others are added.
 
-    Examples with the same input stay together. Every label keeps `smallest_class` different inputs
-    to train on. For either reason the validation part may be smaller than `share`.
+    Examples with the same input stay together, and every label keeps `smallest_class` different
+    inputs to train on. For both reasons the validation part may be smaller than `share`.
 
     Args:
-        examples: all of them.
+        examples: all examples.
         share: of the validation part, in [0, 1).
-        seed: another one gives another split.
+        seed: determines the split.
         smallest_class: at least 1.
     """
     groups = _groups(examples, seed)
@@ -53,10 +53,10 @@ def split_validation(
         if len(members) > smallest_class
     }
     portions = _portions(sizes, round(share * len(examples)), smallest_class)
-    left = Counter(name for group in groups for name in group.labels)
+    remaining = Counter(name for group in groups for name in group.labels)
     chosen: set[int] = set()
     for stratum in sorted(portions):
-        chosen.update(_take(strata[stratum], portions[stratum], left, smallest_class))
+        chosen.update(_take(strata[stratum], portions[stratum], remaining, smallest_class))
     training = tuple(example for row, example in enumerate(examples) if row not in chosen)
     return training, tuple(examples[row] for row in sorted(chosen))
 
@@ -69,7 +69,7 @@ def _groups(examples: Sequence[Labelled[Any]], seed: int) -> list[_Group]:
     for content, members in rows.items():
         labels = frozenset(name for row in members for name in examples[row].labels)
         stratum = next(iter(examples[members[0]].labels), "")
-        rank = pair_hash(str(seed), str(content))
+        rank = text_hash(str(seed), str(content))
         groups.append(_Group(tuple(members), stratum, rank, labels))
     return groups
 
@@ -85,19 +85,21 @@ def _portions(sizes: Mapping[str, int], total: int, smallest_class: int) -> Coun
     remaining = total - portions.total()
     while queue and remaining > 0:
         _, name = heapq.heappop(queue)
-        if portions[name] + smallest_class < sizes[name]:  # so many stay behind
+        if portions[name] + smallest_class < sizes[name]:
             portions[name] += 1
             remaining -= 1
             heapq.heappush(queue, (-sizes[name] / (2 * portions[name] + 1), name))
     return portions
 
 
-def _take(groups: list[_Group], portion: int, left: Counter[str], smallest_class: int) -> list[int]:
-    """The rows of whole groups, at most `portion`; subtracts their labels from `left`."""
+def _take(
+    groups: list[_Group], portion: int, remaining: Counter[str], smallest_class: int
+) -> list[int]:
+    """At most `portion` rows, in complete groups; subtracts their labels from `remaining`."""
     rows: list[int] = []
     for group in sorted(groups, key=lambda group: group.rank):
         fits = len(rows) + len(group.rows) <= portion
-        if fits and all(left[name] > smallest_class for name in group.labels):
+        if fits and all(remaining[name] > smallest_class for name in group.labels):
             rows += group.rows
-            left -= Counter(group.labels)
+            remaining -= Counter(group.labels)
     return rows

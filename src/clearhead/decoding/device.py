@@ -110,23 +110,6 @@ def multiplies_bf16(device: torch.device) -> bool:
     return processor_has("avx512_bf16", "amx_bf16")
 
 
-def processor_has(*instructions: str) -> bool:
-    """Whether the CPU has any of these instruction sets, as PyTorch names them."""
-    import torch
-
-    found = torch.cpu.get_capabilities()
-    return any(found.get(name, False) for name in instructions)
-
-
-def multiplies_bf16(device: torch.device) -> bool:
-    """Whether the device has instructions for bf16; without them it is many times slower."""
-    import torch
-
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return processor_has("avx512_bf16", "amx_bf16")
-
-
 @contextmanager
 def explain_full_memory(todo: str, where: str | None = None) -> Iterator[None]:
     """Turn PyTorch's error of a full GPU memory into a `ClearheadError` with this advice.

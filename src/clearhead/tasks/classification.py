@@ -22,7 +22,7 @@ from clearhead.evaluation.calibration import (
     probabilities,
 )
 from clearhead.evaluation.class_scores import score_classes, truth_of
-from clearhead.losses.labels import divergence, label_loss
+from clearhead.losses.cross_entropy import label_divergence, label_loss
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import RunConfig
@@ -95,7 +95,7 @@ class ClassificationTask:
 
     def largest_batch(self) -> LabelledBatch:
         """The largest batch of the first epoch."""
-        order, lengths = self._order(0), self._lengths + self.data.inputs.begun
+        order, lengths = self._order(0), self._lengths + self.data.inputs.prepended
         return next(self.batches(0, largest(order, lengths)))
 
     def _order(self, epoch: int) -> list[np.ndarray]:
@@ -128,7 +128,7 @@ class ClassificationTask:
         plain = label_loss(logits, truth, torch.ones_like(weights), 0.0, self.multi_label)
         total = label_loss(logits, truth, weights, training.label_smoothing, self.multi_label)
         if passes == 2:
-            total = total + training.r_drop * divergence(logits, self.multi_label)
+            total = total + training.r_drop * label_divergence(logits, self.multi_label)
         return Loss(total / passes, plain.detach() / passes, len(batch.truth))
 
     def evaluate(self, model: nn.Module) -> Evaluation:

@@ -1,6 +1,6 @@
 """Text to ids and back: whole words, or SentencePiece pieces (BPE and unigram).
 
-All tokenizers agree on three ids: padding 0, begin of sentence 1, end of sentence 2.
+All tokenizers have three ids in common: padding 0, begin of sentence 1, end of sentence 2.
 """
 
 from __future__ import annotations
@@ -59,14 +59,10 @@ def _built(tree: dict[str, Any], model: Path) -> Tokenizer:
         return WordTokenizer(
             [str(word) for word in tree["words"]],
             lower=bool(tree["lower"]),
-            # Folders written before there was a choice do not have it.
+            # Older folders do not have this key.
             split_punctuation=bool(tree.get("split_punctuation", False)),
         )
-    if tree["kind"] not in ("bpe", "unigram"):
-        raise ValueError(f"kind {tree['kind']!r}")
-    return SentencePieceTokenizer(
-        model.read_bytes(),
-        kind=tree["kind"],
-        lower=bool(tree["lower"]),
-        sampling=float(tree["sampling"]),
-    )
+    kind, lower, sampling = tree["kind"], bool(tree["lower"]), float(tree["sampling"])
+    if kind not in ("bpe", "unigram"):
+        raise ValueError(f"kind {kind!r}")
+    return SentencePieceTokenizer(model.read_bytes(), kind=kind, lower=lower, sampling=sampling)

@@ -1,25 +1,26 @@
-"""What a tokenizer is, and the three ids that all of them agree on."""
+"""The protocol of a tokenizer, and the three ids that all tokenizers have."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Protocol
+
+from clearhead.files import Saveable
 
 PAD, BOS, EOS = 0, 1, 2
 
 
-class Tokenizer(Protocol):
-    """What the rest of clearhead knows of a tokenizer."""
+class Tokenizer(Saveable, Protocol):
+    """Turns text into ids and back."""
 
     @property
     def unk_id(self) -> int:
-        """The id of what the vocabulary cannot write."""
+        """The id of everything that the vocabulary lacks."""
         ...
 
     @property
     def sampling(self) -> float:
-        """The strength of `sample_batch` in training; 0: no sampling."""
+        """The strength of `sample_batch`; 0: no sampling."""
         ...
 
     def __len__(self) -> int:
@@ -43,13 +44,5 @@ class Tokenizer(Protocol):
         ...
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as it is shown to people."""
-        ...
-
-    def fingerprint(self) -> str:
-        """A hash of all that `encode` depends on."""
-        ...
-
-    def save(self, folder: Path, name: str) -> None:
-        """Write `name.json`, and `name.model` for SentencePiece, into the folder."""
+        """The name of each id, for people."""
         ...

@@ -1,9 +1,8 @@
-"""Subword regularisation: segmentations drawn at random, the same for the same seed everywhere.
+"""Subword regularisation: random segmentations that depend on the seed alone.
 
-SentencePiece has such sampling built in, but its generator is salted in each process, so that a
-run which is resumed could never see again what it saw. Here the draw depends on the seed alone.
-SentencePiece's pieces never reach across a space, so that each word is drawn by itself, from
-what was worked out when the word was first met.
+The sampling of SentencePiece itself has a different seed in each process, so a resumed run could
+not repeat its segmentations. Pieces never contain a space between words, so each word is segmented
+by itself, and what was computed for a word is cached.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from math import exp, log, log1p
 from random import Random
 from sys import intern
@@ -20,20 +19,20 @@ import sentencepiece
 
 META_SPACE = "\u2581"
 # A word, with the space before it. A longer "word" (a sentence in Chinese, a line of base64) is
-# taken in parts: the work grows with the square of the length.
+# split, because the cost grows with the square of the length.
 _WORD = re.compile(f"{META_SPACE}[^{META_SPACE}]{{0,40}}|[^{META_SPACE}]{{1,40}}")
-_MAX_REMEMBERED = 200_000
+_MAX_CACHED = 200_000
 
 
 class SegmentSampler:
-    """Draws segmentations of texts with the pieces of a SentencePiece model.
+    """Samples segmentations of texts with the pieces of a SentencePiece model.
 
     Args:
         processor: the model.
         kind: "bpe" or "unigram", as the model was learned.
-        strength: for BPE the chance that a merge is left out (Provilkov et al. 2020, algorithm
-            1); for unigram the exponent on the probability of a segmentation (Kudo 2018,
-            section 3.2, over all segmentations): 1 draws from the model, near 0 evenly.
+        strength: for BPE the probability of skipping a merge (Provilkov et al. 2020, algorithm 1);
+            for unigram the exponent of the probability of a segmentation (Kudo 2018, section 3.2,
+            over all segmentations): 1 samples from the model, 0 would be uniform.
     """
 
     def __init__(
@@ -41,42 +40,40 @@ class SegmentSampler:
     ) -> None:
         self._vocabulary = vocabulary = _Vocabulary(processor)
         self._strength = strength
-        self._words = _Merges(vocabulary) if kind == "bpe" else _Lattices(vocabulary, strength)
+        self._segmenter = _BPE(vocabulary) if kind == "bpe" else _Unigram(vocabulary, strength)
 
     def sample(self, texts: Iterable[str], seed: int) -> list[list[int]]:
         """The ids of one segmentation of each text: a function of (texts, seed) alone."""
-        chance = _Chance(seed, self._strength)
-        return [self._vocabulary.ids_of(self._pieces(text, chance)) for text in texts]
-
-    def _pieces(self, text: str, chance: _Chance) -> list[str]:
-        pieces: list[str] = []
-        if text:
-            for word in _WORD.findall(META_SPACE + text.replace(" ", META_SPACE)):
-                pieces += self._words.draw(word, chance)
-        return pieces
+        random = _RandomNumbers(seed, self._strength)
+        ids: list[list[int]] = []
+        for text in texts:
+            spaced = META_SPACE + text.replace(" ", META_SPACE) if text else ""
+            words = (self._segmenter.sample(word, random) for word in _WORD.findall(spaced))
+            ids.append(self._vocabulary.ids_of(chain.from_iterable(words)))
+        return ids
 
 
-class _Chance:
-    """Uniform numbers, and coins of which the share `strength` shows tails.
+class _RandomNumbers:
+    """Uniform numbers, and Bernoulli trials that fail with the probability `strength`.
 
-    Of the coins only the heads up to the next tails are drawn, at once: most words use up a few
-    heads and need no number of their own.
+    Of the trials only the number of successes before the next failure is sampled (a geometric
+    distribution): most words use up a few successes and need no random number of their own.
     """
 
     def __init__(self, seed: int, strength: float) -> None:
         self.uniform = Random(seed).random
         self._strength = strength
-        self.heads = self._run_of_heads()
+        self.successes = self._until_failure()
 
-    def throw(self) -> bool:
-        """One coin: True for heads."""
-        if self.heads > 0:
-            self.heads -= 1
+    def trial(self) -> bool:
+        """Whether the next trial succeeds."""
+        if self.successes > 0:
+            self.successes -= 1
             return True
-        self.heads = self._run_of_heads()
+        self.successes = self._until_failure()
         return False
 
-    def _run_of_heads(self) -> int:
+    def _until_failure(self) -> int:
         return int(min(1e18, log(1.0 - self.uniform()) / log1p(-self._strength)))
 
 
@@ -84,12 +81,9 @@ class _Vocabulary:
     """The pieces of a model with their ids and scores."""
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor) -> None:
-        plain = [
-            i
-            for i in range(len(processor))
-            if not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
-        ]
-        self._ids = {processor.id_to_piece(i): [i] for i in plain}
+        special = (processor.is_control, processor.is_unknown, processor.is_byte)
+        plain = [i for i in range(len(processor)) if not any(test(i) for test in special)]
+        self._ids = {processor.id_to_piece(i): i for i in plain}
         self.scores = {processor.id_to_piece(i): processor.get_score(i) for i in plain}
         self.longest = max(map(len, self.scores), default=1)
         # SentencePiece's own penalty for a character without a piece.
@@ -99,7 +93,7 @@ class _Vocabulary:
         self._unk = processor.unk_id()
 
     def scores_from(self, word: str, start: int) -> list[tuple[int, float]]:
-        """Of the pieces that word[start:] can begin with: their ends in the word, their scores."""
+        """The pieces at the start of word[start:]: their end in the word, and their score."""
         found = [] if word[start] in self.scores else [(start + 1, self.unknown_score)]
         for end in range(start + 1, min(len(word), start + self.longest) + 1):
             score = self.scores.get(word[start:end])
@@ -108,68 +102,65 @@ class _Vocabulary:
         return found
 
     def ids_of(self, pieces: Iterable[str]) -> list[int]:
-        """Ids of pieces and single characters; what has no id falls back to bytes or unknown."""
+        """Ids of pieces and single characters; those without an id become bytes or unknown."""
         ids: list[int] = []
         for piece in pieces:
             known = self._ids.get(piece)
-            if known:
-                ids += known
+            if known is not None:
+                ids.append(known)
             elif self._has_bytes:
                 ids += [self._bytes[byte] for byte in piece.encode()]
-            elif not ids or ids[-1] != self._unk:  # neighbouring unknown ones are one
+            elif not ids or ids[-1] != self._unk:  # one for several unknown characters in a row
                 ids.append(self._unk)
         return ids
 
 
-class _Merges:
-    """Words in BPE: their usual pieces, and what becomes of them when merges are left out.
+class _BPE:
+    """Byte-pair encoding of words with random merges left out (BPE-dropout).
 
-    A word on its way from characters to pieces is a state, known by a number. What is remembered
-    are tuples of strings and numbers, which the garbage collector passes over.
+    A state is a word that is partly merged, and has a number. The caches have tuples of strings and
+    numbers only, which the garbage collector does not track.
     """
 
     def __init__(self, vocabulary: _Vocabulary) -> None:
         self._scores = vocabulary.scores
-        self._forget()
+        self._clear_caches()
 
-    def _forget(self) -> None:
-        self._numbers: dict[tuple[str, ...], int] = {}
-        self._symbols: list[tuple[str, ...]] = []
-        # Of each state: the states that a merge leads to, the best merge first, -1 where it was
-        # never made; and, once known, the merges that it usually takes and the pieces then.
-        self._next: list[tuple[int, ...]] = []
-        self._usual: list[tuple[int, tuple[str, ...]] | None] = []
-        self._merges: list[tuple[int, ...]] = []
+    def _clear_caches(self) -> None:
         self._words: dict[str, int] = {}
+        self._numbers: dict[tuple[str, ...], int] = {}
+        # For each state: its symbols; its possible merges, the best first; the state after each
+        # merge, -1 if it is not known yet; and the number of merges until the end if none is
+        # skipped, with the final pieces.
+        self._symbols: list[tuple[str, ...]] = []
+        self._merges: list[tuple[int, ...]] = []
+        self._next: list[tuple[int, ...]] = []
+        self._ends: list[tuple[int, tuple[str, ...]] | None] = []
 
-    def draw(self, word: str, chance: _Chance) -> tuple[str, ...]:
-        """Apply the best merge that is not left out, until all are left out or none remains."""
-        state = self._words.get(word, -1)
-        if state < 0:
-            state = self._begin(word)
+    def sample(self, word: str, random: _RandomNumbers) -> tuple[str, ...]:
+        """Apply the best merge that is not skipped, until all are skipped or none remains."""
+        state = self._words.get(word)
+        if state is None:
+            if len(self._symbols) > _MAX_CACHED:
+                self._clear_caches()
+            state = self._words[word] = self._state(tuple(word))
         while True:
-            steps, pieces = self._usual[state] or self._finish(state)
-            if chance.heads >= steps:
-                chance.heads -= steps
+            steps, pieces = self._ends[state] or self._find_end(state)
+            if random.successes >= steps:
+                random.successes -= steps
                 return pieces
-            while chance.heads > 0:
-                chance.heads -= 1
+            while random.successes > 0:
+                random.successes -= 1
                 state = self._next[state][0]
-            # The first of the merges, best first, that survives its own throw of the coin.
+            # The best merge whose own trial succeeds.
             for choice in range(len(self._next[state])):
-                if chance.throw():
+                if random.trial():
                     state = self._after(state, choice)
                     break
             else:
                 return self._symbols[state]
 
-    def _begin(self, word: str) -> int:
-        if len(self._symbols) > _MAX_REMEMBERED:
-            self._forget()
-        state = self._words[word] = self._number(tuple(word))
-        return state
-
-    def _number(self, symbols: tuple[str, ...]) -> int:
+    def _state(self, symbols: tuple[str, ...]) -> int:
         state = self._numbers.get(symbols)
         if state is None:
             state = self._numbers[symbols] = len(self._symbols)
@@ -177,28 +168,27 @@ class _Merges:
             self._symbols.append(symbols)
             self._merges.append(merges)
             self._next.append((-1,) * len(merges))
-            self._usual.append(None)
+            self._ends.append(None)
         return state
 
     def _after(self, state: int, choice: int) -> int:
-        """The state that a merge leads to."""
+        """The state after one of the merges."""
         known = self._next[state]
         if known[choice] < 0:
-            merged = self._number(_merge(self._symbols[state], self._merges[state][choice]))
+            merged = self._state(_merge(self._symbols[state], self._merges[state][choice]))
             known = self._next[state] = (*known[:choice], merged, *known[choice + 1 :])
         return known[choice]
 
-    def _finish(self, state: int) -> tuple[int, tuple[str, ...]]:
-        """How many merges a state takes if none is left out, and its pieces then."""
-        end, steps = state, 0
-        while self._next[end]:
-            end = self._after(end, 0)
+    def _find_end(self, state: int) -> tuple[int, tuple[str, ...]]:
+        final, steps = state, 0
+        while self._next[final]:
+            final = self._after(final, 0)
             steps += 1
-        usual = self._usual[state] = steps, self._symbols[end]
-        return usual
+        end = self._ends[state] = steps, self._symbols[final]
+        return end
 
     def _rank(self, symbols: tuple[str, ...]) -> tuple[int, ...]:
-        """The places of the symbols that can merge with the next, the best merge first."""
+        """The indices of the symbols that can merge with the next one, the best merge first."""
         scored = [
             (-score, i)
             for i, (left, right) in enumerate(pairwise(symbols))
@@ -211,31 +201,32 @@ def _merge(symbols: tuple[str, ...], i: int) -> tuple[str, ...]:
     return (*symbols[:i], intern(symbols[i] + symbols[i + 1]), *symbols[i + 2 :])
 
 
-class _Lattices:
-    """Words in the unigram model: all segmentations of each, with the weights of what remains."""
+_Choices = tuple[tuple[tuple[int, ...], tuple[float, ...]], ...]
+"""For each start in a word: the ends that a piece can have, and their cumulative probabilities."""
+
+
+class _Unigram:
+    """The unigram model: words with all their segmentations and the weights of these."""
 
     def __init__(self, vocabulary: _Vocabulary, strength: float) -> None:
         self._vocabulary, self._strength = vocabulary, strength
-        # Of each place in a word: where a piece from there can end, and up to each of these the
-        # summed share of the segmentations that go on so.
-        self._known: dict[str, tuple[tuple[tuple[int, ...], tuple[float, ...]], ...]] = {}
+        self._cache: dict[str, _Choices] = {}
 
-    def draw(self, word: str, chance: _Chance) -> list[str]:
-        """Pieces from the front, each by its share of the segmentations that go on from there."""
-        places = self._known.get(word) or self._prepare(word)
-        pieces, start = [], 0
+    def sample(self, word: str, random: _RandomNumbers) -> list[str]:
+        """Pieces from left to right, each with its probability given those before it."""
+        pieces, start, choices = [], 0, self._cache.get(word) or self._prepare(word)
         while start < len(word):
-            ends, shares = places[start]
-            # Rounding may let the shares add up to a little less than 1.
-            at = min(bisect_right(shares, chance.uniform()), len(ends) - 1) if len(ends) > 1 else 0
+            ends, sums = choices[start]
+            # Rounding may let the probabilities add up to a little less than 1.
+            at = min(bisect_right(sums, random.uniform()), len(ends) - 1) if len(ends) > 1 else 0
             pieces.append(word[start : ends[at]])
             start = ends[at]
         return pieces
 
-    def _prepare(self, word: str) -> tuple[tuple[tuple[int, ...], tuple[float, ...]], ...]:
-        if len(self._known) > _MAX_REMEMBERED:
-            self._known.clear()
-        places: list[tuple[tuple[int, ...], tuple[float, ...]]] = []
+    def _prepare(self, word: str) -> _Choices:
+        if len(self._cache) > _MAX_CACHED:
+            self._cache.clear()
+        choices: list[tuple[tuple[int, ...], tuple[float, ...]]] = []
         # total[i] is the log of the summed weights of all segmentations of word[i:].
         total = [0.0] * (len(word) + 1)
         for start in reversed(range(len(word))):
@@ -243,7 +234,7 @@ class _Lattices:
             weights = [self._strength * score + total[end] for end, score in scores]
             most = max(weights)
             total[start] = most + log(sum(exp(weight - most) for weight in weights))
-            shares = accumulate(exp(weight - total[start]) for weight in weights)
-            places.append((tuple(end for end, _ in scores), tuple(shares)))
-        known = self._known[word] = tuple(reversed(places))
-        return known
+            sums = accumulate(exp(weight - total[start]) for weight in weights)
+            choices.append((tuple(end for end, _ in scores), tuple(sums)))
+        self._cache[word] = tuple(reversed(choices))
+        return self._cache[word]

@@ -13,37 +13,36 @@ from typing import Literal
 import sentencepiece
 
 from clearhead.errors import ConfigError, DataError
-from clearhead.files import content_hash, write_bytes, write_description
+from clearhead.files import fingerprint_of, write_bytes, write_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.protocol import BOS, EOS, PAD
 from clearhead.tokenizer.sampling import META_SPACE, SegmentSampler
 
-# SentencePiece learns from a random part of more lines than this, always the same part.
+# If there are more lines, SentencePiece learns from a random sample, always the same one.
 MAX_TRAINING_LINES = 2_000_000
-# Longer lines are cut for learning only: the trainers' time grows with the longest "word".
+# Longer lines are split for learning: the time of the trainers grows with the longest "word".
 MAX_TRAINING_LINE = 10_000
 
-# Unigram learning begins with this many candidates, and with a far larger limit it never ends.
+# Unigram learning starts with this many candidates, and does not end with a far larger limit.
 MAX_VOCABULARY = 1_000_000
 
-# SentencePiece writes a space as U+2581, so a U+2581 in the text would come back as a space.
-# It is written as ESCAPE "1", and ESCAPE itself (private use, hardly ever met) as ESCAPE "0".
+# SentencePiece writes a space as U+2581, so a U+2581 in the text would be decoded as a space.
+# It is replaced by ESCAPE "1", and ESCAPE itself (a rare private-use character) by ESCAPE "0".
 ESCAPE = "\U0010fffd"
 
 
 class SentencePieceTokenizer:
     """Pieces of words by byte-pair encoding (Sennrich et al. 2016) or unigram (Kudo 2018).
 
-    Whitespace is kept. With byte fallback `decode(encode(text))` is the text again, whatever it
-    holds (lower-cased if `lower`), with one exception: a lone surrogate, which is no text, becomes
-    U+FFFD. Without it a character that the vocabulary lacks comes back as ` ⁇ `.
+    Whitespace is kept. With byte fallback, `decode(encode(text))` is always the text itself
+    (lower-cased if `lower`), except that a lone surrogate becomes U+FFFD. Without byte fallback, a
+    character that the vocabulary lacks is decoded as ` ⁇ `.
 
     Args:
-        model: the SentencePiece model file's bytes.
+        model: the bytes of the SentencePiece model file.
         kind: how it was learned, which decides what sampling means.
         lower: lower-case before encoding.
-        sampling: for BPE the share of merges left out (Provilkov et al. 2020), for unigram the
-            smoothing of the lattice; for `sample_batch` only.
+        sampling: the strength of `sample_batch`, see `SegmentSampler`.
     """
 
     def __init__(
@@ -63,29 +62,29 @@ class SentencePieceTokenizer:
 
     @classmethod
     def learn(cls, texts: Iterable[str], config: TokenizerConfig) -> SentencePieceTokenizer:
-        """A vocabulary of at most `config.max_vocabulary` pieces; the same texts give the same.
+        """Learn at most `config.max_vocabulary` pieces; the same texts give the same pieces.
 
         Raises:
             DataError: there is no text to learn from.
-            ConfigError: `max_vocabulary` has no room for the characters of the texts.
+            ConfigError: `max_vocabulary` is smaller than the number of characters in the texts.
         """
         source = _TrainingLines(texts, config.lower)
         lines = iter(source)
         first = next(lines, None)
         if first is None:
             raise DataError("there is no text to learn a vocabulary from")
-        written = io.BytesIO()
+        model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
                 sentence_iterator=itertools.chain([first], lines),
-                model_writer=written,
+                model_writer=model,
                 model_type=config.kind,
                 vocab_size=min(config.max_vocabulary, MAX_VOCABULARY),
                 # max_vocabulary is a limit: small data may have fewer pieces.
                 hard_vocab_limit=False,
                 byte_fallback=config.byte_fallback,
                 character_coverage=0.9995 if config.byte_fallback else 1.0,
-                # However rare spaces are: as bytes they would not come back.
+                # Even if spaces are rare: as bytes they would not be decoded.
                 required_chars=META_SPACE,
                 normalization_rule_name="identity",
                 remove_extra_whitespaces=False,
@@ -103,7 +102,7 @@ class SentencePieceTokenizer:
                 raise source.error from None
             raise _cannot_learn(config, str(error)) from None
         kind: Literal["bpe", "unigram"] = "unigram" if config.kind == "unigram" else "bpe"
-        return cls(written.getvalue(), kind=kind, lower=config.lower, sampling=config.sampling)
+        return cls(model.getvalue(), kind=kind, lower=config.lower, sampling=config.sampling)
 
     def __len__(self) -> int:
         return len(self._processor)
@@ -113,14 +112,13 @@ class SentencePieceTokenizer:
         return self._processor.encode(_escape(text, self.lower))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text's pieces; large batches are shared out among the cores."""
+        """The ids of each text's pieces; large batches use all cores."""
         threads = -1 if len(texts) >= 1000 else 1
-        return self._processor.encode(
-            [_escape(text, self.lower) for text in texts], num_threads=threads
-        )
+        escaped = [_escape(text, self.lower) for text in texts]
+        return self._processor.encode(escaped, num_threads=threads)
 
     def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        """Segmentations drawn with strength `sampling`: a function of (texts, seed) alone."""
+        """Segmentations sampled with strength `sampling`: a function of (texts, seed) alone."""
         if self.sampling == 0.0:
             return self.encode_batch(texts)
         return self._sampler.sample([_escape(text, self.lower) for text in texts], seed)
@@ -130,7 +128,7 @@ class SentencePieceTokenizer:
         return SegmentSampler(self._processor, self.kind, self.sampling)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text of the ids; bytes that are no UTF-8 read U+FFFD."""
+        """The text of the ids; bytes that are not UTF-8 become U+FFFD."""
         text = self._processor.decode([int(i) for i in ids if i > EOS])
         return text.replace(ESCAPE + "1", META_SPACE).replace(ESCAPE + "0", ESCAPE)
 
@@ -139,8 +137,8 @@ class SentencePieceTokenizer:
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
     def fingerprint(self) -> str:
-        """A hash of the model and the case; sampling changes no encoding."""
-        return content_hash(bytes([self.lower]) + self.model)
+        """A hash of the model and `lower`; sampling does not change `encode`."""
+        return fingerprint_of(bytes([self.lower]) + self.model)
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name.model`, which other programs read too, and `name.json`."""
@@ -171,14 +169,14 @@ def _cannot_learn(config: TokenizerConfig, reason: str) -> ConfigError:
         f"tokenizer.max_vocabulary = {config.max_vocabulary} is too small for these texts",
         setting="tokenizer.max_vocabulary",
         why=f"their characters{bytes_too} and the special symbols alone are {needed[1]}",
-        todo=f"set it to {needed[1]} or, better, some thousands",
+        todo=f"set it to at least {needed[1]}, better to a few thousand",
     )
 
 
 class _TrainingLines:
-    """Lines as the trainer wants them; an error that ends them early is kept in `error`.
+    """Lines that the trainer accepts; `error` keeps an exception of the texts.
 
-    The trainer would report any such error (a file that is not UTF-8, Ctrl-C) as its own.
+    The trainer would turn any exception (a file that is not UTF-8, Ctrl-C) into one of its own.
     """
 
     def __init__(self, texts: Iterable[str], lower: bool) -> None:
@@ -188,7 +186,7 @@ class _TrainingLines:
     def __iter__(self) -> Iterator[str]:
         try:
             for text in self._texts:
-                # The trainer passes over a whole line for a NUL or a U+2585 in it.
+                # The trainer skips a line that has a NUL or a U+2585.
                 text = _escape(text, self._lower).replace("\0", " ").replace("\u2585", " ")
                 for start in range(0, len(text), MAX_TRAINING_LINE):
                     line = text[start : start + MAX_TRAINING_LINE]

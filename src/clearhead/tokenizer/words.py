@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from clearhead.errors import DataError
-from clearhead.files import content_hash, write_description
+from clearhead.files import fingerprint_of, write_description
 
 SPECIALS = ("<pad>", "<sos>", "<eos>")
 UNKNOWN = "<unk>"
@@ -21,10 +21,9 @@ APOSTROPHES = "'\u2019"
 class WordTokenizer:
     """Whole words, split at whitespace: PAD, BOS, EOS, the words in sorted order, unknown.
 
-    Decoding joins the words with single spaces; a word outside the vocabulary reads `<unk>`.
-    A word of the text that happens to be spelt like a special symbol is an ordinary word.
-    With `split_punctuation` the marks around a word are words of their own, and what is decoded
-    has spaces between them.
+    Decoding joins the words with single spaces; a word outside the vocabulary becomes `<unk>`.
+    A word that is spelt like a special symbol is an ordinary word. With `split_punctuation`, the
+    punctuation marks around a word are separate words, also in decoded text.
     """
 
     sampling = 0.0
@@ -37,7 +36,7 @@ class WordTokenizer:
         self.split_punctuation = split_punctuation
         self._ids = {word: i for i, word in enumerate(self.words, start=len(SPECIALS))}
         self.unk_id = len(SPECIALS) + len(self.words)
-        self._shown = (*SPECIALS, *self.words, UNKNOWN)
+        self._pieces = (*SPECIALS, *self.words, UNKNOWN)
 
     @classmethod
     def learn(
@@ -62,10 +61,10 @@ class WordTokenizer:
         return cls(words, lower=lower, split_punctuation=split_punctuation)
 
     def __len__(self) -> int:
-        return len(self._shown)
+        return len(self._pieces)
 
     def words_of(self, text: str) -> list[str]:
-        """The words of a text, known or not, in the case in which they are known."""
+        """The words of a text, known or not, lower-cased if the vocabulary is."""
         words = (text.lower() if self.lower else text).split()
         if self.split_punctuation:
             return [part for word in words for part in split_punctuation(word)]
@@ -80,21 +79,21 @@ class WordTokenizer:
         return [self.encode(text) for text in texts]
 
     def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
-        """A word has one segmentation: the same as `encode_batch`."""
+        """The same as `encode_batch`: a word has one segmentation."""
         return self.encode_batch(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
         """The words of the ids, joined with single spaces."""
-        return " ".join(self._shown[i] for i in ids if i >= len(SPECIALS))
+        return " ".join(self._pieces[i] for i in ids if i >= len(SPECIALS))
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The word, or special symbol, of each id."""
-        return [self._shown[i] for i in ids]
+        return [self._pieces[i] for i in ids]
 
     def fingerprint(self) -> str:
         """A hash of the words, their case, and how they are split."""
         content = ["words", self.lower, self.words, *["split"] * self.split_punctuation]
-        return content_hash(json.dumps(content).encode())
+        return fingerprint_of(json.dumps(content).encode())
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name.json`."""
@@ -109,22 +108,22 @@ class WordTokenizer:
 
 @lru_cache(maxsize=100_000)
 def split_punctuation(word: str) -> tuple[str, ...]:
-    """A word, and each mark before and behind it; an apostrophe begins what it stands before.
+    """A word, and each mark before and after it; an apostrophe starts a new part of the word.
 
-    `("What's?")` is `(`, `"`, `What`, `'s`, `?`, `"`, `)`. A mark is what Unicode counts among
-    punctuation, symbols and invisible characters, or what chooses a symbol's picture: letters of
-    all scripts, with the signs over and under them, are none.
+    `("What's?")` is `(`, `"`, `What`, `'s`, `?`, `"`, `)`. Marks are the characters that Unicode
+    classifies as punctuation, symbols, format characters or variation selectors. Letters of all
+    scripts and their diacritics are not marks.
     """
     first, last = 0, len(word)
     while first < last and _is_mark(word[last - 1]):
         last -= 1
-    # Between two of them, apostrophes are quotation marks.
+    # If there are apostrophes at both ends, they are quotation marks.
     quoted = any(mark in APOSTROPHES for mark in word[last:])
-    while first < last and _is_mark(word[first]) and (quoted or not _begins(word, first)):
+    while first < last and _is_mark(word[first]) and (quoted or not _starts_part(word, first)):
         first += 1
-    starts = [first, *(i for i in range(first + 1, last) if _begins(word, i)), last]
-    within = (word[start:end] for start, end in pairwise(starts))
-    return (*word[:first], *filter(None, within), *word[last:])
+    starts = [first, *(i for i in range(first + 1, last) if _starts_part(word, i)), last]
+    parts = (word[start:end] for start, end in pairwise(starts))
+    return (*word[:first], *filter(None, parts), *word[last:])
 
 
 def _is_mark(character: str) -> bool:
@@ -132,6 +131,6 @@ def _is_mark(character: str) -> bool:
     return category[0] in "PS" or category == "Cf" or "\ufe00" <= character <= "\ufe0f"
 
 
-def _begins(word: str, place: int) -> bool:
-    """Whether an apostrophe stands there, and something that is no mark behind it."""
-    return word[place] in APOSTROPHES and not all(map(_is_mark, word[place + 1 : place + 2]))
+def _starts_part(word: str, i: int) -> bool:
+    """Whether character i is an apostrophe, and the next one exists and is not a mark."""
+    return word[i] in APOSTROPHES and i + 1 < len(word) and not _is_mark(word[i + 1])

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clearhead.checkpoint.tensors import (
+from clearhead.checkpoint import (
     CHECKPOINTS,
     WEIGHTS,
     load_parameters,

@@ -18,8 +18,9 @@ import sentencepiece
 import torch
 
 from clearhead import __version__
-from clearhead.checkpoint import read_folder_config, read_json, write_json
+from clearhead.checkpoint import read_folder_config
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
+from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig, config_to_dict
 
 LOCK = "training/.lock"

@@ -1,0 +1,269 @@
+"""The model folder: everything that is needed to use a model or to resume its training.
+
+    config.json             the run's configuration, and the version of this layout
+    weights.safetensors     the weights with the best validation score, or the average of the last
+                            ones (training.keep)
+    tokenizer…              turn text into numbers and back
+    labels, normaliser      a classifier's labels; the scale of its features
+    scores.json             validation scores of these weights, with sacreBLEU's signatures and
+                            the checksum of the weights
+    provenance.json         the origin of the weights: data hashes, versions, steps
+    training/               only needed to resume: state, corpus, log, and checkpoints (the best,
+                            the last few, and at the end of a run their average)
+
+Nothing is pickled. Every file is written under another name and then renamed, so a crash while
+writing loses nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.files import Saveable, atomic_file, read_json, write_json
+from clearhead.settings import RunConfig, config_from, config_to_dict
+from clearhead.tokenizer import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+WEIGHTS = "weights.safetensors"
+"""Name of the weights in a model folder."""
+
+CHECKPOINTS = ("training", "checkpoints")
+"""Path of the checkpoints in a model folder."""
+
+COPY_AGAIN = "copy the folder again, or train the model again"
+
+FORMAT = 1
+"""The version of the layout."""
+
+SOURCE_TOKENIZER, TARGET_TOKENIZER, JOINT_TOKENIZER = "source", "target", "tokenizer"
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A trained model on disk: its folder, configuration and file of weights (not yet loaded)."""
+
+    path: Path
+    config: RunConfig
+    weights: Path
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether the weights are those of a checkpoint instead of the folder's own."""
+        return self.weights != self.path / WEIGHTS
+
+
+def write_model_folder(path: Path, config: RunConfig, files: Mapping[str, Saveable]) -> None:
+    """Write a model folder without weights and scores: the configuration, and files by name.
+
+    Raises:
+        ModelFolderError: it cannot be written, e.g. because the disk is full.
+    """
+    for name, content in files.items():
+        content.save(path, name)
+    write_json(path / "config.json", {"format": FORMAT, "config": config_to_dict(config)})
+
+
+def read_model_folder(path: str | Path) -> ModelFolder:
+    """Read and check a model folder; torch is not needed.
+
+    Args:
+        path: the folder; or one of the checkpoints in it, to use the weights of the checkpoint:
+            `FOLDER/training/checkpoints/average.safetensors`.
+
+    Raises:
+        ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights.
+    """
+    named, path = Path(os.path.expanduser(path)), folder_of(path)
+    weights = path / WEIGHTS if named == path else named
+    try:
+        found = path.is_dir()
+    except OSError as error:  # no permission for a folder above it, or the name is too long
+        raise ModelFolderError(
+            "the model folder cannot be read", where=path, why=str(error)
+        ) from None
+    if not found:
+        raise ModelFolderError(
+            "there is no such model folder", where=path, todo="train one: clearhead train RUN.toml"
+        )
+    config = read_folder_config(path)
+    if not os.path.isfile(weights):
+        raise _missing_weights(weights, path)
+    return ModelFolder(path, config, weights)
+
+
+def folder_of(path: str | Path) -> Path:
+    """The model folder of a path, which is the folder or one of its checkpoints."""
+    path = Path(os.path.expanduser(path))
+    is_checkpoint = path.suffix == ".safetensors" and path.parts[-3:-1] == CHECKPOINTS
+    return path.parents[2] if is_checkpoint else path
+
+
+def _missing_weights(weights: Path, path: Path) -> ModelFolderError:
+    checkpoints = path.joinpath(*CHECKPOINTS)
+    others = ", ".join(sorted(file.name for file in checkpoints.glob("*.safetensors")))
+    if weights.parent != path and others:
+        return ModelFolderError(
+            "there is no such checkpoint", where=weights, todo=f"name one of these: {others}"
+        )
+    return ModelFolderError(
+        f"the model folder has no weights ({WEIGHTS})",
+        where=path,
+        why="no validation of its training had a finite score, or the file was removed",
+        todo=f"name a checkpoint in {checkpoints} instead: {others}"
+        if others
+        else "continue training: clearhead train RUN.toml",
+    )
+
+
+def tokenizer_files(source: Tokenizer, target: Tokenizer, config: RunConfig) -> dict[str, Saveable]:
+    """The tokenizers of a translator by their names in its folder."""
+    if config.tokenizer.joint:
+        return {JOINT_TOKENIZER: source}
+    return {SOURCE_TOKENIZER: source, TARGET_TOKENIZER: target}
+
+
+def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of source and target; a joint vocabulary has one tokenizer for both."""
+    if config.tokenizer.joint:
+        both = load_tokenizer(path, JOINT_TOKENIZER)
+        return both, both
+    return load_tokenizer(path, SOURCE_TOKENIZER), load_tokenizer(path, TARGET_TOKENIZER)
+
+
+def read_folder_config(path: Path) -> RunConfig:
+    """The configuration of a model folder.
+
+    Raises:
+        ModelFolderError: it is missing, damaged, or of another version.
+    """
+    tree = read_json(path / "config.json")
+    found = tree.get("format")
+    if found != FORMAT:
+        raise ModelFolderError(
+            f"the model folder has format {found!r}, this clearhead reads format {FORMAT}",
+            where=path,
+            todo="use the version of clearhead that wrote it, or train the model again",
+        )
+    try:
+        settings = tree.get("config")
+        if not isinstance(settings, dict):
+            raise ConfigError("it has no settings")
+        # Earlier versions wrote this section into every folder, for a task that no longer exists.
+        settings.pop("reconstruction", None)
+        return config_from(settings, where=str(path / "config.json"))
+    except ConfigError as error:
+        raise ModelFolderError(
+            "the configuration is damaged, or of another version of clearhead",
+            where=path,
+            why=str(error),
+            todo="use the clearhead that provenance.json names, or copy the folder again",
+        ) from None
+
+
+def parameters_of(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter once, by name; a shared matrix has the first of its names."""
+    return {name: parameter.detach() for name, parameter in model.named_parameters()}
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
+    """Write tensors and facts about them as one safetensors file; it appears when complete.
+
+    Returns:
+        The checksum of the tensors, which `read_digest` reads from the file.
+
+    Raises:
+        ModelFolderError: it cannot be written, e.g. because the disk is full.
+    """
+    from safetensors.torch import save_file
+
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    digest = _digest(tensors)
+    metadata = {"facts": json.dumps(facts), "digest": digest}
+    with atomic_file(path) as unfinished:
+        save_file(tensors, unfinished, metadata=metadata)
+    return digest
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and facts that `write_tensors` wrote.
+
+    Raises:
+        ModelFolderError: the file is missing, cut off or altered.
+    """
+    with _opened(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        metadata = file.metadata() or {}
+    if metadata.get("digest") != _digest(tensors):
+        raise _damaged(path, "their checksum is not the one in the file")
+    try:
+        return tensors, json.loads(metadata["facts"])
+    except (KeyError, ValueError) as error:
+        raise _damaged(path, f"the metadata cannot be read: {error!r}") from None
+
+
+def _damaged(path: Path, why: str) -> ModelFolderError:
+    return ModelFolderError("the weights are damaged", where=path, why=why, todo=COPY_AGAIN)
+
+
+def read_digest(path: Path) -> str:
+    """The checksum in a file of tensors, without reading the tensors.
+
+    Raises:
+        ModelFolderError: the file is missing or damaged.
+    """
+    with _opened(path) as file:
+        return (file.metadata() or {}).get("digest", "")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except (OSError, SafetensorError) as error:
+        what = "the weights cannot be read: the file is missing or damaged"
+        raise ModelFolderError(what, where=path, why=str(error), todo=COPY_AGAIN) from None
+
+
+def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Copy parameters into a model with the same names and shapes.
+
+    Raises:
+        ModelFolderError: names or shapes differ, so the weights are of another model.
+    """
+    import torch
+
+    parameters = dict(model.named_parameters())
+    shapes, found = ({k: v.shape for k, v in each.items()} for each in (parameters, tensors))
+    names = sorted(shapes.keys() | found.keys())
+    if wrong := [name for name in names if shapes.get(name) != found.get(name)]:
+        raise ModelFolderError(
+            "the weights do not belong to the model of the configuration",
+            where=where,
+            why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
+        )
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
+
+
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    import torch
+
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
