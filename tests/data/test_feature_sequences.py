@@ -194,7 +194,7 @@ def test_dimensions_with_other_times_are_refused_with_their_line(
     ("case", "said"),
     [
         ("(0,1),(1,2):(0,3):a", "dimension 2 has 1 values, dimension 1 2"),
-        ("(0,1):a", "has 1 dimensions, the header says 2"),
+        ("(0,1):a", "has 1 dimensions, the header 2"),
         ("(0,1),(1,2):(0,3),4:a", "'4' is not a tuple (time,value)"),
         ("(0,1)(1,2):(0,3):a", "'(0,1)(1,2)' is not a tuple"),
         ("(0,1,2):(0,3):a", "'(0,1,2)' is not a tuple"),
@@ -236,8 +236,8 @@ def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
     ("case", "said"),
     [
         ("1,2:3,4,5:a", "dimension 2 has 3 values, dimension 1 2"),
-        ("1,2:3,4", "has 1 dimensions, the header says 2"),
-        ("1,2:3,4:5,6:a", "has 3 dimensions, the header says 2"),
+        ("1,2:3,4", "has 1 dimensions, the header 2"),
+        ("1,2:3,4:5,6:a", "has 3 dimensions, the header 2"),
         ("1,2:3,4: ", "the label is empty"),
         ("1,x:3,4:a", "'x' is not a finite number"),
         ("1,:3,4:a", "'' is not a finite number"),
@@ -284,7 +284,7 @@ def test_a_ts_file_without_data_or_labels_is_refused(write: Write) -> None:
 
 def test_univariate_cases_have_one_dimension(write: Write) -> None:
     path = write("a.ts", "@univariate true\n@classLabel true a\n@data\n1,2:a\n1:2:a\n")
-    assert "has 2 dimensions, the header says 1" in refusal(path).what
+    assert "has 2 dimensions, the header 1" in refusal(path).what
 
 
 @pytest.mark.parametrize("stamps", ["false", "true"])
