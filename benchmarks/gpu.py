@@ -38,7 +38,7 @@ from peers.roster import OWN, Contender
 from peers.workload import DECODED, POSITIONS, SIZES, Shape, write_random_workload
 from results import Results, print_results
 
-from clearhead.decoding.device import multiplies_bf16
+from clearhead.device import multiplies_bf16
 
 WORKS = ("training", "decoding")
 PEERS = ("huggingface",)

@@ -30,8 +30,8 @@ from results import Results, line
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
 from clearhead.data.preparation import TranslationData
-from clearhead.decoding.device import set_up_torch
 from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.device import set_up_torch
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig

@@ -21,7 +21,7 @@ from results import Results, figure, line
 
 from clearhead import api
 from clearhead.data.readers import read_pairs
-from clearhead.decoding.device import set_up_torch
+from clearhead.device import set_up_torch
 from clearhead.errors import ConfigError
 from clearhead.evaluation.scores import Measure, score_translations
 from clearhead.settings import RunConfig, read_config

@@ -36,7 +36,7 @@ from peers.roster import OWN, PEERS, PRECISIONS, contenders
 from peers.workload import prepare_workload
 from results import CLAIMS, Results, print_results
 
-from clearhead.decoding.device import multiplies_bf16
+from clearhead.device import multiplies_bf16
 from clearhead.settings import read_config
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "multi30k-en-de.toml"

@@ -17,8 +17,8 @@ SOURCE = Path(clearhead.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
-    *("errors", "files", "settings", "tokenizer", "checkpoint", "data", "model", "losses"),
-    *("decoding", "training", "evaluation", "tasks", "inspect", "ctranslate2", "api"),
+    *("errors", "files", "device", "settings", "tokenizer", "checkpoint", "data", "model"),
+    *("losses", "training", "decoding", "evaluation", "tasks", "inspect", "ctranslate2", "api"),
     *("__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from clearhead.checkpoint import write_tensors
+from clearhead.checkpoint.tensors import write_tensors
 from clearhead.errors import DataError, ModelFolderError
 from clearhead.files import (
     atomic_file,

@@ -15,7 +15,7 @@ import pytest
 import clearhead
 from clearhead import api
 from clearhead.api.loading import AutoEngine
-from clearhead.checkpoint import read_model_folder, read_tokenizers
+from clearhead.checkpoint.folder import read_model_folder, read_tokenizers
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.export import export_model
 from clearhead.decoding.torch_engine import TorchEngine

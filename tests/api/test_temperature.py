@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.checkpoint import read_digest
+from clearhead.checkpoint.tensors import read_digest
 from clearhead.errors import ModelFolderError
 from clearhead.settings import RunConfig
 from fake_translator import run

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
-from clearhead.checkpoint import read_tensors, write_tensors
+from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.ctranslate2.export import export_model
 from clearhead.data.report import DataReport
 from clearhead.decoding.torch_engine import TorchEngine

@@ -15,14 +15,10 @@ import torch
 from safetensors.torch import save_file
 
 from clearhead import api
-from clearhead.checkpoint import (
-    read_folder_config,
-    read_model_folder,
-    read_tensors,
-    write_json,
-    write_tensors,
-)
+from clearhead.checkpoint.folder import read_folder_config, read_model_folder
+from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.errors import ModelFolderError
+from clearhead.files import write_json
 from small_runs import small_run
 
 
@@ -170,7 +166,8 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import torch
-from clearhead.checkpoint import write_model_folder, write_tensors
+from clearhead.checkpoint.folder import write_model_folder
+from clearhead.checkpoint.tensors import write_tensors
 from clearhead.files import write_json
 from clearhead.settings import RunConfig, TokenizerConfig
 from clearhead.errors import ModelFolderError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.checkpoint import read_tensors
+from clearhead.checkpoint.tensors import read_tensors
 from clearhead.data.phrasebook import phrasebook
 
 SMALL = [

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 from clearhead import api
-from clearhead.checkpoint import read_folder_config
+from clearhead.checkpoint.folder import read_folder_config
 from clearhead.settings import RunConfig
 from fake_translator import Backwards, run
 from model_folders import (
@@ -79,7 +79,9 @@ def translators(monkeypatch: pytest.MonkeyPatch) -> dict[str, Backwards]:
     found = {"good": Backwards(), "bad": Backwards(mend=spoil), "other": Backwards(tokenised)}
     load = "clearhead.api.loading.load_translator"
     monkeypatch.setattr(load, lambda folder, **choices: found[str(folder)])
-    monkeypatch.setattr("clearhead.checkpoint.read_model_folder", lambda folder: found[str(folder)])
+    monkeypatch.setattr(
+        "clearhead.checkpoint.folder.read_model_folder", lambda folder: found[str(folder)]
+    )
     return found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.checkpoint import read_model_folder
+from clearhead.checkpoint.folder import read_model_folder
 from clearhead.cli.streams import count_lines, opened_output
 from clearhead.data.lines import read_lines
 from clearhead.data.parts import file_hash

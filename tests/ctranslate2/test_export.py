@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import clearhead
 from clearhead import api
-from clearhead.checkpoint import read_model_folder, read_tokenizers
+from clearhead.checkpoint.folder import read_model_folder, read_tokenizers
 from clearhead.ctranslate2 import equality
 from clearhead.ctranslate2 import folder as layout
 from clearhead.ctranslate2 import spec as ctranslate2_spec

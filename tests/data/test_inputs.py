@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import clearhead
 from clearhead import api
 from clearhead.api.preparation import with_encoder_settings
-from clearhead.checkpoint import FORMAT, read_folder_config
+from clearhead.checkpoint.folder import FORMAT, read_folder_config
 from clearhead.data.inputs import (
     FeatureInputs,
     NGrams,

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from clearhead import api
-from clearhead.checkpoint import read_tensors
+from clearhead.checkpoint.tensors import read_tensors
 from clearhead.data.labelled import Labelled
 from clearhead.data.parts import parts_of
 from clearhead.data.readers import Pair, read_pairs

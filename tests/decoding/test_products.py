@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clearhead.decoding import products
-from clearhead.decoding.device import multiplies_bf16
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import (
     PACKED_FROM,
@@ -26,6 +25,7 @@ from clearhead.decoding.products import (
     transposed_product,
 )
 from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.device import multiplies_bf16
 from clearhead.errors import ConfigError
 from clearhead.settings import DropoutConfig, SearchConfig
 from small_models import random_model, small_config

@@ -9,13 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead.checkpoint import (
-    parameters_of,
-    read_model_folder,
-    tokenizer_files,
-    write_model_folder,
-    write_tensors,
-)
+from clearhead.checkpoint.folder import read_model_folder, tokenizer_files, write_model_folder
+from clearhead.checkpoint.tensors import parameters_of, write_tensors
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_export
 from clearhead.decoding.engine import Hypothesis

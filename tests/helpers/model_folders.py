@@ -11,12 +11,8 @@ import torch
 from torch import nn
 
 from clearhead import api
-from clearhead.checkpoint import (
-    parameters_of,
-    tokenizer_files,
-    write_model_folder,
-    write_tensors,
-)
+from clearhead.checkpoint.folder import tokenizer_files, write_model_folder
+from clearhead.checkpoint.tensors import parameters_of, write_tensors
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.files import Saveable, write_json

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from clearhead.checkpoint import read_tensors
+from clearhead.checkpoint.tensors import read_tensors
 from clearhead.settings import (
     DataConfig,
     DropoutConfig,

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from clearhead.api.preparation import prepare
-from clearhead.checkpoint import FORMAT, read_folder_config
+from clearhead.checkpoint.folder import FORMAT, read_folder_config
 from clearhead.data.proposal_translation import propose_translation
 from clearhead.errors import ConfigError
 from clearhead.files import write_json

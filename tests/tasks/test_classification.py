@@ -20,7 +20,7 @@ from torch.nn import functional as F
 import clearhead
 from clearhead import api
 from clearhead.api.preparation import MEANINGS, prepare
-from clearhead.checkpoint import read_tensors
+from clearhead.checkpoint.tensors import read_tensors
 from clearhead.data.inputs import FeatureInputs, TextInputs
 from clearhead.data.labelled import Labelled, read_labelled_texts
 from clearhead.data.normaliser import Normaliser

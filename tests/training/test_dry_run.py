@@ -224,7 +224,9 @@ def test_the_largest_batch_has_the_most_places_of_all(tmp_path: Path, run: Any) 
     if not isinstance(task, TranslationTask):
         # In short rows a begin symbol is much of the places.
         data: LabelledData = task.data  # pyright: ignore[reportAttributeAccessIssue]
-        assert data.inputs.collate(data.rows[:1]).shape[1] == data.inputs.begun + len(data.rows[0])
+        assert data.inputs.collate(data.rows[:1]).shape[1] == data.inputs.prepended + len(
+            data.rows[0]
+        )
 
 
 def test_the_largest_batch_is_drawn_where_words_are_segmented_anew(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clearhead import api
-from clearhead.checkpoint import read_tensors, write_tensors
+from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
 from clearhead.settings import RunConfig, config_from

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.checkpoint import ModelFolder, read_digest, read_model_folder
+from clearhead.checkpoint.folder import ModelFolder, read_model_folder
+from clearhead.checkpoint.tensors import read_digest
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_export
-from clearhead.decoding.device import check_device
 from clearhead.decoding.engine import Engine, Hypothesis
+from clearhead.device import check_device
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.files import read_json
 from clearhead.settings import SearchConfig
@@ -161,9 +162,9 @@ def _engine(
     compute_type = compute_type or "float32"
 
     def torch_engine() -> TorchEngine:
-        from clearhead.decoding.device import set_up_torch
         from clearhead.decoding.products import choose_product
         from clearhead.decoding.torch_engine import TorchEngine, trained_translator
+        from clearhead.device import set_up_torch
 
         where = set_up_torch(device, threads)
         products = choose_product(compute_type, where)
@@ -255,8 +256,8 @@ def _uses_gpu(device: str) -> bool:
 def _classifier(found: ModelFolder, device: str, threads: int) -> Classifier:
     from clearhead.data.inputs import read_inputs
     from clearhead.data.labels import LABELS, Labels
-    from clearhead.decoding.device import set_up_torch
     from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
+    from clearhead.device import set_up_torch
     from clearhead.model.build import build_classifier
 
     if found.is_checkpoint:

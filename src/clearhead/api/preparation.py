@@ -10,15 +10,14 @@ from typing import Any
 
 from torch import nn
 
-from clearhead.checkpoint import (
+from clearhead.checkpoint.folder import (
     folder_of,
-    load_parameters,
     read_folder_config,
     read_model_folder,
-    read_tensors,
     read_tokenizers,
     tokenizer_files,
 )
+from clearhead.checkpoint.tensors import load_parameters, read_tensors
 from clearhead.data.inputs import Inputs, read_inputs
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import LABELS

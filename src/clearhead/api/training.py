@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from clearhead.checkpoint import write_model_folder
+from clearhead.checkpoint.folder import write_model_folder
 from clearhead.settings import RunConfig, TrainingConfig, read_config
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def _set_up(
     config: TrainingConfig, observers: Sequence[Observer]
 ) -> tuple[TrainingConfig, torch.device]:
     """The device to train on, and the settings with the precision that is used there."""
-    from clearhead.decoding.device import multiplies_bf16, set_up_torch
+    from clearhead.device import multiplies_bf16, set_up_torch
     from clearhead.training.events import Note, notify
     from clearhead.training.step import choose_precision
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from clearhead.api.classifier import texts_of
-from clearhead.checkpoint import ModelFolder, read_tokenizers
+from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.settings import RunConfig, SearchConfig
 

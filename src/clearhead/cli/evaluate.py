@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     import numpy as np
     from matplotlib.figure import Figure
 
-    from clearhead.checkpoint import ModelFolder
+    from clearhead.checkpoint.folder import ModelFolder
     from clearhead.data.labelled import Labelled
     from clearhead.evaluation.class_scores import ClassifierScores
     from clearhead.evaluation.evaluate import Report
@@ -99,7 +99,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Score the models and print the report."""
-    from clearhead.checkpoint import read_model_folder
+    from clearhead.checkpoint.folder import read_model_folder
     from clearhead.evaluation.evaluate import common_setting
 
     if args.source == args.reference == STANDARD:

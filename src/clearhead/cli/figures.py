@@ -29,7 +29,7 @@ from clearhead.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
     from clearhead.api.translator import Translator
-    from clearhead.checkpoint import ModelFolder
+    from clearhead.checkpoint.folder import ModelFolder
     from clearhead.decoding.engine import Hypothesis
 
 

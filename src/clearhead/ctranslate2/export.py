@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clearhead.checkpoint import ModelFolder, read_model_folder, read_tokenizers
+from clearhead.checkpoint.folder import ModelFolder, read_model_folder, read_tokenizers
 from clearhead.ctranslate2 import folder as layout
 from clearhead.errors import ExportError, ModelFolderError, meant
 from clearhead.files import move_into_place, read_json, sync, write_json

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clearhead.checkpoint import ModelFolder
+from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import LONGEST_SOURCE
 from clearhead.errors import ExportError, ModelFolderError
 from clearhead.files import read_json

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from clearhead.ctranslate2.folder import ExportedModel
-from clearhead.decoding.device import intel, processors, real_cores
+from clearhead.device import intel, processors, real_cores
 from clearhead.errors import ClearheadError, ConfigError, ExportError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from clearhead.checkpoint import JOINT_TOKENIZER, read_folder_config, read_tokenizers
+from clearhead.checkpoint.folder import JOINT_TOKENIZER, read_folder_config, read_tokenizers
 from clearhead.data.features import MissingRule, as_frames, fill_missing
 from clearhead.data.labelled import Labelled, in_columns, join_lines
 from clearhead.data.normaliser import Normaliser

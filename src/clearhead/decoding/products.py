@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.backends import mkldnn
 from torch.nn import functional as F
 
-from clearhead.decoding.device import intel, multiplies_bf16, processor_has
+from clearhead.device import intel, multiplies_bf16, processor_has
 from clearhead.errors import ConfigError
 
 Product = Callable[[Tensor], Tensor]

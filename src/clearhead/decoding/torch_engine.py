@@ -11,13 +11,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from clearhead.checkpoint import ModelFolder, load_parameters, read_tensors, read_tokenizers
+from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
+from clearhead.checkpoint.tensors import load_parameters, read_tensors
 from clearhead.decoding.cache import DecodingState
-from clearhead.decoding.device import explain_full_memory
 from clearhead.decoding.engine import PADDED_TOKENS, Hypothesis, in_batches, prefixes_and_keys
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import MakeProduct, plain_product
 from clearhead.decoding.search import search as search_batch
+from clearhead.device import explain_full_memory
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import PAD

@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from clearhead.decoding.device import explain_full_memory
 from clearhead.decoding.engine import Hypothesis
+from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Array, DecoderLayerRecord, EncoderLayerRecord, Record
 from clearhead.model.attention import Mask, MultiHeadAttention, attention_weights

@@ -18,7 +18,7 @@ import sentencepiece
 import torch
 
 from clearhead import __version__
-from clearhead.checkpoint import read_folder_config
+from clearhead.checkpoint.folder import read_folder_config
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
 from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig, config_to_dict

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.decoding.device import multiplies_bf16
+from clearhead.device import multiplies_bf16
 from clearhead.errors import TrainingError
 from clearhead.settings.training import OptimizerConfig, TrainingConfig
 from clearhead.training.progress import Meter

@@ -17,30 +17,21 @@ writing loses nothing.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.files import Saveable, atomic_file, read_json, write_json
+from clearhead.files import Saveable, read_json, write_json
 from clearhead.settings import RunConfig, config_from, config_to_dict
 from clearhead.tokenizer import Tokenizer, load_tokenizer
-
-if TYPE_CHECKING:
-    from torch import Tensor, nn
 
 WEIGHTS = "weights.safetensors"
 """Name of the weights in a model folder."""
 
 CHECKPOINTS = ("training", "checkpoints")
 """Path of the checkpoints in a model folder."""
-
-COPY_AGAIN = "copy the folder again, or train the model again"
 
 FORMAT = 1
 """The version of the layout."""
@@ -168,102 +159,3 @@ def read_folder_config(path: Path) -> RunConfig:
             why=str(error),
             todo="use the clearhead that provenance.json names, or copy the folder again",
         ) from None
-
-
-def parameters_of(model: nn.Module) -> dict[str, Tensor]:
-    """Every parameter once, by name; a shared matrix has the first of its names."""
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
-
-
-def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
-    """Write tensors and facts about them as one safetensors file; it appears when complete.
-
-    Returns:
-        The checksum of the tensors, which `read_digest` reads from the file.
-
-    Raises:
-        ModelFolderError: it cannot be written, e.g. because the disk is full.
-    """
-    from safetensors.torch import save_file
-
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    digest = _digest(tensors)
-    metadata = {"facts": json.dumps(facts), "digest": digest}
-    with atomic_file(path) as unfinished:
-        save_file(tensors, unfinished, metadata=metadata)
-    return digest
-
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and facts that `write_tensors` wrote.
-
-    Raises:
-        ModelFolderError: the file is missing, cut off or altered.
-    """
-    with _opened(path) as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        metadata = file.metadata() or {}
-    if metadata.get("digest") != _digest(tensors):
-        raise _damaged(path, "their checksum is not the one in the file")
-    try:
-        return tensors, json.loads(metadata["facts"])
-    except (KeyError, ValueError) as error:
-        raise _damaged(path, f"the metadata cannot be read: {error!r}") from None
-
-
-def _damaged(path: Path, why: str) -> ModelFolderError:
-    return ModelFolderError("the weights are damaged", where=path, why=why, todo=COPY_AGAIN)
-
-
-def read_digest(path: Path) -> str:
-    """The checksum in a file of tensors, without reading the tensors.
-
-    Raises:
-        ModelFolderError: the file is missing or damaged.
-    """
-    with _opened(path) as file:
-        return (file.metadata() or {}).get("digest", "")
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except (OSError, SafetensorError) as error:
-        what = "the weights cannot be read: the file is missing or damaged"
-        raise ModelFolderError(what, where=path, why=str(error), todo=COPY_AGAIN) from None
-
-
-def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Copy parameters into a model with the same names and shapes.
-
-    Raises:
-        ModelFolderError: names or shapes differ, so the weights are of another model.
-    """
-    import torch
-
-    parameters = dict(model.named_parameters())
-    shapes, found = ({k: v.shape for k, v in each.items()} for each in (parameters, tensors))
-    names = sorted(shapes.keys() | found.keys())
-    if wrong := [name for name in names if shapes.get(name) != found.get(name)]:
-        raise ModelFolderError(
-            "the weights do not belong to the model of the configuration",
-            where=where,
-            why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
-        )
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])
-
-
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    import torch
-
-    digest = hashlib.blake2b(digest_size=16)
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()

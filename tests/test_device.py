@@ -13,17 +13,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from clearhead import api
-from clearhead.decoding import device
-from clearhead.decoding.device import (
+from clearhead import api, device
+from clearhead.decoding.fast_decoder import FastDecoder
+from clearhead.decoding.products import bfloat16_product, choose_product
+from clearhead.decoding.torch_engine import ClassifierEngine, ModelStepper, TorchEngine
+from clearhead.device import (
     convolve_as_exactly_as_multiply,
     explain_full_memory,
     multiplies_bf16,
     set_up_torch,
 )
-from clearhead.decoding.fast_decoder import FastDecoder
-from clearhead.decoding.products import bfloat16_product, choose_product
-from clearhead.decoding.torch_engine import ClassifierEngine, ModelStepper, TorchEngine
 from clearhead.errors import ClearheadError, ConfigError, TrainingError
 from clearhead.inspect import recording
 from clearhead.settings import SearchConfig

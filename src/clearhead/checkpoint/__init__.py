@@ -1,0 +1,1 @@
+"""The model folder on disk, and its files of tensors."""
