@@ -328,7 +328,7 @@ def test_with_an_export_the_command_translates_without_torch(
     [
         "api.loading",
         "decoding.engine",
-        "decoding.device",
+        "device",
         "ctranslate2.engine",
         "ctranslate2.export",
     ],

@@ -186,14 +186,14 @@ def test_a_search_option_that_makes_no_sense_is_refused(
 
 def test_a_model_that_samples_by_its_configuration_takes_sampling_options() -> None:
     default = SearchConfig(method="sampling")
-    assert changed_search(default, {"temperature": 0.5}, None).temperature == 0.5
+    assert changed_search(default, {"temperature": 0.5}).temperature == 0.5
 
 
 def test_a_model_that_samples_by_its_configuration_searches_with_a_beam_that_is_named() -> None:
     default = SearchConfig(method="sampling", temperature=0.5)
-    found = changed_search(default, {"beam_size": 3}, None)
+    found = changed_search(default, {"beam_size": 3})
     assert (found.method, found.beam_size) == ("beam", 3)
-    assert changed_search(default, {}, None).method == "sampling"
+    assert changed_search(default, {}).method == "sampling"
 
 
 def test_an_option_that_contradicts_the_model_s_own_search_is_rejected(

@@ -28,6 +28,7 @@ from exported_models import (
     torch_engine,
 )
 from fake_translator import run
+from further_search import FurtherSearch
 from small_models import small_config
 
 EOS, FIRST, SOURCES, TARGETS = 2, 3, 13, 16
@@ -390,6 +391,12 @@ def test_an_unsupported_search_is_an_error_that_names_the_setting(
     assert engine.unsupported(config(max_length_offset=100), source=1024) is None
     assert engine.unsupported(config(max_length_offset=100), prefix=4000) is not None
     assert engine.unsupported(config(no_repeat_ngram=1, min_length=len(TARGET_WORDS))) is None
+
+
+def test_a_setting_that_the_engine_does_not_know_is_rejected(engine: CTranslate2Engine) -> None:
+    assert engine.unsupported(FurtherSearch()) is None
+    with pytest.raises(SearchError, match="further"):
+        engine.translate([[3]], FurtherSearch(further=1))
 
 
 @pytest.mark.parametrize(

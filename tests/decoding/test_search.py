@@ -29,6 +29,7 @@ from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
+from further_search import FurtherSearch
 
 Tokens = tuple[int, ...]
 NO_GPU = not torch.cuda.is_available()
@@ -685,3 +686,15 @@ def test_the_fake_models_implement_the_protocol() -> None:
         stepper.start([[3], [4], [5]])
         stepper.reorder(torch.tensor([2, 0]))
         assert stepper.step(torch.tensor([BOS, BOS])).shape[0] == 2
+
+
+def test_the_greedy_loop_runs_only_with_the_settings_that_it_knows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[str] = []
+    for name in ("greedy_search", "beam_search"):
+        found = lambda *given, name=name: taken.append(name) or []  # noqa: E731
+        monkeypatch.setattr(f"clearhead.decoding.search.{name}", found)
+    for chosen in (FurtherSearch(beam_size=1), FurtherSearch(beam_size=1, further=1)):
+        search(TableStepper(), [[3]], chosen)
+    assert taken == ["greedy_search", "beam_search"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import tomllib
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.cli.options import SEARCH
 from clearhead.settings import SIZES, RunConfig, config_from
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.settings.declare import settings_of, value_at
@@ -54,16 +52,6 @@ def test_rates_that_a_table_of_dropout_omits_are_zero() -> None:
     for name in names:
         others = config_from({"model": {"dropout": {name: 0.3}}}, "a test").model.dropout
         assert sorted(vars(others).values()) == [0.0, 0.0, 0.0, 0.0, 0.3]
-
-
-def test_the_search_settings_without_an_option_are_named() -> None:
-    intro = reference().split("## `[search]`")[1].split("| setting")[0]
-    options = {*SEARCH, "n_best"}
-    named = {field.name for field in dataclasses.fields(RunConfig().search)}
-    for name in named - options:
-        assert f"`{name}`" in intro, name
-    for name in named & options:
-        assert f"`{name}`" not in intro, name
 
 
 @pytest.mark.parametrize("form", [TRANSLATION, TEXTS, SEQUENCES])

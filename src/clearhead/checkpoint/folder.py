@@ -22,16 +22,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from clearhead.checkpoint.tensors import CHECKPOINTS, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.files import Saveable, read_json, write_json
 from clearhead.settings import RunConfig, config_from, config_to_dict
 from clearhead.tokenizer import Tokenizer, load_tokenizer
-
-WEIGHTS = "weights.safetensors"
-"""Name of the weights in a model folder."""
-
-CHECKPOINTS = ("training", "checkpoints")
-"""Path of the checkpoints in a model folder."""
 
 FORMAT = 1
 """The version of the layout."""

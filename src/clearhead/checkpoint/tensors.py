@@ -15,6 +15,12 @@ from clearhead.files import atomic_file
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+WEIGHTS = "weights.safetensors"
+"""Name of the weights in a model folder."""
+
+CHECKPOINTS = ("training", "checkpoints")
+"""Path of the checkpoints in a model folder."""
+
 COPY_AGAIN = "copy the folder again, or train the model again"
 
 

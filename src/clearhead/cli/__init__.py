@@ -50,7 +50,8 @@ def main(words: Sequence[str] | None = None) -> None:
     """
     limit_busy_waiting()
     with failures_reported():
-        args, unknown = command_line().parse_known_args(words)
+        words = sys.argv[1:] if words is None else words
+        args, unknown = command_line(words).parse_known_args(words)
         if unknown:
             args.parser.error(_unknown(unknown, args.parser))
         args.run(args)
@@ -73,8 +74,11 @@ class Parser(ArgumentParser):
             stream.write(message)
 
 
-def command_line() -> Parser:
-    """The parser of all commands; it sets `run` and `parser` to those of the command."""
+def command_line(words: Sequence[str]) -> Parser:
+    """The parser of all commands; it sets `run` and `parser` to those of the command.
+
+    Only commands that the words name declare their arguments, which may need further modules.
+    """
     from clearhead import __version__
 
     width = min(100, shutil.get_terminal_size().columns)
@@ -102,7 +106,8 @@ def command_line() -> Parser:
             formatter_class=form,
             allow_abbrev=False,
         )
-        module.add_arguments(command)
+        if name in words:
+            module.add_arguments(command)
         command.set_defaults(run=module.run, parser=command)
     return parser
 

@@ -37,6 +37,7 @@ from clearhead.cli.options import (
     loaded_translator,
     option,
     reject_unused,
+    search_settings,
 )
 from clearhead.cli.streams import (
     NOUNS,
@@ -134,7 +135,7 @@ def _evaluate_translators(
 
     def translate(name: str) -> list[str]:
         translator = loaded_translator(name, args, scores=False)
-        search = changed_search(translator.search, given_search(args), n_best=1)
+        search = changed_search(translator.search, {**given_search(args), "n_best": 1})
         compute = translating(translator, search, args.batch_size)
         lines = (Line(text, "") for text in sources)
         with Counter(sys.stderr, len(sources), "sentences") as counter:
@@ -155,7 +156,8 @@ def _evaluate_classifiers(
     options |= {"--lowercase": args.lowercase, "--no-lowercase": args.lowercase is False}
     options |= {"--engine ctranslate2": args.engine == "ctranslate2"}
     options |= {"--compute-type": args.compute_type}
-    options |= {option(name): value for name, value in given_search(args).items()}
+    options |= {"--sample": args.sample}
+    options |= {option(each.path): getattr(args, each.path) for each in search_settings()}
     reject_unused(options, "classifiers", "leave it out; use --data test.tsv")
     labels = {name: Labels.load(model.path, LABELS) for name, model in models.items()}
     data = _required(args.data, "--data")

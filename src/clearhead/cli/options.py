@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
     from clearhead.api.translator import Translator
     from clearhead.settings import SearchConfig
+    from clearhead.settings.declare import Setting
 
 
 def positive(text: str) -> int:
@@ -72,42 +72,39 @@ def add_shared(parser: ArgumentParser, *names: str) -> None:
         parser.add_argument(*short, name, **SHARED[name])
 
 
-SEARCH: dict[str, tuple[type, str]] = {
-    "beam_size": (int, "hypotheses kept at each step; 1: greedy search"),
-    "length_penalty": (float, "alpha of Wu et al. 2016; 0: none; higher: longer output"),
-    "min_length": (int, "minimum length of an output, in tokens"),
-    "max_length": (int, "maximum length of an output, in tokens; 0: no further limit"),
-    "no_repeat_ngram": (int, "length of token sequences that must not repeat; 0: all may"),
-    "sample": (bool, "draw outputs at random"),
-    "temperature": (float, "with --sample: below 1 likelier tokens, above 1 more varied ones"),
-    "top_k": (int, "with --sample: draw from the N most probable tokens; 0: all"),
-    "top_p": (float, "with --sample: draw from the most probable tokens of total probability X"),
-    "seed": (int, "with --sample: the same seed draws the same outputs"),
-}
-"""The type and the help of each option of a search; `sample` sets the method."""
-
-
 def option(name: str) -> str:
     """`beam_size` -> `--beam-size`."""
     return f"--{name.replace('_', '-')}"
 
 
+def search_settings() -> list[Setting]:
+    """The settings of a search that have an option of their name."""
+    from clearhead.settings import SearchConfig
+    from clearhead.settings.declare import settings_of
+
+    return [each for each in settings_of(SearchConfig) if each.path not in ("method", "n_best")]
+
+
 def add_search(parser: ArgumentParser) -> None:
-    """Declare the options of a search."""
+    """Declare the options of a search: `--sample`, and one for each of `search_settings`."""
     group = parser.add_argument_group("search (defaults: the model's configuration)")
-    for name, (kind, text) in SEARCH.items():
-        if kind is bool:
-            group.add_argument(option(name), action="store_true", default=SUPPRESS, help=text)
-        else:
-            metavar = "N" if kind is int else "X"
-            group.add_argument(
-                option(name), type=kind, metavar=metavar, default=SUPPRESS, help=text
-            )
+    group.add_argument("--sample", action="store_true", help="draw outputs at random")
+    for each in search_settings():
+        meaning = each.declaration.meaning.replace("`", "")
+        only_sampling = "sampling" in each.declaration.only_with
+        group.add_argument(
+            option(each.path),
+            type=each.annotation,
+            metavar="N" if each.annotation is int else "X",
+            help=f"with --sample: {meaning}" if only_sampling else meaning,
+        )
 
 
 def given_search(args: Namespace) -> dict[str, Any]:
-    """The search options that the user has given."""
-    return {name: value for name, value in vars(args).items() if name in SEARCH}
+    """The search options that the user has given, with `method` for `--sample`."""
+    names = [each.path for each in search_settings()]
+    given = {name: value for name in names if (value := getattr(args, name)) is not None}
+    return {"method": "sampling", **given} if args.sample else given
 
 
 def reject_unused(options: Mapping[str, object], kind: str, todo: str = "leave it out") -> None:
@@ -121,37 +118,20 @@ def reject_unused(options: Mapping[str, object], kind: str, todo: str = "leave i
             raise ConfigError(f"{name} has no effect on {kind}", todo=todo)
 
 
-def changed_search(
-    default: SearchConfig, given: Mapping[str, Any], n_best: int | None
-) -> SearchConfig:
-    """The model's own search, changed by the options that were given, and by --n-best if any.
+def changed_search(default: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
+    """The model's own search, changed by the options that were given.
 
     Raises:
         SearchError: a value is wrong, or has no effect on the method.
     """
-    from pydantic import ValidationError
-
-    from clearhead.settings.reading import config_error
+    from clearhead.decoding.texts import chosen_search
     from clearhead.settings.search import idle_for, method_for
 
-    changes = dict(given)
-    sample = changes.pop("sample", False)
-    method = "sampling" if sample else method_for(changes, default.method)
-    if unused := idle_for(method, changes):
+    method = given.get("method", method_for(given, default.method))
+    if unused := idle_for(method, given):
         beside = "with" if method == "sampling" else "without"
         raise SearchError(f"{option(unused)} has no effect {beside} --sample")
-    if n_best is not None:
-        changes["n_best"] = n_best
-    try:
-        return replace(default, method=method, **changes)
-    except ValidationError as error:
-        wrong = config_error(error, "search options", section="search")
-        raise SearchError(
-            wrong.what,
-            where=wrong.where,
-            why="options that are not given have the values of the model's configuration",
-            todo="change or add an option",
-        ) from None
+    return chosen_search(default, given, where="search options")
 
 
 def loaded_translator(folder: str | Path, args: Namespace, scores: bool) -> Translator:

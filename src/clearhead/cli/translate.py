@@ -100,7 +100,8 @@ def run(args: Namespace) -> None:
             None if args.prefix_file is None else input_lines(args.prefix_file),
         )
         translator = loaded_translator(args.folder, args, scores=args.scores or args.json_lines)
-        search = changed_search(translator.search, given_search(args), args.n_best)
+        n_best = {} if args.n_best is None else {"n_best": args.n_best}
+        search = changed_search(translator.search, given_search(args) | n_best)
         form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
         translate = translating(translator, search, args.batch_size)
         write_results(args, output, lines, total, "sentence", translate, form)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from clearhead.ctranslate2.folder import ExportedModel
 from clearhead.ctranslate2.runtime import Translators, explain_failures, part_size
 from clearhead.decoding.engine import (
+    COMMON_SETTINGS,
     PADDED_TOKENS,
     Hypothesis,
     hypothesis_of,
@@ -20,6 +21,7 @@ from clearhead.decoding.engine import (
 )
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
+from clearhead.settings.search import beyond
 from clearhead.tokenizer import BOS, EOS, PAD
 
 if TYPE_CHECKING:
@@ -106,6 +108,8 @@ class CTranslate2Engine:
                 why="its draws would depend on the batch, not only on the seed and the sentence",
                 todo=todo,
             )
+        if name := beyond(search, (*COMMON_SETTINGS, "no_repeat_ngram")):
+            return SearchError(f"the CTranslate2 engine does not support {name}", todo=todo)
         if search.no_repeat_ngram and search.min_length > len(self._targets) - len((PAD, BOS, EOS)):
             return SearchError(
                 "the CTranslate2 engine does not support no_repeat_ngram with min_length = "

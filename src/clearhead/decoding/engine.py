@@ -20,6 +20,14 @@ PADDED_TOKENS = 16_384
 Result = TypeVar("Result")
 
 
+COMMON_SETTINGS = (
+    *("method", "beam_size", "n_best", "length_penalty", "min_length", "max_length"),
+    *("max_length_ratio", "max_length_offset", "temperature", "top_k", "top_p", "seed"),
+)
+"""Settings that every beam search supports; the last four have no effect on it. A search that does
+not support another setting rejects it, or leaves it to a search that does (see `beyond`)."""
+
+
 @dataclass(frozen=True)
 class Hypothesis:
     """One output for one source, with its log-probabilities (natural logarithm).

@@ -10,12 +10,19 @@ import numpy as np
 import torch
 
 from clearhead.decoding.beam import beam_search
-from clearhead.decoding.engine import Hypothesis, hypothesis_of, longest_output, prefixes_and_keys
+from clearhead.decoding.engine import (
+    COMMON_SETTINGS,
+    Hypothesis,
+    hypothesis_of,
+    longest_output,
+    prefixes_and_keys,
+)
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.sampling import sample
 from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
+from clearhead.settings.search import beyond
 from clearhead.tokenizer import BOS, EOS
 
 
@@ -65,7 +72,7 @@ def search(
         stepper.start(sources)
         if config.method == "sampling":
             return sample(stepper, longest, prefixes, config, keys)
-        if config.beam_size == 1 and not config.no_repeat_ngram and not any(prefixes):
+        if config.beam_size == 1 and not beyond(config, COMMON_SETTINGS) and not any(prefixes):
             return greedy_search(stepper, longest, config, scored)
         return beam_search(stepper, longest, prefixes, config)
 

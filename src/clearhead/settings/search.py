@@ -1,6 +1,7 @@
 """The settings of search and of evaluation."""
 
 from collections.abc import Collection
+from dataclasses import fields
 from typing import Literal
 
 from pydantic.dataclasses import dataclass
@@ -16,8 +17,8 @@ MOST = 1_000_000  # larger counts have no use and could overflow during a search
 class SearchConfig:
     """How translations are searched for, in validation and by default in `clearhead translate`.
 
-    Each setting is also an option of `clearhead translate`, except `max_length_ratio` and
-    `max_length_offset` (`--sample` sets `method`), and an argument of `translate` in Python.
+    Each setting is also an option of `clearhead translate` (`--sample` sets `method`), and an
+    argument of `translate` in Python.
     """
 
     method: Method = setting(
@@ -123,6 +124,12 @@ def idle_for(method: Method, named: Collection[str]) -> str | None:
         ),
         None,
     )
+
+
+def beyond(search: SearchConfig, supported: Collection[str]) -> str | None:
+    """The first setting that changes a search and is not among the supported ones, if any."""
+    others = (field for field in fields(search) if field.name not in supported)
+    return next((each.name for each in others if getattr(search, each.name) != each.default), None)
 
 
 MEASURES = {

@@ -12,8 +12,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from clearhead.checkpoint.folder import CHECKPOINTS, WEIGHTS
-from clearhead.checkpoint.tensors import load_parameters, parameters_of, read_tensors, write_tensors
+from clearhead.checkpoint.tensors import (
+    CHECKPOINTS,
+    WEIGHTS,
+    load_parameters,
+    parameters_of,
+    read_tensors,
+    write_tensors,
+)
 from clearhead.errors import ModelFolderError
 from clearhead.files import write_json
 from clearhead.training.task import Evaluation
