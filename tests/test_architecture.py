@@ -106,7 +106,7 @@ def test_training_knows_no_data_and_no_model() -> None:
         assert not importers(unknown, "training.")
 
 
-def test_a_name_says_something() -> None:
+def test_no_module_has_a_name_without_meaning() -> None:
     words = {word for path in FILES for word in re.split(r"[._]", module_name(path))}
     assert not words & set("util utils helper helpers manager managers common misc".split())
 

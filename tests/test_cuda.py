@@ -110,7 +110,9 @@ def test_steps_of_each_task_move_the_weights_as_on_a_cpu(
 
 
 @pytest.mark.parametrize("later", [GPU, CPU])
-def test_a_run_that_began_on_a_gpu_goes_on_there_or_on_a_cpu(tmp_path: Path, later: Device) -> None:
+def test_a_run_that_began_on_a_gpu_continues_there_or_on_a_cpu(
+    tmp_path: Path, later: Device
+) -> None:
     whole = small_run(tmp_path)
     through, pieces = smooth_run(whole, "through", CPU), smooth_run(whole, "pieces", GPU)
     api.train(through)
@@ -261,7 +263,7 @@ def test_a_classifier_gives_the_same_probabilities(tmp_path: Path, name: str) ->
     np.testing.assert_allclose(on_gpu, on_cpu, atol=1e-5)
 
 
-def test_a_translator_is_loaded_to_the_gpu_unless_it_is_told_otherwise(tmp_path: Path) -> None:
+def test_a_translator_is_loaded_to_the_gpu_unless_another_device_is_named(tmp_path: Path) -> None:
     write_models(tmp_path)
     texts = ["a b", "d c a b"]
     auto, on_cpu = (
@@ -338,7 +340,7 @@ def test_a_classification_is_recorded_alike(features: bool) -> None:
     assert_records_alike(on_gpu, on_cpu)
 
 
-def test_a_full_memory_is_said() -> None:
+def test_full_memory_is_reported() -> None:
     with (
         pytest.raises(ClearheadError, match=r"(?s)memory of the GPU is full.*out of memory"),
         explain_full_memory("use less"),

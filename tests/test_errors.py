@@ -7,7 +7,7 @@ import pytest
 from clearhead.errors import warn
 
 
-def test_a_warning_is_of_the_line_that_asked() -> None:
+def test_a_warning_names_the_line_of_the_caller() -> None:
     with pytest.warns(UserWarning, match="careful") as caught:
         warn("careful")
     assert [warning.filename for warning in caught] == [__file__]

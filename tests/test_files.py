@@ -126,7 +126,7 @@ def test_a_description_gives_the_object_back(tmp_path: Path) -> None:
     ("old", "new"),
     [("7", "8"), ('"number"', '"other"'), ('"version": 1', '"version": 9'), ("}", "")],
 )
-def test_an_altered_description_is_refused(tmp_path: Path, old: str, new: str) -> None:
+def test_an_altered_description_is_rejected(tmp_path: Path, old: str, new: str) -> None:
     write_description(tmp_path, "n", {"number": 7}, "7")
     path = tmp_path / "n.json"
     path.write_text(path.read_text().replace(old, new, 1))

@@ -79,7 +79,7 @@ def lines(path: Path, count: int) -> str:
 
 @pytest.mark.parametrize("part", ["validation", "test"])
 @pytest.mark.parametrize("bad", ["unequal", "encoding", "missing"])
-def test_bad_held_out_files_are_refused_before_the_training_data_are_read(
+def test_bad_held_out_files_are_rejected_before_the_training_data_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, bad: str
 ) -> None:
     read: list[object] = []
@@ -105,7 +105,7 @@ def test_bad_held_out_files_are_refused_before_the_training_data_are_read(
 
 
 @pytest.mark.parametrize("part", ["train", "validation"])
-def test_a_part_that_names_no_files_is_refused_before_any_is_read(
+def test_a_part_that_names_no_files_is_rejected_before_any_is_read(
     tmp_path: Path, part: str
 ) -> None:
     data = {"train": ("no.tsv",), "validation": ("no.tsv",), part: ()}
@@ -141,7 +141,7 @@ def test_words_of_held_out_training_pairs_alone_are_in_no_vocabulary(
         assert set(tokenizer.words) == expected
 
 
-def test_one_matrix_for_two_vocabularies_is_refused(tmp_path: Path) -> None:
+def test_one_matrix_for_two_vocabularies_is_rejected(tmp_path: Path) -> None:
     """If both had the same size, word i of each side would silently share one vector."""
     config = dataclasses.replace(small_run(tmp_path), tokenizer=WORDS)
     assert config.model.share_embeddings == "all"
@@ -150,7 +150,7 @@ def test_one_matrix_for_two_vocabularies_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", "bpe"])
-def test_training_pairs_that_are_all_held_out_are_an_error_that_says_so(
+def test_training_pairs_that_are_all_held_out_are_an_error_that_reports_it(
     tmp_path: Path, kind: str
 ) -> None:
     config = small_run(tmp_path)

@@ -62,7 +62,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_file_of_scores_is_refused_when_the_model_is_loaded(
+def test_a_damaged_file_of_scores_is_rejected_when_the_model_is_loaded(
     folder: Path, damage: str
 ) -> None:
     path, content = folder / "scores.json", DAMAGES[damage]
@@ -82,7 +82,7 @@ def test_the_command_fails_before_it_reads_anything(folder: Path) -> None:
     assert "scores.temperature is missing" in err
 
 
-def test_scores_of_other_weights_are_refused(folder: Path) -> None:
+def test_scores_of_other_weights_are_rejected(folder: Path) -> None:
     digest = read_digest(folder / "weights.safetensors")
     for told in (digest, "0" * len(digest)):
         (folder / "scores.json").write_text(

@@ -95,7 +95,7 @@ def test_labels_that_are_lists_are_not_scored(fitted: TextClassifier) -> None:
             fitted.score(UNSEEN, wrong)
 
 
-def test_fitting_says_nothing(capfd: pytest.CaptureFixture) -> None:
+def test_fitting_prints_nothing(capfd: pytest.CaptureFixture) -> None:
     small(epochs=1).fit(TEXTS, LABELS)
     assert capfd.readouterr() == ("", "")
 
@@ -197,7 +197,7 @@ def test_it_can_be_copied_before_and_after_it_has_learned(
 # What is refused.
 
 
-def test_before_it_has_learned_it_says_so() -> None:
+def test_before_fitting_it_is_an_error() -> None:
     for ask in (small().predict, small().predict_proba, lambda texts: small().score(texts, RIGHT)):
         with pytest.raises(TrainingError, match="has not been trained") as caught:
             ask(UNSEEN)
@@ -334,7 +334,7 @@ def test_a_text_of_more_weight_counts_for_more(fitted: TextClassifier) -> None:
 @pytest.mark.parametrize(
     "weights", [[1.0], [0.0] * 40, [-1.0] + [1.0] * 39, [float("nan")] * 40, ["heavy"] * 40]
 )
-def test_weights_that_are_none_are_refused(fitted: TextClassifier, weights: list[Any]) -> None:
+def test_weights_that_are_none_are_rejected(fitted: TextClassifier, weights: list[Any]) -> None:
     with pytest.raises(InputError) as caught:
         fitted.score(UNSEEN, RIGHT, sample_weight=weights)
     assert caught.value.where == "sample_weight"
@@ -446,7 +446,7 @@ def test_a_warning_counts_the_texts_that_are_left_out() -> None:
     ]
 
 
-def test_an_interrupted_fit_does_not_go_on_with_half_a_model(
+def test_an_interrupted_fit_does_not_resume_with_half_a_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def interrupted(*given: Any, **options: Any) -> RunEnded:
@@ -651,7 +651,7 @@ def test_weights_are_scored_by_loss_where_few_texts_are_held_out() -> None:
     assert measure(0.46) == "accuracy"
 
 
-def test_it_stands_at_the_end_of_a_pipeline() -> None:
+def test_it_works_at_the_end_of_a_pipeline() -> None:
     def without_noise(texts: list[str]) -> list[str]:
         return [text.lower().replace("!", " ") for text in texts]
 

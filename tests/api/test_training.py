@@ -56,7 +56,7 @@ def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
     assert_same(*best)
 
 
-def test_a_run_is_shown_unless_silence_or_other_observers_are_asked_for(
+def test_a_run_is_displayed_unless_other_observers_are_given(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     config = small_run(tmp_path, max_steps=4)
@@ -72,7 +72,7 @@ def test_a_run_is_shown_unless_silence_or_other_observers_are_asked_for(
 
 
 @pytest.mark.parametrize("restart", [False, True])
-def test_an_interrupted_run_says_how_to_go_on_and_does(
+def test_an_interrupted_run_reports_how_to_resume_and_resumes(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture,
@@ -96,7 +96,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     assert "resumes at step 4" in capsys.readouterr().err
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+def test_a_killed_run_resumes_from_its_last_state(tmp_path: Path) -> None:
     class Killed(BaseException):
         """Raised in place of a killed process: nothing may be written after it."""
 
@@ -114,7 +114,7 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     assert_same(final_state(through), final_state(killed))
 
 
-def test_a_finished_run_that_may_go_on_longer_goes_on(tmp_path: Path) -> None:
+def test_a_finished_run_with_a_higher_limit_resumes(tmp_path: Path) -> None:
     constant = ScheduleConfig(kind="constant", peak=1e-3, warmup=2)
     long = small_run(tmp_path, "long", schedule=constant)
     api.train(long)
@@ -125,7 +125,7 @@ def test_a_finished_run_that_may_go_on_longer_goes_on(tmp_path: Path) -> None:
     assert_same(final_state(long), final_state(short))
 
 
-def test_other_settings_are_refused_by_name_and_restart_begins_anew(tmp_path: Path) -> None:
+def test_other_settings_are_rejected_by_name_and_restart_begins_again(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=4)
     api.train(config)
     other = dataclasses.replace(config, seed=2)
@@ -259,7 +259,7 @@ def torch_model(translator: api.Translator) -> torch.nn.Module:
     return cast(TorchEngine, translator.engine).model
 
 
-def test_the_average_is_kept_whatever_it_scores_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_the_average_is_kept_whatever_it_scores_where_that_is_requested(tmp_path: Path) -> None:
     kept = {}
     for keep in ("best", "average"):
         # The first of three checkpoints has learned little, and spoils their average.
@@ -292,7 +292,7 @@ def test_a_note_explains_that_one_checkpoint_has_no_average(
 
 
 @pytest.mark.parametrize("every", [1, 5])
-def test_the_loss_is_reported_at_the_steps_asked_for(tmp_path: Path, every: int) -> None:
+def test_the_loss_is_reported_at_the_steps_requested(tmp_path: Path, every: int) -> None:
     watcher = Watcher()
     config = small_run(tmp_path, max_steps=12, validate_every=12, report_every=every)
     api.train(config, observers=[watcher])
@@ -438,9 +438,7 @@ def test_a_folder_takes_one_run_at_a_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("interrupt_at", [4, 8])
-def test_a_run_that_goes_on_tells_the_best_score_that_it_has(
-    tmp_path: Path, interrupt_at: int
-) -> None:
+def test_a_resumed_run_reports_its_best_score(tmp_path: Path, interrupt_at: int) -> None:
     config = small_run(tmp_path)
     first, second = Watcher(interrupt_at=interrupt_at), Watcher()
     api.train(config, observers=[first])
@@ -456,7 +454,7 @@ def test_a_run_that_goes_on_tells_the_best_score_that_it_has(
     assert (went_on.best_score, went_on.best_step) == (best.scores["bleu"], best.step)
 
 
-def test_the_end_of_a_run_tells_the_signatures_of_the_kept_scores_also_when_said_again(
+def test_the_end_of_a_run_has_the_signatures_of_the_kept_scores(
     tmp_path: Path,
 ) -> None:
     config = small_run(tmp_path, max_steps=4)
@@ -477,7 +475,7 @@ def test_a_state_written_before_signatures_were_kept_can_be_gone_on_with(tmp_pat
     assert api.train(config).finished
 
 
-def test_a_finished_run_says_so(tmp_path: Path) -> None:
+def test_a_finished_run_reports_it(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=4)
     api.train(config)
     assert api.train(config).reason.startswith("already finished")

@@ -61,7 +61,7 @@ def test_a_missing_folder_says_how_to_make_one(tmp_path: Path) -> None:
         api.load_translator(tmp_path / "nothing")
 
 
-def test_a_folder_without_weights_is_refused(folder: Path) -> None:
+def test_a_folder_without_weights_is_rejected(folder: Path) -> None:
     (folder / "weights.safetensors").unlink()
     with pytest.raises(ModelFolderError, match="no weights"):
         api.load_translator(folder)
@@ -82,7 +82,7 @@ def test_weights_that_were_removed_have_a_checkpoint_in_their_place(tmp_path: Pa
         api.train(config)
 
 
-def test_another_version_is_refused(folder: Path) -> None:
+def test_another_version_is_rejected(folder: Path) -> None:
     tree = json.loads((folder / "config.json").read_text())
     write_json(folder / "config.json", {**tree, "format": 99})
     with pytest.raises(ModelFolderError, match="format 99"):
@@ -107,7 +107,7 @@ def test_a_damaged_file_is_named(folder: Path, name: str, damage: str) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 7, 100, -1])
-def test_cut_off_weights_are_refused(folder: Path, cut: int) -> None:
+def test_cut_off_weights_are_rejected(folder: Path, cut: int) -> None:
     path = folder / "weights.safetensors"
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(ModelFolderError, match="weights"):
@@ -124,7 +124,7 @@ def test_one_altered_bit_in_the_weights_is_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("facts", [None, "{"])
-def test_facts_that_are_lost_are_said(tmp_path: Path, facts: str | None) -> None:
+def test_lost_facts_are_an_error(tmp_path: Path, facts: str | None) -> None:
     path = tmp_path / "file"
     digest = write_tensors(path, {"a": torch.ones(2)}, {})
     metadata = {"digest": digest} | ({} if facts is None else {"facts": facts})
@@ -133,7 +133,7 @@ def test_facts_that_are_lost_are_said(tmp_path: Path, facts: str | None) -> None
         read_tensors(path)
 
 
-def test_weights_of_another_model_are_refused(folder: Path) -> None:
+def test_weights_of_another_model_are_rejected(folder: Path) -> None:
     tensors, facts = read_tensors(folder / "weights.safetensors")
     name = next(iter(tensors))
     write_tensors(folder / "weights.safetensors", {**tensors, name: torch.zeros(1)}, facts)
@@ -189,7 +189,7 @@ for write in (
 """
 
 
-def test_a_full_disk_is_said_and_leaves_the_old_files_whole(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_the_old_files_whole(tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("old")
     (tmp_path / "scores").write_text("old")
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path)]
@@ -209,7 +209,7 @@ def test_a_full_disk_is_said_and_leaves_the_old_files_whole(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("config", [5, None, [], "x"])
-def test_settings_that_are_no_table_are_refused(tmp_path: Path, config: object) -> None:
+def test_settings_that_are_no_table_are_rejected(tmp_path: Path, config: object) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"format": 1, "config": config}))
     with pytest.raises(ModelFolderError, match="the configuration is damaged"):
         read_folder_config(tmp_path)

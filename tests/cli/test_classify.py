@@ -101,7 +101,7 @@ def test_json_has_an_object_for_each_line(models: Path) -> None:
         assert agree([(o["label"], o["probability"]) for o in found["labels"]], ranked(row))
 
 
-def test_an_output_that_is_an_input_is_refused(models: Path) -> None:
+def test_an_output_that_is_an_input_is_rejected(models: Path) -> None:
     Path("in.txt").write_text("a\n")
     os.link("in.txt", "hard.txt")
     Path("inputs").mkdir()

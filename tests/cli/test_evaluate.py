@@ -153,7 +153,7 @@ def test_models_that_differ_in_ignoring_case_are_not_compared(
     assert (code, json.loads(out)["lowercase"]) == (0, True)
 
 
-def test_translators_that_cannot_be_compared_are_refused(
+def test_translators_that_cannot_be_compared_are_rejected(
     translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
 ) -> None:
     assert run("evaluate", "good", "good", *test_set)[0] == 3
@@ -262,7 +262,7 @@ def test_classifiers_are_compared_though_one_knows_more_labels(
         (("yes", "no"), "label", "'perhaps'"),
     ],
 )
-def test_classifiers_with_other_examples_or_labels_are_refused_before_anything_is_computed(
+def test_classifiers_with_other_examples_or_labels_are_rejected_before_anything_is_computed(
     models: Path,
     tmp_path: Path,
     no_outputs: None,
@@ -378,7 +378,7 @@ def test_folders_of_the_same_name_have_different_pictures(
     assert {path.stem for path in pictures.iterdir()} == {"confusion-texts"}
 
 
-def test_an_unknown_label_is_refused_with_its_line_and_model(models: Path) -> None:
+def test_an_unknown_label_is_rejected_with_its_line_and_model(models: Path) -> None:
     Path("test.tsv").write_text("yes\ta\nmaybe\tb\n")
     code, out, err = run("evaluate", str(models / "texts"), "--data", "test.tsv")
     assert (code, out) == (3, "")
@@ -422,7 +422,7 @@ def test_an_unknown_label_in_line_1_may_be_a_header(models: Path) -> None:
         ("several", ["--data", "test.tsv", "--figures", "p"], 2, "confusion matrix"),
     ],
 )
-def test_a_wrong_option_is_refused_before_anything_is_computed(
+def test_a_wrong_option_is_rejected_before_anything_is_computed(
     models: Path,
     no_outputs: None,
     model: str,

@@ -175,7 +175,7 @@ def test_each_block_gets_the_number_of_lines_before_it(
         (("--beam-size", "9" * 20), "beam_size must be at least 1 and at most 1,000,000"),
     ],
 )
-def test_a_search_option_that_makes_no_sense_is_refused(
+def test_a_search_option_that_makes_no_sense_is_rejected(
     translator: Backwards, options: tuple[str, ...], part: str
 ) -> None:
     code, out, err = run("translate", "m", *options, stdin="a\n")
@@ -262,7 +262,7 @@ def test_without_prefixes_none_are_passed() -> None:
     ("stdin", "part"),
     [(b"a\nb\xff\n", "standard input:2"), (b"a\n\0\0\n", "standard input:2")],
 )
-def test_input_that_is_no_text_is_refused_with_its_line(
+def test_input_that_is_no_text_is_rejected_with_its_line(
     translator: Backwards, stdin: bytes, part: str
 ) -> None:
     code, _, err = run("translate", "m", stdin=stdin)
@@ -270,7 +270,7 @@ def test_input_that_is_no_text_is_refused_with_its_line(
     assert part in err
 
 
-def test_no_input_gives_no_output_but_an_empty_file_is_refused(
+def test_no_input_gives_no_output_but_an_empty_file_is_rejected(
     translator: Backwards, tmp_path: Path
 ) -> None:
     assert run("translate", "m") == (0, "", "")
@@ -291,7 +291,7 @@ def test_a_wrong_line_in_a_file_is_found_before_anything_is_translated(
     assert translator.calls == []
 
 
-def test_a_missing_model_folder_is_refused(tmp_path: Path) -> None:
+def test_a_missing_model_folder_is_rejected(tmp_path: Path) -> None:
     code, _, err = run("translate", str(tmp_path / "no"), stdin="a\n")
     assert code == 4
     assert "no such model folder" in err
@@ -317,7 +317,7 @@ def test_an_output_file_appears_when_it_is_complete(
 
 @pytest.mark.parametrize("option", ["-i", "--prefix-file"])
 @pytest.mark.parametrize("output", ["in.txt", "../{}/in.txt", "link", "hard", "~/in.txt"])
-def test_an_output_that_is_an_input_is_refused(
+def test_an_output_that_is_an_input_is_rejected(
     translator: Backwards,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -338,7 +338,7 @@ def test_an_output_that_is_an_input_is_refused(
     assert translator.calls == []
 
 
-def test_an_input_under_the_name_of_an_unfinished_output_is_refused(
+def test_an_input_under_the_name_of_an_unfinished_output_is_rejected(
     translator: Backwards, tmp_path: Path
 ) -> None:
     (tmp_path / "out.part").write_text("a b\n")
@@ -348,7 +348,7 @@ def test_an_input_under_the_name_of_an_unfinished_output_is_refused(
     assert (tmp_path / "out.part").read_text() == "a b\n"
 
 
-def test_an_output_that_is_the_standard_input_is_refused(tmp_path: Path) -> None:
+def test_an_output_that_is_the_standard_input_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a b\n")
     command = [sys.executable, "-c", CHILD, str(HELPERS)]
     with (tmp_path / "in.txt").open() as lines:

@@ -148,7 +148,7 @@ def test_choices_taken_together_give_the_same_after_export(
         ({"final_norm": False}, "final_norm"),
     ],
 )
-def test_what_ctranslate2_lacks_is_refused_by_name(
+def test_what_ctranslate2_lacks_is_rejected_by_name(
     tmp_path: Path, choices: dict[str, Any], name: str
 ) -> None:
     folder = random_folder(tmp_path, small_config(**choices))
@@ -157,7 +157,7 @@ def test_what_ctranslate2_lacks_is_refused_by_name(
     assert not (folder / "ctranslate2").exists()
 
 
-def test_an_unknown_format_and_another_task_are_refused(tmp_path: Path) -> None:
+def test_an_unknown_format_and_another_task_are_rejected(tmp_path: Path) -> None:
     folder = random_folder(tmp_path)
     with pytest.raises(ExportError, match=r"(?s)'ctranslate'.*ctranslate2"):
         export_model(folder, "ctranslate")
@@ -461,7 +461,7 @@ def test_settings_that_no_export_depends_on_do_not_make_it_stale(tmp_path: Path)
     "name", ["model.bin", "config.json", "source_vocabulary.json", "clearhead.json"]
 )
 @pytest.mark.parametrize("damage", ["missing", "cut off", "rubbish"])
-def test_a_damaged_export_is_refused(tmp_path: Path, name: str, damage: str) -> None:
+def test_a_damaged_export_is_rejected(tmp_path: Path, name: str, damage: str) -> None:
     folder = random_folder(tmp_path)
     path = export_model(folder) / name
     match damage:
@@ -479,7 +479,7 @@ def test_a_damaged_export_is_refused(tmp_path: Path, name: str, damage: str) -> 
     "change",
     [{"format": 9}, {"origin": {}}, {"origin": None}, {"limits": {"x": 1}}, {"files": 3}],
 )
-def test_a_description_of_another_form_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_description_of_another_form_is_rejected(tmp_path: Path, change: dict[str, Any]) -> None:
     folder = random_folder(tmp_path)
     path = export_model(folder) / "clearhead.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))

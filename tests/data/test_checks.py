@@ -149,7 +149,7 @@ def test_the_place_of_white_space_is_in_the_file_of_its_side() -> None:
         (("phrasebook:en-es",), "phrasebook:en-es", "phrasebook:en-es"),
     ],
 )
-def test_a_place_says_as_much_of_the_path_as_tells_the_files_apart(
+def test_a_place_has_as_much_of_the_path_as_distinguishes_the_files(
     files: tuple[str, ...], source: str, target: str
 ) -> None:
     assert place(files, 17) == f"{source}:17"
@@ -203,7 +203,7 @@ def test_a_report_survives_json() -> None:
 
 
 @pytest.mark.parametrize("damage", [{"findings": [{"rule": "x"}]}, {"findings": 3}, {"more": 1}])
-def test_what_is_no_report_is_refused(damage: dict[str, object]) -> None:
+def test_what_is_no_report_is_rejected(damage: dict[str, object]) -> None:
     _, report = checked([("a", "b")])
     with pytest.raises((TypeError, KeyError)):
         DataReport.from_dict({**report.to_dict(), **damage})

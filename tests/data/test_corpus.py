@@ -220,7 +220,7 @@ def test_held_out_pairs_are_left_out(
 
 @pytest.mark.parametrize("name", ["source.ids", "target.offsets", "corpus.json"])
 @pytest.mark.parametrize("damage", ["missing", "short", "empty"])
-def test_a_damaged_corpus_is_made_anew(
+def test_a_damaged_corpus_is_made_again(
     name: str,
     damage: str,
     files: list[str],
@@ -334,7 +334,7 @@ def test_a_corpus_that_another_process_reads_stays(
     assert name not in kept_in(folder)
 
 
-def test_a_corpus_that_is_removed_while_it_is_being_opened_is_made_anew(
+def test_a_corpus_that_is_removed_while_it_is_being_opened_is_made_again(
     files: list[str],
     tokenizers: tuple[Tokenizer, Tokenizer],
     tmp_path: Path,

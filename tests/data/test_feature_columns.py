@@ -89,7 +89,7 @@ def test_an_array_has_no_names_and_goes_by_position(
         (("y", "z", "X"), "the sequence lacks the features x and has the features X"),
     ],
 )
-def test_a_missing_or_further_feature_is_refused_by_name_and_line(
+def test_a_missing_or_further_feature_is_rejected_by_name_and_line(
     trained: api.Classifier, tmp_path: Path, columns: Sequence[str], said: str
 ) -> None:
     path = write_table(tmp_path / "other.csv", columns, 3, 2, labelled=False)

@@ -171,7 +171,7 @@ def test_the_times_of_a_ts_file_change_nothing(
 
 @same_folder
 @given(data=st.data(), times=st.lists(time_stamp, min_size=1, max_size=4))
-def test_dimensions_with_other_times_are_refused_with_their_line(
+def test_dimensions_with_other_times_are_rejected_with_their_line(
     data: st.DataObject, times: list[str], write: Write
 ) -> None:
     width = data.draw(st.integers(2, 3))
@@ -206,7 +206,7 @@ def test_dimensions_with_other_times_are_refused_with_their_line(
         ("::a", "the sequence is empty"),
     ],
 )
-def test_a_case_with_times_that_is_wrong_is_refused_with_its_line(
+def test_a_case_with_times_that_is_wrong_is_rejected_with_its_line(
     case: str, said: str, write: Write
 ) -> None:
     error = refusal(write("a.ts", f"@timeStamps true\n{HEADER}(0,1):(0,3):a\n{case}\n"))
@@ -249,7 +249,7 @@ def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
         ("(0,1),(1,2):(0,3),(1,4):a", "is not a finite number"),
     ],
 )
-def test_a_case_that_is_wrong_is_refused_with_its_line(case: str, said: str, write: Write) -> None:
+def test_a_case_that_is_wrong_is_rejected_with_its_line(case: str, said: str, write: Write) -> None:
     error = refusal(write("a.ts", f"{HEADER}1,2:3,4:a\n{case}\n"))
     assert str(error.where).endswith("a.ts:5")
     assert said in error.what
@@ -266,7 +266,7 @@ def test_a_case_that_is_wrong_is_refused_with_its_line(case: str, said: str, wri
         ("@", "before @data"),
     ],
 )
-def test_a_header_that_is_wrong_is_refused_with_its_line(
+def test_a_header_that_is_wrong_is_rejected_with_its_line(
     line: str, said: str, write: Write
 ) -> None:
     error = refusal(write("a.ts", f"# made\n{line}\n{HEADER}1,2:3,4:a\n"))
@@ -274,7 +274,7 @@ def test_a_header_that_is_wrong_is_refused_with_its_line(
     assert said in error.what
 
 
-def test_a_ts_file_without_data_or_labels_is_refused(write: Write) -> None:
+def test_a_ts_file_without_data_or_labels_is_rejected(write: Write) -> None:
     assert "no line @data" in refusal(write("a.ts", "@classLabel true a\n")).what
     assert "there is no sequence" in refusal(write("a.ts", HEADER)).what
     unlabelled = write("b.ts", "@classLabel false\n@data\n1,2\n")
@@ -345,7 +345,7 @@ def test_the_label_column_of_a_table_goes_by_its_name(write: Write) -> None:
         (["s,0,x,1,2", "s,1,x,1e39,2"], 2, "infinite"),
     ],
 )
-def test_a_row_of_a_table_that_is_wrong_is_refused_with_its_line(
+def test_a_row_of_a_table_that_is_wrong_is_rejected_with_its_line(
     rows: list[str], line: int, said: str, write: Write
 ) -> None:
     error = refusal(write("a.csv", "\n".join(["sequence,time,label,a,b", *rows]) + "\n"))
@@ -354,7 +354,7 @@ def test_a_row_of_a_table_that_is_wrong_is_refused_with_its_line(
 
 
 @pytest.mark.parametrize("cell", ["one", "inf", "-Infinity", "1_0", "?"])
-def test_a_cell_that_is_no_number_is_refused_with_its_line_and_column(
+def test_a_cell_that_is_no_number_is_rejected_with_its_line_and_column(
     cell: str, write: Write
 ) -> None:
     error = refusal(write("a.csv", f"sequence,label,left,right\ns,x,1,2\ns,x,3,{cell}\n"))
@@ -375,11 +375,13 @@ def test_a_cell_that_is_no_number_is_refused_with_its_line_and_column(
         ("sequence,label,a,b, a", "2 columns 'a'"),
     ],
 )
-def test_a_table_without_a_column_it_needs_is_refused(header: str, said: str, write: Write) -> None:
+def test_a_table_without_a_column_it_needs_is_rejected(
+    header: str, said: str, write: Write
+) -> None:
     assert said in refusal(write("a.csv", f"{header}\n")).what
 
 
-def test_a_table_of_a_header_alone_is_refused(write: Write) -> None:
+def test_a_table_of_a_header_alone_is_rejected(write: Write) -> None:
     assert "there is no sequence" in refusal(write("a.csv", "sequence,label,a\n")).what
 
 
@@ -466,7 +468,7 @@ def test_a_lone_sequence_can_be_read_without_a_label(kind: str, write: Write) ->
         ({"x": np.zeros((2, 3, 1)), "y": np.array("a")}, "y has the shape ()"),
     ],
 )
-def test_an_npz_file_of_another_form_is_refused(
+def test_an_npz_file_of_another_form_is_rejected(
     arrays: dict[str, np.ndarray], said: str, write: Write
 ) -> None:
     assert said in refusal(write("a.npz", archive_bytes(**{"y": np.array([1, 2]), **arrays}))).what
@@ -493,7 +495,7 @@ def _leave_a_trace() -> None:
     Treacherous.unpickled = True
 
 
-def test_pickled_arrays_are_refused_and_never_run(write: Write) -> None:
+def test_pickled_arrays_are_rejected_and_never_run(write: Write) -> None:
     array = np.array([Treacherous(), None], dtype=object)
     pickled = array_bytes(array, allow_pickle=True)
     header = pickled[: pickled.index(b"\n") + 1]
@@ -518,7 +520,7 @@ def test_pickled_arrays_are_refused_and_never_run(write: Write) -> None:
         ("y", "y.astype(str)"),
     ],
 )
-def test_an_array_of_objects_is_refused_by_its_name_with_its_cure(
+def test_an_array_of_objects_is_rejected_by_its_name_with_its_cure(
     name: str, cure: str, write: Write
 ) -> None:
     arrays = {"x": np.zeros((5, 2)), "lengths": np.array([2, 3]), "y": np.array(["a", "b"])}
@@ -536,7 +538,7 @@ def test_an_array_of_objects_is_refused_by_its_name_with_its_cure(
         (np.array(["2024-01-02", "2024-01-03"], dtype="datetime64[ns]"), "y.astype(str)"),
     ],
 )
-def test_labels_that_are_no_text_are_refused_with_their_cure(
+def test_labels_that_are_no_text_are_rejected_with_their_cure(
     labels: np.ndarray, cure: str, write: Write
 ) -> None:
     x = np.zeros((2, 3, 1))
@@ -564,7 +566,7 @@ def test_damaged_arrays_give_an_error_and_no_other_exception(
         read(write(f"a.{kind}", damaged), labelled=False)
 
 
-def test_a_member_of_an_archive_that_is_no_array_is_refused(write: Write) -> None:
+def test_a_member_of_an_archive_that_is_no_array_is_rejected(write: Write) -> None:
     for name in ("x", "lengths", "y"):
         arrays = {"x": np.zeros((1, 2, 3)), "lengths": np.array([2]), "y": np.array([1])}
         del arrays[name]
@@ -577,7 +579,7 @@ def test_a_member_of_an_archive_that_is_no_array_is_refused(write: Write) -> Non
 @pytest.mark.parametrize(
     "content", [b"", b"hello", b"PK\x03\x04", b"\x93NUMPY", b"\x93NUMPY\x01\0"]
 )
-def test_what_is_no_array_is_refused(content: bytes, write: Write) -> None:
+def test_what_is_no_array_is_rejected(content: bytes, write: Write) -> None:
     for name in ("a.npy", "a.npz"):
         assert refusal(write(name, content), labelled=False).where
 
@@ -627,7 +629,7 @@ def test_folders_are_labels(tmp_path: Path, write: Write) -> None:
     ("names", "held"),
     [(["sub/1.npy"], "sub"), (["1.csv", "2.csv"], "1.csv, 2.csv"), ([], "nothing")],
 )
-def test_a_folder_of_a_label_without_arrays_is_refused_with_what_it_holds(
+def test_a_folder_of_a_label_without_arrays_is_rejected_with_what_it_holds(
     names: list[str], held: str, labelled: bool, tmp_path: Path, write: Write
 ) -> None:
     write("data/b/1.npy", array_bytes(np.ones((1, 2))))
@@ -639,7 +641,7 @@ def test_a_folder_of_a_label_without_arrays_is_refused_with_what_it_holds(
     assert str(error.why).endswith(f" {held}")
 
 
-def test_a_folder_of_tables_is_refused_with_some_of_them(tmp_path: Path, write: Write) -> None:
+def test_a_folder_of_tables_is_rejected_with_some_of_them(tmp_path: Path, write: Write) -> None:
     for number in range(8):
         write(f"{number}.csv", "sequence,label,a\n")
     assert str(refusal(tmp_path).why).endswith("0.csv, 1.csv, 2.csv, 3.csv, 4.csv and 3 more")
@@ -661,7 +663,7 @@ def test_beside_arrays_without_labels_a_folder_may_hold_none(tmp_path: Path, wri
     assert [example.input[0, 0] for example in read(tmp_path, labelled=False)] == [1, 2]
 
 
-def test_a_listed_file_that_is_missing_is_refused_with_the_line(
+def test_a_listed_file_that_is_missing_is_rejected_with_the_line(
     tmp_path: Path, write: Write
 ) -> None:
     write("a.npy", array_bytes(np.ones((1, 2))))
@@ -676,7 +678,9 @@ def test_a_listed_file_that_is_missing_is_refused_with_the_line(
     assert read(tmp_path, "kind")[0].labels == ("x",)
 
 
-def test_an_empty_folder_and_an_ambiguous_archive_are_refused(tmp_path: Path, write: Write) -> None:
+def test_an_empty_folder_and_an_ambiguous_archive_are_rejected(
+    tmp_path: Path, write: Write
+) -> None:
     (tmp_path / "empty").mkdir()
     for labelled in (True, False):
         error = refusal(tmp_path / "empty", labelled=labelled)
@@ -691,7 +695,7 @@ def test_an_empty_folder_and_an_ambiguous_archive_are_refused(tmp_path: Path, wr
 # Any form
 
 
-def test_differing_widths_are_refused_with_both_places(write: Write) -> None:
+def test_differing_widths_are_rejected_with_both_places(write: Write) -> None:
     path = write("a.ts", "@classLabel true a\n@data\n1:2:a\n1:2:a\n1:2:3:a\n")
     error = refusal(path)
     assert error.what == "the sequence has 3 features, those before it 2"
@@ -700,11 +704,11 @@ def test_differing_widths_are_refused_with_both_places(write: Write) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.ts", "a.csv", "a.npy", "a.npz", "folder", "a.txt"])
-def test_what_is_not_there_is_refused(name: str, tmp_path: Path) -> None:
+def test_what_is_not_there_is_rejected(name: str, tmp_path: Path) -> None:
     assert "there is no such file" in refusal(tmp_path / name).what
 
 
-def test_a_file_of_another_form_is_refused_with_those_that_are_read(write: Write) -> None:
+def test_a_file_of_another_form_is_rejected_with_those_that_are_read(write: Write) -> None:
     error = refusal(write("a.parquet", ""))
     assert str(error.where).endswith("a.parquet")
     assert all(ending in str(error.why) for ending in FEATURE_FORMATS)

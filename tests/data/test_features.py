@@ -64,7 +64,7 @@ def test_frames_count_as_equally_spaced() -> None:
     assert filled.tolist() == [[0], [50], [100]]
 
 
-def test_a_missing_value_is_refused_by_its_place_frame_and_feature() -> None:
+def test_a_missing_value_is_rejected_by_its_place_frame_and_feature() -> None:
     frames = np.ones((5, 3), dtype=np.float32)
     frames[3, 1] = frames[4, 0] = np.nan
     with pytest.raises(DataError) as raised:
@@ -82,6 +82,6 @@ def test_whole_features_are_given_back_as_they_are_under_every_rule() -> None:
         assert fill_missing(frames, rule, "a") is frames
 
 
-def test_a_rule_that_needs_means_says_so() -> None:
+def test_a_rule_that_needs_means_reports_it() -> None:
     with pytest.raises(ValueError, match="needs the means"):
         fill_missing(np.full((1, 1), np.nan), "mean", "a")

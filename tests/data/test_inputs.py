@@ -57,7 +57,7 @@ FEATURES = FeatureInputs(Normaliser(np.zeros(2), np.ones(2), names=NAMES), "refu
     ],
 )
 @pytest.mark.parametrize("columns", [(), NAMES])
-def test_what_is_no_array_is_refused_with_its_place(wrong: Any, columns: tuple[str, ...]) -> None:
+def test_what_is_no_array_is_rejected_with_its_place(wrong: Any, columns: tuple[str, ...]) -> None:
     right = Labelled([[1.0, 2.0]], (), "input 1")  # pyright: ignore[reportArgumentType]
     with pytest.raises(DataError, match="not an array of numbers") as raised:
         FEATURES.rows([right, Labelled(wrong, (), "input 2", columns)])
@@ -219,7 +219,7 @@ def test_an_unknown_word_has_its_ngrams_alone_and_no_ngram_adds_nothing(how: str
     assert how == "xavier" or 0.8 < spread < 1.25
 
 
-def test_neither_learns_what_stands_for_nothing() -> None:
+def test_unknown_words_and_padding_of_ngrams_learn_nothing() -> None:
     model = spelled_classifier()
     batch = spelled().collate(rows_of("what zebra", "how"))
     model(batch).sum().backward()
@@ -280,7 +280,7 @@ def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
     assert raised.value.where == "model.character_ngrams"
 
 
-def test_ngrams_are_refused_where_the_vocabulary_has_pieces() -> None:
+def test_ngrams_are_rejected_where_the_vocabulary_has_pieces() -> None:
     tree = {
         "task": "classification",
         "model": {"character_ngrams": [3]},
@@ -294,7 +294,7 @@ def test_ngrams_are_refused_where_the_vocabulary_has_pieces() -> None:
     ("section", "name", "value"),
     [("model", "character_ngrams", [3]), ("tokenizer", "split_punctuation", True)],
 )
-def test_what_is_for_words_is_refused_where_the_vocabulary_of_an_encoder_has_pieces(
+def test_what_is_for_words_is_rejected_where_the_vocabulary_of_an_encoder_has_pieces(
     tmp_path: Path, section: str, name: str, value: object
 ) -> None:
     pieces = RunConfig(task="classification")
@@ -365,7 +365,7 @@ def test_a_batch_of_texts_has_their_ids_and_padding(written: list[str], start: b
         assert len(names) == len(expected)
 
 
-def test_an_input_that_is_no_text_is_refused_with_its_place() -> None:
+def test_an_input_that_is_no_text_is_rejected_with_its_place() -> None:
     with pytest.raises(DataError, match="not a text") as raised:
         TextInputs(KNOWN, 3, start=False).rows([Labelled(np.zeros((1, 1)), (), "input 3")])
     assert raised.value.where == "input 3"

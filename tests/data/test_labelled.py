@@ -87,12 +87,12 @@ def test_a_place_is_the_line_where_the_row_begins(write: Write) -> None:
     assert first.place == f"{path}:2"
 
 
-def test_columns_go_by_the_names_that_are_asked_for(write: Write) -> None:
+def test_columns_are_found_by_the_given_names(write: Write) -> None:
     path = write("a.csv", "topic,text,question,label\nx,no,yes,no\n")
     assert read(path, "question", "topic") == [("yes", ("x",))]
 
 
-def test_a_missing_column_is_refused_with_those_there_are(write: Write) -> None:
+def test_a_missing_column_is_rejected_with_those_there_are(write: Write) -> None:
     error = refusal(write("a.csv", "Text,class\na,b\n"))
     assert str(error.where).endswith("a.csv:1")
     assert "'Text', 'class'" in str(error.why)
@@ -119,7 +119,7 @@ def test_other_separators_than_commas_are_recognised(mark: str, write: Write) ->
         ("text,label,text\na,b,c\n", 1),
     ],
 )
-def test_a_row_that_is_wrong_is_refused_with_its_line(
+def test_a_row_that_is_wrong_is_rejected_with_its_line(
     content: str, line: int, write: Write
 ) -> None:
     assert str(refusal(write("a.csv", content)).where).endswith(f"a.csv:{line}")
@@ -132,11 +132,11 @@ def test_a_header_alone_holds_no_text(name: str, write: Write) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt", "a.csv.gz"])
-def test_an_empty_file_is_refused(name: str, write: Write) -> None:
+def test_an_empty_file_is_rejected(name: str, write: Write) -> None:
     assert refusal(write(name, "")).what == "the file is empty"
 
 
-def test_a_csv_file_of_empty_lines_is_refused(write: Write) -> None:
+def test_a_csv_file_of_empty_lines_is_rejected(write: Write) -> None:
     assert "empty lines" in refusal(write("a.csv", "\n\n")).what
 
 
@@ -178,7 +178,7 @@ def test_a_header_with_other_names_is_not_taken_for_a_text(header: str, write: W
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.txt"])
 @pytest.mark.parametrize("line", ["no tab", "", "x\ttwo\ttabs", "\tno label", "  \tno label"])
-def test_a_line_of_another_form_is_refused(name: str, line: str, write: Write) -> None:
+def test_a_line_of_another_form_is_rejected(name: str, line: str, write: Write) -> None:
     assert str(refusal(write(name, f"x\ta\n{line}\n")).where).endswith(f"{name}:2")
 
 
@@ -225,7 +225,7 @@ def test_column_names_apply_to_json(write: Write) -> None:
         r'{"text": "a", "label": "a\nb"}',
     ],
 )
-def test_a_json_line_of_another_form_is_refused(line: str, write: Write) -> None:
+def test_a_json_line_of_another_form_is_rejected(line: str, write: Write) -> None:
     path = write("a.jsonl", f'{{"text": "a", "label": "b"}}\n{line}\n')
     assert str(refusal(path).where).endswith("a.jsonl:2")
 
@@ -256,7 +256,7 @@ def test_several_labels_come_back_from_every_form(
         assert read(path, multi_label=True) == expected
 
 
-def test_a_bar_is_part_of_the_label_where_one_label_is_asked_for(write: Write) -> None:
+def test_a_bar_is_part_of_the_label_if_there_is_one_label(write: Write) -> None:
     path = write("a.csv", "text,label\na,x|y\n")
     assert read(path) == [("a", ("x|y",))]
     assert read(path, multi_label=True) == [("a", ("x", "y"))]
@@ -271,7 +271,7 @@ def test_a_column_that_is_named_is_read_whatever_its_plural_holds(write: Write) 
     assert 'there are both "label" and "labels"' in str(refusal(both))
 
 
-def test_a_tab_within_a_label_is_refused(write: Write) -> None:
+def test_a_tab_within_a_label_is_rejected(write: Write) -> None:
     """The output of `classify`: label, tab, probability."""
     error = refusal(write("a.jsonl", '{"text": "a", "label": "x\\ty"}\n'))
     assert "a tab" in error.what
@@ -282,20 +282,20 @@ def test_a_label_that_is_named_twice_counts_once(write: Write) -> None:
     assert read(write("a.jsonl", '{"text": "a", "labels": ["x", "x"]}\n')) == [("a", ("x",))]
 
 
-def test_several_labels_are_refused_with_the_setting_that_allows_them(write: Write) -> None:
+def test_several_labels_are_rejected_with_the_setting_that_allows_them(write: Write) -> None:
     error = refusal(write("a.jsonl", '{"text": "a", "labels": ["x", "y"]}\n'))
     assert "2 labels: x, y" in error.what
     assert "classifier.multi_label = true" in str(error.todo)
 
 
-def test_a_list_without_labels_is_refused_with_the_setting_that_allows_it(write: Write) -> None:
+def test_a_list_without_labels_is_rejected_with_the_setting_that_allows_it(write: Write) -> None:
     path = write("a.jsonl", '{"text": "a", "label": []}\n')
     assert "classifier.multi_label = true" in str(refusal(path).todo)
     assert read(path, multi_label=True) == [("a", ())]
 
 
 @pytest.mark.parametrize("cell", ["x||y", "|", "x| "])
-def test_an_empty_label_among_several_is_refused(cell: str, write: Write) -> None:
+def test_an_empty_label_among_several_is_rejected(cell: str, write: Write) -> None:
     error = refusal(write("a.csv", f"text,label\na,{cell}\n"), multi_label=True)
     assert error.what == "the label is empty"
 
@@ -313,14 +313,14 @@ def test_an_empty_text_is_kept_for_the_check(write: Write) -> None:
         assert read(write(name, content)) == [("", ("x",))]
 
 
-def test_a_file_of_another_form_is_refused_with_those_that_are_read(write: Write) -> None:
+def test_a_file_of_another_form_is_rejected_with_those_that_are_read(write: Write) -> None:
     error = refusal(write("a.xlsx", "a"))
     assert str(error.where).endswith("a.xlsx")
     assert all(ending in str(error.why) for ending in TEXT_FORMATS)
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.txt", "a.jsonl"])
-def test_bytes_that_are_not_utf8_and_missing_files_are_refused(
+def test_bytes_that_are_not_utf8_and_missing_files_are_rejected(
     name: str, tmp_path: Path, write: Write
 ) -> None:
     assert "no such file" in refusal(str(tmp_path / name)).what

@@ -160,7 +160,7 @@ def refusal(rows: list[Row], config: DataConfig, held_out: list[Row] | None = No
     return raised.value
 
 
-def test_a_class_that_is_too_small_is_refused_with_its_count_and_place() -> None:
+def test_a_class_that_is_too_small_is_rejected_with_its_count_and_place() -> None:
     rows: list[Row] = [("a", ("x",)), ("b", ("x",)), ("c", ("lonely",)), ("d", ("y",))]
     error = refusal([*rows, ("e", ("y",))], DataConfig())
     assert error.what == "the class 'lonely' has 1 training example, and 2 are needed"
@@ -170,7 +170,7 @@ def test_a_class_that_is_too_small_is_refused_with_its_count_and_place() -> None
     assert len(kept) == 4
 
 
-def test_a_class_that_loses_its_examples_to_the_rules_is_refused() -> None:
+def test_a_class_that_loses_its_examples_to_the_rules_is_rejected() -> None:
     rows: list[Row] = [*TWO_CLASSES, ("three", ("z",)), ("", ("z",))]
     error = refusal(rows, CONFIG, [("three", ("z",))])
     assert "'z' has 0 training examples" in error.what
@@ -192,13 +192,13 @@ def prepared(
     prepare_labelled(config, read, lambda train: learn_inputs(config, train))
 
 
-def test_no_example_left_is_refused_with_the_reasons() -> None:
+def test_no_example_left_is_rejected_with_the_reasons() -> None:
     with pytest.raises(DataError, match="no example is left") as raised:
         prepared([("", "x"), ("", "y")], [("a", "x")])
     assert "2 left out: the text is empty" in str(raised.value.why)
 
 
-def test_a_label_that_training_lacks_is_refused_with_its_place() -> None:
+def test_a_label_that_training_lacks_is_rejected_with_its_place() -> None:
     with pytest.raises(DataError) as raised:
         prepared([("a", "x"), ("b", "y")], [("c", "x"), ("d", "z")])
     assert raised.value.where == "validation example 2"
@@ -206,7 +206,7 @@ def test_a_label_that_training_lacks_is_refused_with_its_place() -> None:
 
 
 @pytest.mark.parametrize(("large", "said"), [(20, False), (21, True)])
-def test_imbalance_is_said_of_training_data(large: int, said: bool) -> None:
+def test_imbalance_of_training_data_is_reported(large: int, said: bool) -> None:
     rows: list[Row] = [(f"text {number}", ("many",)) for number in range(large)]
     rows += [("a", ("few",)), ("b", ("few",))]
     _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
@@ -237,9 +237,7 @@ def test_the_report_reads_as_counts_classes_reasons_and_places() -> None:
         (tuple(f"f{n}" for n in range(1, 31)), "30 features: f1, f2, f3, "),
     ],
 )
-def test_the_features_are_told_and_what_of_them_is_filled(
-    names: tuple[str, ...], said: str
-) -> None:
+def test_features_and_filled_values_are_reported(names: tuple[str, ...], said: str) -> None:
     frames = np.arange(90.0, dtype=np.float32).reshape(3, 30)
     frames[1, 4] = frames[2, 5] = np.nan
     examples = [

@@ -31,7 +31,7 @@ def test_a_label_is_numbered_by_its_place(examples: list[list[str]]) -> None:
         assert [labels.names[number] for number in labels.encode(example)] == example
 
 
-def test_an_unknown_label_is_refused_with_its_place_and_one_that_is_like_it() -> None:
+def test_an_unknown_label_is_rejected_with_its_place_and_one_that_is_like_it() -> None:
     labels = Labels(("DESC", "ENTY", "LOC"))
     with pytest.raises(DataError) as raised:
         labels.encode(["LOC", "Desk"], "test.csv:7")
@@ -70,7 +70,7 @@ def test_a_label_that_comes_twice_or_is_empty_is_no_label_set(wrong: tuple[str, 
         Labels(wrong)
 
 
-def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_damaged_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match="missing"):
         Labels.load(tmp_path, "labels")
     Labels(("a", "b")).save(tmp_path, "labels")
@@ -90,7 +90,7 @@ def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
         assert raised.value.where == str(path)
 
 
-def test_a_folder_in_the_place_of_the_file_is_refused(tmp_path: Path) -> None:
+def test_a_folder_in_the_place_of_the_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "labels.json").mkdir()
     with pytest.raises(ModelFolderError, match="cannot be read"):
         Labels.load(tmp_path, "labels")

@@ -61,7 +61,7 @@ def test_only_one_byte_order_mark_at_the_beginning_is_dropped(write: Write) -> N
     assert list(read_lines(path)) == ["\ufeffa", "\ufeffb"]
 
 
-def test_bytes_that_are_not_utf8_are_refused_with_the_line_and_the_byte(write: Write) -> None:
+def test_bytes_that_are_not_utf8_are_rejected_with_the_line_and_the_byte(write: Write) -> None:
     error = refusal(write("bad", b"a\nb\ncaf\xe9\n"))
     assert str(error.where).endswith("bad:3")
     assert error.why == "byte 4 of the line is 0xe9"
@@ -73,18 +73,18 @@ def test_a_byte_order_mark_does_not_shift_the_byte_that_is_named(write: Write) -
 
 
 @pytest.mark.parametrize("content", [b"ab\ncd\0ef\n", "ab\ncd\n".encode("utf-16-le"), b"\0" * 99])
-def test_binary_files_are_refused(content: bytes, write: Write) -> None:
+def test_binary_files_are_rejected(content: bytes, write: Write) -> None:
     error = refusal(write("bad", content))
     assert "not a text file" in error.what
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path, write: Write) -> None:
+def test_a_missing_file_and_a_folder_are_rejected(tmp_path: Path, write: Write) -> None:
     assert "no such file" in refusal(str(tmp_path / "none")).what
     assert "folder" in refusal(str(tmp_path)).what
     assert "cannot be read" in refusal("nul\0in-name").what
 
 
-def test_a_gz_file_cut_short_or_not_gz_at_all_is_refused(tmp_path: Path, write: Write) -> None:
+def test_a_gz_file_cut_short_or_not_gz_at_all_is_rejected(tmp_path: Path, write: Write) -> None:
     path = tmp_path / "bad.gz"
     whole = gzip.compress(bytes(range(1, 10)) * 9999 + b"\n", mtime=0)
     path.write_bytes(whole[: len(whole) // 2])
@@ -95,7 +95,7 @@ def test_a_gz_file_cut_short_or_not_gz_at_all_is_refused(tmp_path: Path, write: 
     assert refusal(str(path)).what
 
 
-def test_an_endless_line_is_refused_before_it_fills_the_memory(
+def test_an_endless_line_is_rejected_before_it_fills_the_memory(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert MAX_LINE_BYTES >= 2**20
@@ -118,7 +118,7 @@ def test_a_format_goes_by_the_ending_of_the_name(name: str) -> None:
     assert found.named_columns
 
 
-def test_another_ending_is_refused_with_those_that_are_read(tmp_path: Path, write: Write) -> None:
+def test_another_ending_is_rejected_with_those_that_are_read(tmp_path: Path, write: Write) -> None:
     path = write("x.three", b"")
     with pytest.raises(DataError, match="ones are not read") as raised:
         FORMATS.reader(path, "ones", "do without")

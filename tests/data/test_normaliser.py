@@ -113,7 +113,7 @@ def test_without_normalisation_features_stay_and_means_are_known() -> None:
         off.check(np.zeros((2, 4), dtype=np.float32))
 
 
-def test_another_width_is_refused_with_both_and_the_place() -> None:
+def test_another_width_is_rejected_with_both_and_the_place() -> None:
     normaliser = Normaliser.learn(random_sequences())
     with pytest.raises(DataError) as raised:
         normaliser.check(np.zeros((5, 4), dtype=np.float32), "test.ts:9")
@@ -121,7 +121,7 @@ def test_another_width_is_refused_with_both_and_the_place() -> None:
     assert raised.value.where == "test.ts:9"
 
 
-def test_what_cannot_be_learned_from_is_refused() -> None:
+def test_what_cannot_be_learned_from_is_rejected() -> None:
     with pytest.raises(DataError, match="no sequence"):
         Normaliser.learn([])
     with pytest.raises(DataError, match="2 features, those before 3"):
@@ -129,7 +129,7 @@ def test_what_cannot_be_learned_from_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("names", "said"), [((), ""), (("pitch", "rate"), " (rate)")])
-def test_a_value_out_of_all_proportion_is_refused(names: tuple[str, ...], said: str) -> None:
+def test_a_value_out_of_all_proportion_is_rejected(names: tuple[str, ...], said: str) -> None:
     normaliser = Normaliser(np.array([0.0, 5.0]), np.array([1.0, 1e-3]), names=names)
     frames = np.array([[1.0, 5.0], [np.nan, 5.0 - 0.9e-3 * FARTHEST]])
     normaliser.check(frames)
@@ -156,7 +156,7 @@ def test_no_value_is_far_from_a_feature_that_never_changes() -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 @pytest.mark.parametrize("fill", [9.969209968386869e36, -1e34, 1e20, float(np.finfo("f4").max)])
-def test_a_fill_value_is_refused_whatever_the_scale(fill: float, enabled: bool) -> None:
+def test_a_fill_value_is_rejected_whatever_the_scale(fill: float, enabled: bool) -> None:
     frames = np.array([[1.0, 2.0], [3.0, fill], [4.0, np.nan]], dtype=np.float32)
     normaliser = Normaliser.learn([frames], enabled=enabled)
     with pytest.raises(DataError, match="missing value") as raised:
@@ -171,7 +171,7 @@ def test_a_fill_value_is_refused_whatever_the_scale(fill: float, enabled: bool) 
     ("mean", "deviation"),
     [([0.0], [0.0]), ([0.0], [-1.0]), ([np.nan], [1.0]), ([0.0], [np.inf]), ([0.0, 1.0], [1.0])],
 )
-def test_moments_that_cannot_be_are_refused(mean: list[float], deviation: list[float]) -> None:
+def test_moments_that_cannot_be_are_rejected(mean: list[float], deviation: list[float]) -> None:
     with pytest.raises(ValueError, match=r"deviation|shapes"):
         Normaliser(np.array(mean), np.array(deviation))
 
@@ -209,7 +209,7 @@ def test_the_fingerprint_changes_with_every_part() -> None:
     assert len({kind.fingerprint() for kind in kinds}) == len(kinds)
 
 
-def test_a_missing_or_damaged_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_damaged_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ModelFolderError, match="missing"):
         Normaliser.load(tmp_path, "features")
     Normaliser.learn(random_sequences(), names=["a", "b", "c"]).save(tmp_path, "features")

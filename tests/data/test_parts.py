@@ -129,7 +129,7 @@ def test_what_is_in_memory_becomes_examples() -> None:
         (SEQUENCES, ([[1.0, 2.0, 3.0]], "x")),
     ],
 )
-def test_what_is_no_example_is_refused_with_its_number(config: RunConfig, example: Any) -> None:
+def test_what_is_no_example_is_rejected_with_its_number(config: RunConfig, example: Any) -> None:
     content = [[1.0, 2.0]] if config is SEQUENCES else "good"
     with pytest.raises(DataError) as raised:
         parts_of(config, [(content, "good"), example])

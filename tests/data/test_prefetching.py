@@ -16,7 +16,7 @@ def test_prefetching_gives_the_same_items() -> None:
     assert list(prefetch(iter(()), ahead=3)) == []
 
 
-def test_prefetching_runs_ahead_by_no_more_than_was_asked() -> None:
+def test_prefetching_runs_ahead_by_no_more_than_the_limit() -> None:
     made: list[int] = []
     filled = threading.Event()
 

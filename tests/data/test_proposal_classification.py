@@ -158,7 +158,7 @@ def test_several_labels_are_seen_where_they_are_meant(
     assert proposed(tmp_path, "text", plain, path).classifier.multi_label is several
 
 
-def test_a_label_that_was_forgotten_is_said_and_not_taken_for_none(tmp_path: Path) -> None:
+def test_a_missing_label_is_an_error_and_not_no_label(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "train.csv", [("text", "label"), ("t", "a"), ("u", "")])
     with pytest.raises(DataError, match=r"train\.csv:3: the label is empty"):
         propose_classification("text", (path,))
@@ -263,7 +263,7 @@ def test_each_amount_of_data_gets_a_valid_configuration(
         ("trec.toml", "text", 5_452, ()),
     ],
 )
-def test_the_recipe_that_an_example_stands_for_is_that_of_the_example(
+def test_the_recipe_of_an_example_has_its_settings(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
@@ -554,7 +554,7 @@ def test_the_commands_that_init_writes_can_be_copied(
         ),
     ],
 )
-def test_options_that_mean_nothing_are_refused(tmp_path: Path, words: str, said: str) -> None:
+def test_options_that_mean_nothing_are_rejected(tmp_path: Path, words: str, said: str) -> None:
     code, _, err = run("init", str(tmp_path / "m"), *words.split())
     assert code == ConfigError.exit_code
     assert said in err

@@ -92,7 +92,7 @@ def test_a_damaged_archive_beyond_the_sample_is_a_data_error(
         survey_pairs([str(path), str(path)])
 
 
-def test_tokenised_text_is_told_from_plain_text(tmp_path: Path) -> None:
+def test_tokenised_text_is_distinguished_from_plain_text(tmp_path: Path) -> None:
     tokenised = [line.replace(".", " .").replace(",", " ,") for line in ENGLISH]
     found = survey_pairs(parallel(tmp_path, tokenised, ENGLISH))
     assert found.sides[0].tokenised
@@ -104,7 +104,7 @@ def test_french_spaces_before_question_marks_do_not_make_tokenised_text(tmp_path
     assert not survey_pairs(parallel(tmp_path, french, french)).sides[0].tokenised
 
 
-def test_lower_cased_text_is_told_and_script_without_case_is_not_lower_cased(
+def test_lower_cased_text_is_recognised_and_script_without_case_is_not_lower_cased(
     tmp_path: Path,
 ) -> None:
     found = survey_pairs(parallel(tmp_path, [line.lower() for line in ENGLISH], ["我有一只猫"] * 3))

@@ -83,7 +83,7 @@ def test_the_phrasebook_is_named_by_languages_and_part() -> None:
 
 
 @pytest.mark.parametrize("name", ["phrasebook:en-xx", "phrasebook:en-es:dev", "phrasebook:"])
-def test_an_unknown_phrasebook_is_refused_with_those_there_are(name: str) -> None:
+def test_an_unknown_phrasebook_is_rejected_with_those_there_are(name: str) -> None:
     assert refusal(name).where == name
     assert "phrasebook:en-es" in str(refusal(name).todo)
 
@@ -98,13 +98,13 @@ def test_a_file_read_in_part_is_closed(write: Write) -> None:
 # Refusals
 
 
-def test_files_of_unequal_length_are_refused_with_both_counts(write: Write) -> None:
+def test_files_of_unequal_length_are_rejected_with_both_counts(write: Write) -> None:
     short, long = write("short", b"a\n" * 3), write("long", b"a\n" * 1205)
     assert refusal(short, long).why == "3 lines and 1,205 lines"
     assert refusal(long, short).why == "1,205 lines and 3 lines"
 
 
-def test_an_empty_file_is_refused(write: Write) -> None:
+def test_an_empty_file_is_rejected(write: Write) -> None:
     good = write("good", b"a\n")
     for name in ("empty", "empty.gz"):
         assert refusal(good, write(name, b"")).what == "the file is empty"
@@ -113,7 +113,7 @@ def test_an_empty_file_is_refused(write: Write) -> None:
 
 
 @pytest.mark.parametrize("line", [b"no tab", b"", b"two\ttabs\there"])
-def test_a_tsv_line_of_another_form_is_refused(line: bytes, write: Write) -> None:
+def test_a_tsv_line_of_another_form_is_rejected(line: bytes, write: Write) -> None:
     assert str(refusal(write("p.tsv", b"a\tb\n" + line + b"\n")).where).endswith("p.tsv:2")
 
 
@@ -127,12 +127,12 @@ def test_a_tsv_line_of_another_form_is_refused(line: bytes, write: Write) -> Non
         r'{"source": "a", "target": "\ud800"}',
     ],
 )
-def test_a_jsonl_line_of_another_form_is_refused(line: str, write: Write) -> None:
+def test_a_jsonl_line_of_another_form_is_rejected(line: str, write: Write) -> None:
     path = write("p.jsonl", b'{"source": "a", "target": "b"}\n' + line.encode() + b"\n")
     assert str(refusal(path).where).endswith("p.jsonl:2")
 
 
-def test_names_that_do_not_go_together_are_refused(write: Write) -> None:
+def test_names_that_do_not_go_together_are_rejected(write: Write) -> None:
     plain, table = write("a", b"a\n"), write("p.tsv", b"a\tb\n")
     error = refusal(plain)
     assert (error.where, "two parallel files" in str(error.todo)) == (plain, True)

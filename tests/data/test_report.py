@@ -95,7 +95,7 @@ def test_a_run_has_a_file_of_all_findings_where_a_report_has_but_the_first(
     assert all(each[0].endswith(":2\tthe same pair came before") for each in lines)
 
 
-def test_without_test_pairs_nothing_is_said_of_them(tmp_path: Path) -> None:
+def test_without_test_pairs_there_is_no_report_of_them(tmp_path: Path) -> None:
     names = [report.name for report in translation_reports(tmp_path, [])]
     assert names == ["train", "validation"]
 
@@ -159,7 +159,7 @@ def test_examples_of_the_test_data_are_counted_and_all_kept(
     assert counted(on_validation.findings) == {"duplicate": (1, ("val.tsv:3",))}
 
 
-def test_without_test_examples_nothing_is_said_of_them(tmp_path: Path) -> None:
+def test_without_test_examples_there_is_no_report_of_them(tmp_path: Path) -> None:
     names = [report.name for report in labelled_reports(text_run(tmp_path))]
     assert names == ["train", "validation"]
 
@@ -262,7 +262,7 @@ def test_test_columns_of_other_names_are_found_before_training(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("written", ["{}", "{}/", "~/data", "."])
-def test_files_of_a_folder_are_told_apart_by_their_path_in_it(
+def test_files_of_a_folder_are_distinguished_by_their_path_in_it(
     tmp_path: Path, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -277,7 +277,7 @@ def test_files_of_a_folder_are_told_apart_by_their_path_in_it(
     assert finding.places == ("cat/2.npy", "dog/2.npy")
 
 
-def test_what_is_found_in_test_data_is_told_and_kept(tmp_path: Path) -> None:
+def test_findings_in_test_data_are_reported_and_kept(tmp_path: Path) -> None:
     config = text_run(tmp_path, test=write_tsv(tmp_path / "test.tsv", [("warm", "a")] * 2))
     config = dataclasses.replace(config, folder=str(tmp_path / "run"))
     ready = prepare(config, None, tmp_path, ())

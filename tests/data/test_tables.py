@@ -69,9 +69,7 @@ def test_a_column_of_another_name_is_met_with_the_setting_that_names_it(
 
 
 @pytest.mark.parametrize(("name", "setting"), [("text", "text_column"), ("label", "label_column")])
-def test_where_no_column_is_like_it_the_setting_is_said_all_the_same(
-    name: str, setting: str
-) -> None:
+def test_without_a_similar_column_the_setting_is_named(name: str, setting: str) -> None:
     todo = refusal(["q", "w"], name)
     assert f'data.{setting} = "NAME"' in todo
     assert "did you mean" not in todo
@@ -79,7 +77,7 @@ def test_where_no_column_is_like_it_the_setting_is_said_all_the_same(
     config_from({"data": {setting: "NAME"}})
 
 
-def test_a_name_that_was_asked_for_may_be_of_the_text_or_of_the_label() -> None:
+def test_a_column_name_may_be_of_the_text_or_of_the_label() -> None:
     todo = refusal(["topics", "words"], "topic")
     assert "did you mean 'topics'?" in todo
     assert "data.text_column or data.label_column" in todo
@@ -91,7 +89,7 @@ def test_a_column_whose_name_is_fixed_has_no_setting() -> None:
 
 
 @pytest.mark.parametrize("written", ["Sequence", "x"])
-def test_what_a_column_of_a_fixed_name_is_for_is_said(written: str) -> None:
+def test_the_purpose_of_a_column_with_a_fixed_name_is_reported(written: str) -> None:
     assert FIXED_COLUMNS["sequence"] in refusal([written], "sequence")
     assert FIXED_COLUMNS["file"] in refusal([written], "file")
 

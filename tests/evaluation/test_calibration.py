@@ -132,13 +132,13 @@ def test_logits_in_float32_and_without_examples_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.inf, math.nan])
-def test_a_temperature_that_is_no_positive_number_is_refused(temperature: float) -> None:
+def test_a_temperature_that_is_no_positive_number_is_rejected(temperature: float) -> None:
     with pytest.raises(ConfigError, match="temperature"):
         probabilities(np.zeros((1, 2)), temperature)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_logits_that_are_not_finite_are_refused(bad: float) -> None:
+def test_logits_that_are_not_finite_are_rejected(bad: float) -> None:
     logits = np.array([[0.0, bad]])
     with pytest.raises(DataError, match="NaN or infinite"):
         probabilities(logits)
@@ -309,7 +309,7 @@ def test_the_first_of_equals_is_chosen_and_a_half_is_enough_for_several() -> Non
 # Refusals
 
 
-def test_a_truth_of_another_shape_or_type_is_refused() -> None:
+def test_a_truth_of_another_shape_or_type_is_rejected() -> None:
     predicted = np.full((3, 2), 0.5)
     for judge in (expected_calibration_error, negative_log_likelihood, fit_temperature):
         with pytest.raises(DataError, match=r"\(3, 2\).*\(4, 2\)"):
@@ -323,7 +323,7 @@ def test_a_truth_of_another_shape_or_type_is_refused() -> None:
 
 
 @pytest.mark.parametrize("row", [[False, False], [True, True]])
-def test_an_example_without_exactly_one_label_is_refused_with_its_number(row: list[bool]) -> None:
+def test_an_example_without_exactly_one_label_is_rejected_with_its_number(row: list[bool]) -> None:
     truth = np.array([[True, False], row])
     for judge in (expected_calibration_error, negative_log_likelihood, fit_temperature):
         with pytest.raises(DataError, match=f"example 2 has {sum(row)}"):
@@ -332,7 +332,7 @@ def test_an_example_without_exactly_one_label_is_refused_with_its_number(row: li
 
 
 @pytest.mark.parametrize("row", [[1.5, -0.5], [math.nan, 0.5]])
-def test_values_that_are_not_probabilities_are_refused(row: list[float]) -> None:
+def test_values_that_are_not_probabilities_are_rejected(row: list[float]) -> None:
     truth = np.array([[True, False]])
     for judge in (expected_calibration_error, negative_log_likelihood):
         with pytest.raises(DataError, match="between 0 and 1"):

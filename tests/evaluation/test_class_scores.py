@@ -409,7 +409,7 @@ def test_a_matrix_too_wide_for_the_screen_is_not_printed() -> None:
 # Refusals
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_what_does_not_fit_is_rejected() -> None:
     predicted, truth = output(4, 3, False, seed=19)
     with pytest.raises(DataError, match="3 labels and 2 names"):
         score_classes(predicted, truth, names(2))

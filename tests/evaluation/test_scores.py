@@ -216,7 +216,7 @@ def test_each_class_of_the_table_is_scored_by_itself() -> None:
         assert row.bleu == pytest.approx(expected, abs=1e-9)
 
 
-def test_unequal_counts_are_refused() -> None:
+def test_unequal_counts_are_rejected() -> None:
     with pytest.raises(DataError, match="3 translations and 4 references"):
         score_translations(HYPOTHESES[:3], REFERENCES[:4])
     with pytest.raises(DataError, match="3 translations and 4 references"):
@@ -229,7 +229,7 @@ def test_unequal_counts_are_refused() -> None:
         compare({"a": HYPOTHESES[:3], "b": HYPOTHESES[:2]}, REFERENCES[:3])
 
 
-def test_nothing_to_score_is_refused() -> None:
+def test_nothing_to_score_is_rejected() -> None:
     with pytest.raises(DataError, match="nothing to score"):
         score_translations([], [])
     with pytest.raises(DataError, match="nothing to score"):
@@ -238,14 +238,14 @@ def test_nothing_to_score_is_refused() -> None:
         compare({}, [])
 
 
-def test_an_unknown_tokenizer_is_refused_with_those_that_are_known() -> None:
+def test_an_unknown_tokenizer_is_rejected_with_those_that_are_known() -> None:
     for function in (score_translations, bleu_and_chrf):
         with pytest.raises(ConfigError, match="'13b'") as caught:
             function(HYPOTHESES, REFERENCES, tokenize="13b")
         assert "intl" in str(caught.value)
 
 
-def test_too_few_samples_are_refused() -> None:
+def test_too_few_samples_are_rejected() -> None:
     with pytest.raises(ConfigError, match="1 resamples"):
         score_translations(HYPOTHESES, REFERENCES, bootstrap=1)
 

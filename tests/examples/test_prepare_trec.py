@@ -59,7 +59,7 @@ def test_questions_have_their_coarse_labels_and_every_letter(
     assert [line.rpartition(": ")[2] for line in said] == ["3 questions", "2 questions"]
 
 
-def test_questions_have_their_fine_labels_where_they_are_asked_for(folder: Path) -> None:
+def test_questions_have_their_fine_labels_where_they_are_requested(folder: Path) -> None:
     found = prepared(folder, "--fine")
     assert [label for label, _ in found["train"]] == ["DESC:manner", "ENTY:food", "HUM:ind"]
     assert [label for label, _ in found["test"]] == ["NUM:dist", "LOC:city"]

@@ -84,7 +84,7 @@ def test_make_runs_the_system_that_is_named_or_all(letter: str) -> None:
     assert named == ([letter] if letter else sorted(PATHS))
 
 
-def test_make_refuses_a_system_that_is_not_there() -> None:
+def test_make_rejects_a_system_that_is_not_there() -> None:
     done = make_reference("reference", "SYSTEM=x")
     assert done.returncode != 0
     assert "'x'" in done.stderr

@@ -407,7 +407,7 @@ def test_a_record_knows_whether_it_is_of_tokens_or_of_frames(tmp_path: Path) -> 
     assert "inch" in str(caught.value)
 
 
-def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_record_is_rejected(tmp_path: Path) -> None:
     record_translation(random_model(small_config()), SOURCE, TARGET).save(tmp_path / "good.npz")
     whole = (tmp_path / "good.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])

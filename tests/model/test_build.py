@@ -134,7 +134,7 @@ def test_one_matrix_for_two_vocabularies_is_an_error_of_the_configuration() -> N
 @pytest.mark.parametrize("attention", [True, False])
 @pytest.mark.parametrize("feed_forward", [True, False])
 @pytest.mark.parametrize("output", [True, False])
-def test_biases_are_there_where_they_are_asked_for(
+def test_biases_exist_where_they_are_configured(
     attention: bool, feed_forward: bool, output: bool
 ) -> None:
     # Reference systems A: no/yes/no, C: no/no/no, E: yes/yes/yes.
@@ -171,7 +171,7 @@ def test_norms_have_the_form_and_the_epsilon_and_pre_norm_ends_with_one_more(
 
 
 @pytest.mark.parametrize("sharing", ["none", "target", "all"])
-def test_embeddings_of_unit_length_are_shared_with_the_projection_where_asked(
+def test_embeddings_of_unit_length_are_shared_with_the_projection_where_configured(
     sharing: Literal["none", "target", "all"],
 ) -> None:
     torch.manual_seed(1)

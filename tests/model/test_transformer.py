@@ -282,7 +282,7 @@ def test_each_place_has_its_own_number_of_dropouts(place: str) -> None:
     assert len(active) == expected[place]
 
 
-def test_embeddings_are_scaled_by_the_root_of_the_width_where_asked() -> None:
+def test_embeddings_are_scaled_by_the_root_of_the_width_where_configured() -> None:
     ids = random_ids(2, 3)
     for scaled, factor in ((True, 8**0.5), (False, 1.0)):
         model = random_model(small_config(scale_embeddings=scaled, positions=NoPositions()))

@@ -115,7 +115,7 @@ def test_an_empty_text_has_no_label_and_a_long_one_is_cut_with_a_warning(
             ask("red")
 
 
-def test_what_is_cut_is_said_of_the_line_that_asked(
+def test_a_warning_of_a_cut_text_names_the_line_of_the_caller(
     texts: api.Classifier, features: api.Classifier
 ) -> None:
     long = {"tokens": "a b c d e f " * 10, "frames": np.zeros((30, 3), dtype=np.float32)}
@@ -131,7 +131,7 @@ def test_what_is_cut_is_said_of_the_line_that_asked(
 
 
 @pytest.mark.parametrize("wrong", [5, None, b"cat", ["red"], np.array([1.0])])
-def test_what_is_no_text_is_refused_with_its_place(texts: api.Classifier, wrong: Any) -> None:
+def test_what_is_no_text_is_rejected_with_its_place(texts: api.Classifier, wrong: Any) -> None:
     with pytest.raises(DataError, match=f"is a {type(wrong).__name__}, not a text") as caught:
         texts.classify(["red", wrong])
     assert caught.value.where == "input 2"
@@ -374,7 +374,7 @@ def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
     assert loss_with(3.0, logits) - plain == pytest.approx(3.0 * apart / 2, rel=1e-5)
 
 
-def test_a_classifiers_checkpoint_is_not_calibrated_and_says_so(tmp_path: Path) -> None:
+def test_a_classifiers_checkpoint_is_not_calibrated_and_reports_it(tmp_path: Path) -> None:
     config = text_run(tmp_path)
     api.train(config)
     path = Path(config.folder) / "training" / "checkpoints" / "best.safetensors"
@@ -450,7 +450,7 @@ OTHER_MEANINGS: dict[str, Any] = {
 }
 
 
-def test_an_encoder_under_whose_settings_the_same_numbers_mean_something_else_is_refused(
+def test_an_encoder_under_whose_settings_the_same_numbers_mean_something_else_is_rejected(
     tmp_path: Path,
 ) -> None:
     assert set(OTHER_MEANINGS) == set(MEANINGS)
@@ -492,13 +492,13 @@ def begins_with(
     return True
 
 
-def test_the_kinds_of_models_are_told_apart(texts: api.Classifier, tmp_path: Path) -> None:
+def test_the_kinds_of_models_are_distinguished(texts: api.Classifier, tmp_path: Path) -> None:
     assert isinstance(clearhead.load(texts.folder.path), clearhead.Classifier)
     with pytest.raises(ModelFolderError, match="clearhead classify"):
         api.load_translator(texts.folder.path)
 
 
-def test_settings_that_do_not_go_together_are_refused(tmp_path: Path) -> None:
+def test_settings_that_do_not_go_together_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="does not score"):
         text_run(tmp_path, evaluation={"measure": "bleu"})
     with pytest.raises(ConfigError, match="needs input"):
@@ -532,7 +532,7 @@ def few_sequences(folder: Path) -> RunConfig:
 
 @pytest.mark.parametrize("few", [few_texts, few_sequences])
 @pytest.mark.parametrize("ask", [api.train, api.dry_run])
-def test_too_few_examples_to_validate_on_are_refused_before_training(
+def test_too_few_examples_to_validate_on_are_rejected_before_training(
     tmp_path: Path, few: Any, ask: Any
 ) -> None:
     config = few(tmp_path)
@@ -609,7 +609,7 @@ def test_each_text_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         np.testing.assert_array_equal(found, row)
 
 
-def test_a_class_with_one_example_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_a_class_with_one_example_is_rejected_before_anything_is_written(tmp_path: Path) -> None:
     config = text_run(tmp_path)
     with Path(config.data.train[0]).open("a", encoding="utf-8") as file:
         file.write("lukewarm\tgrey a\n")
@@ -625,7 +625,7 @@ def test_a_class_with_one_example_is_refused_before_anything_is_written(tmp_path
         (lambda x: x.__setitem__((4, 1), np.nan), "is missing"),
     ],
 )
-def test_features_that_are_no_numbers_are_refused_with_their_place(
+def test_features_that_are_no_numbers_are_rejected_with_their_place(
     tmp_path: Path, spoil: Any, message: str
 ) -> None:
     config = feature_run(tmp_path)
@@ -674,6 +674,6 @@ def test_a_value_out_of_all_proportion_is_not_classified(
     assert "frame 2, feature 2" in str(caught.value.why)
 
 
-def test_features_of_another_width_are_refused(features: api.Classifier) -> None:
+def test_features_of_another_width_are_rejected(features: api.Classifier) -> None:
     with pytest.raises(DataError, match="2 features"):
         features.classify([np.zeros((4, 2), dtype=np.float32)])

@@ -210,7 +210,7 @@ def test_validation_is_bounded_to_so_many_sentences(tmp_path: Path) -> None:
     ("lower", "lowercase", "perfect"),
     [(True, "auto", True), (False, "auto", False), (True, False, False), (False, True, True)],
 )
-def test_validation_minds_no_case_where_the_model_lower_cases_unless_it_is_told_to(
+def test_validation_ignores_case_if_the_model_lower_cases_unless_a_setting_says_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lower: bool, lowercase: Any, perfect: bool
 ) -> None:
     config = small_run(tmp_path)

@@ -104,7 +104,7 @@ def test_a_word_spelt_like_a_special_symbol_is_an_ordinary_word() -> None:
     assert tokenizer.decode(ids) == "<pad> <unk>"
 
 
-def test_words_are_lowered_when_asked() -> None:
+def test_words_are_lowered_if_configured() -> None:
     tokenizer = words_of(("The cat",), lower=True)
     assert tokenizer.decode(tokenizer.encode("THE Cat")) == "the cat"
 
@@ -130,7 +130,7 @@ def test_words_are_lowered_when_asked() -> None:
         ("", ""),
     ],
 )
-def test_punctuation_is_split_from_words_when_asked(text: str, words: str) -> None:
+def test_punctuation_is_split_from_words_if_configured(text: str, words: str) -> None:
     tokenizer = WordTokenizer.learn([text, "other"], split_punctuation=True)
     assert tokenizer.words_of(text) == words.split()
     assert tokenizer.decode(tokenizer.encode(text)) == words
@@ -432,7 +432,7 @@ def change_json(path: Path, **changes: object) -> None:
 
 
 @pytest.mark.parametrize("kind", ["words", *KINDS])
-def test_missing_or_damaged_files_are_refused(kind: str, tmp_path: Path) -> None:
+def test_missing_or_damaged_files_are_rejected(kind: str, tmp_path: Path) -> None:
     described, model = tmp_path / "t.json", tmp_path / "t.model"
 
     def refused(match: str) -> None:

@@ -78,7 +78,7 @@ def test_plain_lines_hold_the_figures_and_nothing_that_steers_a_terminal() -> No
     assert "best bleu 38.40 at step 3,500" in lines[3]
 
 
-def test_a_run_that_goes_on_begins_with_the_best_score_that_it_has() -> None:
+def test_a_resumed_run_starts_with_its_best_score() -> None:
     going_on = replace(STARTED, step=4_000, best_score=38.4, best_step=3_500)
     [line] = plain_lines(going_on)
     assert "resumes at step 4,000" in line
@@ -135,7 +135,7 @@ class BrokenPipe(Terminal):
 
 
 @pytest.mark.parametrize("writes", range(4))
-def test_training_goes_on_when_nobody_reads_its_lines_any_more(writes: int) -> None:
+def test_training_continues_when_nobody_reads_its_lines_any_more(writes: int) -> None:
     stream = BrokenPipe(writes)
     display = PlainLines(stream)
     for event in EVENTS:
@@ -147,7 +147,7 @@ def test_training_goes_on_when_nobody_reads_its_lines_any_more(writes: int) -> N
 
 
 @pytest.mark.parametrize("writes", range(4))
-def test_training_goes_on_when_the_terminal_is_gone(
+def test_training_continues_when_the_terminal_is_gone(
     monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
@@ -173,7 +173,7 @@ def test_the_picture_shows_the_figures_the_best_score_and_the_sentences() -> Non
         assert sample.output in text
 
 
-def test_time_goes_on_between_two_events() -> None:
+def test_time_continues_between_two_events() -> None:
     clock = Clock()
     picture = Picture(STARTED, clock)
     picture.take(PROGRESS)
@@ -244,7 +244,7 @@ def test_a_duration_is_the_time_but_for_what_its_units_leave_out(seconds: float)
     assert -0.5 <= seconds - shown < units[parts[-1][1]] + 0.5
 
 
-def test_a_duration_that_is_not_known_is_said_to_be_so() -> None:
+def test_an_unknown_duration_is_shown_as_unknown() -> None:
     assert duration(math.inf) == "unknown"
     assert duration(-3.0) == "0 s"
 

@@ -75,7 +75,7 @@ def test_patience_alone_gives_the_least_that_a_run_takes() -> None:
     assert "1 h 6 min" in line
 
 
-def test_it_tells_what_it_does_and_leaves_what_it_found_to_its_lines(tmp_path: Path) -> None:
+def test_a_dry_run_notes_its_progress_and_returns_its_findings(tmp_path: Path) -> None:
     watcher, data = Closed(), set[str]()
     data.update(api.dry_run(small_run(tmp_path), observers=[watcher]).data)
     notes = [event.text for event in watcher.events if isinstance(event, Note)]
@@ -229,7 +229,7 @@ def test_the_largest_batch_has_the_most_places_of_all(tmp_path: Path, run: Any) 
         )
 
 
-def test_the_largest_batch_is_drawn_where_words_are_segmented_anew(tmp_path: Path) -> None:
+def test_the_largest_batch_is_drawn_where_words_are_segmented_again(tmp_path: Path) -> None:
     config = small_run(tmp_path)
     drawn, still = (
         prepare(

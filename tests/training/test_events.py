@@ -58,7 +58,7 @@ def whole_log(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @given(data=st.data())
-def test_a_log_cut_anywhere_goes_on_with_all_its_whole_lines(
+def test_a_log_cut_anywhere_continues_with_all_its_whole_lines(
     whole_log: bytes, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     cut = data.draw(st.integers(0, len(whole_log)))

@@ -43,7 +43,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
         *("checkpoints/step-00000004.safetensors", "corpus/mine.txt"),
     ],
 )
-def test_files_in_training_that_no_run_has_written_are_refused_and_left(
+def test_files_in_training_that_no_run_has_written_are_rejected_and_left(
     tmp_path: Path, name: str, restart: bool
 ) -> None:
     folder = tmp_path / "project"
@@ -66,7 +66,7 @@ def test_files_in_training_that_no_run_has_written_are_refused_and_left(
         *("tokenizer.model", "source.json", "target.model", "labels.json", "normaliser.json"),
     ],
 )
-def test_a_file_beside_that_no_run_has_written_is_refused_and_left(
+def test_a_file_beside_that_no_run_has_written_is_rejected_and_left(
     tmp_path: Path, name: str, restart: bool
 ) -> None:
     folder = tmp_path / "project"
@@ -115,7 +115,7 @@ def test_a_model_without_its_state_is_not_trained_over(tmp_path: Path, lost: str
     assert api.train(config, restart=True).finished
 
 
-def test_a_state_of_a_newer_version_is_refused_with_what_it_holds(tmp_path: Path) -> None:
+def test_a_state_of_a_newer_version_is_rejected_with_what_it_holds(tmp_path: Path) -> None:
     config = text_run(tmp_path, training=SHORT)
     api.train(config)
     path = Path(config.folder) / "training" / "state.safetensors"
@@ -187,7 +187,7 @@ def test_a_restart_as_another_task_leaves_no_corpus(tmp_path: Path) -> None:
     assert corpora_of(translator) == set()
 
 
-def test_a_run_that_goes_on_with_data_elsewhere_keeps_one_corpus(tmp_path: Path) -> None:
+def test_a_run_that_continues_with_data_elsewhere_keeps_one_corpus(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=4)
     api.train(config)
     before = corpora_of(config)
@@ -255,7 +255,7 @@ def test_a_restart_with_an_encoder_that_does_not_fit_keeps_the_old_model(
     assert files_of(Path(old.folder)) == before
 
 
-def test_tensorboard_that_is_missing_is_said_before_anything_is_removed_or_written(
+def test_tensorboard_that_is_missing_is_reported_before_anything_is_removed_or_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = text_run(tmp_path, "old", training=SHORT)
@@ -311,7 +311,7 @@ def begun_with(
 
 
 @pytest.mark.parametrize("kind", ["text", "features"])
-def test_a_run_goes_on_though_the_encoder_it_began_with_is_gone(
+def test_a_run_continues_though_the_encoder_it_began_with_is_gone(
     encoders: dict[str, RunConfig], tmp_path: Path, kind: str
 ) -> None:
     gone = tmp_path / "gone"
@@ -353,7 +353,7 @@ def test_settings_that_stand_at_their_defaults_are_taken_over(
     assert api.dry_run(config).steps == SHORT["max_steps"]
 
 
-def test_the_same_settings_may_be_said_again(
+def test_the_same_settings_may_be_given_again(
     encoders: dict[str, RunConfig], tmp_path: Path
 ) -> None:
     said = dataclasses.asdict(encoders["text"].tokenizer) | {"joint": False}
@@ -361,7 +361,7 @@ def test_the_same_settings_may_be_said_again(
 
 
 @pytest.mark.parametrize("ask", [api.train, api.dry_run])
-def test_another_vocabulary_or_scale_is_refused_with_both(
+def test_another_vocabulary_or_scale_is_rejected_with_both(
     encoders: dict[str, RunConfig], tmp_path: Path, ask: Any
 ) -> None:
     config = begun_with(encoders["text"], tmp_path, tokenizer={"max_vocabulary": 500})
