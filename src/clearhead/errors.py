@@ -138,10 +138,10 @@ def first_few(names: Sequence[str], limit: int) -> str:
     return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def warn(message: str) -> None:
-    """Issue a `UserWarning` for the line of the user's code that called clearhead."""
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning for the line of the user's code that called clearhead."""
     level, frame = 1, sys._getframe()
     # Code that `exec` runs may have no `__name__`.
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("clearhead."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)

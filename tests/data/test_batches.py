@@ -12,7 +12,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.batches import Batch, Sampling, batch_order, collate, epoch_batches, largest
+from clearhead.data.batches import (
+    Batch,
+    SubwordSampling,
+    batch_order,
+    collate,
+    epoch_batches,
+    largest,
+)
 from clearhead.data.corpus import Corpus, build_corpus
 from clearhead.data.parts import DataPart
 from clearhead.data.preparation import TranslationData
@@ -128,7 +135,7 @@ def test_an_epoch_can_be_resumed_at_any_batch(
     monkeypatch.setattr("clearhead.data.batches.CHUNK_BATCHES", chunk_batches)
     tokenizer = tokenizer_of(sampling=strength)
     corpus = corpus_of(tmp_path, tokenizer)
-    sampling = Sampling(tokenizer, tokenizer, max_length=256)
+    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
     whole = [plain(batch) for batch in epoch_batches(corpus, 90, 1, 0, sampling=sampling)]
     assert len(whole) > 6
     for start in range(len(whole) + 1):
@@ -142,7 +149,7 @@ def test_sampling_changes_the_pieces_from_epoch_to_epoch_and_never_the_text(
 ) -> None:
     tokenizer = tokenizer_of(kind, sampling=0.3)
     corpus = corpus_of(tmp_path, tokenizer)
-    sampling = Sampling(tokenizer, tokenizer, max_length=256)
+    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
     expected = sorted(
         (tokenizer.decode(corpus.source(row)), tokenizer.decode(corpus.target(row)))
         for row in range(len(corpus))
@@ -164,7 +171,7 @@ def test_a_draw_longer_than_the_limit_is_not_used(tmp_path: Path) -> None:
     tokenizer = tokenizer_of(sampling=0.9)
     corpus = corpus_of(tmp_path, tokenizer)
     limit = int(corpus.source_lengths.max())
-    sampling = Sampling(tokenizer, tokenizer, max_length=limit)
+    sampling = SubwordSampling(tokenizer, tokenizer, max_length=limit)
     drawn = list(epoch_batches(corpus, 200, 1, 0, sampling=sampling))
     assert max(len(row) for batch in drawn for row in unpadded(batch)) <= limit
     assert sum(batch.source_tokens for batch in drawn) > corpus.source_lengths.sum()
@@ -173,7 +180,7 @@ def test_a_draw_longer_than_the_limit_is_not_used(tmp_path: Path) -> None:
 def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> None:
     lacking = tokenizer_of(sampling=0.9, byte_fallback=False, learned_from=TEXTS[:2])
     corpus = corpus_of(tmp_path, lacking)
-    sampling = Sampling(lacking, lacking, max_length=256)
+    sampling = SubwordSampling(lacking, lacking, max_length=256)
     drawn, usual = (
         [row for batch in epoch_batches(corpus, 200, 1, 0, sampling=way) for row in unpadded(batch)]
         for way in (sampling, None)
@@ -186,7 +193,7 @@ def test_what_cannot_be_written_out_exactly_is_not_sampled(tmp_path: Path) -> No
 
 def test_rows_longer_than_a_whole_chunk_may_be_drawn(tmp_path: Path) -> None:
     tokenizer = tokenizer_of(sampling=0.3)
-    sampling = Sampling(tokenizer, tokenizer, max_length=256)
+    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clearhead.data.batches.CHUNK_BATCHES", 2)
         drawn = list(epoch_batches(corpus_of(tmp_path, tokenizer), 1, 1, 0, sampling=sampling))
@@ -204,7 +211,7 @@ def test_padding_stays_rare_where_segmentations_are_drawn(tmp_path: Path) -> Non
     corpus = build_corpus(
         tmp_path / "c", DataPart("train", tuple(files)), (tokenizer, tokenizer), DataConfig()
     )
-    sampling = Sampling(tokenizer, tokenizer, max_length=256)
+    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
     drawn, usual = (
         list(epoch_batches(corpus, 1000, 1, 0, sampling=way)) for way in (sampling, None)
     )
@@ -225,7 +232,7 @@ def places_of(batches: Sequence[Batch]) -> int:
 def test_whole_words_are_never_sampled(tmp_path: Path) -> None:
     words = WordTokenizer.learn(TEXTS)
     corpus = corpus_of(tmp_path, words)
-    drawn = epoch_batches(corpus, 100, 1, 0, sampling=Sampling(words, words, max_length=256))
+    drawn = epoch_batches(corpus, 100, 1, 0, sampling=SubwordSampling(words, words, max_length=256))
     usual = epoch_batches(corpus, 100, 1, 0)
     assert [plain(batch) for batch in drawn] == [plain(batch) for batch in usual]
 
@@ -235,7 +242,7 @@ def test_a_sampled_epoch_that_is_left_ends_its_threads(
 ) -> None:
     monkeypatch.setattr("clearhead.data.batches.CHUNK_BATCHES", 3)
     tokenizer = tokenizer_of(sampling=0.3)
-    sampling = Sampling(tokenizer, tokenizer, max_length=256)
+    sampling = SubwordSampling(tokenizer, tokenizer, max_length=256)
     batches = epoch_batches(corpus_of(tmp_path, tokenizer), 90, 1, 0, sampling=sampling)
     next(batches)
     assert batch_threads()

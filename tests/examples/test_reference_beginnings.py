@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from clearhead.model.build import build_classifier, build_model
-from clearhead.model.layers import StdLayerNorm
+from clearhead.model.layers import StdPlusEpsilonNorm
 from clearhead.model.transformer import EncoderDecoder
 from reference_examples import config_of
 from small_models import assert_normal, embedding_of, fills
@@ -27,7 +27,9 @@ def translator_of(letter: str) -> EncoderDecoder:
 def assert_norms_change_nothing(model: nn.Module) -> None:
     """The gains of all norms are one, their biases zero."""
     norms = [
-        module for module in model.modules() if isinstance(module, StdLayerNorm | nn.LayerNorm)
+        module
+        for module in model.modules()
+        if isinstance(module, StdPlusEpsilonNorm | nn.LayerNorm)
     ]
     assert norms
     assert all(bool((norm.weight == 1).all() and (norm.bias == 0).all()) for norm in norms)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from clearhead.errors import ConfigError
 from clearhead.model.attention import MultiHeadAttention
 from clearhead.model.build import build_model
-from clearhead.model.layers import FeedForward, StdLayerNorm
+from clearhead.model.layers import FeedForward, StdPlusEpsilonNorm
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import DropoutConfig, Learned, ModelConfig, Sinusoidal
 from small_models import (
@@ -162,10 +162,10 @@ def test_norms_have_the_form_and_the_epsilon_and_pre_norm_ends_with_one_more(
 ) -> None:
     config = small_config(norm=norm, norm_form=form, norm_epsilon=1e-3)
     model = build_model(config, SOURCE_VOCABULARY, TARGET_VOCABULARY)
-    kind = StdLayerNorm if form == "std_plus_epsilon" else nn.LayerNorm
-    norms = [m for m in model.modules() if isinstance(m, StdLayerNorm | nn.LayerNorm)]
+    kind = StdPlusEpsilonNorm if form == "std_plus_epsilon" else nn.LayerNorm
+    norms = [m for m in model.modules() if isinstance(m, StdPlusEpsilonNorm | nn.LayerNorm)]
     assert all(isinstance(m, kind) for m in norms)
-    epsilons = {m.epsilon if isinstance(m, StdLayerNorm) else m.eps for m in norms}
+    epsilons = {m.epsilon if isinstance(m, StdPlusEpsilonNorm) else m.eps for m in norms}
     assert epsilons == {1e-3}
     assert len(norms) == 2 * 2 + 2 * 3 + (2 if norm == "pre" else 0)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from clearhead.model.attention import Attend, attention, explicit_attention, fused_attention
-from clearhead.model.layers import FeedForward, StdLayerNorm
+from clearhead.model.layers import FeedForward, StdPlusEpsilonNorm
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import ModelConfig
 from small_models import padded, random_ids, random_model, small_config
@@ -185,7 +185,7 @@ def test_the_feed_forward_network_is_equation_2() -> None:
 def test_the_std_norm_divides_by_the_unbiased_deviation_plus_epsilon(
     d_model: int, rows: int, epsilon: float
 ) -> None:
-    norm = StdLayerNorm(d_model, epsilon).double()
+    norm = StdPlusEpsilonNorm(d_model, epsilon).double()
     torch.nn.init.normal_(norm.weight)
     torch.nn.init.normal_(norm.bias)
     x = torch.randn(rows, 3, d_model, dtype=torch.float64) * 3 + 1
@@ -201,7 +201,7 @@ def test_the_std_norm_divides_by_the_unbiased_deviation_plus_epsilon(
 
 
 def test_the_std_norm_of_equal_numbers_has_finite_gradients() -> None:
-    norm = StdLayerNorm(4, 1e-6)
+    norm = StdPlusEpsilonNorm(4, 1e-6)
     x = torch.full((1, 4), 3.0, requires_grad=True)
     norm(x).sum().backward()
     assert x.grad is not None

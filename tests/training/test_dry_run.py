@@ -215,12 +215,12 @@ def test_the_largest_batch_has_the_most_places_of_all(tmp_path: Path, run: Any) 
     config = dataclasses.replace(config, tokenizer=still)
     task: Task = prepare(config, None, tmp_path / "corpus", ()).task
 
-    def places(counts: Mapping[str, int]) -> int:
-        return counts["places"]
+    def positions(counts: Mapping[str, int]) -> int:
+        return counts["positions"]
 
-    every = [places(task.counts(batch)) for batch in task.batches(0, 0)]
+    every = [positions(task.counts(batch)) for batch in task.batches(0, 0)]
     assert min(every) < max(every)
-    assert places(task.counts(task.largest_batch())) == max(every)
+    assert positions(task.counts(task.largest_batch())) == max(every)
     if not isinstance(task, TranslationTask):
         # In short rows a begin symbol is much of the places.
         data: LabelledData = task.data  # pyright: ignore[reportAttributeAccessIssue]
@@ -243,4 +243,4 @@ def test_the_largest_batch_is_drawn_where_words_are_segmented_again(tmp_path: Pa
         for sampling in (0.5, 0.0)
     )
     more, usual = (task.counts(task.largest_batch()) for task in (drawn, still))
-    assert more["places"] > usual["places"]
+    assert more["positions"] > usual["positions"]

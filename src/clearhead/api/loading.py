@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
 from clearhead.checkpoint.folder import ModelFolder, read_model_folder
-from clearhead.checkpoint.tensors import read_digest
+from clearhead.checkpoint.tensors import SCORES, read_digest
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_export
 from clearhead.decoding.engine import Engine, Hypothesis
@@ -71,7 +71,7 @@ def load(
         raise ConfigError(
             "this model is a classifier, and CTranslate2 runs translators only",
             where=found.path,
-            todo="use engine = 'torch'",
+            todo="set the engine to torch",
         )
     if compute_type:
         raise ConfigError(
@@ -146,7 +146,7 @@ def _check_options(device: str, threads: int, engine: str, compute_type: str) ->
         raise ConfigError(
             f"compute_type = {compute_type!r} is given without an engine",
             why="the engines support different compute types",
-            todo="choose an engine too: --engine torch or --engine ctranslate2",
+            todo="also set the engine to torch or ctranslate2",
         )
 
 
@@ -155,9 +155,9 @@ def _engine(
 ) -> Engine:
     """The engine of a translator.
 
-    `auto` uses the CTranslate2 export if there is one of these very weights, CTranslate2 is
+    `auto` uses the CTranslate2 export if there is one of exactly these weights, CTranslate2 is
     installed, and no GPU is used. Searches that CTranslate2 lacks then run with PyTorch (see
-    `AutoEngine`). In all other cases `auto` is PyTorch. torch is imported when it is needed first.
+    `AutoEngine`). In all other cases `auto` is PyTorch. torch is imported when it is first needed.
     """
     compute_type = compute_type or "float32"
 
@@ -173,9 +173,9 @@ def _engine(
     def ctranslate2_engine(device: str) -> CTranslate2Engine:
         if found.is_checkpoint:
             raise ExportError(
-                "a checkpoint has no export for CTranslate2; the folder's is of its final weights",
+                "a checkpoint has no export for CTranslate2; the export has the final weights",
                 where=found.weights,
-                todo="use engine = 'torch'",
+                todo="set the engine to torch",
             )
         export = read_export(found.path / NAME, found)
         return CTranslate2Engine(
@@ -286,7 +286,7 @@ def _temperature(folder: ModelFolder) -> float:
     Raises:
         ModelFolderError: it is missing, not a positive number, or of other weights.
     """
-    path = folder.path / "scores.json"
+    path = folder.path / SCORES
     todo = (
         "restore the file from a copy, resume the training if it was interrupted, or train "
         "again: clearhead train RUN.toml --restart"

@@ -17,7 +17,7 @@ from clearhead.checkpoint.folder import (
     read_tokenizers,
     tokenizer_files,
 )
-from clearhead.checkpoint.tensors import load_parameters, read_tensors
+from clearhead.checkpoint.tensors import STATE, load_parameters, read_tensors
 from clearhead.data.inputs import Inputs, read_inputs
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import LABELS
@@ -146,7 +146,7 @@ def _prepare_classification(
     def build_model() -> nn.Module:
         model = task.build_model()
         # A run that resumes reads all weights from its own state.
-        has_state = resumed and (resumed / "training" / "state.safetensors").exists()
+        has_state = resumed and (resumed / STATE).exists()
         if encoder_from is not None and not has_state:
             load_encoder(model, encoder_from, config)
         return model

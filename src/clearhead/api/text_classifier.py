@@ -28,8 +28,8 @@ from clearhead.files import read_json
 from clearhead.settings import RunConfig, config_from
 from clearhead.tasks.classification import SMALLER
 from clearhead.tokenizer import WordTokenizer
-from clearhead.training.loop import ADVICE
-from clearhead.training.step import SLOWER
+from clearhead.training.loop import IF_MEMORY_IS_FULL
+from clearhead.training.step import IF_DIVERGED
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -69,9 +69,9 @@ FIXED: dict[str, Any] = {
 """Settings that are the same for all arguments, as in examples/trec.toml, which explains them."""
 
 ON_CPU = "start Python with CUDA_VISIBLE_DEVICES= to use the CPU"
-ADVICE_ON_ARGUMENTS: dict[str | None, str] = {
-    SLOWER: "lower learning_rate",
-    ADVICE: f"lower batch_tokens, or {ON_CPU}",
+IF_MEMORY_IS_FULL_ON_ARGUMENTS: dict[str | None, str] = {
+    IF_DIVERGED: "lower learning_rate",
+    IF_MEMORY_IS_FULL: f"lower batch_tokens, or {ON_CPU}",
     SMALLER: f"lower max_length, or {ON_CPU}",
 }
 """What `todo` becomes if a run's is about settings and commands."""
@@ -257,7 +257,7 @@ class TextClassifier:
             parts = {"where": error.where, "why": error.why, "todo": error.todo}
             raise InputError(error.what, **parts) from None
         except ClearheadError as error:
-            error.todo = ADVICE_ON_ARGUMENTS.get(error.todo, error.todo)
+            error.todo = IF_MEMORY_IS_FULL_ON_ARGUMENTS.get(error.todo, error.todo)
             if error.where == temporary:
                 error.where = "TextClassifier"
             # model.dropout.embeddings is in model.dropout

@@ -30,7 +30,7 @@ def train(
 ) -> RunEnded:
     """Train a model, or resume a run that was interrupted. Writes the model to `config.folder`.
 
-    The first Ctrl-C ends the run after the current step and saves a checkpoint. A second one ends
+    The first Ctrl-C ends the run after the current step and saves its state. A second one ends
     it at once. The result then has `finished = False`. The same call without `restart` resumes.
 
     Args:
@@ -43,8 +43,8 @@ def train(
         restart: start again. The old run in the folder is removed after the new data have been
             checked and the new model has been built.
         observers: receive the events of the run. By default a live display on the standard error,
-            or plain lines if that is not a terminal; `()` for silence. The log in the folder is
-            always written.
+            or plain lines if that is not a terminal; `()` for silence. They are closed at the
+            end. The log in the folder is always written.
 
     Raises:
         ConfigError: settings contradict each other.
@@ -103,7 +103,7 @@ def _train(
     for line in prepared.report_lines():
         notify(observers, Note(line))
     for path in prepared.findings:
-        notify(observers, Note(f"all places of these findings: {path}"))
+        notify(observers, Note(f"all findings, with file and line: {path}"))
     if training.tensorboard:
         observers.append(TensorBoardLog(folder / "training" / "tensorboard"))
     # From now on the run can be resumed, since the vocabulary is on disk.
@@ -131,7 +131,7 @@ def dry_run(
         config: the whole run.
         examples: training examples in memory, as in `train`.
         validation: validation examples in memory.
-        observers: receive notes about what is done.
+        observers: receive notes about what is done; they are closed at the end.
 
     Raises:
         ConfigError: settings contradict each other.
@@ -172,7 +172,7 @@ def _complete(config: RunConfig, restart: bool) -> RunConfig:
 def _set_up(
     config: TrainingConfig, observers: Sequence[Observer]
 ) -> tuple[TrainingConfig, torch.device]:
-    """The device to train on, and the settings with the precision that is used there."""
+    """The settings with the precision that the device uses, and the device to train on."""
     from clearhead.device import multiplies_bf16, set_up_torch
     from clearhead.training.events import Note, notify
     from clearhead.training.step import choose_precision
@@ -192,4 +192,4 @@ def _show_how_to_resume(restart: bool) -> None:
 
     if sys.stderr is not None:
         without = " without restart=True" if restart else ""
-        forgiving(sys.stderr).write(f"to resume: the same call{without}\n")
+        forgiving(sys.stderr).write(f"to resume, repeat this call{without}\n")

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 WEIGHTS = "weights.safetensors"
 """Name of the weights in a model folder."""
 
+SCORES = "scores.json"
+"""Name of the scores of these weights in a model folder."""
+
+STATE = "training/state.safetensors"
+"""Path of the training state in a model folder."""
+
 CHECKPOINTS = ("training", "checkpoints")
 """Path of the checkpoints in a model folder."""
 

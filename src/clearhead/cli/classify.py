@@ -23,7 +23,7 @@ from clearhead.cli.options import add_shared, loaded_classifier, positive
 from clearhead.cli.streams import (
     NOUNS,
     STANDARD,
-    Progress,
+    ReportDone,
     count_lines,
     input_lines,
     opened_output,
@@ -68,7 +68,7 @@ def run(args: Namespace) -> None:
         reject_standard_input(args.input_file)
 
     def classify(
-        block: Sequence[tuple[str, Any]], before: int, progress: Progress
+        block: Sequence[tuple[str, Any]], before: int, progress: ReportDone
     ) -> list[list[Prediction]]:
         return classifier.classify(
             [content for _, content in block],

@@ -36,8 +36,8 @@ CLEAR_LINE = "\r\x1b[K"
 
 Item = TypeVar("Item", bound="tuple[str, Any]")
 Result = TypeVar("Result")
-Progress = Callable[[int], None]
-Compute = Callable[[Sequence[Item], int, Progress], Sequence[Result]]
+ReportDone = Callable[[int], None]
+Compute = Callable[[Sequence[Item], int, ReportDone], Sequence[Result]]
 
 
 def reject_standard_input(path: str) -> None:
@@ -193,7 +193,9 @@ def translating(
 ) -> Compute[Line, list[Hypothesis]]:
     """The function for `in_blocks` that gives the hypotheses of each line."""
 
-    def translate(block: Sequence[Line], offset: int, progress: Progress) -> list[list[Hypothesis]]:
+    def translate(
+        block: Sequence[Line], offset: int, progress: ReportDone
+    ) -> list[list[Hypothesis]]:
         prefixes = [line.prefix for line in block]
         return translator.translate(
             [line.text for line in block],

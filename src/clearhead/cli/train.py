@@ -2,7 +2,7 @@
 
 The command learns the vocabulary, trains, validates, and writes the model
 folder. If it was interrupted (Ctrl-C) or killed, run it again to resume from the
-last checkpoint. In a terminal it shows a live display, otherwise plain lines.
+last saved state. In a terminal it shows a live display, otherwise plain lines.
 The log is training/log.jsonl in the model folder, one JSON object per line.
 
   clearhead train my-model.toml

@@ -82,7 +82,7 @@ def _pad(rows: Sequence[Sequence[int]]) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SubwordSampling:
     """Subword sampling in training: a new segmentation of every sentence in each epoch.
 
     A side is sampled if its tokenizer has `sampling` > 0. A sentence keeps its usual segmentation
@@ -116,7 +116,7 @@ def epoch_batches(
     seed: int,
     epoch: int,
     start: int = 0,
-    sampling: Sampling | None = None,
+    sampling: SubwordSampling | None = None,
 ) -> Iterator[Batch]:
     """The batches of an epoch from index `start` on, prepared by a thread.
 
@@ -136,7 +136,7 @@ def epoch_batches(
         yield from batches
 
 
-def largest_batch(corpus: Corpus, batch_tokens: int, seed: int, sampling: Sampling) -> Batch:
+def largest_batch(corpus: Corpus, batch_tokens: int, seed: int, sampling: SubwordSampling) -> Batch:
     """The first epoch's batch with the most positions; with sampling its rows are resampled."""
     lengths = corpus.source_lengths, corpus.target_lengths
     order = batch_order(*lengths, batch_tokens, seed, 0)
@@ -149,7 +149,7 @@ def _resampled(
     chunks: Sequence[Sequence[np.ndarray]],
     seed: tuple[int, int],
     start: int,
-    sampling: Sampling,
+    sampling: SubwordSampling,
 ) -> Iterator[Sequence[Batch]]:
     """Resample each chunk, divide it into as many batches as it had, and shuffle these.
 

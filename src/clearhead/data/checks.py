@@ -24,7 +24,7 @@ import numpy as np
 from clearhead.data.hashes import HashSet, input_hash, text_hash
 from clearhead.data.parts import DataPart
 from clearhead.data.readers import Pair
-from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, Note
+from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, NotePlace
 from clearhead.settings import DataConfig
 
 Lengths = np.ndarray | Callable[[Sequence[Any]], Sequence[int]]
@@ -34,19 +34,19 @@ Lengths = np.ndarray | Callable[[Sequence[Any]], Sequence[int]]
 class Block:
     """N examples, and facts about them that are computed when a rule first needs them.
 
-    `left` (N,) marks the examples that have broken no rule so far.
+    `pending` (N,) marks the examples that have broken no rule so far.
     """
 
     def __init__(self, checker: Checker, examples: Sequence[Any], lengths: Lengths | None) -> None:
         self.examples, self.config = examples, checker.config
-        self.left = np.ones(len(examples), dtype=bool)
+        self.pending = np.ones(len(examples), dtype=bool)
         self._checker, self._lengths = checker, lengths
         self._hashes: dict[str, np.ndarray] = {}
         self._repeated: dict[str, np.ndarray] = {}
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Tokens or frames, int (N, sides); 0 if they are unknown, or the example is dropped.
+        """Tokens or frames, int (N, sides); 0 if unknown, or if the example broke an earlier rule.
 
         A function that counts them is called once, with all examples that are left, so that it can
         learn a vocabulary from them first.
@@ -54,7 +54,7 @@ class Block:
         if isinstance(self._lengths, np.ndarray):
             return self._lengths
         found = np.zeros((len(self.examples), 1), dtype=np.int64)
-        rows = np.flatnonzero(self.left)
+        rows = np.flatnonzero(self.pending)
         if self._lengths is not None and len(rows):
             found[rows, 0] = self._lengths([self.examples[row] for row in rows.tolist()])
         return found
@@ -255,7 +255,7 @@ class Checker:
         self._report = DataReport(part.name, kind.unit, 0, 0)
 
     def check(
-        self, examples: Sequence[Any], lengths: Lengths | None = None, note: Note | None = None
+        self, examples: Sequence[Any], lengths: Lengths | None = None, note: NotePlace | None = None
     ) -> np.ndarray:
         """Which of the examples (N,) are used: bool (N,).
 
@@ -269,7 +269,7 @@ class Checker:
             return keep
         block = Block(self, examples, lengths)
         for rule in self._order:
-            rows = np.flatnonzero(rule.broken(block) & block.left)
+            rows = np.flatnonzero(rule.broken(block) & block.pending)
             if not len(rows):
                 continue
             finding = self._findings[rule.name]
@@ -285,7 +285,7 @@ class Checker:
             self._findings[rule.name] = replace(
                 finding, count=finding.count + len(rows), places=finding.places + places[:missing]
             )
-            block.left[rows] = False
+            block.pending[rows] = False
             if finding.left_out:
                 keep[rows] = False
         report, tokens = self._report, block.lengths[keep].sum(axis=0).tolist()

@@ -16,7 +16,6 @@ import numpy as np
 from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
 from clearhead.data.corpus import Corpus, Tokenizers, build_corpus, encode_pairs, lengths_of
 from clearhead.data.features import count_features
-from clearhead.data.hashes import text_hash
 from clearhead.data.inputs import FeatureInputs, Inputs, feature_inputs, text_inputs
 from clearhead.data.labelled import Labelled, in_columns
 from clearhead.data.labels import Labels
@@ -85,12 +84,13 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
 
 def _pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[tuple[str, str]]:
     dropped = parts.held_out if config.data.drop_held_out else ()
-    hashes = {text_hash(pair.source, pair.target) for pair in dropped}
+    of_pair = PAIRS.hashes["pair"]
+    hashes = {of_pair(pair) for pair in dropped}
     is_empty = True
-    for source, target, _ in parts.train.pairs():
-        if text_hash(source, target) not in hashes:
+    for pair in parts.train.pairs():
+        if of_pair(pair) not in hashes:
             is_empty = False
-            yield source, target
+            yield pair.source, pair.target
     if is_empty:
         raise DataError(
             "no pair is left to train on",

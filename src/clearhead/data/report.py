@@ -23,7 +23,7 @@ IMBALANCE = 10.0
 Classes = tuple[tuple[str, int], ...]
 """Each label and the number of examples that have it, most frequent first."""
 
-Note = Callable[[str, str], object]
+NotePlace = Callable[[str, str], object]
 """Receives the place of a finding, and its text."""
 
 
@@ -144,7 +144,7 @@ def imbalance(classes: Classes) -> float:
 
 
 @contextmanager
-def write_findings(path: Path) -> Iterator[Note]:
+def write_findings(path: Path) -> Iterator[NotePlace]:
     """Opens a new file for findings, one a line: place, tab, text.
 
     Raises:

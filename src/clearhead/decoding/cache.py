@@ -33,12 +33,10 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
-from numpy.typing import NDArray
 from torch import Tensor
 
+from clearhead.decoding.stepper import Ids
 from clearhead.model.attention import KeysValues
-
-Ids = NDArray[np.int64]
 
 INITIAL_POSITIONS = 32
 """Target positions allocated at first; the number doubles when they are full."""
@@ -109,7 +107,7 @@ class Slots:
 
 
 def _assign_slots(old: Ids, count: int) -> Ids:
-    """(rows,) the new slot of each row that comes from slot `old[i]`.
+    """(rows,) the new slot of row i, which comes from slot `old[i]`.
 
     The first row from a slot keeps it, if its number is less than the number of rows. The other
     rows get the free slots, in order.
@@ -128,7 +126,7 @@ def _assign_slots(old: Ids, count: int) -> Ids:
 class Attended(NamedTuple):
     """The keys (groups · heads, d_k, length) and values (groups · heads, length, d_v) of attention.
 
-    A group is a row for the target, and a sentence for the source.
+    A group is a row in self-attention and a sentence in cross-attention.
     """
 
     keys: Tensor
@@ -260,7 +258,7 @@ class DecodingState:
         order = slots.argsort()
         in_order = bool((slots[:-1] < slots[1:]).all())
         self._order = None if in_order else (self._send(order), self._send(slots))
-        self._group(self._drop_memories(sentence[order]))
+        self._group(self._keep_memories(sentence[order]))
 
     def _copy(self, positions: Ids, sources: Ids, targets: Ids) -> None:
         if not len(positions):
@@ -279,7 +277,7 @@ class DecodingState:
         torch.index_select(self._cache[: self.length], 2, read, out=wider[: self.length])
         self._cache, self._slots = wider, self._slots.widened(rows)
 
-    def _drop_memories(self, sentence: Ids) -> Ids:
+    def _keep_memories(self, sentence: Ids) -> Ids:
         """Keep only the memories of these sentences, and return the new sentence numbers.
 
         Sentences are numbered in the order of their first slots, so that queries rarely need to

@@ -24,7 +24,7 @@ from clearhead.model.inputs import TokenEmbedding
 from clearhead.model.layers import DecoderLayer, FeedForward, PostNorm, Residual
 from clearhead.model.transformer import Encoder, EncoderDecoder
 
-Rows = Float[Tensor, "rows d_model"]
+Vectors = Float[Tensor, "rows d_model"]
 Step = Callable[[Tensor, DecodingState], Tensor]
 """One sub-layer for the newest position of each row."""
 
@@ -73,13 +73,13 @@ class FastDecoder:
         return self._output(self._norm(state.out_of_slots(x)))
 
 
-def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Rows]:
+def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Vectors]:
     """Scaled embeddings of the newest tokens plus PE(position) (sections 3.4 and 3.5)."""
     weight, positions = target_input.embedding.weight.detach(), target_input.positions
     # A tensor, because PyTorch would convert a number at each step.
     scale = weight.new_tensor(target_input.scale)
 
-    def embed(tokens: Tensor, position: int) -> Rows:
+    def embed(tokens: Tensor, position: int) -> Vectors:
         rows = weight.index_select(0, tokens).mul_(scale)
         vectors = positions.vectors(position, position + 1)
         return rows if vectors is None else rows.add_(vectors)
@@ -98,7 +98,7 @@ def _self_attention(attention: MultiHeadAttention, layer: int, make_product: Mak
     output = make_product(attention.output.weight, attention.output.bias)
     heads, widths = attention.n_heads, (len(queries), head_by_head.numel())
 
-    def step(x: Rows, state: DecodingState) -> Rows:
+    def step(x: Vectors, state: DecodingState) -> Vectors:
         queries, keys_values = project(x).split_with_sizes(widths, -1)
         past = state.extend(layer, keys_values)
         queries = queries.reshape(len(x) * heads, 1, -1)
@@ -115,7 +115,7 @@ def _cross_attention(attention: MultiHeadAttention, layer: int, make_product: Ma
     project = make_product(weight[:first], None if bias is None else bias[:first])
     output = make_product(attention.output.weight, attention.output.bias)
 
-    def step(x: Rows, state: DecodingState) -> Rows:
+    def step(x: Vectors, state: DecodingState) -> Vectors:
         queries, memory = state.by_sentence(project(x)), state.memory(layer)
         scores = torch.baddbmm(state.hidden, queries, memory.keys)
         return output(state.by_row(torch.bmm(scores.softmax(dim=-1), memory.values)))
@@ -130,7 +130,7 @@ def _feed_forward(feed_forward: FeedForward, make_product: MakeProduct) -> Step:
     relu = isinstance(feed_forward.activation, DroppedReLU)
     activation = torch.relu_ if relu else feed_forward.activation
 
-    def step(x: Rows, _: DecodingState) -> Rows:
+    def step(x: Vectors, _: DecodingState) -> Vectors:
         return output(activation(hidden(x)))
 
     return step

@@ -19,6 +19,10 @@ EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, 
 """The translation of an empty text."""
 
 
+class CutSourceWarning(UserWarning):
+    """A source has more tokens than the engine can read."""
+
+
 def chosen_search(
     search: SearchConfig, choices: Mapping[str, Any], where: str = "translate"
 ) -> SearchConfig:
@@ -88,7 +92,8 @@ def translate_texts(
     longest = min(LONGEST_SOURCE, engine.longest_source or LONGEST_SOURCE)
     for i, source in zip(filled, sources, strict=True):
         if len(source) > longest:
-            warn(f"line {offset + i + 1} has {len(source)} tokens and was cut to {longest}")
+            cut = f"line {offset + i + 1} has {len(source)} tokens and was cut to {longest}"
+            warn(cut, CutSourceWarning)
             del source[longest:]
     keys = [offset + i for i in filled]
     ids = None

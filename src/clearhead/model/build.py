@@ -22,7 +22,7 @@ from clearhead.model.layers import (
     PostNorm,
     PreNorm,
     Residual,
-    StdLayerNorm,
+    StdPlusEpsilonNorm,
 )
 from clearhead.model.pooling import (
     AttentionPooling,
@@ -34,9 +34,9 @@ from clearhead.model.pooling import (
 from clearhead.model.positions import LearnedPositions, Positions, SinusoidalPositions
 from clearhead.model.transformer import Decoder, Encoder, EncoderClassifier, EncoderDecoder
 from clearhead.settings import ClassifierConfig, Learned, ModelConfig, Sinusoidal
+from clearhead.tokenizer.protocol import PAD
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
-PAD_ID = 0
 
 
 def build_model(
@@ -116,7 +116,7 @@ class _Parts:
         self.attend = attend
 
     def norm(self) -> nn.Module:
-        kind = StdLayerNorm if self.config.norm_form == "std_plus_epsilon" else nn.LayerNorm
+        kind = StdPlusEpsilonNorm if self.config.norm_form == "std_plus_epsilon" else nn.LayerNorm
         return kind(self.config.d_model, self.config.norm_epsilon)
 
     def residual(self) -> Residual:
@@ -179,7 +179,7 @@ class _Parts:
     def token_input(self, embedding: nn.Embedding) -> TokenEmbedding:
         dropout = Dropout(self.config.dropout.embeddings)
         return TokenEmbedding(
-            embedding, self.positions(), dropout, self.config.scale_embeddings, PAD_ID
+            embedding, self.positions(), dropout, self.config.scale_embeddings, PAD
         )
 
     def input(self, width: int, features: bool) -> TokenEmbedding | FeatureProjection:
@@ -198,7 +198,7 @@ class _Parts:
             self.positions(),
             dropout,
             c.scale_embeddings,
-            PAD_ID,
+            PAD,
         )
 
     def encoder_input(self, inner: TokenEmbedding | FeatureProjection) -> Input:

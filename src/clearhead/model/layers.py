@@ -15,7 +15,7 @@ Vectors = Float[Tensor, "batch length d_model"]
 SourceMask = Bool[Tensor, "batch 1 1 source"]
 
 
-class StdLayerNorm(nn.Module):
+class StdPlusEpsilonNorm(nn.Module):
     """gain · (x − mean) / (std + ε) + bias, with the unbiased standard deviation.
 
     A variant of layer normalisation (Ba et al. 2016). PyTorch's `LayerNorm` divides by

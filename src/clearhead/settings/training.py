@@ -135,7 +135,7 @@ class TrainingConfig:
     batch_tokens: int = setting(
         4096,
         "maximum tokens or frames per batch and side, padding included",
-        details="With subword sampling, counted as without it.",
+        details="With subword sampling, tokens are counted before sampling.",
         ge=1,
         init=Runs.ALL,
     )

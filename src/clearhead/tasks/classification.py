@@ -40,7 +40,7 @@ LARGEST_WEIGHT = 100.0
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """B padded inputs, and the truth (B, labels): 1.0 for each label of an example, 0.0 else."""
+    """B padded inputs, and the truth (B, labels): 1.0 for each label of an example, else 0.0."""
 
     inputs: Tensor
     truth: Tensor
@@ -105,7 +105,7 @@ class ClassificationTask:
     def counts(self, batch: LabelledBatch) -> Mapping[str, int]:
         """Tokens or frames, and all positions of the padded batch."""
         places = batch.inputs.shape[0] * batch.inputs.shape[1]
-        return {self.data.inputs.unit: self.data.inputs.real(batch.inputs), "places": places}
+        return {self.data.inputs.unit: self.data.inputs.real(batch.inputs), "positions": places}
 
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         """The summed cross-entropy of the examples' labels.

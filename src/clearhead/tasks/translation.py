@@ -13,7 +13,7 @@ from torch import nn
 
 from clearhead.data.batches import (
     Batch,
-    Sampling,
+    SubwordSampling,
     batch_order,
     collate,
     epoch_batches,
@@ -22,7 +22,7 @@ from clearhead.data.batches import (
 from clearhead.data.corpus import encode_pairs
 from clearhead.data.inputs import hide_words
 from clearhead.data.preparation import TranslationData
-from clearhead.decoding.texts import translate_texts
+from clearhead.decoding.texts import CutSourceWarning, translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.evaluation.scores import bleu_and_chrf, exact_match
 from clearhead.losses.cross_entropy import projected_cross_entropy
@@ -52,7 +52,7 @@ class TranslationTask:
         self.higher_is_better = self.measure != "loss"
         self.validation = data.validation[: config.evaluation.max_sentences or None]
         self._tokenizers = data.source_tokenizer, data.target_tokenizer
-        self._sampling = Sampling(*self._tokenizers, config.data.max_length)
+        self._sampling = SubwordSampling(*self._tokenizers, config.data.max_length)
 
     def build_model(self) -> EncoderDecoder:
         """A new model of the run's configuration, initialised from its seed."""
@@ -81,7 +81,7 @@ class TranslationTask:
         return {
             "source tokens": batch.source_tokens,
             "target tokens": batch.target_tokens,
-            "places": batch.source.numel() + batch.target_output.numel(),
+            "positions": batch.source.numel() + batch.target_output.numel(),
         }
 
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
@@ -126,7 +126,7 @@ class TranslationTask:
         engine = TorchEngine(model, smaller=SMALLER, scores=False)
         with warnings.catch_warnings():
             # The report on the data has already listed sentences that are too long.
-            warnings.filterwarnings("ignore", r"line \d+ has \d+ tokens and was cut")
+            warnings.simplefilter("ignore", CutSourceWarning)
             translations = translate_texts(engine, self._tokenizers, sources, self.config.search)
         outputs = [hypotheses[0].text for hypotheses in translations]
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 
 from clearhead.checkpoint.tensors import (
     CHECKPOINTS,
+    SCORES,
+    STATE,
     WEIGHTS,
     load_parameters,
     parameters_of,
@@ -75,7 +77,7 @@ class Keeper:
     @property
     def state_path(self) -> Path:
         """The file with the state."""
-        return self.folder / "training" / "state.safetensors"
+        return self.folder / STATE
 
     def write_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
         """Write weights, optimizer and progress as one file.
@@ -140,7 +142,7 @@ class Keeper:
             self._keep("best", model, step)
         digest = write_tensors(self.folder / WEIGHTS, parameters_of(model), {"step": step})
         write_json(
-            self.folder / "scores.json",
+            self.folder / SCORES,
             {
                 "data": "validation",
                 "step": step,

@@ -22,7 +22,7 @@ from clearhead.errors import TrainingError
 from clearhead.settings.training import TrainingConfig
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.events import Note, Observer, RunEnded, RunStarted, Validated, notify
-from clearhead.training.step import SLOWER, Updater
+from clearhead.training.step import IF_DIVERGED, Updater
 from clearhead.training.task import Evaluation, Task
 
 REPORT_SECONDS = 2.0
@@ -30,14 +30,16 @@ REPORT_SECONDS = 2.0
 
 STOPPING = (
     "interrupted: stops after this step or validation; interrupt again to stop at once, "
-    "at the last checkpoint"
+    "at the last saved state"
 )
 
-ADVICE = "in [training]: lower batch_tokens and raise accumulate (--restart), or use device = 'cpu'"
+IF_MEMORY_IS_FULL = (
+    "in [training]: lower batch_tokens and raise accumulate (--restart), or use device = 'cpu'"
+)
 """What to do if a step does not fit into the memory of the GPU."""
 
 NO_AVERAGE = (
-    "there is only one checkpoint, so the model is no average; for more checkpoints, lower "
+    "there is only one checkpoint, so the model is not an average; for more, lower "
     "validate_every (--restart)"
 )
 
@@ -47,7 +49,7 @@ class Limits:
 
     Args:
         config: sets the limits.
-        batches_per_epoch: of the first epoch; other epochs differ by very few.
+        batches_per_epoch: batches of the first epoch; other epochs have almost as many.
         measure: name of the score that patience watches.
     """
 
@@ -59,7 +61,7 @@ class Limits:
         self.total_steps = min((n for n in steps if n > 0), default=0)
 
     def reached(self, state: State, elapsed_s: float) -> str | None:
-        """Why the run ends now, or None if it goes on."""
+        """Why the run ends now, or None if it continues."""
         config = self.config
         if 0 < config.max_steps <= state.step:
             return f"{config.max_steps} steps are done"
@@ -84,8 +86,8 @@ class Limits:
 class Interruption:
     """Context in which the first Ctrl-C or SIGTERM only sets `wanted`. A second one acts at once.
 
-    A checkpoint is therefore never written in the middle of a step or a validation, and a resumed
-    run computes what the uninterrupted one would have.
+    The state is therefore never saved in the middle of a step or a validation, and a resumed run
+    computes what the uninterrupted one would have.
 
     Args:
         observers: get a note at once, because a validation may take minutes.
@@ -101,7 +103,7 @@ class Interruption:
         # Python allows signal handlers in the main thread only.
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                # A command started with nohup or & ignores Ctrl-C and must continue to do so.
+                # Shell scripts start commands with & so that they ignore Ctrl-C; they continue to.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._handlers_before[number] = signal.signal(number, self._handle)
 
@@ -184,7 +186,7 @@ class Trainer:
             return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
         except torch.OutOfMemoryError as error:
             what, where = "the memory of the GPU is full", f"step {self.state.step}"
-            raise TrainingError(what, where=where, why=str(error), todo=ADVICE) from None
+            raise TrainingError(what, where=where, why=str(error), todo=IF_MEMORY_IS_FULL) from None
         return self._end(reason or "interrupted", finished=reason is not None)
 
     def _resume(self) -> None:
@@ -255,7 +257,7 @@ class Trainer:
         notify(self.observers, progress)
 
     def _validate(self) -> None:
-        """Evaluate the model, keep it as a checkpoint, and as the best model if it is."""
+        """Evaluate the model, keep it as a checkpoint, and if its score is the best as the model."""
         if self.meter.steps:
             self._report()
         evaluation = self.task.evaluate(self.model)
@@ -266,7 +268,7 @@ class Trainer:
         self.meter.restart()
 
     def _judge(self, evaluation: Evaluation, weights: str) -> None:
-        """Keep the weights as the model if they are the best, or are to be kept in any case."""
+        """Keep the `"current"` or `"average"` weights if they are the best or `keep` names them."""
         state = self.state
         score = evaluation.scores[self.task.measure]
         is_best = state.is_best(score, self.task.higher_is_better)
@@ -283,6 +285,7 @@ class Trainer:
             signatures=evaluation.signatures,
             measure=self.task.measure,
             is_best=is_best,
+            # No score has been finite yet.
             best_score=score if state.best_score is None else state.best_score,
             best_step=state.best_step,
             samples=evaluation.samples,
@@ -300,7 +303,8 @@ class Trainer:
         state = self.state
         if state.validated_step != state.step:
             self._validate()
-        if self.keeper.average_recent(self.model, state.step) > 1:
+        averaged = self.keeper.average_recent(self.model, state.step)
+        if averaged > 1:
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
         elif self.config.keep == "average" and state.best_score is not None:
@@ -309,7 +313,7 @@ class Trainer:
             raise TrainingError(
                 f"no validation had a finite {self.task.measure}: there is no model to keep",
                 where=self.keeper.folder,
-                todo=SLOWER,
+                todo=IF_DIVERGED,
             )
         state.finished = True
         self._save()

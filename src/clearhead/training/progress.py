@@ -61,7 +61,7 @@ class Meter:
     ) -> Progress:
         """Report the steps since the last report, and start a new interval."""
         seconds = self.seconds
-        positions = self._counts.pop("places", 0)
+        positions = self._counts.pop("positions", 0)
         tokens = sum(self._counts.values())
         progress = Progress(
             step=step,

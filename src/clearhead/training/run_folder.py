@@ -19,6 +19,7 @@ import torch
 
 from clearhead import __version__
 from clearhead.checkpoint.folder import read_folder_config
+from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
 from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig, config_to_dict
@@ -32,7 +33,7 @@ DATA = "training/data.json"
 REMOVED_CONFIG = "training/.config.json.removed"
 """The config.json of a run while its other files are being removed."""
 
-SELECTED_FILES = ("weights.safetensors", "scores.json", "provenance.json")
+SELECTED_FILES = (WEIGHTS, SCORES, "provenance.json")
 """Files of a model that a validation has selected."""
 
 PREPARED_FILES = tuple(
@@ -112,7 +113,7 @@ def _refuse_other_files(folder: Path, restart: bool) -> None:
             )
     if restart or (folder / REMOVED_CONFIG).exists():
         return
-    for name in (*SELECTED_FILES, "training/state.safetensors"):
+    for name in (*SELECTED_FILES, STATE):
         if (folder / name).exists():
             raise TrainingError(
                 "the config.json of the run in this folder is lost",

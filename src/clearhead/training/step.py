@@ -22,7 +22,7 @@ from clearhead.training.task import Task
 MOST_BAD_STEPS = 20
 """Number of consecutive steps without a finite gradient after which training stops."""
 
-SLOWER = (
+IF_DIVERGED = (
     "lower training.schedule.peak (with kind = 'paper', raise training.schedule.warmup instead) "
     "and start over: --restart"
 )
@@ -104,12 +104,12 @@ class Updater:
             TrainingError: `MOST_BAD_STEPS` consecutive steps had no finite gradient.
         """
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        # The only wait for the device in a step: the scale, and whether to update, depend on it.
+        # The only wait for the device in a step: the norm decides the scale and whether to update.
         norm = float(torch.nn.utils.get_total_norm(gradients)) / units
         scale = 1 / units
         if 0 < self.config.clip_norm < norm:
             scale *= self.config.clip_norm / norm
-        # One kernel on a GPU. The only public functions that can do this are those that clip.
+        # One kernel on a GPU. PyTorch's only public functions for this are those that clip.
         torch._foreach_mul_(gradients, scale)  # pyright: ignore[reportPrivateImportUsage]
 
         rate = self.config.schedule.learning_rate(number, self.d_model, self.total_steps)
@@ -122,7 +122,7 @@ class Updater:
             raise TrainingError(
                 f"training diverged: no finite gradient in {MOST_BAD_STEPS} steps",
                 where=f"step {number}",
-                todo=SLOWER,
+                todo=IF_DIVERGED,
             )
         self.optimizer.zero_grad(set_to_none=True)
         return norm, rate
