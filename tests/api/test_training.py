@@ -90,7 +90,7 @@ def test_an_interrupted_run_reports_how_to_resume_and_resumes(
         assert not api.train(config, restart=restart).finished
     lines = capsys.readouterr().err.splitlines()
     assert any(line.startswith("stopped at step 4") for line in lines)
-    assert "the same call" in lines[-1]
+    assert "resume" in lines[-1]
     assert ("without restart=True" in lines[-1]) == restart
     assert api.train(config).finished
     assert "resumes at step 4" in capsys.readouterr().err

@@ -257,7 +257,7 @@ class Trainer:
         notify(self.observers, progress)
 
     def _validate(self) -> None:
-        """Evaluate the model, keep it as a checkpoint, and if its score is the best as the model."""
+        """Evaluate the model; keep it as a checkpoint, and if its score is best as the model."""
         if self.meter.steps:
             self._report()
         evaluation = self.task.evaluate(self.model)
