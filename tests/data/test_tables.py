@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clearhead import api
+from clearhead.data.labelled import read_labelled_texts
 from clearhead.data.tables import FIXED_COLUMNS, Header, header_hint, read_csv
 from clearhead.errors import DataError
 from clearhead.settings import config_from
@@ -45,9 +46,9 @@ def test_a_cell_that_is_too_long_may_also_be_an_open_quote(tmp_path: Path) -> No
     assert "a cell that is too long" in str(caught.value)
 
 
-def refusal(header: list[str], name: str) -> str:
+def refusal(header: list[str], name: str, setting: str | None = None) -> str:
     with pytest.raises(DataError, match=f"no column '{name}'") as caught:
-        Header(header, "train.csv:1").column(name)
+        Header(header, "train.csv:1").column(name, setting)
     return str(caught.value.todo)
 
 
@@ -62,7 +63,7 @@ def refusal(header: list[str], name: str) -> str:
 def test_a_column_of_another_name_is_met_with_the_setting_that_names_it(
     name: str, written: str, setting: str, option: str
 ) -> None:
-    todo = refusal([written, "unlike everything"], name)
+    todo = refusal([written, "unlike everything"], name, f"{name}_column")
     assert f"did you mean {written!r}?" in todo
     assert setting in todo
     assert option in todo
@@ -70,17 +71,26 @@ def test_a_column_of_another_name_is_met_with_the_setting_that_names_it(
 
 @pytest.mark.parametrize(("name", "setting"), [("text", "text_column"), ("label", "label_column")])
 def test_without_a_similar_column_the_setting_is_named(name: str, setting: str) -> None:
-    todo = refusal(["q", "w"], name)
+    todo = refusal(["q", "w"], name, setting)
     assert f'data.{setting} = "NAME"' in todo
     assert "did you mean" not in todo
     # What is said is a setting that there is.
     config_from({"data": {setting: "NAME"}})
 
 
-def test_a_column_name_may_be_of_the_text_or_of_the_label() -> None:
-    todo = refusal(["topics", "words"], "topic")
+@pytest.mark.parametrize(("wrong", "other"), [("text", "label"), ("label", "text")])
+def test_only_the_setting_of_the_wrong_column_is_named(
+    tmp_path: Path, wrong: str, other: str
+) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("topics,words\na,b\n")
+    columns = {f"{wrong}_column": "topic", f"{other}_column": "words"}
+    with pytest.raises(DataError) as caught:
+        list(read_labelled_texts(str(path), **columns))
+    todo = str(caught.value.todo)
     assert "did you mean 'topics'?" in todo
-    assert "data.text_column or data.label_column" in todo
+    assert f"--{wrong}-column" in todo
+    assert f"{other}_column" not in todo
 
 
 def test_a_column_whose_name_is_fixed_has_no_setting() -> None:
@@ -96,7 +106,7 @@ def test_the_purpose_of_a_column_with_a_fixed_name_is_reported(written: str) -> 
 
 @pytest.mark.parametrize("mark", [";", "\t"])
 def test_tabs_are_advised_where_files_with_tabs_are_read(mark: str) -> None:
-    todo = refusal([f"label{mark}text"], "text")
+    todo = refusal([f"label{mark}text"], "text", "text_column")
     assert ("commas" in todo, ".tsv" in todo) == (True, True)
     for name in ("sequence", "file"):
         todo = refusal([f"{name}{mark}label"], name)

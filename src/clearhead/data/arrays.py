@@ -139,7 +139,7 @@ def _files(folder: Path, label_column: str, labelled: bool) -> _Files:
     path = str(folder / LIST)
     with csv_table(path) as (header, rows):
         file = header.column("file")
-        label = header.column(label_column) if labelled else None
+        label = header.column(label_column, "label_column") if labelled else None
         for line, cells in rows:
             where = f"{path}:{line}"
             if not os.path.isfile(folder / cells[file]):

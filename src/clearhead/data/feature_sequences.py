@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -156,7 +157,8 @@ class _Columns:
 
 def _columns(header: Header, label_column: str, labelled: bool) -> _Columns:
     sequence = header.column("sequence")
-    label = header.column(label_column) if labelled else header.optional(label_column)
+    find = partial(header.column, setting="label_column") if labelled else header.optional
+    label = find(label_column)
     time = header.optional("time")
     features = {
         index: name.strip()

@@ -101,9 +101,14 @@ def _labels(cell: object, multi_label: bool, where: str) -> tuple[str, ...]:
     )
 
 
+def _columns(header: Header, text_column: str, label_column: str) -> tuple[int, int]:
+    text = header.column(text_column, "text_column")
+    return text, header.column(label_column, "label_column")
+
+
 def _read_csv(path: str, text_column: str, label_column: str) -> _Rows:
     with csv_table(path) as (header, rows):
-        text, label = header.column(text_column), header.column(label_column)
+        text, label = _columns(header, text_column, label_column)
         for line, cells in rows:
             yield line, cells[text], cells[label]
 
@@ -115,7 +120,7 @@ def _read_tsv(path: str, text_column: str, label_column: str) -> _Rows:
         # may be "text", but hardly "label", and a text is hardly one of these words.
         if len(first) != 2 or label_column in first or first[1] == text_column:
             header = Header(first, f"{path}:{line}")
-            text, label = header.column(text_column), header.column(label_column)
+            text, label = _columns(header, text_column, label_column)
         else:
             label, text = 0, 1
             yield line, first[text], first[label]
@@ -127,12 +132,12 @@ def _read_jsonl(path: str, text_column: str, label_column: str) -> _Rows:
     plural = f"{label_column}s"
     for line, record in read_jsonl(path):
         where = f"{path}:{line}"
-        text = string_of(record, text_column, where)
+        text = string_of(record, text_column, where, "text_column")
         both = plural in record and label_column in record
         if both and label_column == "label":
             raise DataError(f'there are both "{label_column}" and "{plural}"', where=where)
         key = plural if plural in record and not both else label_column
-        label = value_of(record, key, where)
+        label = value_of(record, key, where, "label_column")
         # A list even for one string, because the separator has no meaning in JSON.
         yield line, text, label if isinstance(label, list) else [label]
 

@@ -43,31 +43,33 @@ class Header(NamedTuple):
             raise DataError(f"there are {count} columns {name!r}", where=self.where)
         return self.names.index(name) if count else None
 
-    def column(self, name: str) -> int:
-        """The index of the column with this name; DataError for none or two."""
+    def column(self, name: str, setting: str | None = None) -> int:
+        """The index of the column with this name; DataError for none or two.
+
+        `setting` is the setting of `data` that has the name; None if the name is fixed.
+        """
         found = self.optional(name)
         if found is None:
             names = ", ".join(map(repr, self.names)) or "none"
             what, why = f"there is no column {name!r}", f"the columns are {names}"
-            raise DataError(what, where=self.where, why=why, todo=self._instead_of(name))
+            raise DataError(what, where=self.where, why=why, todo=self._instead_of(name, setting))
         return found
 
-    def _instead_of(self, name: str) -> str:
+    def _instead_of(self, name: str, setting: str | None) -> str:
         """What to do about a missing column."""
-        fixed = FIXED_COLUMNS.get(name)
         if len(self.names) == 1 and any(mark in self.names[0] for mark in ";\t"):
             # Only texts are also read from .tsv files with a header.
-            tabs = "" if fixed else ", or by tabs and name the file .tsv"
+            tabs = "" if setting is None else ", or by tabs and name the file .tsv"
             return f"separate the columns by commas{tabs}"
         like = nearest(name, self.names)
         meant = f"did you mean {like!r}? " if like else ""
-        if fixed:
-            return f"{meant}{f'Rename it to {name!r}' if like else 'Add this column'}: it {fixed}"
+        if setting is None:
+            change = f"Rename it to {name!r}" if like else "Add this column"
+            return f"{meant}{change}: it {FIXED_COLUMNS[name]}"
         start = f"{meant}Set" if like else "rename a column, or set"
-        if name not in ("text", "label"):  # these are the defaults, so the name was set
-            return f"{start} data.text_column or data.label_column (or the option of evaluate)"
         value = json.dumps(like or "NAME", ensure_ascii=False)
-        return f"{start} data.{name}_column = {value} (init and evaluate: --{name}-column)"
+        option = f"--{setting.replace('_', '-')}"
+        return f"{start} data.{setting} = {value} (init and evaluate: {option})"
 
 
 def header_hint(place: str | None) -> str:
@@ -154,16 +156,16 @@ def read_jsonl(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, record
 
 
-def value_of(record: dict[str, Any], key: str, where: str) -> Any:
-    """The value with this key in a JSON object."""
+def value_of(record: dict[str, Any], key: str, where: str, setting: str | None = None) -> Any:
+    """The value with this key in a JSON object; `setting` as for `Header.column`."""
     if key not in record:
-        Header(list(record), where).column(key)
+        Header(list(record), where).column(key, setting)
     return record[key]
 
 
-def string_of(record: dict[str, Any], key: str, where: str) -> str:
-    """The string with this key in a JSON object; see `refuse_unwritable`."""
-    text = value_of(record, key, where)
+def string_of(record: dict[str, Any], key: str, where: str, setting: str | None = None) -> str:
+    """The string with this key in a JSON object; see `value_of` and `refuse_unwritable`."""
+    text = value_of(record, key, where, setting)
     if not isinstance(text, str):
         raise DataError(f'"{key}" is not a string', where=where)
     refuse_unwritable(text, f'"{key}"', where)
