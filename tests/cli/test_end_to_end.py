@@ -189,6 +189,7 @@ def test_a_closed_pipe_ends_translating_without_a_message(folder: Path) -> None:
         (["train", "small.toml", "--set", "data.train=['empty','empty']"], 3, "empty"),
         (["train", "small.toml", "--set", "data.train=['binary','binary']"], 3, "binary:"),
         (["translate", "runs/nothing"], 4, "no such model folder"),
+        (["translate", "small.toml"], 4, "small.toml: this is a file"),
         (["evaluate", "runs/small", "--source", "val.en", "--reference", "train.es"], 3, "20"),
     ],
 )

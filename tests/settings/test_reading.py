@@ -593,7 +593,7 @@ def test_a_missing_unreadable_or_invalid_file_is_rejected(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="no such file") as caught:
         read_config(missing)
     assert caught.value.where == str(missing)
-    with pytest.raises(ConfigError, match="cannot be read"):
+    with pytest.raises(ConfigError, match="this is a folder"):
         read_config(tmp_path)
     binary = tmp_path / "binary.toml"
     binary.write_bytes(b"\xff\xfe\x00seed")
@@ -602,6 +602,19 @@ def test_a_missing_unreadable_or_invalid_file_is_rejected(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="not valid TOML") as caught:
         read_config(written(tmp_path, "seed = \n"))
     assert "line 1" in str(caught.value)
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_name_without_toml_gives_a_suggestion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cl.toml").write_text("")
+    if is_folder:
+        Path("runs/cl").mkdir(parents=True)
+    with pytest.raises(ConfigError) as caught:
+        read_config("runs/cl" if is_folder else "cl")
+    assert "cl.toml" in str(caught.value.todo)
 
 
 def test_an_error_of_a_file_names_the_file(tmp_path: Path) -> None:

@@ -78,9 +78,11 @@ def read_model_folder(path: str | Path) -> ModelFolder:
             "the model folder cannot be read", where=path, why=str(error)
         ) from None
     if not found:
-        raise ModelFolderError(
-            "there is no such model folder", where=path, todo="train one: clearhead train RUN.toml"
-        )
+        if path.is_file():
+            what, todo = "this is a file, not a model folder", "name a folder such as runs/my-model"
+        else:
+            what, todo = "there is no such model folder", "train one: clearhead train RUN.toml"
+        raise ModelFolderError(what, where=path, todo=todo)
     config = read_folder_config(path)
     if not os.path.isfile(weights):
         raise _missing_weights(weights, path)

@@ -39,9 +39,14 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     path = Path(path)
     try:
         tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError) as error:
+        is_folder = isinstance(error, IsADirectoryError)
+        likely = [p for p in (Path(f"{path}.toml"), Path(f"{path.name}.toml")) if p.is_file()]
+        todo = f"did you mean {likely[0]}?" if likely else "write one: clearhead init NAME"
         raise ConfigError(
-            "there is no such file", where=path, todo="write one with `clearhead init NAME`"
+            "this is a folder, not a TOML file" if is_folder else "there is no such file",
+            where=path,
+            todo=todo,
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError("the file cannot be read", where=path, why=str(error)) from None
