@@ -85,12 +85,15 @@ def test_a_dry_run_notes_its_progress_and_returns_its_findings(tmp_path: Path) -
     assert watcher.closed == 1
 
 
-def test_who_watches_is_let_go_though_the_data_are_bad(tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", [api.dry_run, api.train])
+def test_observers_are_closed_if_the_data_are_bad(
+    tmp_path: Path, call: Callable[..., object]
+) -> None:
     config = small_run(tmp_path)
     Path(config.data.train[0]).unlink()
     watcher = Closed()
     with pytest.raises(DataError, match="no such file"):
-        api.dry_run(config, observers=[watcher])
+        call(config, observers=[watcher])
     assert watcher.closed == 1
 
 

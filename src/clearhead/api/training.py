@@ -44,7 +44,7 @@ def train(
             checked and the new model has been built.
         observers: receive the events of the run. By default a live display on the standard error,
             or plain lines if that is not a terminal; `()` for silence. They are closed at the
-            end. The log in the folder is always written.
+            end, also after an error. The log in the folder is always written.
 
     Raises:
         ConfigError: settings contradict each other.
@@ -58,12 +58,12 @@ def train(
     from clearhead.training.display import displays
     from clearhead.training.run_folder import only_run_in, run_folder
 
-    config = config if isinstance(config, RunConfig) else read_config(config)
-    config = _complete(config, restart)
-    parts = parts_of(config, examples, validation)
-    folder = run_folder(config, restart)
     opened = displays(sys.stderr) if observers is None else list(observers)
     try:
+        config = config if isinstance(config, RunConfig) else read_config(config)
+        config = _complete(config, restart)
+        parts = parts_of(config, examples, validation)
+        folder = run_folder(config, restart)
         with only_run_in(folder):
             ended = _train(config, parts, folder, restart, opened)
     finally:
@@ -77,7 +77,10 @@ def train(
 def _train(
     config: RunConfig, parts: Parts, folder: Path, restart: bool, observers: list[Observer]
 ) -> RunEnded:
-    """Train in a folder that no other run uses. The logs are added to the observers."""
+    """Train in a folder that no other run uses.
+
+    The logs are added to the list of observers, so that `train` closes them too.
+    """
     from clearhead.api.preparation import prepare
     from clearhead.data.corpus import remove_unused_corpora
     from clearhead.training.checkpoints import Keeper

@@ -58,7 +58,7 @@ def run(args: Namespace) -> None:
     """Train, or report what training needs."""
     from clearhead.settings import read_config
 
-    run = read_config(args.config, args.settings)
+    config = read_config(args.config, args.settings)
     # Batch systems and shutdowns send SIGTERM first: it leaves time to write a checkpoint, or to
     # remove the files of a dry run.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -66,11 +66,12 @@ def run(args: Namespace) -> None:
         from clearhead.api.training import dry_run
         from clearhead.training.display import displays
 
-        print("\n".join(dry_run(run, observers=displays(sys.stderr)).lines()))
+        print("\n".join(dry_run(config, observers=displays(sys.stderr)).lines()))
         return
     start = StartObserver()
-    if _finishes(run, args.restart, start):
-        print_message(f"use the model: {USES[run.task, run.input].format(shlex.quote(run.folder))}")
+    if _finishes(config, args.restart, start):
+        use = USES[config.task, config.input].format(shlex.quote(config.folder))
+        print_message(f"use the model: {use}")
     else:
         words = ["clearhead", "train", str(args.config)]
         words += [word for setting in args.settings for word in ("--set", setting)]
@@ -105,16 +106,12 @@ class StartObserver:
         """Do nothing."""
 
 
-def _finishes(run: RunConfig, restart: bool, start: StartObserver) -> bool:
+def _finishes(config: RunConfig, restart: bool, start: StartObserver) -> bool:
     """Train; False if the user interrupts it."""
     from clearhead.api.training import train
     from clearhead.training.display import displays
 
-    observers = [*displays(sys.stderr), start]
     try:
-        return train(run, restart=restart, observers=observers).finished
+        return train(config, restart=restart, observers=[*displays(sys.stderr), start]).finished
     except KeyboardInterrupt:  # before the training loop handles it, or after
         return False
-    finally:
-        for observer in observers:
-            observer.close()
