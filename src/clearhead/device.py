@@ -30,7 +30,7 @@ def check_device(name: str) -> None:
     """
     if name not in DEVICES:
         raise ConfigError(
-            f"device = {name!r} is not the name of a device",
+            f"{name!r} is not the name of a device",
             todo=f"choose one of {', '.join(DEVICES)}",
         )
 
@@ -60,7 +60,7 @@ def set_up_torch(device: str, threads: int) -> torch.device:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
-            "device = 'cuda', but PyTorch finds no GPU here", todo="use device = 'cpu' or 'auto'"
+            "the device is 'cuda', but PyTorch finds no GPU", todo="use the device 'cpu' or 'auto'"
         )
     if device == "cuda":
         convolve_as_exactly_as_multiply()

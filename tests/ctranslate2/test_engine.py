@@ -105,7 +105,7 @@ def test_a_batch_is_divided_among_the_workers(
 
         score_batch = translate_batch
 
-    monkeypatch.setattr(runtime, "load", lambda *_: Spy())
+    monkeypatch.setattr(runtime, "open_translator", lambda *_: Spy())
     engine = fast_engine(folder)
     with pytest.raises(TypeError):
         engine.translate([[3]] * sentences, config())
@@ -177,7 +177,7 @@ def test_threads_share_a_single_sentence_if_each_has_a_core(
         def __init__(self, *arguments: Any) -> None:
             *_, self.workers, self.threads = arguments
 
-    monkeypatch.setattr(runtime, "load", Made)
+    monkeypatch.setattr(runtime, "open_translator", Made)
     monkeypatch.setattr(runtime, "real_cores", lambda: cores)
     monkeypatch.setattr(runtime, "intel", lambda: False)
     found = fast_engine(folder, threads, **choices).translators
@@ -472,7 +472,7 @@ OUT_OF_MEMORY = "CUDA failed with error out of memory"
 def test_a_failure_while_translating_or_scoring_is_an_error_for_the_user(
     folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, why: str
 ) -> None:
-    monkeypatch.setattr(runtime, "load", lambda *_: Failing(error))
+    monkeypatch.setattr(runtime, "open_translator", lambda *_: Failing(error))
     engine = fast_engine(folder)
     message = rf"(?s)CTranslate2 failed on this device.*{why}.*--device cpu .*--batch-size"
     with pytest.raises(ClearheadError, match=message):
@@ -487,7 +487,7 @@ def test_a_failure_while_translating_or_scoring_is_an_error_for_the_user(
 def test_a_bug_in_calling_ctranslate2_keeps_its_traceback(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "load", lambda *_: Failing(TypeError("of ours")))
+    monkeypatch.setattr(runtime, "open_translator", lambda *_: Failing(TypeError("of ours")))
     with pytest.raises(TypeError, match="of ours"):
         fast_engine(folder).translate([[3]], config())
 

@@ -75,10 +75,10 @@ def load(
         )
     if compute_type:
         raise ConfigError(
-            f"compute_type = {compute_type!r} is given, but this model is a classifier",
+            f"the compute type {compute_type!r} is given, but this model is a classifier",
             where=found.path,
             why="compute types are for translators; a classifier computes in float32",
-            todo="leave compute_type out",
+            todo="leave the compute type out",
         )
     return _classifier(found, device, threads)
 
@@ -134,17 +134,17 @@ def _check_options(device: str, threads: int, engine: str, compute_type: str) ->
     check_device(device)
     if engine not in ENGINES:
         raise ConfigError(
-            f"engine = {engine!r} is not the name of an engine",
+            f"{engine!r} is not the name of an engine",
             todo=meant("engine", engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
         )
     if threads < 0:
         raise ConfigError(
-            f"threads = {threads} is less than 0",
+            f"the number of threads is {threads}, which is less than 0",
             todo="give a number of threads, or 0 for the default of the engine",
         )
     if compute_type and engine == "auto":
         raise ConfigError(
-            f"compute_type = {compute_type!r} is given without an engine",
+            f"the compute type {compute_type!r} is given without an engine",
             why="the engines support different compute types",
             todo="also set the engine to torch or ctranslate2",
         )

@@ -46,13 +46,14 @@ class Translators:
         gpu = device == "cuda" or (device == "auto" and installed().get_cuda_device_count() > 0)
         one_thread_each = (exported.d_model <= NARROW or intel()) and not gpu
         workers = (threads or _default_threads()) if one_thread_each else 1
-        self._many = load(exported, device, compute_type, workers, 1 if workers > 1 else threads)
+        each = 1 if workers > 1 else threads
+        self._many = open_translator(exported, device, compute_type, workers, each)
         may_share = compute_type == "float32" and not intel()
         sharing = min(workers, SHARING, real_cores()) if may_share else 1
         self._single = self._many
         if sharing > 1:
             # Loaded now, not when needed: by then another export may have replaced this one.
-            self._single = load(exported, device, compute_type, 1, sharing)
+            self._single = open_translator(exported, device, compute_type, 1, sharing)
 
     def of(self, sentences: int) -> ctranslate2.Translator:
         """The translator that is fastest for a number of sentences."""
@@ -88,7 +89,7 @@ def installed() -> ModuleType:
     return ctranslate2
 
 
-def load(
+def open_translator(
     exported: ExportedModel, device: str, compute_type: str, workers: int, threads: int
 ) -> ctranslate2.Translator:
     """CTranslate2's translator of an export; errors as for `CTranslate2Engine`.
@@ -121,18 +122,18 @@ def _loading_error(
     about_a_gpu = any(word in message for word in ("CUDA", "cuBLAS", "cuDNN", "libcu"))
     if about_a_gpu and not out_of_memory and not installed().get_cuda_device_count():
         return ConfigError(
-            f"device = {device!r}, but CTranslate2 finds no GPU that it can use",
+            f"the device is {device!r}, but CTranslate2 finds no GPU that it can use",
             why=str(error),
-            todo="use device = 'cpu'",
+            todo="use the device 'cpu'",
         )
     if about_a_gpu or out_of_memory:
         return _device_error(error, "use --device cpu, or free some of the device's memory")
     if isinstance(error, ValueError):
         return ConfigError(
-            f"CTranslate2 does not support compute_type = {compute_type!r} on device = {device!r} "
-            "here",
+            f"CTranslate2 does not support the compute type {compute_type!r} on the device "
+            f"{device!r} of this machine",
             why=str(error),
-            todo="use compute_type = 'float32'",
+            todo="use the compute type 'float32'",
         )
     return ExportError(
         "CTranslate2 cannot read the export",

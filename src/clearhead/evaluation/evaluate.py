@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clearhead.data.labels import Labels
 
 System = TypeVar("System", TranslatorScores, ClassifierScores)
-Setting = TypeVar("Setting", str, bool)
+Value = TypeVar("Value", str, bool)
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def evaluate_classifiers(
     return Report(data, {"data": data}, systems)
 
 
-def common_setting(values: Mapping[str, Setting], setting: str, todo: str) -> Setting:
+def common_setting(values: Mapping[str, Value], setting: str, todo: str) -> Value:
     """The value that a setting has in the configurations of all models.
 
     Raises:

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from clearhead.errors import ConfigError, DataError
 from clearhead.files import Write, write_together
-from clearhead.inspect.heatmaps import Panel, Scale, Side, heatmap_figure, save
+from clearhead.inspect.heatmaps import AxisNames, Panel, Scale, heatmap_figure, save
 from clearhead.inspect.record import Array, Record
 
 Attention = Literal["encoder", "decoder", "cross"]
@@ -100,8 +100,8 @@ def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
         f"Confusion of labels, {_count(int(totals.sum()), 'example')}",
         [Panel("", shares, written=confusion)],
         Scale("share of the true label", "GnBu", 0.0, 1.0),
-        Side("true label", names),
-        Side("predicted label", names),
+        AxisNames("true label", names),
+        AxisNames("predicted label", names),
     )
 
 
@@ -201,8 +201,8 @@ def _attention_maps(
         title,
         [Panel(name, x, ahead if attention == "decoder" else None) for name, x in panels],
         Scale("attention weight", "GnBu", 0.0, max(float(x.max()) for _, x in panels)),
-        Side(f"query: {queries[0]}", queries[1]),
-        Side(f"key: {keys[0]}", keys[1]),
+        AxisNames(f"query: {queries[0]}", queries[1]),
+        AxisNames(f"key: {keys[0]}", keys[1]),
     )
 
 
@@ -214,8 +214,8 @@ def _activation_maps(record: Record, title: str, panels: Sequence[tuple[str, Arr
         title,
         [Panel(name, x.T) for name, x in panels],
         Scale("activation", "RdBu_r", -largest, largest),
-        Side("dimension", dimensions),
-        Side(record.source_position, record.source),
+        AxisNames("dimension", dimensions),
+        AxisNames(record.source_position, record.source),
         max_columns=8,
         square=False,
     )

@@ -64,7 +64,7 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Side:
+class AxisNames:
     """The name of the rows or columns of a matrix, and the name of each of them."""
 
     name: str
@@ -97,8 +97,8 @@ def heatmap_figure(
     title: str,
     panels: Sequence[Panel],
     scale: Scale,
-    down: Side,
-    across: Side,
+    down: AxisNames,
+    across: AxisNames,
     max_columns: int = 4,
     square: bool = True,
 ) -> Figure:
@@ -216,8 +216,8 @@ class Grid:
         columns: int,
         cells: Cells,
         scale: Scale,
-        down: Side,
-        across: Side,
+        down: AxisNames,
+        across: AxisNames,
     ) -> None:
         width, height = len(across.names) * cells.width, len(down.names) * cells.height
         titles = [panel.title for panel in panels]
@@ -282,7 +282,7 @@ def _draw(axes: Axes, panel: Panel, scale: Scale, cells: Cells) -> None:
         spine.set(visible=True, linewidth=0.4, color="0.6")
 
 
-def _name(axis: Axis, side: Side, pitch: float) -> None:
+def _name(axis: Axis, side: AxisNames, pitch: float) -> None:
     """Write the names of rows or columns: all of them, or every nth if they do not fit."""
     size = max(SMALLEST_NAME, min(NAME_SIZE, 0.9 * pitch * POINTS))
     step = int(np.ceil(size / (pitch * POINTS)))
