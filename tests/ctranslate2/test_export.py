@@ -166,8 +166,9 @@ def test_an_unknown_format_and_another_task_are_rejected(tmp_path: Path) -> None
     tree = json.loads((folder / "config.json").read_text())
     tree["config"]["task"] = "classification"
     (folder / "config.json").write_text(json.dumps(tree))
-    with pytest.raises(ExportError, match="classification"):
+    with pytest.raises(ExportError, match="classification") as caught:
         export_model(folder)
+    assert "clearhead classify" in str(caught.value.todo)
 
 
 def changed_output(folder: Path, by: float) -> Any:

@@ -1,7 +1,7 @@
 """Write a translator in a format that runs faster.
 
 CTranslate2 runs the model without PyTorch. The command compares the export with
-the model before it keeps it: greedy outputs must be equal, and
+the model before it keeps it: greedy outputs must be equal, except for ties, and
 log-probabilities must agree to 0.001. It prints the folder of the export.
 translate and evaluate use the export as long as the model folder holds the same
 weights. The export has 32-bit weights; choose other numbers when you use it:

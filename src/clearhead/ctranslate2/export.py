@@ -32,9 +32,9 @@ def export_model(
 ) -> Path:
     """Write a trained translator in the format of another program; returns the export's folder.
 
-    The export is loaded and compared with the model first: greedy outputs must be the same and
-    log-probabilities within 0.001. Only then it replaces a previous export. Files in its folder
-    that are not of the previous export are kept.
+    The export is loaded and compared with the model first: greedy outputs must be the same,
+    except for ties, and log-probabilities within 0.001. Only then it replaces a previous export.
+    Files in its folder that are not of the previous export are kept.
 
     Args:
         folder: written by training.
@@ -59,12 +59,13 @@ def export_model(
         raise ExportError(
             f"the model's task is {found.config.task}, and only translators can be exported",
             where=folder,
+            todo="use it as it is: clearhead classify",
         )
     if found.is_checkpoint and output is None:
         raise ExportError(
             "these are the weights of a checkpoint; the folder's export is of its final weights",
             where=folder,
-            todo="name another folder for the export: --output DIR",
+            todo="name another folder for the export: --output FOLDER",
         )
     output = (
         found.path / layout.NAME if output is None else Path(os.path.expanduser(output)).resolve()
@@ -91,7 +92,7 @@ def _previous_files(output: Path) -> set[str]:
         raise ExportError(
             "there is something else where the export should be; nothing was changed",
             where=output,
-            todo="remove it, or name another folder: --output DIR",
+            todo="remove it, or name another folder: --output FOLDER",
         )
     # Only names of files in this folder: "../x" is not one.
     return {layout.DESCRIPTION, *(name for name in files if Path(name).name == name)}
@@ -197,7 +198,7 @@ def _put_into_place(unfinished: Path, output: Path, previous: set[str]) -> None:
             raise ExportError(
                 "a file that is not of the previous export is in the way; nothing was changed",
                 where=path,
-                todo="move it, or name another folder for the export: --output DIR",
+                todo="move it, or name another folder for the export: --output FOLDER",
             )
     if not previous:
         move_into_place(unfinished, output)
