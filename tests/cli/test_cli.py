@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import re
 import shlex
@@ -19,14 +20,14 @@ import pytest
 import torch
 
 from clearhead.api import loading, training
-from clearhead.cli import SPIN_COUNT
+from clearhead.cli import COMMANDS, SPIN_COUNT, main, translate
 from clearhead.cli.failures import print_message
+from clearhead.cli.options import SHARED
+from clearhead.device import DEVICES
 from clearhead.errors import DataError, TrainingError
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import Note, RunEnded, RunStarted
 from fake_translator import run
-
-COMMANDS = ("init", "train", "translate", "evaluate", "export", "phrasebook")
 
 
 def child(*arguments: str, **settings: Any) -> subprocess.CompletedProcess[str]:
@@ -61,12 +62,35 @@ def test_the_command_alone_prints_its_help() -> None:
 def test_each_command_s_help_has_an_example_that_can_be_copied(command: str) -> None:
     code, out, _ = run(command, "--help")
     assert code == 0
-    examples = [line for line in out.splitlines() if line.startswith(f"  clearhead {command} ")]
+    assert out.isascii()
+    joined = out.replace("\\\n", "")
+    examples = [line for line in joined.splitlines() if line.startswith(f"  clearhead {command} ")]
     assert examples
     for example in examples:
         for word in shlex.split(example):
             if word.startswith("--"):
-                assert f"{word} " in out.replace(example, ""), word
+                assert f"{word} " in joined.replace(example, ""), word
+
+
+def test_help_is_printed_in_any_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(translate, "__doc__", "Ü … §")
+    with pytest.raises(SystemExit):
+        main(["translate", "--help"])
+    stream.flush()
+    assert b"? ? ?" in stream.buffer.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_options_have_the_devices_and_engines_that_loading_takes() -> None:
+    # Their modules are not imported by the options, which must be fast.
+    assert set(SHARED["--device"]["choices"]) == set(DEVICES)
+    assert set(SHARED["--engine"]["choices"]) == set(loading.ENGINES)
+
+
+@pytest.mark.parametrize(("command", "mentioned"), [("translate", True), ("classify", False)])
+def test_only_commands_with_engines_mention_ctranslate2(command: str, mentioned: bool) -> None:
+    assert ("CTranslate2" in run(command, "--help")[1]) == mentioned
 
 
 def test_the_version_is_printed() -> None:
@@ -134,6 +158,8 @@ def test_libgomp_reads_what_the_command_sets() -> None:
         (("translate",), ("FOLDER",)),
         (("translate", "m", "--device", "gpu"), ("--device", "'gpu'", "cuda")),
         (("translate", "m", "--batch-size", "0"), ("--batch-size", "less than 1")),
+        (("translate", "m", "--threads=-3"), ("--threads", "less than 0")),
+        (("classify", "m", "--top", "few"), ("--top", "'few'")),
         (("translate", "m", "--n-best", "few"), ("--n-best", "'few'")),
     ],
 )

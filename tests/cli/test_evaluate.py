@@ -412,6 +412,7 @@ def test_an_unknown_label_in_line_1_may_be_a_header(models: Path) -> None:
         ("texts", ["--data", "test.tsv", "--temperature", "0"], 2, "--temperature"),
         ("texts", ["--data", "test.tsv", "--sample"], 2, "--sample"),
         ("texts", ["--data", "test.tsv", "--engine", "ctranslate2"], 2, "--engine ctranslate2"),
+        ("texts", ["--data", "test.tsv", "--engine", "torch"], 2, "--engine torch"),
         ("texts", ["--data", "test.tsv", "--compute-type", "int8"], 2, "--compute-type"),
         ("translator", ["--data", "test.tsv"], 2, "--data"),
         ("translator", ["--text-column", "q"], 2, "--text-column"),

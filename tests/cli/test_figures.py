@@ -192,6 +192,19 @@ def test_a_mistake_gives_an_error_and_draws_nothing(
     assert not Path("pictures").exists()
 
 
+def test_a_text_that_is_the_name_of_a_file_gives_a_warning(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("one.en").write_text("a b\n")
+    words = ("figures", str(models / "texts"), "-o", "pictures", "--format", "svg")
+    assert "warning: " not in run(*words, "--input-file", "one.en")[2]
+    code, _, err = run(*words, "--input", "one.en")
+    assert code == 0
+    assert "'one.en'" in err
+    assert "--input-file one.en" in err
+
+
 def test_a_folder_that_cannot_be_made_gives_an_error(models: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     words = ("--input", "a", "-o", str(tmp_path / "file"))

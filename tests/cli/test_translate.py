@@ -162,17 +162,17 @@ def test_each_block_gets_the_number_of_lines_before_it(
         (("--temperature", "2"), "--temperature has no effect without --sample"),
         (("--seed", "2"), "--seed has no effect without --sample"),
         (("--sample", "--beam-size", "2"), "--beam-size has no effect with --sample"),
-        (("--n-best", "9"), "n_best = 9 is more than beam_size = 5"),
-        (("--length-penalty=-1",), "length_penalty"),
-        (("--length-penalty", "1000"), "length_penalty must be at least 0 and at most 10"),
-        (("--length-penalty", "inf"), "length_penalty must be a finite number"),
-        (("--sample", "--temperature", "inf"), "temperature must be a finite number"),
-        (("--min-length", "9" * 20), "min_length must be at least 0 and at most 1,000,000"),
+        (("--n-best", "9"), "--n-best = 9 is more than --beam-size = 5"),
+        (("--length-penalty=-1",), "--length-penalty"),
+        (("--length-penalty", "1000"), "--length-penalty must be at least 0 and at most 10"),
+        (("--length-penalty", "inf"), "--length-penalty must be a finite number"),
+        (("--sample", "--temperature", "inf"), "--temperature must be a finite number"),
+        (("--min-length", "9" * 20), "--min-length must be at least 0 and at most 1,000,000"),
         (
             ("--sample", "--max-length", "9" * 20),
-            "max_length must be at least 0 and at most 1,000,000",
+            "--max-length must be at least 0 and at most 1,000,000",
         ),
-        (("--beam-size", "9" * 20), "beam_size must be at least 1 and at most 1,000,000"),
+        (("--beam-size", "9" * 20), "--beam-size must be at least 1 and at most 1,000,000"),
     ],
 )
 def test_a_search_option_that_makes_no_sense_is_rejected(
@@ -181,6 +181,9 @@ def test_a_search_option_that_makes_no_sense_is_rejected(
     code, out, err = run("translate", "m", *options, stdin="a\n")
     assert (code, out) == (SearchError.exit_code, "")
     assert part in err
+    assert ("What to do: leave" in err) == ("has no effect" in part)
+    # Only an error about two settings may concern one that is not given.
+    assert ("\nWhy: " in err) == ("is more than" in part)
     assert translator.calls == []
 
 
@@ -202,7 +205,7 @@ def test_an_option_that_contradicts_the_model_s_own_search_is_rejected(
     translator.config = replace(RunConfig(), search=SearchConfig(n_best=3))
     code, _, err = run("translate", "m", "--beam-size", "1", stdin="a\n")
     assert code == SearchError.exit_code
-    assert "n_best = 3 is more than beam_size = 1\n" in err
+    assert "--n-best = 3 is more than --beam-size = 1\n" in err
     assert run("translate", "m", "--beam-size", "1", "--n-best", "1", stdin="a\n")[0] == 0
 
 
@@ -371,7 +374,10 @@ def test_a_failure_before_any_output_leaves_no_file(translator: Backwards, tmp_p
     assert list(tmp_path.iterdir()) == []
     code, _, err = run("translate", "m", "-o", str(tmp_path / "no" / "out"), stdin="a\n")
     assert code == 3
-    assert "cannot be written" in err
+    assert f"mkdir -p {tmp_path / 'no'}\n" in err
+    code, _, err = run("translate", "m", "-o", str(tmp_path), stdin="a\n")
+    assert code == 3
+    assert err.startswith(f"clearhead: {tmp_path}: this is a folder\nWhat to do: ")
     assert translator.calls[1:] == []  # it was known before anything was translated
 
 

@@ -67,11 +67,15 @@ def limit_busy_waiting() -> None:
 
 
 class Parser(ArgumentParser):
-    """A parser that reports output which cannot be written; argparse ignores it."""
+    """A parser that reports output which cannot be written; argparse ignores it.
+
+    Characters that the stream cannot encode become `?`.
+    """
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if message and (stream := file or sys.stderr):
-            stream.write(message)
+            encoding = getattr(stream, "encoding", None) or "utf-8"
+            stream.write(message.encode(encoding, "replace").decode(encoding))
 
 
 def command_line(words: Sequence[str]) -> Parser:

@@ -5,14 +5,16 @@ with its signature and its 95 % confidence interval (bootstrap); the share of
 sentences that match exactly; and the scores by sentence length.
 
 For a classifier it reports accuracy, macro and micro F1, each with its 95 %
-confidence interval (bootstrap); the expected calibration error; precision,
-recall and F1 of each label; and the confusion matrix.
+confidence interval (bootstrap); the negative log-likelihood and the expected
+calibration error; precision, recall and F1 of each label; and the confusion
+matrix.
 
 Each model but the first is compared with the first by a paired test.
 
   clearhead evaluate runs/my-model --source test.en --reference test.de
   clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
-  clearhead evaluate runs/new runs/new/training/checkpoints/average.safetensors --source …
+  clearhead evaluate runs/my-model runs/my-model/training/checkpoints/average.safetensors \
+    --source test.en --reference test.de
   clearhead evaluate runs/trec --data test.tsv --figures pictures
 """
 
@@ -154,7 +156,7 @@ def _evaluate_classifiers(
 
     options = {"--source": args.source, "--reference": args.reference, "--tokenize": args.tokenize}
     options |= {"--lowercase": args.lowercase, "--no-lowercase": args.lowercase is False}
-    options |= {"--engine ctranslate2": args.engine == "ctranslate2"}
+    options |= {f"--engine {args.engine}": args.engine != "auto"}
     options |= {"--compute-type": args.compute_type}
     options |= {"--sample": args.sample}
     options |= {option(each.path): getattr(args, each.path) for each in search_settings()}

@@ -14,6 +14,8 @@ on the standard error. It overwrites pictures of the same names.
 
 from __future__ import annotations
 
+import os
+import shlex
 import warnings
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
@@ -145,6 +147,11 @@ def _text(text: str | None, file: str | None, line: int) -> str:
     if file is None:
         todo = "leave it out, or use --input-file"
         reject_unused({f"--line {line}": line > 1}, "a text", todo)
+        if text and os.path.isfile(os.path.expanduser(text)):
+            print_message(
+                f"warning: the input is the text {text!r}, which is also the name of a file; to "
+                f"read the file: --input-file {shlex.quote(text)}"
+            )
         return text or ""
     content = next(islice(input_lines(file), line - 1, None), None)
     if content is None:

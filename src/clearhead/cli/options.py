@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Mapping
+from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +20,24 @@ if TYPE_CHECKING:
     from clearhead.settings.declare import Setting
 
 
-def positive(text: str) -> int:
-    """A whole number of at least 1."""
-    number = int(text)
-    if number < 1:
-        raise ArgumentTypeError(f"{number} is less than 1")
+def at_least(least: int, text: str) -> int:
+    """The whole number of an option, if it is not less than `least`."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+    if number < least:
+        raise ArgumentTypeError(f"{number} is less than {least}")
     return number
 
 
+positive = partial(at_least, 1)
+
+
 SHARED: dict[str, dict[str, Any]] = {
-    "folder": dict(metavar="FOLDER", type=Path, help="model folder, e.g. runs/my-model"),
+    "folder": dict(
+        metavar="FOLDER", type=Path, help="model folder or checkpoint, e.g. runs/my-model"
+    ),
     "--output": dict(
         dest="output_file",
         metavar="FILE",
@@ -40,15 +51,15 @@ SHARED: dict[str, dict[str, Any]] = {
         help="maximum number of inputs in a batch (default: 64)",
     ),
     "--device": dict(
-        choices=("auto", "cpu", "cuda"),
+        choices=("cpu", "cuda", "auto"),
         default="auto",
         help="device of the model; auto uses the GPU if there is one (default: auto)",
     ),
     "--threads": dict(
-        type=int,
+        type=partial(at_least, 0),
         metavar="N",
         default=0,
-        help="number of CPU threads (default: one per core; CTranslate2: at most 4)",
+        help="number of CPU threads; 0: one per core (default: 0)",
     ),
     "--engine": dict(
         choices=("auto", "torch", "ctranslate2"),
@@ -64,12 +75,19 @@ SHARED: dict[str, dict[str, Any]] = {
 }
 """The declarations of arguments and options that several commands have."""
 
+THREADS_OF_ENGINES = (
+    "number of CPU threads; 0: one per core, with CTranslate2 at most 4 (default: 0)"
+)
+
 
 def add_shared(parser: ArgumentParser, *names: str) -> None:
     """Declare some of the arguments and options of `SHARED`."""
     for name in names:
         short = ("-o",) if name == "--output" else ()
-        parser.add_argument(*short, name, **SHARED[name])
+        declared = SHARED[name]
+        if name == "--threads" and "--engine" in names:
+            declared = {**declared, "help": THREADS_OF_ENGINES}
+        parser.add_argument(*short, name, **declared)
 
 
 def option(name: str) -> str:
@@ -129,9 +147,17 @@ def changed_search(default: SearchConfig, given: Mapping[str, Any]) -> SearchCon
 
     method = given.get("method", method_for(given, default.method))
     if unused := idle_for(method, given):
-        beside = "with" if method == "sampling" else "without"
-        raise SearchError(f"{option(unused)} has no effect {beside} --sample")
-    return chosen_search(default, given, where="search options")
+        sampling = method == "sampling"
+        raise SearchError(
+            f"{option(unused)} has no effect {'with' if sampling else 'without'} --sample",
+            todo="leave one of them out" if sampling else "leave it out, or add --sample",
+        )
+    try:
+        return chosen_search(default, given, where=None)
+    except SearchError as error:
+        names = "|".join(field.name for field in fields(default))
+        error.what = re.sub(rf"(?:search\.)?\b({names})\b", lambda m: option(m[1]), error.what)
+        raise
 
 
 def loaded_translator(folder: str | Path, args: Namespace, scores: bool) -> Translator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 import warnings
@@ -277,6 +278,14 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
         target = Path(os.path.expanduser(path)).resolve()
         # A device or a pipe is written directly: a file moved to its name would replace it.
         special = target.exists() and not target.is_file()
+        if target.is_dir():
+            raise DataError("this is a folder", where=path, todo="name a file: --output FILE")
+        if not target.parent.exists():
+            raise DataError(
+                f"the folder {target.parent} is missing",
+                where=path,
+                todo=f"create it: mkdir -p {shlex.quote(str(target.parent))}",
+            )
         part = target if special else target.with_name(f"{target.name}.part")
         if not special:
             _reject_inputs((target, part), inputs)

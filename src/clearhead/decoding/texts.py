@@ -24,7 +24,7 @@ class CutSourceWarning(UserWarning):
 
 
 def chosen_search(
-    search: SearchConfig, choices: Mapping[str, Any], where: str = "translate"
+    search: SearchConfig, choices: Mapping[str, Any], where: str | None = "translate"
 ) -> SearchConfig:
     """The search settings with some of them replaced, checked as strictly as a file.
 
@@ -38,7 +38,9 @@ def chosen_search(
         chosen = dataclasses.replace(search, **{"method": method, **choices})
     except ValidationError as error:
         wrong = config_error(error, where, section="search")
-        why = None if wrong.todo else "settings that are not given are those of the model"
+        # Only an error about two settings may concern one that is not given.
+        about_two = error.errors()[0]["type"] == "value_error"
+        why = "settings that are not given are those of the model" if about_two else None
         raise SearchError(wrong.what, where=where, why=why, todo=wrong.todo) from None
     if idle := idle_for(chosen.method, choices):
         other = "beam" if chosen.method == "sampling" else "sampling"

@@ -54,9 +54,7 @@ class SearchConfig:
     max_length_ratio: float = setting(
         2.0, "maximum length of an output per token of the source", ge=0, le=1000
     )
-    max_length_offset: int = setting(
-        20, "tokens added to the limit of `max_length_ratio`", ge=0, le=MOST
-    )
+    max_length_offset: int = setting(20, "tokens added to the maximum length", ge=0, le=MOST)
     no_repeat_ngram: int = setting(
         0,
         "length of token sequences that must not repeat; 0: all may",
