@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from clearhead.decoding.beam import beam_search
-from clearhead.decoding.engine import Hypothesis, length_penalty, longest_output
+from clearhead.decoding.engine import Hypothesis, length_penalty, longest_output, prefixes_and_keys
 from clearhead.decoding.logits import best_tokens, check_scores, likeliest_token
-from clearhead.decoding.search import greedy_search, search
+from clearhead.decoding.search import greedy_search
+from clearhead.decoding.search import search as search_checked
 from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
@@ -33,6 +34,20 @@ from further_search import FurtherSearch
 
 Tokens = tuple[int, ...]
 NO_GPU = not torch.cuda.is_available()
+
+
+def search(
+    stepper: Stepper,
+    sources: Sequence[Sequence[int]],
+    config: SearchConfig,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    keys: Sequence[int] | None = None,
+    positions: int | None = None,
+    scored: bool = True,
+) -> list[list[Hypothesis]]:
+    """Search as an engine does, which checks prefixes and keys first."""
+    prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+    return search_checked(stepper, sources, config, prefixes, keys, positions, scored)
 
 
 @functools.cache

@@ -15,7 +15,6 @@ from clearhead.decoding.engine import (
     Hypothesis,
     hypothesis_of,
     longest_output,
-    prefixes_and_keys,
 )
 from clearhead.decoding.logits import check_scores, likeliest_token
 from clearhead.decoding.sampling import sample
@@ -30,8 +29,8 @@ def search(
     stepper: Stepper,
     sources: Sequence[Sequence[int]],
     config: SearchConfig,
-    prefixes: Sequence[Sequence[int]] | None = None,
-    keys: Sequence[int] | None = None,
+    prefixes: Sequence[Sequence[int]],
+    keys: Sequence[int],
     positions: int | None = None,
     scored: bool = True,
 ) -> list[list[Hypothesis]]:
@@ -47,16 +46,15 @@ def search(
         sources: the ids of each source.
         config: the settings of the search.
         prefixes: for each source the ids that its output must begin with; their log-probabilities
-            count in the score.
+            count in the score. They were checked by `prefixes_and_keys`, like the keys.
         keys: as for `Engine.translate`.
         positions: the stepper's positions for an output; None: no limit.
         scored: whether scores are needed. Only greedy search is faster without; the other
             searches always compute them.
 
     Raises:
-        SearchError: a prefix or key does not fit, or the logits contain NaN or plus infinity.
+        SearchError: a prefix does not fit, or the logits contain NaN or plus infinity.
     """
-    prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
     longest = []
     for source, prefix, key in zip(sources, prefixes, keys, strict=True):
         if positions is not None and len(prefix) > positions:
