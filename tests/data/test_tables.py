@@ -84,9 +84,9 @@ def test_only_the_setting_of_the_wrong_column_is_named(
 ) -> None:
     path = tmp_path / "x.csv"
     path.write_text("topics,words\na,b\n")
-    columns = {f"{wrong}_column": "topic", f"{other}_column": "words"}
+    columns = {wrong: "topic", other: "words"}
     with pytest.raises(DataError) as caught:
-        list(read_labelled_texts(str(path), **columns))
+        list(read_labelled_texts(str(path), columns["text"], columns["label"]))
     todo = str(caught.value.todo)
     assert "did you mean 'topics'?" in todo
     assert f"--{wrong}-column" in todo

@@ -1,4 +1,4 @@
-"""Score translators or classifiers on a test set.
+r"""Score translators or classifiers on a test set.
 
 For a translator the command reports BLEU, chrF and TER from sacreBLEU, each
 with its signature and its 95 % confidence interval (bootstrap); the share of

@@ -67,7 +67,7 @@ def _expected(error: Exception) -> ClearheadError | None:
     return ClearheadError(
         f"the memory of {'the GPU' if on_gpu else 'this machine'} is full",
         why=next(iter(str(error).strip().splitlines()), None),
-        todo="use a smaller model or batch" + (", or the CPU: device = 'cpu'" if on_gpu else ""),
+        todo="use a smaller model or batch" + (", or the device 'cpu'" if on_gpu else ""),
     )
 
 

@@ -37,7 +37,7 @@ def chosen_search(
     try:
         chosen = dataclasses.replace(search, **{"method": method, **choices})
     except ValidationError as error:
-        wrong = config_error(error, where, section="search")
+        wrong = config_error(error, where or "", section="search")
         # Only an error about two settings may concern one that is not given.
         about_two = error.errors()[0]["type"] == "value_error"
         why = "settings that are not given are those of the model" if about_two else None
