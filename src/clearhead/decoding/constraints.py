@@ -67,10 +67,6 @@ class Constraints:
             logits[:, EOS] = -torch.inf
         if 0 < self._config.no_repeat_ngram <= rows.steps:
             logits[_repeating(rows.tokens, self._config.no_repeat_ngram)] = -torch.inf
-        if 0 < self._config.max_repeat <= rows.steps:
-            last = rows.tokens[:, -self._config.max_repeat :]
-            (full,) = np.nonzero((last == last[:, :1]).all(axis=1))
-            logits[torch.from_numpy(full), torch.from_numpy(last[full, 0])] = -torch.inf
 
 
 def _repeating(tokens: Ids, n: int) -> tuple[Tensor, Tensor]:

@@ -62,9 +62,6 @@ class SearchConfig:
         ge=0,
         le=MOST,
     )
-    max_repeat: int = setting(
-        0, "maximum number of times that a token may occur in a row; 0: any number", ge=0, le=MOST
-    )
     temperature: float = setting(
         1.0,
         "divisor of the logits; below 1: more likely tokens, above 1: more varied ones",
