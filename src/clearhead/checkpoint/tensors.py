@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError
-from clearhead.files import atomic_file
+from clearhead.files import COPY_AGAIN, atomic_file
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,8 +26,6 @@ STATE = "training/state.safetensors"
 
 CHECKPOINTS = ("training", "checkpoints")
 """Path of the checkpoints in a model folder."""
-
-COPY_AGAIN = "copy the folder again, or train the model again"
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
