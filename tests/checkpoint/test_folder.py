@@ -155,8 +155,9 @@ def test_weights_of_another_model_are_rejected(folder: Path) -> None:
     tensors, facts = read_tensors(folder / "weights.safetensors")
     name = next(iter(tensors))
     write_tensors(folder / "weights.safetensors", {**tensors, name: torch.zeros(1)}, facts)
-    with pytest.raises(ModelFolderError, match=name.replace(".", r"\.")):
+    with pytest.raises(ModelFolderError, match=name.replace(".", r"\.")) as caught:
         api.load_translator(folder)
+    assert "copy the folder again" in str(caught.value.todo)
 
 
 def test_tensors_and_facts_come_back_bit_for_bit(tmp_path: Path) -> None:

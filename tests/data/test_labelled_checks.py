@@ -198,6 +198,7 @@ def test_no_example_left_is_rejected_with_the_reasons() -> None:
     with pytest.raises(DataError, match="no example is left") as raised:
         prepared([("", "x"), ("", "y")], [("a", "x")])
     assert "2 left out: the text is empty" in str(raised.value.why)
+    assert "[data]" in str(raised.value.todo)
 
 
 def test_a_label_that_training_lacks_is_rejected_with_its_place() -> None:

@@ -65,8 +65,10 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise _damaged(path, "their checksum is not the one in the file")
     try:
         return tensors, json.loads(metadata["facts"])
-    except (KeyError, ValueError) as error:
-        raise _damaged(path, f"the metadata cannot be read: {error!r}") from None
+    except KeyError as error:
+        raise _damaged(path, f"the metadata lack {error}") from None
+    except ValueError as error:
+        raise _damaged(path, f"the metadata cannot be read: {error}") from None
 
 
 def _damaged(path: Path, why: str) -> ModelFolderError:
@@ -111,6 +113,7 @@ def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path
             "the weights do not belong to the model of the configuration",
             where=where,
             why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
+            todo=COPY_AGAIN,
         )
     with torch.no_grad():
         for name, parameter in parameters.items():

@@ -202,7 +202,8 @@ def write_corpus(
         report = checker.report()
         if report.kept == 0:
             why = "\n".join(report.lines())
-            raise DataError("no pair is left to train on", where=part.where, why=why)
+            todo = "correct the data, or change the settings in [data] that leave the pairs out"
+            raise DataError("no pair is left to train on", where=part.where, why=why, todo=todo)
         names = {side: dtype.name for side, dtype in dtypes.items()}
         description = {"version": FORMAT_VERSION, "dtypes": names, "report": report.to_dict()}
         write_bytes(partial / "corpus.json", json.dumps(description, indent=1).encode(), DataError)

@@ -241,7 +241,8 @@ def prepare_labelled(
     train, report = check_labelled(parts.train, data, parts.held_out, count)
     if inputs is None or not train:
         why = "\n".join(report.lines())
-        raise DataError("no example is left to train on", where="train", why=why)
+        todo = "correct the data, or change the settings in [data] that leave the examples out"
+        raise DataError("no example is left to train on", where="train", why=why, todo=todo)
     check_classes(parts.train.examples, report, data.smallest_class)
     rows = inputs.rows(train) if features else [row_of[id(example)] for example in train]
 

@@ -119,6 +119,7 @@ def propose_classification(
                 f"there are {len(files)} files of {part} data",
                 where=files[1],
                 why="examples and their labels are in one file, or one folder",
+                todo="join them, and name one",
             )
         if kind == "features":
             return survey_sequences(files[0], label_column)
