@@ -92,8 +92,12 @@ def test_files_that_belong_together_appear_together(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     with pytest.raises(DataError) as caught:
         write_together(folder, [("a", lambda path: path.write_text("a")), ("b", fail)])
-    assert caught.value.where == str(folder)
+    assert caught.value.where == str(folder / "b")
     assert not folder.exists()
+    write_bytes(folder / "a", b"old")
+    with pytest.raises(DataError):
+        write_together(folder, [("a", lambda path: path.write_text("new")), ("b", fail)])
+    assert [path.read_text() for path in folder.iterdir()] == ["old"]
     written = write_together(folder, [(name, lambda path: path.write_text("x")) for name in "ab"])
     assert sorted(folder.iterdir()) == written == [folder / "a", folder / "b"]
 
@@ -104,6 +108,16 @@ def test_a_damaged_json_file_is_named(tmp_path: Path, content: str) -> None:
     with pytest.raises(ModelFolderError) as caught:
         read_json(tmp_path / "tree.json")
     assert caught.value.where == str(tmp_path / "tree.json")
+    assert "damaged" in caught.value.what
+    assert "copy the folder again" in str(caught.value.todo)
+
+
+def test_a_missing_json_file_is_not_called_damaged(tmp_path: Path) -> None:
+    with pytest.raises(ModelFolderError) as caught:
+        read_json(tmp_path / "tree.json")
+    assert caught.value.where == str(tmp_path / "tree.json")
+    assert caught.value.what == "the file is missing"
+    assert caught.value.todo
 
 
 class Number:
@@ -133,6 +147,8 @@ def test_an_altered_description_is_rejected(tmp_path: Path, old: str, new: str) 
     with pytest.raises(ModelFolderError, match="the number") as caught:
         read_description(tmp_path, "n", "the number", Number)
     assert caught.value.where == str(path)
+    assert "train the model again" in str(caught.value.todo)
+    assert "Error(" not in str(caught.value.why)  # the reason in words, not as a Python object
     path.unlink()
     with pytest.raises(ModelFolderError, match="missing") as caught:
         read_description(tmp_path, "n", "the number", Number)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +14,11 @@ from clearhead.errors import ClearheadError, DataError, ModelFolderError
 
 DESCRIPTION_VERSION = 1
 """The format of the files that `write_description` writes."""
+
+COPY_AGAIN = "copy the folder again, or train the model again"
+"""What to do about a damaged file of a model folder."""
+
+READABLE = "make the file readable, or copy the folder again"
 
 
 @contextmanager
@@ -95,11 +100,18 @@ def read_json(path: Path) -> dict[str, Any]:
     """
     try:
         tree = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        what = "the file is missing or damaged"
-        raise ModelFolderError(what, where=path, why=str(error)) from None
+    except FileNotFoundError:
+        raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
+    except OSError as error:
+        what = "the file cannot be read"
+        raise ModelFolderError(what, where=path, why=str(error), todo=READABLE) from None
+    except (ValueError, RecursionError) as error:
+        raise ModelFolderError(
+            "the file is damaged", where=path, why=str(error), todo=COPY_AGAIN
+        ) from None
     if not isinstance(tree, dict):
-        raise ModelFolderError("the file is damaged", where=path, why="it is not a JSON object")
+        why = "it is not a JSON object"
+        raise ModelFolderError("the file is damaged", where=path, why=why, todo=COPY_AGAIN)
     return tree
 
 
@@ -113,30 +125,19 @@ def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Pat
     The folder is created if necessary, and removed again if nothing was written.
 
     Raises:
-        DataError: they cannot be written, e.g. because the disk is full.
+        DataError: a file cannot be written, e.g. because the disk is full; then none is renamed.
     """
-    is_new = not folder.exists()
-    unfinished: dict[Path, Path] = {}
+    is_new, written = not folder.exists(), list[Path]()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, write in files:
-            part = folder / f".{name}.unfinished"
-            unfinished[folder / name] = part
-            write(part)
-            sync(part)
-        for path, part in unfinished.items():
-            os.replace(part, path)
-        sync(folder)
-    except OSError as error:
-        raise unwritable(folder, error, DataError) from None
+        with ExitStack() as renamed_at_the_end:
+            for name, write in files:
+                written.append(folder / name)
+                write(renamed_at_the_end.enter_context(atomic_file(written[-1], DataError)))
     finally:
-        for part in unfinished.values():
-            with suppress(OSError):
-                part.unlink(missing_ok=True)
         if is_new:
             with suppress(OSError):
                 folder.rmdir()  # fails if the folder has files, which is intended
-    return list(unfinished)
+    return written
 
 
 class Saveable(Protocol):
@@ -179,20 +180,26 @@ def read_description(folder: Path, name: str, what: str, build: Callable[[dict[s
             raise ModelFolderError(
                 f"{what} has format {tree['version']}; this clearhead reads {DESCRIPTION_VERSION}",
                 where=path,
+                todo="use the version of clearhead that wrote it, or train the model again",
             )
         built = build(tree)
         if built.fingerprint() == tree.get("fingerprint"):
             return built
         why = "its content and its hash disagree"
     except FileNotFoundError as error:
-        raise ModelFolderError(f"the file of {what} is missing", where=error.filename) from None
+        raise ModelFolderError(
+            f"the file of {what} is missing", where=error.filename, todo=COPY_AGAIN
+        ) from None
     except OSError as error:
-        raise ModelFolderError(f"{what} cannot be read", where=path, why=str(error)) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        why = repr(error)
+        what = f"{what} cannot be read"
+        raise ModelFolderError(what, where=path, why=str(error), todo=READABLE) from None
+    except KeyError as error:
+        why = f"it has no {error}"
+    except (ValueError, TypeError, AttributeError, RuntimeError) as error:
+        why = str(error)
     model = path.with_suffix(".model")
     where = f"{path} or {model.name}" if model.exists() else path
-    raise ModelFolderError(f"{what} is damaged", where=where, why=why)
+    raise ModelFolderError(f"{what} is damaged", where=where, why=why, todo=COPY_AGAIN)
 
 
 def fingerprint_of(content: bytes) -> str:

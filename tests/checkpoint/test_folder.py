@@ -89,6 +89,24 @@ def test_another_version_is_rejected(folder: Path) -> None:
         api.load_translator(folder)
 
 
+def test_a_folder_without_config_is_no_model_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelFolderError) as caught:
+        api.load_translator(tmp_path)
+    assert caught.value.where == str(tmp_path)
+    assert "no config.json" in caught.value.what
+    assert "clearhead train" in str(caught.value.todo)
+
+
+def test_a_config_of_another_program_is_recognised(tmp_path: Path) -> None:
+    write_json(tmp_path / "config.json", {"model_type": "marian", "d_model": 512})
+    with pytest.raises(ModelFolderError) as caught:
+        api.load_translator(tmp_path)
+    assert caught.value.where == str(tmp_path / "config.json")
+    assert "not written by clearhead" in caught.value.what
+    assert "format" in str(caught.value.why)
+    assert caught.value.todo
+
+
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer.model"])
 @pytest.mark.parametrize("damage", ["missing", "cut off", "rubbish", "brackets without end"])
 def test_a_damaged_file_is_named(folder: Path, name: str, damage: str) -> None:
@@ -137,8 +155,9 @@ def test_weights_of_another_model_are_rejected(folder: Path) -> None:
     tensors, facts = read_tensors(folder / "weights.safetensors")
     name = next(iter(tensors))
     write_tensors(folder / "weights.safetensors", {**tensors, name: torch.zeros(1)}, facts)
-    with pytest.raises(ModelFolderError, match=name.replace(".", r"\.")):
+    with pytest.raises(ModelFolderError, match=name.replace(".", r"\.")) as caught:
         api.load_translator(folder)
+    assert "copy the folder again" in str(caught.value.todo)
 
 
 def test_tensors_and_facts_come_back_bit_for_bit(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import asdict
 from math import log
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from clearhead.data.inputs import (
     NGrams,
     SpelledInputs,
     TextInputs,
-    hide_frames,
     hide_words,
 )
 from clearhead.data.labelled import Labelled
@@ -34,7 +34,7 @@ from clearhead.files import write_json
 from clearhead.model.build import build_classifier
 from clearhead.model.inputs import SpelledEmbedding
 from clearhead.model.transformer import EncoderClassifier
-from clearhead.settings import ClassifierConfig, RunConfig, config_from, config_to_dict
+from clearhead.settings import ClassifierConfig, RunConfig, config_from
 from clearhead.tokenizer import BOS, PAD, WordTokenizer
 from small_models import small_config
 
@@ -298,7 +298,7 @@ def test_what_is_for_words_is_rejected_where_the_vocabulary_of_an_encoder_has_pi
     tmp_path: Path, section: str, name: str, value: object
 ) -> None:
     pieces = RunConfig(task="classification")
-    write_json(tmp_path / "config.json", {"format": FORMAT, "config": config_to_dict(pieces)})
+    write_json(tmp_path / "config.json", {"format": FORMAT, "config": asdict(pieces)})
     tree = {
         "task": "classification",
         "classifier": {"encoder_from": str(tmp_path)},
@@ -437,7 +437,7 @@ def test_a_share_of_the_frames_of_each_row_becomes_the_mean_as_a_whole(
 ) -> None:
     features = some_features(seed)
     torch.manual_seed(seed)
-    found = hide_frames(features, rate)
+    found = FEATURES.hide(features, rate)
     hidden = (found == 0).all(dim=-1)
     assert_same(found[~hidden], features[~hidden])
     for row in range(ROWS):
@@ -449,14 +449,14 @@ def test_where_all_is_hidden_the_start_and_the_padding_stay() -> None:
     real = (ids != PAD) & (ids != BOS)
     assert_same(hide_words(ids, UNK, 1.0), torch.where(real, UNK, ids))
     zero_but_for_padding = torch.where(features.isnan(), features, 0.0)
-    assert_same(hide_frames(features, 1.0), zero_but_for_padding)
+    assert_same(FEATURES.hide(features, 1.0), zero_but_for_padding)
 
 
 @given(seeds)
 def test_a_rate_of_nothing_hides_nothing(seed: int) -> None:
     ids, features = some_ids(seed), some_features(seed)
     assert_same(hide_words(ids, UNK, 0.0), ids)
-    assert_same(hide_frames(features, 0.0), features)
+    assert_same(FEATURES.hide(features, 0.0), features)
 
 
 @pytest.mark.parametrize("kind", ["words", "frames"])
@@ -468,7 +468,7 @@ def test_what_is_hidden_is_drawn_from_torchs_generator_and_the_input_is_left_alo
 
     def hide(seed: int) -> Tensor:
         torch.manual_seed(seed)
-        return hide_words(original, UNK, 0.5) if kind == "words" else hide_frames(original, 0.5)
+        return hide_words(original, UNK, 0.5) if kind == "words" else FEATURES.hide(original, 0.5)
 
     assert_same(hide(5), hide(5))
     assert not torch.equal(hide(5).nan_to_num(-1.0), hide(6).nan_to_num(-1.0))

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clearhead.data import preparation
+from clearhead.data.checks import LABELLED, Rule
 from clearhead.data.hashes import input_hash
 from clearhead.data.labelled import Labelled, LabelledSequence, LabelledText
-from clearhead.data.parts import DataPart, parts_of
+from clearhead.data.parts import DataPart, Parts, parts_of
 from clearhead.data.preparation import (
     check_classes,
     check_labelled,
@@ -196,6 +198,7 @@ def test_no_example_left_is_rejected_with_the_reasons() -> None:
     with pytest.raises(DataError, match="no example is left") as raised:
         prepared([("", "x"), ("", "y")], [("a", "x")])
     assert "2 left out: the text is empty" in str(raised.value.why)
+    assert "[data]" in str(raised.value.todo)
 
 
 def test_a_label_that_training_lacks_is_rejected_with_its_place() -> None:
@@ -264,3 +267,18 @@ def test_of_many_classes_the_largest_are_shown() -> None:
     _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
     assert report.lines()[0].startswith("train: 120 examples, all kept; 120 classes: c000 1, ")
     assert report.lines()[0].endswith("c009 1 and 110 more")
+
+
+def test_rows_belong_to_their_examples_whichever_rule_drops_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = Rule("first", "it is the first", lambda block: np.arange(len(block.examples)) == 0)
+    kind = dataclasses.replace(LABELLED, rules=(*LABELLED.rules, first))
+    monkeypatch.setattr(preparation, "LABELLED", kind)
+    rows: list[Row] = [(f"{n} " * n, ("x" if n % 2 else "y",)) for n in range(1, 6)]
+    data = dataclasses.replace(CONFIG, drop_held_out=False)
+    config = RunConfig(task="classification", tokenizer=WORDS, data=data)
+    parts = Parts(of(TRAIN, numbered(rows)), of(VALIDATION, numbered(rows)), DataPart("test", ()))
+    found = prepare_labelled(config, parts, lambda train: learn_inputs(config, train))
+    assert [example.input.split() for example in found.train] == [["2"] * 2, ["3"] * 3]
+    assert [len(row) for row in found.rows] == [2, 3]

@@ -79,8 +79,11 @@ def test_binary_files_are_rejected(content: bytes, write: Write) -> None:
 
 
 def test_a_missing_file_and_a_folder_are_rejected(tmp_path: Path, write: Write) -> None:
-    assert "no such file" in refusal(str(tmp_path / "none")).what
-    assert "folder" in refusal(str(tmp_path)).what
+    missing, folder = refusal(str(tmp_path / "none")), refusal(str(tmp_path))
+    assert "no such file" in missing.what
+    assert "current folder" in str(missing.todo)
+    assert "folder" in folder.what
+    assert "file in it" in str(folder.todo)
     assert "cannot be read" in refusal("nul\0in-name").what
 
 
@@ -89,6 +92,7 @@ def test_a_gz_file_cut_short_or_not_gz_at_all_is_rejected(tmp_path: Path, write:
     whole = gzip.compress(bytes(range(1, 10)) * 9999 + b"\n", mtime=0)
     path.write_bytes(whole[: len(whole) // 2])
     assert "cut short" in refusal(str(path)).what
+    assert "again" in str(refusal(str(path)).todo)
     path.write_bytes(b"plain text\n")
     assert "cannot be read" in refusal(str(path)).what
     path.write_bytes(whole[:40] + bytes(20) + whole[60:])

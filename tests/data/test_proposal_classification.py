@@ -36,7 +36,7 @@ from clearhead.data.proposal_classification import (
 from clearhead.data.report import IMBALANCE, imbalance
 from clearhead.data.survey import (
     NONE,
-    Side,
+    SideSurvey,
     Survey,
     survey_sequences,
     survey_texts,
@@ -49,7 +49,7 @@ from fake_translator import run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = "the a cat dog sees Finds green Tree , . where who is was running".split()
-LATIN = Side(1000, 5000, 52, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
+LATIN = SideSurvey(1000, 5000, 52, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
 same_folder = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 any_label = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r\t"))
 label = any_label.map(str.strip).filter(bool)
@@ -101,6 +101,16 @@ def proposed(folder: Path, kind: InputKind = "text", *parts: str, **columns: str
     """The proposed configuration for files of these parts, read from its file."""
     files = [(part,) for part in parts]
     return read_back(propose_classification(kind, *files, **columns).to_toml("my-model"), folder)
+
+
+def test_texts_and_labels_of_the_same_column_are_rejected(tmp_path: Path) -> None:
+    path = write_csv(tmp_path / "train.csv", [("text", "label"), *[("a b", "x"), ("c", "y")] * 30])
+    for columns in ({"text_column": "label"}, {"label_column": "text"}):
+        with pytest.raises(ConfigError) as caught:
+            propose_classification("text", (path,), **columns)
+        assert caught.value.setting == "data.label_column"
+        assert "--text-column" in str(caught.value.todo)
+    propose_classification("features", label_column="text")
 
 
 # What is seen.

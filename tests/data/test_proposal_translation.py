@@ -19,7 +19,7 @@ from clearhead.data import proposal_translation as proposal
 from clearhead.data import survey as surveying
 from clearhead.data.proposal import round_figure, row_for
 from clearhead.data.proposal_translation import RECIPES, RISE, propose_translation
-from clearhead.data.survey import NONE, Side, Survey, survey_pairs
+from clearhead.data.survey import NONE, SideSurvey, Survey, survey_pairs
 from clearhead.errors import DataError
 from clearhead.settings import SIZES, ModelConfig, RunConfig, read_config
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
@@ -29,7 +29,7 @@ from clearhead.tokenizer import learn_tokenizer
 ENGLISH = ["A man rides a bicycle.", "Two dogs, one cat.", "She sees Mr. Smith"]
 GERMAN = ["Ein Mann fährt Rad.", "Zwei Hunde, eine Katze.", "Sie sieht Herrn Schmidt"]
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LATIN = Side(1000, 5000, 52, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
+LATIN = SideSurvey(1000, 5000, 52, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
 
 
 def write(path: Path, lines: Sequence[str]) -> str:
@@ -48,7 +48,7 @@ def read_back(text: str, folder: Path) -> RunConfig:
     return read_config(path)
 
 
-def seen(pairs: int, source: Side = LATIN, target: Side = LATIN) -> Survey:
+def seen(pairs: int, source: SideSurvey = LATIN, target: SideSurvey = LATIN) -> Survey:
     words = {"words": 12 * pairs, "characters": 60 * pairs}
     sides = (dataclasses.replace(side, **words) for side in (source, target))
     return Survey("pairs", "a, b", pairs, tuple(sides), NONE, NONE, NONE)

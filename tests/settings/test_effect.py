@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ from clearhead.settings import (
     RunConfig,
     TokenizerConfig,
     config_from,
-    config_to_dict,
     read_config,
 )
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
@@ -84,6 +84,7 @@ OTHER: dict[str, Any] = {
     "search.max_length_ratio": 3.0,
     "search.max_length_offset": 3,
     "search.no_repeat_ngram": 2,
+    "search.max_repeat": 2,
     "search.temperature": 0.5,
     "search.top_k": 3,
     "search.top_p": 0.5,
@@ -179,7 +180,7 @@ def test_ngram_vectors_need_ngrams(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("task", "kind"), KINDS)
 def test_defaults_without_effect_are_accepted(tmp_path: Path, task: str, kind: str) -> None:
-    defaults: Any = config_to_dict(RunConfig())
+    defaults: Any = asdict(RunConfig())
     values = {path: defaults[path.split(".")[0]][path.split(".")[1]] for path in OTHER}
     read_config(run_file(tmp_path, task, kind), said(OTHER, values))
 
@@ -283,7 +284,7 @@ def test_the_decoder_layers_of_a_size_are_accepted_for_a_classifier(
 def test_a_model_folder_with_settings_without_effect_is_read(
     tmp_path: Path, task: str, kind: str
 ) -> None:
-    tree: dict[str, Any] = config_to_dict(RunConfig()) | {"task": task, "input": kind}
+    tree: dict[str, Any] = asdict(RunConfig()) | {"task": task, "input": kind}
     with_idle(tree, task, kind)
     write_json(tmp_path / "config.json", {"format": FORMAT, "config": tree})
     assert read_folder_config(tmp_path) == config_from(tree)
@@ -293,7 +294,7 @@ def test_variables_in_a_model_folder_are_not_expanded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CH_DATA", "/data")
-    tree = config_to_dict(RunConfig(data=DataConfig(train=("${CH_DATA}/x", "${CH_NONE}/y"))))
+    tree = asdict(RunConfig(data=DataConfig(train=("${CH_DATA}/x", "${CH_NONE}/y"))))
     write_json(tmp_path / "config.json", {"format": FORMAT, "config": tree})
     assert read_folder_config(tmp_path).data.train == ("${CH_DATA}/x", "${CH_NONE}/y")
 
@@ -326,7 +327,7 @@ def what_it_computes(config: RunConfig, folder: Path) -> tuple[dict[str, Any], l
 @pytest.mark.parametrize(("task", "kind"), KINDS)
 def test_settings_without_effect_change_no_bit(tmp_path: Path, task: str, kind: str) -> None:
     plain = small(tmp_path / "plain", task, kind)
-    tree = config_to_dict(plain)
+    tree = asdict(plain)
     with_idle(tree, task, kind)
     other = config_from(tree)
     assert other != plain

@@ -34,7 +34,6 @@ from clearhead.settings import (
     TokenizerConfig,
     TrainingConfig,
     config_from,
-    config_to_dict,
     read_config,
 )
 
@@ -368,6 +367,48 @@ def test_a_word_for_the_positions_gets_the_kind_suggested() -> None:
 
 
 @pytest.mark.parametrize(
+    ("dotted", "word", "kind"),
+    [("training.schedule", "linear", "linear"), ("training.optimizer", "SGD", "sgd")],
+)
+def test_a_word_for_a_section_with_kinds_gets_the_kind_suggested(
+    dotted: str, word: str, kind: str
+) -> None:
+    error = refusal(nested(dotted, word))
+    assert error.setting == dotted
+    assert error.todo == f'did you mean {dotted}.kind = "{kind}"?'
+    assert kind in str(refusal(nested(dotted, "zzz")).todo)
+
+
+@pytest.mark.parametrize(
+    ("dotted", "value", "example"),
+    [
+        ("data.train", "train.tsv", 'data.train = ["train.tsv"]'),
+        ("data.train", "train.en,train.de", 'data.train = ["train.en", "train.de"]'),
+        ("classifier.pooling", 3, 'classifier.pooling = ["mean"]'),
+        ("model.character_ngrams", 3, "model.character_ngrams = [3"),
+    ],
+)
+def test_a_single_value_for_a_list_gets_a_list_as_an_example(
+    dotted: str, value: Any, example: str
+) -> None:
+    error = refusal(nested(dotted, value))
+    assert "must be a list" in error.what
+    assert example in str(error.todo)
+
+
+@pytest.mark.parametrize(
+    ("dotted", "form"), [("model.dropout", "table"), ("model.input_convolution", "list")]
+)
+def test_where_a_number_is_allowed_beside_a_table_or_list_the_error_names_both(
+    dotted: str, form: str
+) -> None:
+    error = refusal(nested(dotted, "abc"))
+    assert "number" in error.what
+    assert form in error.what
+    assert f"{dotted} = " in str(error.todo)
+
+
+@pytest.mark.parametrize(
     ("tree", "words"),
     [
         ({"search": {"min_length": 5, "max_length": 4}}, "min_length = 5"),
@@ -408,6 +449,16 @@ def test_multi_label_is_for_texts() -> None:
     error = refusal({**tree, "input": "features"})
     assert error.setting == "classifier.multi_label"
     assert "needs input = 'text'" in error.what
+
+
+def test_the_texts_and_their_labels_are_in_different_columns() -> None:
+    data = {"text_column": "topic", "label_column": "topic"}
+    error = refusal({"task": "classification", "data": data})
+    assert error.setting == "data.label_column"
+    assert "data.text_column" in error.what
+    # Sequences have no texts.
+    sequences = {"task": "classification", "input": "features", "data": {"label_column": "text"}}
+    assert config_from(sequences).data.label_column == "text"
 
 
 # Shorthands
@@ -584,7 +635,7 @@ def test_environment_variables_in_a_file_are_expanded(
 
 def test_variables_are_not_expanded_in_plain_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CH_LANG", "de")
-    tree = config_to_dict(RunConfig(folder="${CH_LANG}/${CH_NONE}"))
+    tree = dataclasses.asdict(RunConfig(folder="${CH_LANG}/${CH_NONE}"))
     assert config_from(tree).folder == "${CH_LANG}/${CH_NONE}"
 
 
@@ -732,7 +783,7 @@ runs = st.builds(
 @settings(max_examples=60)
 @given(runs)
 def test_plain_values_round_trip(config: RunConfig) -> None:
-    tree = config_to_dict(config)
+    tree = dataclasses.asdict(config)
     assert config_from(tree) == config
     assert config_from(json.loads(json.dumps(tree))) == config
 

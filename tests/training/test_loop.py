@@ -13,9 +13,10 @@ from clearhead.api.preparation import prepare
 from clearhead.settings import ScheduleConfig, TrainingConfig
 from clearhead.training import loop
 from clearhead.training.checkpoints import State
+from clearhead.training.events import Note
 from clearhead.training.loop import Limits
 from clearhead.training.step import Updater
-from small_runs import small_run
+from small_runs import Watcher, small_run
 
 FOREVER = 1e9
 CONSTANT = ScheduleConfig(kind="constant", peak=1e-3, warmup=1)
@@ -88,6 +89,51 @@ def test_what_remains_is_the_time_to_the_first_limit_that_is_known(
     settings: dict[str, Any], remaining: float | None
 ) -> None:
     assert limits(**settings).remaining_s(5, 15.0, seconds_per_step=2.0) == remaining
+
+
+@pytest.mark.parametrize(
+    ("kind", "warmup", "falls"),
+    [
+        ("linear", 19, True),
+        ("linear", 20, False),
+        ("cosine", 19, True),
+        ("cosine", 2_000, False),
+        ("inverse_sqrt", 20, True),
+        ("inverse_sqrt", 21, False),
+        ("constant", 2_000, True),
+        ("paper", 2_000, True),
+    ],
+)
+def test_a_warmup_that_is_as_long_as_the_run_gets_a_warning(
+    kind: Any, warmup: int, falls: bool
+) -> None:
+    schedule = ScheduleConfig(kind=kind, warmup=warmup)
+    warning = limits(10, max_epochs=2, schedule=schedule).warmup_warning()
+    assert (warning is None) == falls
+    if warning is not None:
+        assert "training.schedule.warmup" in warning
+        assert "20 steps" in warning
+        assert "at most 6," in warning
+
+
+def test_without_a_known_number_of_steps_there_is_no_warning() -> None:
+    schedule = ScheduleConfig(kind="inverse_sqrt", warmup=2_000)
+    assert limits(max_minutes=3, schedule=schedule).warmup_warning() is None
+
+
+def test_training_and_the_dry_run_warn_once_of_a_long_warmup(tmp_path: Path) -> None:
+    watcher = Watcher()
+    config = small_run(
+        tmp_path, max_steps=2, schedule=ScheduleConfig(kind="linear", peak=5e-3, warmup=5)
+    )
+    (line,) = (line for line in api.dry_run(config).lines() if "training.schedule.warmup" in line)
+    api.train(config, observers=[watcher])
+    notes = [e.text for e in watcher.events if isinstance(e, Note) and e.text == line]
+    assert len(notes) == 1
+    # Nothing is trained any more.
+    again = Watcher()
+    api.train(config, observers=[again])
+    assert not any("schedule.warmup" in e.text for e in again.events if isinstance(e, Note))
 
 
 class Clock:

@@ -15,7 +15,7 @@ from clearhead.api.classifier import items_of, texts_of
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
 from clearhead.data.proposal_classification import FEW, WORD_NGRAMS, read_by_words
-from clearhead.data.survey import pieces_for, side_of
+from clearhead.data.survey import pieces_for, survey_side
 from clearhead.errors import (
     ClearheadError,
     ConfigError,
@@ -296,7 +296,7 @@ def config_for(given: Mapping[str, Any], texts: Sequence[str], folder: str | Pat
         raise ConfigError("epochs must be at least 1", setting=SETTINGS["epochs"])
     surveyed = texts[:SURVEYED]
     scale = len(texts) / max(1, len(surveyed))
-    side = side_of(surveyed, scale)
+    side = survey_side(surveyed, scale)
     words = read_by_words(side, len(texts)) if given["words"] is None else given["words"]
     given["words"] = words
     settings: dict[str, Any] = FIXED | {path: given[name] for name, path in SETTINGS.items()}

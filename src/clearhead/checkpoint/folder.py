@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from clearhead.checkpoint.tensors import CHECKPOINTS, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.files import Saveable, read_json, write_json
-from clearhead.settings import RunConfig, config_from, config_to_dict
+from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import Tokenizer, load_tokenizer
 
 FORMAT = 1
@@ -56,7 +56,7 @@ def write_model_folder(path: Path, config: RunConfig, files: Mapping[str, Saveab
     """
     for name, content in files.items():
         content.save(path, name)
-    write_json(path / "config.json", {"format": FORMAT, "config": config_to_dict(config)})
+    write_json(path / "config.json", {"format": FORMAT, "config": asdict(config)})
 
 
 def read_model_folder(path: str | Path) -> ModelFolder:
@@ -132,11 +132,26 @@ def read_folder_config(path: Path) -> RunConfig:
     """The configuration of a model folder.
 
     Raises:
-        ModelFolderError: it is missing, damaged, or of another version.
+        ModelFolderError: it is missing, damaged, of another version or of another program.
     """
-    tree = read_json(path / "config.json")
-    found = tree.get("format")
-    if found != FORMAT:
+    file = path / "config.json"
+    # Without access to the folder, nothing is known about its files.
+    if os.access(path, os.X_OK) and not file.exists():
+        raise ModelFolderError(
+            "this is not a model folder: it has no config.json",
+            where=path,
+            todo="name another folder, such as runs/my-model, or train one: "
+            "clearhead train RUN.toml",
+        )
+    tree = read_json(file)
+    if "format" not in tree:
+        raise ModelFolderError(
+            "this config.json was not written by clearhead",
+            where=file,
+            why='it has no "format"',
+            todo="name the folder of a model that clearhead has trained",
+        )
+    if (found := tree["format"]) != FORMAT:
         raise ModelFolderError(
             f"the model folder has format {found!r}, this clearhead reads format {FORMAT}",
             where=path,
@@ -148,7 +163,7 @@ def read_folder_config(path: Path) -> RunConfig:
             raise ConfigError("it has no settings")
         # Earlier versions wrote this section into every folder, for a task that no longer exists.
         settings.pop("reconstruction", None)
-        return config_from(settings, where=str(path / "config.json"))
+        return config_from(settings, where=str(file))
     except ConfigError as error:
         raise ModelFolderError(
             "the configuration is damaged, or of another version of clearhead",

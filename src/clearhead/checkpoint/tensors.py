@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError
-from clearhead.files import atomic_file
+from clearhead.files import COPY_AGAIN, atomic_file
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,8 +26,6 @@ STATE = "training/state.safetensors"
 
 CHECKPOINTS = ("training", "checkpoints")
 """Path of the checkpoints in a model folder."""
-
-COPY_AGAIN = "copy the folder again, or train the model again"
 
 
 def parameters_of(model: nn.Module) -> dict[str, Tensor]:
@@ -67,8 +65,10 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise _damaged(path, "their checksum is not the one in the file")
     try:
         return tensors, json.loads(metadata["facts"])
-    except (KeyError, ValueError) as error:
-        raise _damaged(path, f"the metadata cannot be read: {error!r}") from None
+    except KeyError as error:
+        raise _damaged(path, f"the metadata lack {error}") from None
+    except ValueError as error:
+        raise _damaged(path, f"the metadata cannot be read: {error}") from None
 
 
 def _damaged(path: Path, why: str) -> ModelFolderError:
@@ -113,6 +113,7 @@ def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path
             "the weights do not belong to the model of the configuration",
             where=where,
             why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
+            todo=COPY_AGAIN,
         )
     with torch.no_grad():
         for name, parameter in parameters.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import LONGEST_SOURCE
 from clearhead.errors import ExportError, ModelFolderError
 from clearhead.files import read_json
-from clearhead.settings import Learned, ModelConfig, config_to_dict
+from clearhead.settings import Learned, ModelConfig
 
 NAME = "ctranslate2"
 """The default name of an export's folder within its model folder."""
@@ -96,7 +96,7 @@ def origin_of(found: ModelFolder, weights: str | None = None) -> dict[str, str]:
     """
     names = ("tokenizer",) if found.config.tokenizer.joint else ("source", "target")
     files = [found.path / f"{name}{ending}" for name in names for ending in (".json", ".model")]
-    settings = json.dumps(config_to_dict(found.config)["model"], sort_keys=True)
+    settings = json.dumps(asdict(found.config)["model"], sort_keys=True)
     return {
         "weights": _digest([found.weights]) if weights is None else weights,
         "settings": hashlib.sha256(settings.encode()).hexdigest(),

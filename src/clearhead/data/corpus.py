@@ -12,6 +12,7 @@ has the lock of the folder above (`.lock`). With both locks an unused corpus can
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import itertools
 import json
@@ -201,7 +202,8 @@ def write_corpus(
         report = checker.report()
         if report.kept == 0:
             why = "\n".join(report.lines())
-            raise DataError("no pair is left to train on", where=part.where, why=why)
+            todo = "correct the data, or change the settings in [data] that leave the pairs out"
+            raise DataError("no pair is left to train on", where=part.where, why=why, todo=todo)
         names = {side: dtype.name for side, dtype in dtypes.items()}
         description = {"version": FORMAT_VERSION, "dtypes": names, "report": report.to_dict()}
         write_bytes(partial / "corpus.json", json.dumps(description, indent=1).encode(), DataError)
@@ -248,11 +250,6 @@ def _side_writer(path: Path, dtype: np.dtype) -> Iterator[Callable[[Sequence[lis
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """If several runs need the same corpus at once, one writes it, and the others wait for it."""
-    try:
-        import fcntl
-    except ImportError:  # there is no such lock on Windows
-        yield
-        return
     with (folder / ".lock").open("wb") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
@@ -262,20 +259,16 @@ def _lock_against_removal(corpus: Corpus, file: Path) -> None:
     """Keep a shared lock as long as the object exists."""
     descriptor = os.open(file, os.O_RDONLY)
     weakref.finalize(corpus, os.close, descriptor)
-    with suppress(ImportError, OSError):  # the system or the disk has no such lock
-        import fcntl
-
+    with suppress(OSError):  # the disk has no such lock
         fcntl.flock(descriptor, fcntl.LOCK_SH)
 
 
 def remove_unused_corpora(folder: Path) -> None:
     """Remove the corpora of a folder that no process has open; none while one is being written."""
-    with suppress(ImportError, OSError):  # there is no such folder, or no such lock
-        import fcntl
-
-        with (folder / ".lock").open("a") as writers:
-            fcntl.flock(writers, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _remove_unused(folder)
+    # There is no such folder, another process has the lock, or the disk has no such lock.
+    with suppress(OSError), (folder / ".lock").open("a") as writers:
+        fcntl.flock(writers, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove_unused(folder)
 
 
 def _remove_unused(folder: Path) -> None:
@@ -283,8 +276,6 @@ def _remove_unused(folder: Path) -> None:
     for corpus in folder.iterdir():
         if not CORPUS_NAME.fullmatch(corpus.name):
             continue
-        with suppress(ImportError, OSError), (corpus / "corpus.json").open("a") as readers:
-            import fcntl
-
+        with suppress(OSError), (corpus / "corpus.json").open("a") as readers:
             fcntl.flock(readers, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(corpus, ignore_errors=True)

@@ -246,7 +246,8 @@ class FeatureInputs(Inputs):
         return int((~batch[..., 0].isnan()).sum())
 
     def hide(self, batch: Tensor, rate: float) -> Tensor:
-        return hide_frames(batch, rate)
+        hidden = torch.rand(batch.shape[:2], device=batch.device) < rate
+        return batch.masked_fill(hidden[..., None] & ~batch.isnan(), 0.0)  # padding stays NaN
 
 
 def text_inputs(config: RunConfig, tokenizer: Tokenizer) -> TextInputs:
@@ -302,15 +303,6 @@ def hidden_words(ids: Tensor, rate: float) -> Tensor:
     """A bool tensor, True for a random share of the tokens, but not for BOS and padding."""
     hidden = torch.rand(ids.shape, device=ids.device) < rate
     return hidden & (ids != PAD) & (ids != BOS)
-
-
-def hide_frames(features: Tensor, rate: float) -> Tensor:
-    """Features (batch, length, width) with a random share of the frames set to 0.
-
-    Padding stays NaN.
-    """
-    hidden = torch.rand(features.shape[:2], device=features.device) < rate
-    return features.masked_fill(hidden[..., None] & ~features.isnan(), 0.0)
 
 
 def _text(example: Labelled) -> str:

@@ -19,6 +19,8 @@ from clearhead.errors import DataError
 # Limits the memory: a line of a megabyte may be text, a line of a hundred is not.
 MAX_LINE_BYTES = 64 * 2**20
 
+CHECK_PATH = "check the name; a relative path starts in the current folder"
+
 R = TypeVar("R")
 
 
@@ -57,7 +59,7 @@ class Formats(dict[str, Format[R]]):
         if found is not None:
             return found.read
         if not os.path.exists(os.path.expanduser(path)):
-            raise DataError("there is no such file or folder", where=path)
+            raise DataError("there is no such file or folder", where=path, todo=CHECK_PATH)
         raise DataError(
             f"{content} are not read from files with this ending",
             where=path,
@@ -96,7 +98,8 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
         try:
             raw = stream.readline(MAX_LINE_BYTES + 1)
         except EOFError:
-            raise DataError("the .gz file is cut short", where=f"{name}:{number}") from None
+            what, todo = "the .gz file is cut short", "copy or download it again"
+            raise DataError(what, where=f"{name}:{number}", todo=todo) from None
         except (OSError, zlib.error) as error:
             raise DataError("the file cannot be read", where=name, why=str(error)) from None
         if not raw:
@@ -142,8 +145,9 @@ def open_packed(path: str) -> BinaryIO:
     try:
         return open(os.path.expanduser(path), "rb")
     except FileNotFoundError:
-        raise DataError("there is no such file", where=path) from None
+        raise DataError("there is no such file", where=path, todo=CHECK_PATH) from None
     except IsADirectoryError:
-        raise DataError("this is a folder, not a file", where=path) from None
+        todo = "name a file in it"
+        raise DataError("this is a folder, not a file", where=path, todo=todo) from None
     except (OSError, ValueError) as error:
         raise DataError("the file cannot be read", where=path, why=str(error)) from None

@@ -99,6 +99,7 @@ class DataPart:
             raise ConfigError(
                 f"data.{self.name} names {len(self.files)} files",
                 why="examples and their labels are in one file, or one folder",
+                todo=f"join them, and name one: data.{self.name} = [{json.dumps(file)}]",
             )
         return replace(self, examples=tuple(read_examples(file, config)))
 

@@ -226,23 +226,25 @@ def prepare_labelled(
     """
     data, features = config.data, config.input == "features"
     inputs: Inputs | None = None
-    rows: list[np.ndarray] = []
+    row_of: dict[int, np.ndarray] = {}
 
     def count(left: Sequence[Labelled]) -> list[int]:
-        nonlocal inputs, rows
+        nonlocal inputs
         inputs = make_inputs(left)
         # Sequences that are too long may have values outside the learned scale.
         if features:
             return [len(example.input) for example in left]
         rows = inputs.rows(left)
+        row_of.update(zip(map(id, left), rows, strict=True))
         return [len(row) for row in rows]
 
     train, report = check_labelled(parts.train, data, parts.held_out, count)
     if inputs is None or not train:
         why = "\n".join(report.lines())
-        raise DataError("no example is left to train on", where="train", why=why)
+        todo = "correct the data, or change the settings in [data] that leave the examples out"
+        raise DataError("no example is left to train on", where="train", why=why, todo=todo)
     check_classes(parts.train.examples, report, data.smallest_class)
-    rows = inputs.rows(train) if features else [r for r in rows if len(r) <= data.max_length]
+    rows = inputs.rows(train) if features else [row_of[id(example)] for example in train]
 
     labels = Labels.learn(example.labels for example in train)
     validation, test = parts.validation.examples, parts.test.examples

@@ -103,9 +103,9 @@ class Proposal:
             stops = "The run ends earlier if the score no longer improves."
             self.choose("training.patience", PATIENCE, stops)
             return
-        none = "None: the rate falls until the end, and the last steps improve the model most."
+        none = "No early stop: the last steps, at a small rate, improve the model most."
         self.choose("training.patience", 0, none)
-        falls = "Falls to zero at the end: the last steps, at a small rate, improve the model most."
+        falls = "Falls to zero at the end of the run."
         self.choose("training.schedule.kind", kind, falls)
         if (most := max(1, total // rise)) < recipe.warmup:
             self.choose("training.schedule.warmup", most, f"The run is short: 1/{rise} of it.")

@@ -16,8 +16,8 @@ import numpy as np
 
 from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
 from clearhead.data.report import IMBALANCE, imbalance
-from clearhead.data.survey import Side, Survey, pieces_for, survey_sequences, survey_texts
-from clearhead.errors import DataError
+from clearhead.data.survey import SideSurvey, Survey, pieces_for, survey_sequences, survey_texts
+from clearhead.errors import ConfigError, DataError
 from clearhead.settings import DataConfig
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
 
@@ -77,7 +77,7 @@ SEQUENCE_RECIPES = (
 )
 
 
-def read_by_words(text: Side, texts: int) -> bool:
+def read_by_words(text: SideSurvey, texts: int) -> bool:
     """Whether whole words suit so many texts better than pieces: few short texts, with spaces."""
     return text.spaced and texts < FEW_TEXTS and text.words <= SHORT_TEXT * texts
 
@@ -109,6 +109,7 @@ def propose_classification(
         text_column: name of the column; `label_column` likewise.
 
     Raises:
+        ConfigError: texts and labels are in the same column.
         DataError: a file cannot be used, or more than one is named for a part.
     """
 
@@ -118,11 +119,18 @@ def propose_classification(
                 f"there are {len(files)} files of {part} data",
                 where=files[1],
                 why="examples and their labels are in one file, or one folder",
+                todo="join them, and name one",
             )
         if kind == "features":
             return survey_sequences(files[0], label_column)
         return survey_texts(files[0], text_column, label_column)
 
+    if kind == "text" and text_column == label_column:
+        raise ConfigError(
+            f"the texts and the labels would be in the same column, {text_column!r}",
+            setting="data.label_column",
+            todo="name two different columns: --text-column and --label-column",
+        )
     form = SEQUENCES if kind == "features" else TEXTS
     proposal = Proposal(form, (train, validation, test), survey)
     proposal.choose("data.label_column", label_column)
@@ -197,10 +205,11 @@ def _choose_vocabulary(p: Proposal, recipe: ClassificationRecipe) -> None:
     p.choose("tokenizer.kind", "words", kind)
     p.choose("tokenizer.max_vocabulary", 0)
     p.choose("tokenizer.split_punctuation", True, "A word before a comma should be the same word.")
-    known = "The stem and the ending of an unknown word are known."
+    known = "An unknown word is represented by its n-grams: stem and ending."
     p.choose("model.character_ngrams", recipe.ngrams, known)
     p.choose("model.scale_embeddings", False, "Rare, hardly trained words get small vectors.")
-    p.choose("model.initialisation", "xavier_scaled", "Attention adds little before it is trained.")
+    scaled = "Reduces the influence of attention before it is trained."
+    p.choose("model.initialisation", "xavier_scaled", scaled)
     p.choose("model.final_norm", False, "The norm of a vector shows how clearly something occurs.")
     p.choose("model.positions.kind", "none", "The convolutions know which words are neighbours.")
 
@@ -214,7 +223,7 @@ def _choose_model(p: Proposal, recipe: ClassificationRecipe) -> None:
     p.choose("model.d_ff", recipe.d_ff)
     p.choose("model.n_heads", recipe.heads)
     p.choose("model.norm", "pre", "Learns at a high rate from the first steps.")
-    near = "Combines neighbours; attention cannot learn from few examples which these are."
+    near = "Combines neighbours, which attention cannot learn to find from few examples."
     if not recipe.convolution:
         near = "There are enough examples for attention to learn which positions are neighbours."
     p.choose("model.input_convolution", recipe.convolution, near)
@@ -228,7 +237,11 @@ def _choose_model(p: Proposal, recipe: ClassificationRecipe) -> None:
         p.choose("classifier.pooling", pooling, f"{both}, attention what matters.")
     else:
         p.choose("classifier.pooling", ("mean", "maximum"), f"{both}.")
-    p.choose("classifier.dropout", recipe.head, "No few numbers should decide alone.")
+    p.choose(
+        "classifier.dropout",
+        recipe.head,
+        "The label should not depend on a few components of the vector.",
+    )
 
 
 def _choose_classes(p: Proposal) -> None:

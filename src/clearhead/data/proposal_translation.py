@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
-from clearhead.data.survey import Side, pieces_for, survey_pairs
+from clearhead.data.survey import SideSurvey, pieces_for, survey_pairs
 from clearhead.settings import SIZES
 from clearhead.settings.commented import TRANSLATION, CommentedConfig
 
@@ -148,6 +148,6 @@ def _choose_score(p: Proposal) -> None:
         p.choose("evaluation.tokenize", "char", f"{script}; char treats each character as a word.")
 
 
-def _script(side: Side) -> str:
+def _script(side: SideSurvey) -> str:
     names = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "": "no"}
     return names.get(side.script, side.script.capitalize())

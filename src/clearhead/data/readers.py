@@ -84,6 +84,8 @@ def _read_parallel(source: str, target: str) -> Iterator[Pair]:
                     "the files differ in length, so their lines do not belong together",
                     where=f"{source}, {target}",
                     why=f"{counts[0]:,} lines and {counts[1]:,} lines",
+                    todo="name files in which line n of one is the translation of line n of the "
+                    "other",
                 )
             yield Pair(left, right, count)
 

@@ -37,7 +37,7 @@ UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYAN
 
 
 @dataclass(frozen=True)
-class Side:
+class SideSurvey:
     """The texts of the source, of the target, or of a classification.
 
     Attributes:
@@ -74,7 +74,7 @@ class Side:
         return TOKENS_PER_CHARACTER * self.characters
 
 
-def side_of(texts: Iterable[str], scale: float = 1.0) -> Side:
+def survey_side(texts: Iterable[str], scale: float = 1.0) -> SideSurvey:
     """Survey texts; words and characters are multiplied by `scale`."""
     characters: Counter[str] = Counter()
     count = words = lines_apart = lines_attached = 0
@@ -91,7 +91,7 @@ def side_of(texts: Iterable[str], scale: float = 1.0) -> Side:
     scripts: Counter[str] = Counter()
     for letter, n in letters.items():
         scripts[unicodedata.name(letter, "UNKNOWN").split()[0]] += n
-    return Side(
+    return SideSurvey(
         words=round(scale * words),
         characters=round(scale * characters.total()),
         alphabet=len(characters),
@@ -132,7 +132,7 @@ class Survey:
     unit: Literal["pairs", "texts", "sequences"]
     where: str
     examples: int
-    sides: tuple[Side, ...]
+    sides: tuple[SideSurvey, ...]
     lengths: np.ndarray
     most_tokens: np.ndarray
     words: np.ndarray
@@ -183,7 +183,7 @@ def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
     is_whole = len(pairs) < SURVEYED or str(files[0]).startswith(PHRASEBOOK)
     count = len(pairs) if is_whole else _count_lines(str(files[0]))
     sides = ((pair.source for pair in pairs), (pair.target for pair in pairs))
-    source, target = (side_of(side, count / max(1, len(pairs))) for side in sides)
+    source, target = (survey_side(side, count / max(1, len(pairs))) for side in sides)
     names = ", ".join(map(str, files))
     return Survey("pairs", names, count, (source, target), NONE, NONE, NONE)
 
@@ -226,7 +226,7 @@ def _survey_texts(path: str, examples: list[LabelledText]) -> Survey:
     counts = [(len(t), len(t.encode()), len(by_words.words_of(t))) for t in texts]
     lengths, sizes, words = np.array(counts, dtype=np.int64).T
     surveyed = texts[:SURVEYED]
-    sides = (side_of(surveyed, len(texts) / len(surveyed)),)
+    sides = (survey_side(surveyed, len(texts) / len(surveyed)),)
     classes = _classes_of(examples)
     return Survey("texts", path, len(texts), sides, lengths, sizes / LEAST_BYTES, words, *classes)
 

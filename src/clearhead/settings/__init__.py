@@ -14,7 +14,7 @@ from clearhead.settings.model import (
     Positions,
     Sinusoidal,
 )
-from clearhead.settings.reading import config_from, config_to_dict, read_config
+from clearhead.settings.reading import config_from, read_config
 from clearhead.settings.run import ClassifierConfig, RunConfig
 from clearhead.settings.search import EvaluationConfig, SearchConfig
 from clearhead.settings.training import OptimizerConfig, ScheduleConfig, TrainingConfig
@@ -37,6 +37,5 @@ __all__ = [
     "TokenizerConfig",
     "TrainingConfig",
     "config_from",
-    "config_to_dict",
     "read_config",
 ]

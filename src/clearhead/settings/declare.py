@@ -63,6 +63,7 @@ class Declaration:
         tolerated: it may be set with other choices than those of `only_with`, without effect.
         also_default: values that a model size sets, which are never rejected.
         choices: by task, where the tasks allow different ones.
+        also: what else the value may be, instead of the list or table of its type.
         init: the kinds of runs for which `clearhead init` writes it.
         init_if_changed: likewise, but only if it differs from its default.
     """
@@ -75,6 +76,7 @@ class Declaration:
     tolerated: bool = False
     also_default: tuple[Any, ...] = ()
     choices: Mapping[str, tuple[str, ...]] | None = None
+    also: str = ""
     init: Runs = Runs.NONE
     init_if_changed: Runs = Runs.NONE
 
@@ -139,14 +141,14 @@ class Setting:
     @property
     def sections(self) -> tuple[Any, ...]:
         """The class of a section, or the classes that it may have; none for a single value."""
-        kind, _ = plain(self.annotation)
+        kind, _ = unwrapped(self.annotation)
         kinds = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
         return tuple(k for k in kinds if isinstance(k, type) and dataclasses.is_dataclass(k))
 
     @property
     def choices(self) -> tuple[Any, ...]:
         """The values that a choice, or an item of a list of choices, allows."""
-        kind, _ = plain(self.annotation)
+        kind, _ = unwrapped(self.annotation)
         return get_args(kind) if get_origin(kind) is Literal else ()
 
     @property
@@ -176,12 +178,12 @@ def settings_of(section: type, path: str = "", runs: Runs = Runs.ALL) -> Iterato
         yield from inner
 
 
-def plain(annotation: Any) -> tuple[Any, bool]:
+def unwrapped(annotation: Any) -> tuple[Any, bool]:
     """A type without annotations, or that of the items of a list; and whether it is a list."""
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        return plain(args[0])
-    return (plain(args[0])[0], True) if origin is tuple else (annotation, False)
+        return unwrapped(args[0])
+    return (unwrapped(args[0])[0], True) if origin is tuple else (annotation, False)
 
 
 def in_words(bounds: Mapping[str, float]) -> str:

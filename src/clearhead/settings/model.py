@@ -179,6 +179,7 @@ class ModelConfig:
     input_convolution: Annotated[tuple[Count, ...], BeforeValidator(_widths)] = setting(
         (),
         "widths of convolutions over the encoder's input; one number or a list",
+        also="whole number",
         details="In tokens or frames. Their output is added to each input vector; each computes an "
         "equal share of it. `[]` or 0: none.",
         init=Runs.LABELLED,
@@ -201,6 +202,7 @@ class ModelConfig:
     dropout: Annotated[DropoutConfig, BeforeValidator(expanded_dropout)] = setting(
         lambda: DropoutConfig.everywhere(0.1),
         "dropout rate, at least 0 and less than 1",
+        also="number",
         details="One rate for embeddings, attention, hidden units and residual branches, or a "
         "table of rates, in which missing ones are 0. `--set model.dropout.hidden=0.3` changes one "
         "rate and keeps the others.",

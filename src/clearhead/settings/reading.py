@@ -1,4 +1,4 @@
-"""From TOML and `--set path=value` to a checked `RunConfig`, and back to plain values."""
+"""From TOML and `--set path=value` to a checked `RunConfig`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ from clearhead.settings.declare import (
     in_words,
     reject_without_effect,
     settings_of,
+    unwrapped,
 )
-from clearhead.settings.model import SIZES, expanded_dropout
+from clearhead.settings.model import expanded_dropout
 from clearhead.settings.run import RunConfig
 
 
@@ -63,6 +64,8 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunConfig:
     """The checked `RunConfig` of a tree of plain values, such as that of a model folder.
 
+    `dataclasses.asdict` makes such a tree of a `RunConfig`.
+
     Raises:
         ConfigError: names the dotted path of the first wrong key, type or value.
     """
@@ -70,11 +73,6 @@ def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunCon
         return RunConfig(**tree)
     except ValidationError as error:
         raise config_error(error, where) from None
-
-
-def config_to_dict(config: RunConfig) -> dict[str, Any]:
-    """The plain tree of a config; `config_from` reads it back to an equal config."""
-    return dataclasses.asdict(config)
 
 
 def apply_override(tree: dict[str, Any], override: str) -> None:
@@ -140,8 +138,8 @@ TYPES = {
     "bool_type": "true or false",
     "string_type": "a string",
     "tuple_type": "a list",
-    "dataclass_type": "a section of settings",
-    "model_attributes_type": "a section of settings",
+    "dataclass_type": "a table of settings",
+    "model_attributes_type": "a table of settings",
 }
 """What is expected, by the type of pydantic's error."""
 
@@ -176,14 +174,32 @@ def config_error(error: ValidationError, where: str, section: str = "") -> Confi
         todo = meant(path, got, [c for c in setting.choices if isinstance(c, str)])
     elif passed := {name: bound for name, bound in context.items() if name in BOUNDS}:
         expected = in_words((setting and setting.declaration.bounds) or passed)
-    elif setting and kind == "model_attributes_type":
-        todo = meant(f"{path}.kind", got, [each.kind for each in setting.sections])
-    elif kind == "dataclass_type" and path == "model":
-        todo = meant("model.size", got, SIZES) or f"a size is one of {', '.join(SIZES)}"
+    elif setting and kind in ("tuple_type", "dataclass_type", "model_attributes_type"):
+        also = setting.declaration.also
+        expected = f"a {also} or {expected}" if also else expected
+        todo = _in_place_of(setting, got)
     problem = f"must be {expected}" if expected else f"is wrong ({first['msg']})"
     got = text if len(text := repr(got)) <= 100 else f"{text[:97]}..."
     what = f"{path or 'the configuration'} {problem}; got {got}"
     return ConfigError(what, where=where, setting=path, todo=todo)
+
+
+def _in_place_of(setting: Setting, got: Any) -> str | None:
+    """What to do about a single value where a list or a table is expected."""
+    path = setting.path
+    if not setting.sections:
+        if unwrapped(setting.annotation)[0] is int:
+            return f"e.g. {path} = [3, 4, 5]"
+        items = got.split(",") if isinstance(got, str) else [*setting.choices[:1]] or ["NAME"]
+        return f"write a list: {path} = {json.dumps(items, ensure_ascii=False)}"
+    for name in ("size", "kind"):  # the settings that choose between tables
+        if chooses := _known().get(f"{path}.{name}"):
+            choices = chooses.choices
+            return (
+                meant(chooses.path, got, choices)
+                or f"{chooses.path} is one of {', '.join(choices)}"
+            )
+    return f"e.g. {path} = 0.1" if setting.declaration.also else None
 
 
 def _path(location: Iterable[int | str]) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from clearhead.settings.declare import Runs, Setting, in_words, plain, settings_of, value_at
+from clearhead.settings.declare import Runs, Setting, in_words, settings_of, unwrapped, value_at
 from clearhead.settings.run import RunConfig
 
 INTRODUCTION = """\
@@ -70,17 +70,19 @@ def _toml(value: Any) -> str:
 
 def _values(setting: Setting) -> str:
     bounds = in_words(setting.declaration.bounds)
-    kind, is_list = plain(setting.annotation)
+    kind, is_list = unwrapped(setting.annotation)
     if setting.choices:
         values = _listed(setting.choices)
     elif setting.sections:
-        values = "number or table" if setting.path == "model.dropout" else "table"
+        values = "table"
     else:
         names = {int: "whole number", float: "number", bool: "`true`, `false`", str: "string"}
         values = names[kind]
     if is_list:
-        return f"list of {values}" if setting.choices else f"list of {values}s"
-    return ", ".join(filter(None, (values, bounds)))
+        values = f"list of {values}" if setting.choices else f"list of {values}s"
+    if setting.declaration.also:
+        values = f"{setting.declaration.also} or {values}"
+    return values if is_list else ", ".join(filter(None, (values, bounds)))
 
 
 def _meaning(setting: Setting, around: Runs) -> str:

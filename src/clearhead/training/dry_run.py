@@ -33,6 +33,7 @@ class DryRun:
         config: how the run would be trained.
         measure: name of the score that patience watches.
         data: lines of the data report.
+        warning: about the settings of training; None if there is none.
     """
 
     parameters: int
@@ -43,11 +44,13 @@ class DryRun:
     config: TrainingConfig
     measure: str
     data: tuple[str, ...]
+    warning: str | None = None
 
     def lines(self) -> list[str]:
         """The result for people. The last line is the length of the run."""
         return [
             *self.data,
+            *filter(None, [self.warning]),
             f"parameters: {self.parameters:,}",
             f"memory: about {megabytes(self.memory_mb)} ({self.memory_of}); "
             "validation may need more",
@@ -120,6 +123,7 @@ def try_steps(
         config=config,
         measure=task.measure,
         data=data,
+        warning=limits.warmup_warning(),
     )
 
 

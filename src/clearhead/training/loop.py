@@ -82,6 +82,18 @@ class Limits:
             times.append(self.config.max_minutes * 60 - elapsed_s)
         return max(0.0, min(times)) if times else None
 
+    def warmup_warning(self) -> str | None:
+        """A warning if the warm-up is so long that the learning rate never falls."""
+        schedule, steps = self.config.schedule, self.total_steps
+        least = {"linear": steps, "cosine": steps, "inverse_sqrt": steps + 1}
+        if not steps > 0 or schedule.warmup < least.get(schedule.kind, math.inf):
+            return None
+        return (
+            f"warning: training.schedule.warmup = {schedule.warmup:,}, and the run has {steps:,} "
+            "steps, so the learning rate never falls; set training.schedule.warmup to at most "
+            f"{steps // 3:,}, a third of the run"
+        )
+
 
 class Interruption:
     """Context in which the first Ctrl-C or SIGTERM only sets `wanted`. A second one acts at once.
@@ -174,6 +186,8 @@ class Trainer:
         if reason and self.state.finished:
             return self._end(f"already finished: {reason}", finished=True)
         self.state.finished = False
+        if warning := self.limits.warmup_warning():
+            notify(self.observers, Note(warning))
         try:
             with self.interruption:
                 reason = self._train()

@@ -11,6 +11,7 @@ import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from clearhead.checkpoint.folder import read_folder_config
 from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
 from clearhead.files import read_json, write_json
-from clearhead.settings import RunConfig, config_to_dict
+from clearhead.settings import RunConfig
 
 LOCK = "training/.lock"
 """Created by every run before it writes anything else."""
@@ -139,7 +140,7 @@ def _refuse_other_config(path: Path) -> None:
 
 
 def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
-    before, after = (_flat(config_to_dict(config)) for config in (old, new))
+    before, after = (_flat(asdict(config)) for config in (old, new))
     changed = sorted(
         name
         for name in before.keys() | after.keys()
