@@ -84,7 +84,6 @@ OTHER: dict[str, Any] = {
     "search.max_length_ratio": 3.0,
     "search.max_length_offset": 3,
     "search.no_repeat_ngram": 2,
-    "search.max_repeat": 2,
     "search.temperature": 0.5,
     "search.top_k": 3,
     "search.top_p": 0.5,
