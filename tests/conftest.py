@@ -6,10 +6,14 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+if TYPE_CHECKING:
+    from clearhead.api import Translator
 
 # Before anything imports them: the shapes in their signatures are then checked at every call.
 CHECKED = (
@@ -47,6 +51,18 @@ def clearhead_data() -> Path:
     if not path.is_dir():
         pytest.fail(f"CLEARHEAD_DATA = {folder} is not a folder")
     return path
+
+
+@pytest.fixture(scope="session")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    """A small trained translator."""
+    from clearhead import api
+    from small_runs import small_run
+
+    folder = tmp_path_factory.mktemp("translator")
+    config = small_run(folder, max_steps=60, validate_every=60)
+    api.train(config)
+    return api.load_translator(config.folder, device="cpu")
 
 
 @pytest.fixture(autouse=True)
