@@ -35,8 +35,8 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _ctrl_c_is_heard() -> None:
-    """A script's `make test &` ignores it, and so would all that the tests start."""
+def _ctrl_c_arrives() -> None:
+    """With `make test &` in a script it is ignored, also by the programs that tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
