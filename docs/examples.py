@@ -3,10 +3,13 @@
     .venv/bin/python docs/examples.py PAGE...            run
     .venv/bin/python docs/examples.py --write PAGE...    run, and update
 
-Blocks marked `sh` and `python` run in the order of the pages, in one new folder. The first one that
-fails ends the run. The next block marked `text` shows the output: all of it if only empty lines are
-between the blocks, otherwise the part from its first to its last line, numbers aside. `--write`
-replaces it. Lines that install something or use make are skipped.
+Blocks marked `sh` and `python` run in the order of the pages, in one new folder. Pages that write
+the same files need a run each. The first block that fails ends the run. Lines that install
+something or use make are skipped.
+
+The next block marked `text` shows the output; `--write` replaces it. It holds the whole output if
+only empty lines are between the two blocks. Otherwise it holds the part from its first to its last
+line; numbers do not matter for finding these lines.
 """
 
 from __future__ import annotations

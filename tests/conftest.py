@@ -67,7 +67,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
 
 @pytest.fixture(autouse=True)
 def _denormal_numbers() -> Iterator[None]:
-    """Training flushes denormal numbers for the whole process; hypothesis wants them back."""
+    """Training flushes denormal numbers in the whole process, but hypothesis needs them."""
     import torch
 
     yield

@@ -80,6 +80,23 @@ def test_the_examples_of_readme_and_the_tutorials_print_what_is_shown(tmp_path: 
     assert compared >= 12
 
 
+def test_output_is_renewed_in_the_blocks_that_show_it(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    example = "```sh\nprintf 'start\\nb 2\\nc 3\\nend\\n'\n```\n"
+    page.write_text(
+        f"{example}\n```text\nold\n```\n{example}Only a part:\n\n```text\nb 7\nc 8\n```\n"
+    )
+    text, examples = run_page(page, tmp_path)
+    assert text == (
+        f"{example}\n```text\nstart\nb 2\nc 3\nend\n```\n"
+        f"{example}Only a part:\n\n```text\nb 2\nc 3\n```\n"
+    )
+    assert [(each.shown, each.output) for each in examples] == [
+        ("old\n", "start\nb 2\nc 3\nend\n"),
+        ("b 7\nc 8\n", "b 2\nc 3\n"),
+    ]
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
     text = FENCED.sub("", document.read_text("utf-8"))

@@ -151,7 +151,7 @@ def test_settings_without_effect_are_rejected_and_others_accepted(
     assert error.todo == "remove them"
     rest = OTHER.keys() - idle(task, kind)
     if kind == "features":
-        rest -= {"classifier.multi_label"}  # of which a rule of its own speaks
+        rest -= {"classifier.multi_label"}  # has a rule of its own
     # Likewise, where the vocabulary has pieces; and vectors need n-grams.
     rest -= {"model.character_ngrams", "tokenizer.split_punctuation", "model.ngram_vectors"}
     read_config(path, assignments(rest, OTHER))
