@@ -7,11 +7,10 @@ from collections import Counter
 
 import pytest
 
-from clearhead.decoding.search import search
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
-from fake_steppers import SOURCES, TableStepper, Tokens, symbols_of, total_score
+from fake_steppers import SOURCES, TableStepper, Tokens, search, symbols_of, total_score
 
 
 @pytest.mark.parametrize("method", ["beam", "sampling"])

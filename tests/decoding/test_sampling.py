@@ -10,10 +10,9 @@ import pytest
 import torch
 
 from clearhead.decoding.engine import longest_output
-from clearhead.decoding.search import search
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
-from fake_steppers import SOURCES, TableStepper, Tokens, exactly, symbols_of
+from fake_steppers import SOURCES, TableStepper, Tokens, exactly, search, symbols_of
 
 
 def test_only_unfinished_samples_are_stepped() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clearhead.decoding.beam import beam_search
 from clearhead.decoding.engine import Hypothesis, longest_output
-from clearhead.decoding.search import greedy_search, search
+from clearhead.decoding.search import greedy_search
 from clearhead.decoding.stepper import Stepper
 from clearhead.errors import SearchError
 from clearhead.settings import SearchConfig
@@ -25,6 +25,7 @@ from fake_steppers import (
     TableStepper,
     Tokens,
     exactly,
+    search,
     symbols_of,
     total_score,
 )

@@ -1,4 +1,4 @@
-"""Models of a few lines behind the step protocol.
+"""Models of a few lines behind the step protocol, and a search that runs them.
 
 Logits of `TableStepper` are a fixed function of the source and of the whole prefix, so a row that
 is moved wrongly gives other logits.
@@ -14,7 +14,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.engine import Hypothesis, prefixes_and_keys
+from clearhead.decoding.search import search as search_checked
+from clearhead.decoding.stepper import Stepper
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS
 
@@ -77,6 +79,20 @@ class ConstantStepper:
 
 
 SOURCES: list[Tokens] = [(4, 5), (6,), (3, 3, 3, 4), (5, 4), (9,)]
+
+
+def search(
+    stepper: Stepper,
+    sources: Sequence[Sequence[int]],
+    config: SearchConfig,
+    prefixes: Sequence[Sequence[int]] | None = None,
+    keys: Sequence[int] | None = None,
+    positions: int | None = None,
+    scored: bool = True,
+) -> list[list[Hypothesis]]:
+    """Search as an engine does, which checks prefixes and keys first."""
+    prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+    return search_checked(stepper, sources, config, prefixes, keys, positions, scored)
 
 
 def exactly(length: int, **choices) -> SearchConfig:
