@@ -31,10 +31,11 @@ SHORTER = {
     r"^clearhead train (english|my-model)": (
         r"for file in data/*; do head -n 60 $file > short; mv short $file; done; \g<0>"
     ),
-    r"training\.max_steps=\d+": "training.max_steps=4",
+    r"--dry-run": r"\g<0> --set training.schedule.warmup=1",
+    r"training\.max_steps=\d+": "training.max_steps=4 --set training.schedule.warmup=1",
     r"training\.validate_every=\d+": "training.validate_every=2",
     r"training\.report_every=\d+": "training.report_every=2",
-    r"training\.schedule\.warmup=\d+": "training.schedule.warmup=2",
+    r"training\.schedule\.warmup=\d+": "training.schedule.warmup=1",
 }
 """What is replaced in examples before they run here, so that they take seconds: few sentences, few
 steps."""
