@@ -1,11 +1,15 @@
 """Run the examples of documentation pages, and write their output into the pages.
 
-    .venv/bin/python docs/examples.py README.md docs/tutorials/*.md            run
-    .venv/bin/python docs/examples.py --write README.md docs/tutorials/*.md    run, and update
+    .venv/bin/python docs/examples.py PAGE...            run
+    .venv/bin/python docs/examples.py --write PAGE...    run, and update
 
-Blocks marked `sh` and `python` run in the order of the pages, in one new folder. The first one that
-fails ends the run. A block marked `text` right after such a block holds its output; `--write`
-replaces it. Lines that install something or use make are skipped.
+Blocks marked `sh` and `python` run in the order of the pages, in one new folder. Pages that write
+the same files need a run each. The first block that fails ends the run. Lines that install
+something or use make are skipped.
+
+The next block marked `text` shows the output; `--write` replaces it. It holds the whole output if
+only empty lines are between the two blocks. Otherwise it holds the part from its first to its last
+line; numbers do not matter for finding these lines.
 """
 
 from __future__ import annotations
@@ -18,17 +22,28 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 EXAMPLE = re.compile(
-    r"^```(?P<language>sh|python)\n(?P<code>.*?)^```\n(?P<between>\n*)(?P<shown>^```text\n.*?^```\n)?",
+    r"^```(?P<language>sh|python)\n(?P<code>.*?)^```\n"
+    r"(?:(?P<between>(?:(?!```)[^\n]*\n)*?)```text\n(?P<shown>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
 SKIPPED = re.compile(r"^(pip|make|git|source|cd|python3 -m venv) .*\n?", re.MULTILINE)
+NUMBER = re.compile(r"-?\d+(?:[.,]\d+)*(?:e[+-]\d+)?")
+
+
+class Example(NamedTuple):
+    """An example that ran: its code, the output that the page shows, and the real output."""
+
+    code: str
+    shown: str | None
+    output: str
 
 
 def run_page(
     page: Path, folder: Path, change: Callable[[str], str] = lambda code: code
-) -> tuple[str, int]:
+) -> tuple[str, list[Example]]:
     """Run the examples of a page.
 
     Args:
@@ -37,26 +52,40 @@ def run_page(
         change: is applied to the code of each example before it runs.
 
     Returns:
-        The page with the output of each example, and the number of examples that ran.
+        The page with the output of each example that has a block for it, and the examples that ran.
 
     Raises:
         RuntimeError: an example failed.
     """
-    count = 0
+    examples = []
 
     def run(example: re.Match[str]) -> str:
-        nonlocal count
         code = SKIPPED.sub("", example["code"])
         if not code.strip():
             return example[0]
-        count += 1
-        output = _run(change(code), example["language"], folder)
+        output = _run(change(code), example["language"], folder).rstrip() + "\n"
+        if example["shown"] is not None and example["between"].strip():
+            output = _part(output, example["shown"])
+        examples.append(Example(code, example["shown"], output))
         if example["shown"] is None:
             return example[0]
-        shown = f"```text\n{output.rstrip()}\n```\n"
-        return f"```{example['language']}\n{example['code']}```\n{example['between']}{shown}"
+        head = example[0][: example.start("shown") - example.start()]
+        return f"{head}{output}```\n"
 
-    return EXAMPLE.sub(run, page.read_text("utf-8")), count
+    return EXAMPLE.sub(run, page.read_text("utf-8")), examples
+
+
+def masked(text: str) -> list[str]:
+    """The lines of a text with each number as 0 and each run of spaces as one space."""
+    return [" ".join(NUMBER.sub("0", line).split()) for line in text.splitlines()]
+
+
+def _part(output: str, shown: str) -> str:
+    """The output from the first to the last line that is shown, as far as these occur in it."""
+    lines, found, wanted = output.splitlines(keepends=True), masked(output), masked(shown)
+    places = {line: number for number, line in enumerate(found)}
+    first, last = places.get(wanted[0], 0), places.get(wanted[-1], len(lines))
+    return "".join(lines[first : last + 1])
 
 
 def _run(code: str, language: str, folder: Path) -> str:
@@ -95,8 +124,8 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for page in arguments.pages:
-            text, count = run_page(page, Path(folder))
-            print(f"{page}: {count} examples")
+            text, examples = run_page(page, Path(folder))
+            print(f"{page}: {len(examples)} examples")
             if arguments.write:
                 page.write_text(text, encoding="utf-8")
 

@@ -6,10 +6,14 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
+
+if TYPE_CHECKING:
+    from clearhead.api import Translator
 
 # Before anything imports them: the shapes in their signatures are then checked at every call.
 CHECKED = (
@@ -31,8 +35,8 @@ def _one_thread() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _ctrl_c_is_heard() -> None:
-    """A script's `make test &` ignores it, and so would all that the tests start."""
+def _ctrl_c_arrives() -> None:
+    """With `make test &` in a script it is ignored, also by the programs that tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -49,9 +53,21 @@ def clearhead_data() -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    """A small trained translator."""
+    from clearhead import api
+    from small_runs import small_run
+
+    folder = tmp_path_factory.mktemp("translator")
+    config = small_run(folder, max_steps=60, validate_every=60)
+    api.train(config)
+    return api.load_translator(config.folder, device="cpu")
+
+
 @pytest.fixture(autouse=True)
 def _denormal_numbers() -> Iterator[None]:
-    """Training flushes denormal numbers for the whole process; hypothesis wants them back."""
+    """Training flushes denormal numbers in the whole process, but hypothesis needs them."""
     import torch
 
     yield

@@ -20,12 +20,12 @@ COMPUTING = {
 }
 CHECKING = {"pydantic", "rich", "sentencepiece"}
 
-SAY_MODULES = "import json, sys; print(json.dumps(list(sys.modules)), file=sys.stderr)"
+PRINT_MODULES = "import json, sys; print(json.dumps(list(sys.modules)), file=sys.stderr)"
 
 
 def loaded_by(program: str) -> set[str]:
     """The modules that a new Python process has loaded after running a program."""
-    command = [sys.executable, "-c", f"{program}\n{SAY_MODULES}"]
+    command = [sys.executable, "-c", f"{program}\n{PRINT_MODULES}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stderr.splitlines()[-1]))

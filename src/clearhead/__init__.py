@@ -11,32 +11,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from clearhead.api.classifier import Classifier
+    from clearhead.api.classifier import Classifier, Prediction
     from clearhead.api.loading import load
     from clearhead.api.text_classifier import TextClassifier
-    from clearhead.api.training import train
+    from clearhead.api.training import dry_run, train
     from clearhead.api.translator import Translator
     from clearhead.ctranslate2.export import export_model
     from clearhead.decoding.engine import Hypothesis
+    from clearhead.errors import ClearheadError
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
     from clearhead.model.build import build_model
     from clearhead.settings import ModelConfig, RunConfig, SearchConfig
     from clearhead.tokenizer import Tokenizer
+    from clearhead.training.events import RunEnded
 
 __version__ = "0.1.0"
 
 _WHERE = {
     "Classifier": "api.classifier",
+    "ClearheadError": "errors",
     "Hypothesis": "decoding.engine",
     "ModelConfig": "settings",
+    "Prediction": "api.classifier",
     "Record": "inspect.record",
     "RunConfig": "settings",
+    "RunEnded": "training.events",
     "SearchConfig": "settings",
     "TextClassifier": "api.text_classifier",
     "Tokenizer": "tokenizer",
     "Translator": "api.translator",
     "build_model": "model.build",
+    "dry_run": "api.training",
     "export_model": "ctranslate2.export",
     "load": "api.loading",
     "record": "inspect.recording",
@@ -45,15 +51,19 @@ _WHERE = {
 
 __all__ = [
     "Classifier",
+    "ClearheadError",
     "Hypothesis",
     "ModelConfig",
+    "Prediction",
     "Record",
     "RunConfig",
+    "RunEnded",
     "SearchConfig",
     "TextClassifier",
     "Tokenizer",
     "Translator",
     "build_model",
+    "dry_run",
     "export_model",
     "load",
     "record",

@@ -84,11 +84,11 @@ def test_the_command_fails_before_it_reads_anything(folder: Path) -> None:
 
 def test_scores_of_other_weights_are_rejected(folder: Path) -> None:
     digest = read_digest(folder / "weights.safetensors")
-    for told in (digest, "0" * len(digest)):
+    for recorded in (digest, "0" * len(digest)):
         (folder / "scores.json").write_text(
-            json.dumps({"scores": {"temperature": 1.5}, "digest": told})
+            json.dumps({"scores": {"temperature": 1.5}, "digest": recorded})
         )
-        if told == digest:
+        if recorded == digest:
             assert api.load_classifier(folder, device="cpu").temperature == 1.5
             continue
         with pytest.raises(ModelFolderError, match="not those of these weights") as raised:

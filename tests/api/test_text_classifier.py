@@ -439,8 +439,8 @@ def test_a_warning_counts_the_texts_that_are_left_out() -> None:
     )
     with pytest.warns(UserWarning, match="left out") as found:
         small(epochs=1, max_length=20).fit(texts, labels)
-    said = sorted(str(warning.message) for warning in found)
-    assert said == [
+    messages = sorted(str(warning.message) for warning in found)
+    assert messages == [
         "texts that were left out: 8 (the text is empty)",
         "texts that were left out: 9 (more than 20 tokens or frames)",
     ]

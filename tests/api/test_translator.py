@@ -1,4 +1,4 @@
-"""Tests of translating texts: order, independence of other texts, prefixes, and the API."""
+"""The Translator: order, independence of other texts, scores, and errors."""
 
 from __future__ import annotations
 
@@ -16,36 +16,12 @@ from clearhead import api
 from clearhead.api import Translator
 from clearhead.data.parts import Parts, parts_of
 from clearhead.data.preparation import learn_tokenizers, prepare_pairs
-from clearhead.decoding import texts as texts_module
 from clearhead.decoding import torch_engine
-from clearhead.decoding.engine import batches_by_length
 from clearhead.errors import ConfigError, SearchError
 from clearhead.settings import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig
 from clearhead.tasks import translation
 from small_runs import small_run
-
-TEXTS = [
-    "1 a b c",
-    "22 h g f e d c b a",
-    "",
-    "3 a",
-    "   ",
-    "never seen ☃ words",
-    *(f"{n} a b" for n in range(9)),
-]
-
-
-@pytest.fixture(scope="module")
-def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
-    folder = tmp_path_factory.mktemp("translator")
-    config = small_run(folder, max_steps=60, validate_every=60)
-    api.train(config)
-    return api.load_translator(config.folder, device="cpu")
-
-
-def outputs(translator: Translator, texts: list[str], **choices: Any) -> list[list[str]]:
-    found = translator.translate(texts, **choices)
-    return [[hypothesis.text for hypothesis in hypotheses] for hypotheses in found]
+from translated import TEXTS, outputs
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 7, 64])
@@ -55,13 +31,6 @@ def test_a_sentence_gets_the_same_words_in_any_batch_and_order(
     alone = [outputs(translator, [text])[0] for text in TEXTS]
     assert outputs(translator, TEXTS, batch_size=batch_size) == alone
     assert outputs(translator, TEXTS[::-1], batch_size=batch_size) == alone[::-1]
-
-
-def test_an_empty_text_gives_one_empty_hypothesis(translator: Translator) -> None:
-    for hypotheses in translator.translate(["", " \t"], n_best=2):
-        (hypothesis,) = hypotheses
-        assert hypothesis.text == ""
-        assert hypothesis.score == 0.0
 
 
 def test_the_best_come_first_and_scores_are_sums_of_token_scores(translator: Translator) -> None:
@@ -85,56 +54,6 @@ def test_scores_are_those_of_the_model_under_teacher_forcing(translator: Transla
         log_p = engine.model.output(hidden).log_softmax(-1).gather(2, wanted[..., None])[0, :, 0]
     expected = log_p if hypothesis.finished else log_p[:-1]
     torch.testing.assert_close(torch.tensor(hypothesis.token_scores), expected)
-
-
-def test_a_warning_names_a_prefix_that_cannot_begin_a_translation(translator: Translator) -> None:
-    tokenizer = translator.target_tokenizer
-    begins = tokenizer.decode(tokenizer.encode("a ж"))
-    what = f"begins with {begins!r}, not with 'a ж'"
-    with pytest.warns(UserWarning, match=r"prefix of line 6 .* vocabulary") as caught:
-        ((_,), (second,)) = translator.translate(["1 a", "1 b"], prefixes=["a", "a ж"], offset=4)
-    assert what in str(caught[0].message)
-    assert second.text.startswith(begins)
-
-
-def test_a_prefix_begins_the_translation(translator: Translator) -> None:
-    for prefix in ("a b", "h"):
-        ((hypothesis,),) = translator.translate(["1 a b c"], prefixes=[prefix])
-        assert hypothesis.text.startswith(prefix)
-
-
-def test_spaces_around_a_prefix_force_nothing(translator: Translator) -> None:
-    assert translator.target_tokenizer.encode(" ")  # a piece, which would be forced
-    bare = translator.translate(["1 a", "1 b"], prefixes=["", "a b"])
-    assert translator.translate(["1 a", "1 b"], prefixes=[" ", " a b  "]) == bare
-
-
-def test_samples_depend_on_the_seed_and_not_on_the_batch(translator: Translator) -> None:
-    draw = dict(method="sampling", n_best=3, max_length=8)
-    first = outputs(translator, TEXTS, seed=1, **draw)
-    assert outputs(translator, TEXTS, seed=1, batch_size=1, **draw) == first
-    assert outputs(translator, TEXTS, seed=2, **draw) != first
-    blocks = [outputs(translator, TEXTS[i : i + 4], offset=i, **draw) for i in (0, 4, 8, 12)]
-    joined = [sampled for block in blocks for sampled in block]
-    assert joined == outputs(translator, TEXTS, **draw)
-
-
-def test_an_overlong_text_is_cut_with_a_warning(
-    translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(texts_module, "LONGEST_SOURCE", 6)
-    with pytest.warns(UserWarning, match="line 12 has .* cut to 6"):
-        outputs(translator, ["1 a", "1 a b c d e f g h"], offset=10)
-
-
-def test_batches_keep_to_their_tokens_and_cover_everything() -> None:
-    lengths = [1, 900, 3, 3, 400, 2, 16_000, 20_000]
-    batches = list(batches_by_length(lengths, 4, torch_engine.PADDED_TOKENS))
-    assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
-    for batch in batches:
-        assert len(batch) <= 4
-        padded = len(batch) * max(lengths[index] for index in batch)
-        assert len(batch) == 1 or padded <= torch_engine.PADDED_TOKENS
 
 
 def test_progress_counts_every_sentence(translator: Translator) -> None:
@@ -180,19 +99,6 @@ def test_a_wrong_argument_is_named(
 ) -> None:
     with pytest.raises(SearchError, match=message):
         translator.translate(["1 a", "2 b"], **choices)
-
-
-def test_settings_go_with_the_method_that_the_search_has_or_that_they_ask_for(
-    translator: Translator,
-) -> None:
-    sampling = SearchConfig(method="sampling", top_k=3, n_best=2, max_length=8)
-    drawn = outputs(translator, TEXTS, search=sampling, seed=3)
-    named = dict(method="sampling", top_k=3, n_best=2, max_length=8, seed=3)
-    assert drawn == outputs(translator, TEXTS, **named)
-    assert drawn != outputs(translator, TEXTS, search=sampling, seed=4)
-    # Who names a beam wants one.
-    beam = outputs(translator, TEXTS, search=sampling, beam_size=3)
-    assert beam == outputs(translator, TEXTS, beam_size=3, n_best=2, max_length=8)
 
 
 def test_an_unknown_device_is_an_error_that_lists_the_devices(translator: Translator) -> None:
@@ -268,6 +174,7 @@ def test_a_missing_gpu_is_named(translator: Translator) -> None:
 
 def test_the_public_names_are_these() -> None:
     assert set(clearhead.__all__) == {
+        *("ClearheadError", "Prediction", "RunEnded", "dry_run"),
         *("Classifier", "Hypothesis", "ModelConfig", "RunConfig", "SearchConfig"),
         *("Record", "TextClassifier", "Tokenizer", "Translator", "record"),
         *("build_model", "export_model", "load", "train"),

@@ -179,7 +179,7 @@ def test_a_closed_pipe_ends_translating_without_a_message(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         (["train", "nowhere.toml"], 2, "clearhead init"),
         (["train", "small.toml", "--set", "model.d_modle=3"], 2, "did you mean model.d_model"),
@@ -194,7 +194,7 @@ def test_a_closed_pipe_ends_translating_without_a_message(folder: Path) -> None:
     ],
 )
 def test_a_mistake_gets_one_clear_message_and_its_exit_code(
-    folder: Path, tmp_path: Path, words: list[str], code: int, said: str
+    folder: Path, tmp_path: Path, words: list[str], code: int, message: str
 ) -> None:
     (folder / "empty").write_bytes(b"")
     (folder / "binary").write_bytes(b"\x7fELF\x00\x01\xff\xfe" * 9)
@@ -204,7 +204,7 @@ def test_a_mistake_gets_one_clear_message_and_its_exit_code(
     done = clearhead(*words, *extra, cwd=folder)
     narration = done.stderr.decode()
     assert done.returncode == code, narration
-    assert said in narration
+    assert message in narration
     assert "Traceback" not in narration
     assert done.stdout == b""
     assert sorted(path.name for path in (folder / "runs").iterdir()) == files_before
@@ -265,7 +265,7 @@ def test_a_terminal_shows_a_screen_and_gets_its_cursor_back(folder: Path) -> Non
     while select.select([ours], [], [], max(0.0, deadline - time.monotonic()))[0]:
         try:
             block = os.read(ours, 65536)
-        except OSError:  # how a terminal of Linux says that nobody writes to it any more
+        except OSError:  # a Linux terminal that nobody writes to any more
             break
         if not block:
             break

@@ -210,7 +210,7 @@ def test_outputs_that_differ_by_a_tie_are_equal_and_others_are_not() -> None:
 def test_the_description_has_the_result_of_the_comparison(tmp_path: Path) -> None:
     messages: list[str] = []
     folder = random_folder(tmp_path)
-    path = export_model(folder, output=tmp_path / "elsewhere" / "fast", tell=messages.append)
+    path = export_model(folder, output=tmp_path / "elsewhere" / "fast", report=messages.append)
     assert path == tmp_path / "elsewhere" / "fast"
     tree = json.loads((path / "clearhead.json").read_text())
     assert tree["equality"]["sources"] == len(equality.LENGTHS)

@@ -82,7 +82,7 @@ def test_an_array_has_no_names_and_goes_by_position(
 
 
 @pytest.mark.parametrize(
-    ("columns", "said"),
+    ("columns", "message"),
     [
         (("y", "z"), "the sequence lacks the features x"),
         (("y", "z", "x", "w"), "the sequence has the features w, which the training data lack"),
@@ -90,16 +90,16 @@ def test_an_array_has_no_names_and_goes_by_position(
     ],
 )
 def test_a_missing_or_further_feature_is_rejected_by_name_and_line(
-    trained: api.Classifier, tmp_path: Path, columns: Sequence[str], said: str
+    trained: api.Classifier, tmp_path: Path, columns: Sequence[str], message: str
 ) -> None:
     path = write_table(tmp_path / "other.csv", columns, 3, 2, labelled=False)
     with pytest.raises(DataError) as caught:
         trained.classify(list(read_feature_sequences(path, labelled=False)))
-    assert said in caught.value.what
+    assert message in caught.value.what
     assert caught.value.where == f"{path}:2"
     with pytest.raises(DataError) as caught:
         prepare(table_run(tmp_path, validation=[write_table(Path(path), columns, 3, 2)]), *NOTHING)
-    assert said in caught.value.what
+    assert message in caught.value.what
     assert caught.value.where == f"{path}:2"
 
 

@@ -191,7 +191,7 @@ def test_dimensions_with_other_times_are_rejected_with_their_line(
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "message"),
     [
         ("(0,1),(1,2):(0,3):a", "dimension 2 has 1 values, dimension 1 2"),
         ("(0,1):a", "has 1 dimensions, the header 2"),
@@ -207,11 +207,11 @@ def test_dimensions_with_other_times_are_rejected_with_their_line(
     ],
 )
 def test_a_case_with_times_that_is_wrong_is_rejected_with_its_line(
-    case: str, said: str, write: Write
+    case: str, message: str, write: Write
 ) -> None:
     error = refusal(write("a.ts", f"@timeStamps true\n{HEADER}(0,1):(0,3):a\n{case}\n"))
     assert str(error.where).endswith("a.ts:6")
-    assert said in error.what
+    assert message in error.what
 
 
 def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
@@ -233,7 +233,7 @@ def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "said"),
+    ("case", "message"),
     [
         ("1,2:3,4,5:a", "dimension 2 has 3 values, dimension 1 2"),
         ("1,2:3,4", "has 1 dimensions, the header 2"),
@@ -249,14 +249,16 @@ def test_the_japanese_vowels_are_read_whole(clearhead_data: Path) -> None:
         ("(0,1),(1,2):(0,3),(1,4):a", "is not a finite number"),
     ],
 )
-def test_a_case_that_is_wrong_is_rejected_with_its_line(case: str, said: str, write: Write) -> None:
+def test_a_case_that_is_wrong_is_rejected_with_its_line(
+    case: str, message: str, write: Write
+) -> None:
     error = refusal(write("a.ts", f"{HEADER}1,2:3,4:a\n{case}\n"))
     assert str(error.where).endswith("a.ts:5")
-    assert said in error.what
+    assert message in error.what
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("@timeStamps perhaps", "neither true nor false"),
         ("@targetLabel true", "targets are numbers"),
@@ -267,11 +269,11 @@ def test_a_case_that_is_wrong_is_rejected_with_its_line(case: str, said: str, wr
     ],
 )
 def test_a_header_that_is_wrong_is_rejected_with_its_line(
-    line: str, said: str, write: Write
+    line: str, message: str, write: Write
 ) -> None:
     error = refusal(write("a.ts", f"# made\n{line}\n{HEADER}1,2:3,4:a\n"))
     assert str(error.where).endswith("a.ts:2")
-    assert said in error.what
+    assert message in error.what
 
 
 def test_a_ts_file_without_data_or_labels_is_rejected(write: Write) -> None:
@@ -331,7 +333,7 @@ def test_the_label_column_of_a_table_goes_by_its_name(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "line", "said"),
+    ("rows", "line", "message"),
     [
         (["s,0,x,1,2", "s,1,y,1,2"], 3, "label of the sequence is 'y' here and 'x' before"),
         (["s,0,x,1,2", "t,0,x,1,2", "s,1,x,1,2"], 4, "'s' occurs a second time"),
@@ -346,10 +348,10 @@ def test_the_label_column_of_a_table_goes_by_its_name(write: Write) -> None:
     ],
 )
 def test_a_row_of_a_table_that_is_wrong_is_rejected_with_its_line(
-    rows: list[str], line: int, said: str, write: Write
+    rows: list[str], line: int, message: str, write: Write
 ) -> None:
     error = refusal(write("a.csv", "\n".join(["sequence,time,label,a,b", *rows]) + "\n"))
-    assert said in error.what
+    assert message in error.what
     assert str(error.where).endswith(f"a.csv:{line}")
 
 
@@ -366,7 +368,7 @@ def test_a_cell_that_is_no_number_is_rejected_with_its_line_and_column(
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("header", "message"),
     [
         ("label,a", "'sequence'"),
         ("sequence,a", "'label'"),
@@ -376,9 +378,9 @@ def test_a_cell_that_is_no_number_is_rejected_with_its_line_and_column(
     ],
 )
 def test_a_table_without_a_column_it_needs_is_rejected(
-    header: str, said: str, write: Write
+    header: str, message: str, write: Write
 ) -> None:
-    assert said in refusal(write("a.csv", f"{header}\n")).what
+    assert message in refusal(write("a.csv", f"{header}\n")).what
 
 
 def test_a_table_of_a_header_alone_is_rejected(write: Write) -> None:
@@ -441,7 +443,7 @@ def test_a_lone_sequence_can_be_read_without_a_label(kind: str, write: Write) ->
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "message"),
     [
         ({"a": np.zeros((2, 3, 1))}, "no array x"),
         ({"x": np.zeros((2, 3))}, "x has the shape (2, 3)"),
@@ -469,9 +471,11 @@ def test_a_lone_sequence_can_be_read_without_a_label(kind: str, write: Write) ->
     ],
 )
 def test_an_npz_file_of_another_form_is_rejected(
-    arrays: dict[str, np.ndarray], said: str, write: Write
+    arrays: dict[str, np.ndarray], message: str, write: Write
 ) -> None:
-    assert said in refusal(write("a.npz", archive_bytes(**{"y": np.array([1, 2]), **arrays}))).what
+    assert (
+        message in refusal(write("a.npz", archive_bytes(**{"y": np.array([1, 2]), **arrays}))).what
+    )
 
 
 def test_an_infinite_value_is_named_by_frame_and_feature(write: Write) -> None:

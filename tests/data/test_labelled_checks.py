@@ -208,12 +208,12 @@ def test_a_label_that_training_lacks_is_rejected_with_its_place() -> None:
     assert "x, y" in str(raised.value.why)
 
 
-@pytest.mark.parametrize(("large", "said"), [(20, False), (21, True)])
-def test_imbalance_of_training_data_is_reported(large: int, said: bool) -> None:
+@pytest.mark.parametrize(("large", "reported"), [(20, False), (21, True)])
+def test_imbalance_of_training_data_is_reported(large: int, reported: bool) -> None:
     rows: list[Row] = [(f"text {number}", ("many",)) for number in range(large)]
     rows += [("a", ("few",)), ("b", ("few",))]
     _, report = check_labelled(of(TRAIN, numbered(rows)), CONFIG)
-    assert any('class_weights = "balanced"' in line for line in report.lines()) is said
+    assert any('class_weights = "balanced"' in line for line in report.lines()) is reported
     _, kept = check_labelled(of(VALIDATION, numbered(rows)), CONFIG)
     assert len(kept.lines()) == 1
 
@@ -234,13 +234,13 @@ def test_the_report_reads_as_counts_classes_reasons_and_places() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "expected"),
     [
         ((), "30 features"),
         (tuple(f"f{n}" for n in range(1, 31)), "30 features: f1, f2, f3, "),
     ],
 )
-def test_features_and_filled_values_are_reported(names: tuple[str, ...], said: str) -> None:
+def test_features_and_filled_values_are_reported(names: tuple[str, ...], expected: str) -> None:
     frames = np.arange(90.0, dtype=np.float32).reshape(3, 30)
     frames[1, 4] = frames[2, 5] = np.nan
     examples = [
@@ -250,10 +250,10 @@ def test_features_and_filled_values_are_reported(names: tuple[str, ...], said: s
     config = DataConfig(max_length=3, smallest_class=1, missing="mean")
     _, report = check_labelled(of(TRAIN, examples), config)
     _, features, filled = report.lines()
-    assert features.startswith(f"train: {said}")
+    assert features.startswith(f"train: {expected}")
     assert features.endswith("f20 and 10 more") is bool(names)
     assert filled == 'train: 4 of 270 values are missing and filled: data.missing = "mean"'
-    # The others have the same features, or it is said that they have not.
+    # The others have the same features, or the report lists what differs.
     _, kept = check_labelled(of(VALIDATION, examples), config)
     assert kept.lines()[1:] == [filled.replace("train", "validation")]
     _, refused = check_labelled(

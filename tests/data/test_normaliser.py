@@ -128,8 +128,8 @@ def test_what_cannot_be_learned_from_is_rejected() -> None:
         Normaliser.learn([np.zeros((1, 3)), np.zeros((1, 2))])
 
 
-@pytest.mark.parametrize(("names", "said"), [((), ""), (("pitch", "rate"), " (rate)")])
-def test_a_value_out_of_all_proportion_is_rejected(names: tuple[str, ...], said: str) -> None:
+@pytest.mark.parametrize(("names", "name"), [((), ""), (("pitch", "rate"), " (rate)")])
+def test_a_value_out_of_all_proportion_is_rejected(names: tuple[str, ...], name: str) -> None:
     normaliser = Normaliser(np.array([0.0, 5.0]), np.array([1.0, 1e-3]), names=names)
     frames = np.array([[1.0, 5.0], [np.nan, 5.0 - 0.9e-3 * FARTHEST]])
     normaliser.check(frames)
@@ -138,7 +138,7 @@ def test_a_value_out_of_all_proportion_is_rejected(names: tuple[str, ...], said:
     with pytest.raises(DataError, match="too far") as raised:
         normaliser.check(frames, "a.ts:9")
     assert raised.value.where == "a.ts:9"
-    assert str(raised.value.why).startswith(f"frame 2, feature 2{said} is -1095, 1.1e+06 dev")
+    assert str(raised.value.why).startswith(f"frame 2, feature 2{name} is -1095, 1.1e+06 dev")
 
 
 def test_no_value_is_far_from_a_feature_that_never_changes() -> None:

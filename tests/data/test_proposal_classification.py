@@ -393,7 +393,7 @@ def labelled_texts(folder: Path) -> str:
 
 def several_labels(folder: Path) -> str:
     labels = [["cold"], ["cold", "warm"], [], ["warm"]]
-    records = [{"said": f"{t} {i}", "tags": labels[i % 4]} for i, t in enumerate(texts(60))]
+    records = [{"sentence": f"{t} {i}", "tags": labels[i % 4]} for i, t in enumerate(texts(60))]
     return write_jsonl(folder / "train.jsonl", records)
 
 
@@ -412,7 +412,7 @@ def incomplete_sequences(folder: Path) -> str:
     ("write", "kind", "columns"),
     [
         (labelled_texts, "text", {}),
-        (several_labels, "text", {"text_column": "said", "label_column": "tags"}),
+        (several_labels, "text", {"text_column": "sentence", "label_column": "tags"}),
         (many_characters, "text", {}),
         (incomplete_sequences, "features", {}),
     ],
@@ -511,16 +511,16 @@ def test_files_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
 
 
 def test_init_writes_a_classification_that_can_be_read(tmp_path: Path) -> None:
-    train = write_csv(tmp_path / "train.csv", [("said", "label"), ("a b", "x"), ("c d e", "y")])
+    train = write_csv(tmp_path / "train.csv", [("sentence", "label"), ("a b", "x"), ("c d e", "y")])
     name = str(tmp_path / "topics")
-    options = ("--task", "classification", "--text-column", "said")
+    options = ("--task", "classification", "--text-column", "sentence")
     code, out, err = run("init", name, *options, "--train", train)
     assert (code, out) == (0, "")
     assert "training: 2 texts, 8 characters, 3 to 5 each" in err
     assert "training: 2 classes: x (1), y (1)" in err
     config = read_config(f"{name}.toml")
     assert config.data.train == (train,)
-    assert config.data.text_column == "said"
+    assert config.data.text_column == "sentence"
     assert config.folder == "runs/topics"
 
 
@@ -554,7 +554,7 @@ def test_the_commands_that_init_writes_can_be_copied(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--input features", "--input has no effect"),
         ("--label-column topic", "--label-column has no effect"),
@@ -564,8 +564,8 @@ def test_the_commands_that_init_writes_can_be_copied(
         ),
     ],
 )
-def test_options_that_mean_nothing_are_rejected(tmp_path: Path, words: str, said: str) -> None:
+def test_options_that_mean_nothing_are_rejected(tmp_path: Path, words: str, message: str) -> None:
     code, _, err = run("init", str(tmp_path / "m"), *words.split())
     assert code == ConfigError.exit_code
-    assert said in err
+    assert message in err
     assert list(tmp_path.iterdir()) == []

@@ -232,14 +232,14 @@ def test_test_features_of_another_width_or_label_are_found_before_training(tmp_p
     wide = {"cat/8.npy": ramp(3), "cat/9.npy": ramp(4)}
     wide = {name: np.hstack([array, array]) for name, array in wide.items()}
     other = {f"{label}/1.npy": ramp(3 + at) for at, label in enumerate(["cat", "cow", "ewe"])}
-    for arrays, rule, said, places in (
+    for arrays, rule, message, places in (
         (wide, "unreadable", "has 4 features, the training data 2", ("cat/8.npy", "cat/9.npy")),
         (other, "unknown_label", "lack the labels 'cow', 'ewe'", ("cow/1.npy", "ewe/1.npy")),
     ):
         test = write_arrays(tmp_path / rule, arrays)
         *_, report = labelled_reports(feature_run(train, test=[test]))
         assert counted(report.findings) == {rule: (2, places)}
-        assert said in report.findings[0].text
+        assert message in report.findings[0].text
 
 
 def test_many_unknown_labels_are_one_finding(tmp_path: Path) -> None:
@@ -281,6 +281,6 @@ def test_findings_in_test_data_are_reported_and_kept(tmp_path: Path) -> None:
     config = text_run(tmp_path, test=write_tsv(tmp_path / "test.tsv", [("warm", "a")] * 2))
     config = dataclasses.replace(config, folder=str(tmp_path / "run"))
     ready = prepare(config, None, tmp_path, ())
-    said = [line for report in ready.reports for line in report.lines()]
-    assert "test: 1 kept: the same example came before (test.tsv:2)" in said
+    lines = [line for report in ready.reports for line in report.lines()]
+    assert "test: 1 kept: the same example came before (test.tsv:2)" in lines
     assert [report.to_dict()["name"] for report in ready.reports][-1] == "test"

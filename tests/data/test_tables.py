@@ -74,7 +74,7 @@ def test_without_a_similar_column_the_setting_is_named(name: str, setting: str) 
     todo = refusal(["q", "w"], name, setting)
     assert f'data.{setting} = "NAME"' in todo
     assert "did you mean" not in todo
-    # What is said is a setting that there is.
+    # The message names an existing setting.
     config_from({"data": {setting: "NAME"}})
 
 

@@ -84,7 +84,7 @@ def test_each_example_is_held_out_once_and_learned_from_otherwise(
 ) -> None:
     config = make(tmp_path)
     whole = Counter(of(config.data.train[0], config))
-    assert whole.total() == len(whole) == sum(CLASSES.values())  # so that parts can be told apart
+    assert whole.total() == len(whole) == sum(CLASSES.values())  # so that parts differ
     trials = classification.folds(config, count, tmp_path)
     assert len(trials) == count
     held_out: Counter[Example] = Counter()

@@ -21,8 +21,8 @@ class Reciting:
         self._wrong = wrong
 
     def translate(self, sentences: list[str]) -> list[list[Any]]:
-        told = ["" if s in self._wrong else self._known.get(s, "?") for s in sentences]
-        return [[SimpleNamespace(text=text)] for text in told]
+        outputs = ["" if s in self._wrong else self._known.get(s, "?") for s in sentences]
+        return [[SimpleNamespace(text=text)] for text in outputs]
 
 
 def exit_code(monkeypatch: pytest.MonkeyPatch, wrong: set[str], finished: bool = True) -> int:
@@ -60,7 +60,7 @@ def test_the_demo_fails_where_a_known_sentence_is_wrong(
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "message"),
     [
         (KeyboardInterrupt(), 130, "interrupted; `make demo` starts again"),
         (TrainingError("the folder is taken", todo="wait"), 6, "the folder is taken"),
@@ -69,7 +69,7 @@ def test_the_demo_fails_where_a_known_sentence_is_wrong(
 def test_errors_of_the_demo_are_printed_without_a_traceback(
     error: BaseException,
     code: int,
-    said: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture,
 ) -> None:
@@ -80,7 +80,7 @@ def test_errors_of_the_demo_are_printed_without_a_traceback(
 
     monkeypatch.setattr(demo.api, "train", fail)
     assert demo.command() == code
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_an_interrupted_demo_prints_a_message(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -184,7 +184,7 @@ class Pair:
 @pytest.fixture(params=TOLERANCES)
 def precision(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     # On all backends but TensorFlow's, Keras computes in float32 what comes in float64, as JAX
-    # does, however it is configured; this is the table that says so.
+    # does, however it is configured; this table shows it.
     dtypes = importlib.import_module("keras.src.backend.common.dtypes")
     monkeypatch.setitem(dtypes.BIT64_TO_BIT32_DTYPE, "float64", "float64")
     before = keras.config.floatx()

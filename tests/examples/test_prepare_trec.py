@@ -55,8 +55,8 @@ def test_questions_have_their_coarse_labels_and_every_letter(
         ],
         "test": [("NUM", "How far is it from Denver to Aspen ?"), ("LOC", "Where is Århus ?")],
     }
-    said = capsys.readouterr().out.splitlines()
-    assert [line.rpartition(": ")[2] for line in said] == ["3 questions", "2 questions"]
+    printed = capsys.readouterr().out.splitlines()
+    assert [line.rpartition(": ")[2] for line in printed] == ["3 questions", "2 questions"]
 
 
 def test_questions_have_their_fine_labels_where_they_are_requested(folder: Path) -> None:

@@ -130,9 +130,9 @@ def test_system_a_learns_its_pairs_by_heart_and_scores_by_sums(
 ) -> None:
     assert run("a", tmp_path, "training.schedule.peak=3e-3") == 0
     lines = capsys.readouterr().out.splitlines()
-    said = [line for line in lines if line.startswith("epoch")]
-    assert [int(line.split()[1].rstrip(":")) for line in said] == list(range(10, 101, 10))
-    shown = [float(line.split()[-1]) for line in said]
+    printed = [line for line in lines if line.startswith("epoch")]
+    assert [int(line.split()[1].rstrip(":")) for line in printed] == list(range(10, 101, 10))
+    shown = [float(line.split()[-1]) for line in printed]
     assert shown == pytest.approx(losses(tmp_path)[9::10], abs=1e-6)
     assert [line.split()[-1] for line in lines[10:]] == ["(right)"] * 6 + ["(unseen)"] * 2
     translator = api.load_translator(tmp_path / "model", device="cpu")
@@ -153,8 +153,8 @@ def test_system_c_learns_its_pairs_by_heart_and_shows_three_lists_of_attentions(
 ) -> None:
     assert run("c", tmp_path, "training.schedule.peak=1e-2") == 0
     lines = capsys.readouterr().out.splitlines()
-    said = [line for line in lines if line.startswith("step")]
-    assert [int(line.split()[1].rstrip(":")) for line in said] == list(range(1, 31))
+    printed = [line for line in lines if line.startswith("step")]
+    assert [int(line.split()[1].rstrip(":")) for line in printed] == list(range(1, 31))
     assert "['ich', 'mochte', 'ein', 'bier'] -> ['i', 'want', 'a', 'beer', '.']  (right)" in lines
     assert "['ich', 'mochte', 'ein', 'cola'] -> ['i', 'want', 'a', 'coke', '.']  (right)" in lines
     shapes = {"encoder self-": (8, 4, 4), "decoder self-": (8, 6, 6), "decoder-encoder ": (8, 6, 4)}
@@ -184,8 +184,8 @@ def test_system_e_generates_untrained_and_begins_to_copy(
     *untrained, verdict = capsys.readouterr().out.splitlines()
     symbols = [list(map(int, line.partition(":")[2].split())) for line in untrained]
     assert len(symbols) == 10
-    assert all(len(said) == 1 + 9 and set(said) <= set(range(11)) for said in symbols)
-    assert all(said[0] == 0 for said in symbols)
+    assert all(len(row) == 1 + 9 and set(row) <= set(range(11)) for row in symbols)
+    assert all(row[0] == 0 for row in symbols)
     assert len(set(map(tuple, symbols))) > 1
     assert verdict.endswith(" of 1000 unseen sequences right")
     assert code == (int(verdict.split()[1]) < 1000)
@@ -199,8 +199,8 @@ def test_system_e_generates_untrained_and_begins_to_copy(
 
 def test_the_narrower_model_of_system_e_is_described_in_its_configuration() -> None:
     script = load_script(str(PATHS["e"].relative_to(ROOT)))
-    told = PATHS["e"].with_suffix(".toml").read_text(encoding="utf-8")
-    assert re.findall(r"--set (\S+)", told) == list(script.NARROWER)
+    configuration = PATHS["e"].with_suffix(".toml").read_text(encoding="utf-8")
+    assert re.findall(r"--set (\S+)", configuration) == list(script.NARROWER)
     assert config_of("e", *script.NARROWER).model != config_of("e").model
 
 

@@ -116,7 +116,7 @@ def test_the_weights_of_a_head_are_drawn_with_queries_down_and_keys_across(
         "query: target position",
         "key: source position",
     )
-    # The first query stands above the others.
+    # The first query is above the others.
     assert axes.yaxis_inverted()
     assert f"layer {layer + 1} of 2: head {head + 1} of 3" in title_of(figure)
 
@@ -147,7 +147,7 @@ def test_each_head_has_a_panel_on_the_same_scale(heads: int) -> None:
     for one, weights in zip(axes, record.encoder[0].attention, strict=True):
         np.testing.assert_array_equal(drawn(one), weights)
         assert one.collections[0].get_clim() == (0, record.encoder[0].attention.max())
-    # Names stand at the left of each row of panels and below each column.
+    # Names are at the left of each row of panels and below each column.
     assert [bool(one.get_yticklabels()) for one in axes] == [n % 4 == 0 for n in range(heads)]
     assert [bool(one.get_xticklabels()) for one in axes] == [n + 4 >= heads for n in range(heads)]
 

@@ -206,7 +206,7 @@ def test_xavier_fills_its_bound_for_each_of_q_k_and_v_though_they_are_packed(
     def bound(fan_in: int, fan_out: int) -> float:
         return math.sqrt(6 / (fan_in + fan_out))
 
-    assert bound(64, 32) > 1.1 * bound(64, 160)  # the parts can be told apart from the whole
+    assert bound(64, 32) > 1.1 * bound(64, 160)  # the parts differ from the whole
     model = wide_model(initialisation)
     for module in model.modules():
         if isinstance(module, MultiHeadAttention):

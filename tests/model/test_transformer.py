@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from clearhead.decoding import cache as decoding_state
+from clearhead.decoding import cache
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.model.attention import Attend, explicit_attention, fused_attention
 from clearhead.model.dropout import Dropout, DroppedReLU
@@ -162,22 +162,22 @@ def test_cached_steps_equal_the_whole_prefix_whatever_rows_are_moved(
     attend: Attend,
     sources: list[list[int]],
     moves: dict[int, list[int]],
-    first_room: int,
+    initial_positions: int,
 ) -> None:
     model = random_model(config, attend=attend)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(decoding_state, "INITIAL_POSITIONS", first_room)
+        patch.setattr(cache, "INITIAL_POSITIONS", initial_positions)
         compare_steps_with_prefixes(model, padded(sources), 6, moves)
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("positions", POSITIONS)
-def test_cached_steps_equal_the_whole_prefix_beyond_the_first_room(
+def test_cached_steps_equal_the_whole_prefix_beyond_the_initial_positions(
     norm: str, positions: Sinusoidal | Learned | NoPositions
 ) -> None:
     torch.manual_seed(4)
     model = random_model(small_config(norm=norm, positions=positions))
-    steps = 2 * decoding_state.INITIAL_POSITIONS + 6
+    steps = 2 * cache.INITIAL_POSITIONS + 6
     source = padded([[3, 4, 5], [6, 7]])
     compare_steps_with_prefixes(model, source, steps, {3: [1, 0, 1], 40: [2, 0]})
 

@@ -102,7 +102,7 @@ def run_file(folder: Path, task: str, kind: str) -> Path:
     return path
 
 
-def said(paths: Any, values: dict[str, Any]) -> list[str]:
+def assignments(paths: Any, values: dict[str, Any]) -> list[str]:
     """`--set path=value` for some settings."""
     return [f"{path}={json.dumps(values[path])}" for path in paths]
 
@@ -136,7 +136,7 @@ def test_settings_without_effect_are_rejected_and_others_accepted(
     tmp_path: Path, task: str, kind: str
 ) -> None:
     path = run_file(tmp_path, task, kind)
-    error = refusal(path, said(idle(task, kind), OTHER))
+    error = refusal(path, assignments(idle(task, kind), OTHER))
     for setting in idle(task, kind):
         assert f"{setting} = " in error.what
         assert f"{setting} is for " in str(error.why)
@@ -151,10 +151,10 @@ def test_settings_without_effect_are_rejected_and_others_accepted(
     assert error.todo == "remove them"
     rest = OTHER.keys() - idle(task, kind)
     if kind == "features":
-        rest -= {"classifier.multi_label"}  # of which a rule of its own speaks
+        rest -= {"classifier.multi_label"}  # has a rule of its own
     # Likewise, where the vocabulary has pieces; and vectors need n-grams.
     rest -= {"model.character_ngrams", "tokenizer.split_punctuation", "model.ngram_vectors"}
-    read_config(path, said(rest, OTHER))
+    read_config(path, assignments(rest, OTHER))
 
 
 def test_the_error_names_the_runs_that_a_setting_is_for(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_ngram_vectors_need_ngrams(tmp_path: Path) -> None:
 def test_defaults_without_effect_are_accepted(tmp_path: Path, task: str, kind: str) -> None:
     defaults: Any = asdict(RunConfig())
     values = {path: defaults[path.split(".")[0]][path.split(".")[1]] for path in OTHER}
-    read_config(run_file(tmp_path, task, kind), said(OTHER, values))
+    read_config(run_file(tmp_path, task, kind), assignments(OTHER, values))
 
 
 WITH_ANOTHER: dict[str, Any] = {
@@ -206,7 +206,7 @@ def test_each_setting_that_goes_with_another_choice_is_tried_here() -> None:
 @pytest.mark.parametrize("path", ONLY_WITH)
 def test_a_setting_of_another_choice_is_rejected(tmp_path: Path, path: str) -> None:
     other, acting = ONLY_WITH[path]
-    file, (setting,) = run_file(tmp_path, "translation", "text"), said([path], WITH_ANOTHER)
+    file, (setting,) = run_file(tmp_path, "translation", "text"), assignments([path], WITH_ANOTHER)
     for choice in CHOICES[other]:
         words = [f"{other}={choice}", setting]
         if choice in acting:

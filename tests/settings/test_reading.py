@@ -116,9 +116,9 @@ def test_given_settings_are_read_and_others_keep_their_defaults() -> None:
     )
 
 
-@pytest.mark.parametrize(("said", "widths"), [(0, ()), (5, (5,)), ([3, 4, 5], (3, 4, 5))])
-def test_a_convolution_has_one_width_or_several(said: Any, widths: tuple[int, ...]) -> None:
-    assert config_from(nested("model.input_convolution", said)).model.input_convolution == widths
+@pytest.mark.parametrize(("value", "widths"), [(0, ()), (5, (5,)), ([3, 4, 5], (3, 4, 5))])
+def test_a_convolution_has_one_width_or_several(value: Any, widths: tuple[int, ...]) -> None:
+    assert config_from(nested("model.input_convolution", value)).model.input_convolution == widths
 
 
 @pytest.mark.parametrize(

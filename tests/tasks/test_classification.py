@@ -1,4 +1,4 @@
-"""Classification from files to labels: learning, resuming, using, and what is refused."""
+"""Classification from files to labels: learning, resuming, using, and what is rejected."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_examples_may_have_several_labels_or_none(several: api.Classifier) -> No
     inputs = ["7 red blue", "8 blue", "9 grey", ""]
     found = [sorted(map(str, labels)) for labels in several.classify(inputs)]
     assert found == [["cold", "warm"], ["cold"], [], []]
-    # A number asks for that many, and tells a text without a label from no text.
+    # A number sets the length, so that a text without a label differs from no text.
     for top in (1, 2):
         asked = several.classify(inputs, top=top)
         assert [len(labels) for labels in asked] == [top, top, top, 0]
@@ -269,7 +269,7 @@ def test_the_loss_that_is_shown_is_that_of_the_validation_whatever_classes_weigh
     assert isinstance(task, ClassificationTask)
     truth, logits = task.truth[:20], torch.randn(20, 2, generator=torch.Generator().manual_seed(6))
     batch = LabelledBatch(torch.full((20, 2), 5), torch.from_numpy(truth).float())
-    loss = task.loss(Told(logits), batch)
+    loss = task.loss(FixedLogits(logits), batch)
     expected = negative_log_likelihood(probabilities(logits.numpy(), 1.0, several), truth, several)
     assert float(loss.plain) / loss.units == pytest.approx(expected, rel=1e-5)
     assert float(loss.total) / loss.units != pytest.approx(expected, rel=1e-2)
@@ -309,7 +309,7 @@ def test_the_loss_of_several_labels_is_pytorchs_own_without_smoothing(
 def test_smoothing_draws_to_the_same_answer_whatever_a_label_weighs(
     smoothing: float, rows: int, several: bool
 ) -> None:
-    # Else what is rare, and weighs much, would best be said of every example.
+    # Else what is rare, and weighs much, would be the best guess for every example.
     torch.manual_seed(rows)
     ids = torch.randint(3, (rows,))
     truth = F.one_hot(ids, 3).double()
@@ -340,7 +340,7 @@ def test_the_divergence_of_several_labels_is_that_of_each_yes_and_no() -> None:
     assert float(label_divergence(logits, multi_label=True)) == pytest.approx(both / 2)
 
 
-class Told(nn.Module):
+class FixedLogits(nn.Module):
     """A model that returns given logits."""
 
     def __init__(self, logits: Tensor) -> None:
@@ -362,7 +362,7 @@ def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
         task = prepare(text_run(tmp_path, **settings), None, tmp_path, ()).task
         truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
         batch = LabelledBatch(torch.full((3, 2), 5), truth)
-        loss = task.loss(Told(logits), batch)
+        loss = task.loss(FixedLogits(logits), batch)
         assert loss.units == 3
         return float(loss.total)
 
@@ -464,7 +464,7 @@ def test_an_encoder_under_whose_settings_the_same_numbers_mean_something_else_is
             api.train(other)
         assert f"model.{name} is " in str(raised.value)
         assert not Path(other.folder, "config.json").exists()
-    # A post-norm stack has no final norm, whatever is said of it.
+    # A post-norm stack has no final norm, whatever `final_norm` is.
     posts = {"norm": "post", "final_norm": True}
     post = text_run(tmp_path, "post", model=posts, training={"max_steps": 2})
     api.train(post)
@@ -663,12 +663,12 @@ def test_a_fill_value_ends_a_run_before_it_begins(
     assert "feature 2 is 9.96921e+36" in str(caught.value.why)
 
 
-@pytest.mark.parametrize(("value", "said"), [(1e20, "missing value"), (1e9, "too far")])
+@pytest.mark.parametrize(("value", "message"), [(1e20, "missing value"), (1e9, "too far")])
 def test_a_value_out_of_all_proportion_is_not_classified(
-    features: api.Classifier, value: float, said: str
+    features: api.Classifier, value: float, message: str
 ) -> None:
     example = Labelled(np.array([[1.0, 2.0, 3.0], [4.0, value, 6.0]]), (), "new.npz:7")
-    with pytest.raises(DataError, match=said) as caught:
+    with pytest.raises(DataError, match=message) as caught:
         features.classify([example])
     assert caught.value.where == "new.npz:7"
     assert "frame 2, feature 2" in str(caught.value.why)

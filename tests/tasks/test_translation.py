@@ -172,7 +172,7 @@ def test_word_dropout_hides_words_of_both_sides_and_nothing_else(r_drop: float) 
             assert torch.equal(each[~hidden], whole[~hidden])
         if r_drop:
             assert not torch.equal(*passes)
-        # The end of a sentence is to be said, not read.
+        # The model predicts the end symbol; it does not read it.
         assert not (whole == EOS).any()
 
 

@@ -356,8 +356,8 @@ def test_settings_that_stand_at_their_defaults_are_taken_over(
 def test_the_same_settings_may_be_given_again(
     encoders: dict[str, RunConfig], tmp_path: Path
 ) -> None:
-    said = dataclasses.asdict(encoders["text"].tokenizer) | {"joint": False}
-    assert api.train(begun_with(encoders["text"], tmp_path, tokenizer=said)).finished
+    tokenizer = dataclasses.asdict(encoders["text"].tokenizer) | {"joint": False}
+    assert api.train(begun_with(encoders["text"], tmp_path, tokenizer=tokenizer)).finished
 
 
 @pytest.mark.parametrize("ask", [api.train, api.dry_run])

@@ -42,4 +42,4 @@ def run(args: Namespace) -> None:
     """Export the model and print its folder."""
     from clearhead.ctranslate2.export import export_model
 
-    print(export_model(args.folder, args.format, args.output, tell=print_message))
+    print(export_model(args.folder, args.format, args.output, report=print_message))

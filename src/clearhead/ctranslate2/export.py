@@ -28,7 +28,7 @@ def export_model(
     format: str = "ctranslate2",
     output: str | Path | None = None,
     *,
-    tell: Callable[[str], None] | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> Path:
     """Write a trained translator in the format of another program; returns the export's folder.
 
@@ -41,7 +41,7 @@ def export_model(
         format: `ctranslate2`.
         output: the folder of the export; by default a folder with the name of the format in the
             model folder, where `load` finds it.
-        tell: called with a sentence about the result of the comparison.
+        report: called with a sentence about the result of the comparison.
 
     Raises:
         ExportError: the format does not support a setting of the model, the package is not
@@ -71,8 +71,8 @@ def export_model(
         found.path / layout.NAME if output is None else Path(os.path.expanduser(output)).resolve()
     )
     equality = _export(found, output, _previous_files(output))
-    if tell is not None:
-        tell(str(equality))
+    if report is not None:
+        report(str(equality))
     return output
 
 

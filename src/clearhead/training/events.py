@@ -78,7 +78,17 @@ class Validated:
 
 @dataclass(frozen=True)
 class RunEnded:
-    """The run ended or was interrupted. Scores and signatures are those of the best model."""
+    """The run ended or was interrupted.
+
+    Attributes:
+        step: the number of steps that are done.
+        reason: why it ended, in words.
+        finished: False if the run was interrupted and can be resumed.
+        folder: the model folder.
+        scores: of the best model, by name.
+        elapsed_s: seconds, those of resumed parts included.
+        signatures: how the scores of the best model were computed, by name.
+    """
 
     step: int
     reason: str

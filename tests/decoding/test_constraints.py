@@ -1,0 +1,68 @@
+"""Forced prefixes and forbidden tokens, in both searches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import pytest
+
+from clearhead.errors import SearchError
+from clearhead.settings import SearchConfig
+from clearhead.tokenizer import BOS, EOS, PAD
+from fake_steppers import SOURCES, TableStepper, Tokens, search, symbols_of, total_score
+
+
+@pytest.mark.parametrize("method", ["beam", "sampling"])
+def test_where_constraints_forbid_every_token_the_output_stops_unfinished(method) -> None:
+    # Two words, each allowed once, and no end before five: nothing can follow two words.
+    config = SearchConfig(method, n_best=2, beam_size=4, min_length=5, no_repeat_ngram=1)
+    for hypotheses in search(TableStepper(vocabulary=5), SOURCES, config):
+        assert [h.finished for h in hypotheses] == [False, False]
+        assert [sorted(h.tokens) for h in hypotheses] == [[3, 4], [3, 4]]
+
+
+def repeated_ngrams(tokens: Tokens, n: int) -> int:
+    counts = Counter(zip(*(tokens[i:] for i in range(n)), strict=False))
+    return sum(count - 1 for count in counts.values())
+
+
+@pytest.mark.parametrize("method", ["beam", "sampling"])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_no_ngram_comes_twice_where_that_is_forbidden(method, n: int) -> None:
+    config = SearchConfig(method, n_best=5, max_length=20)
+    stepper = TableStepper(vocabulary=6, end_bonus=-3.0)
+    repeats = {
+        size: sum(
+            repeated_ngrams(hypothesis.tokens, n)
+            for hypotheses in search(
+                stepper, SOURCES, dataclasses.replace(config, no_repeat_ngram=size)
+            )
+            for hypothesis in hypotheses
+        )
+        for size in (0, n)
+    }
+    assert repeats[0] > 0
+    assert repeats[n] == 0
+
+
+@pytest.mark.parametrize("method", ["beam", "sampling"])
+def test_outputs_begin_with_the_forced_prefix_whose_score_counts(method) -> None:
+    # A forced prefix overrides `no_repeat_ngram`.
+    stepper = TableStepper(vocabulary=40)
+    prefixes: list[Tokens] = [(6, 6), (), (7,), (8, 9, 8, 9), (6, 6)]
+    config = SearchConfig(method, n_best=3, no_repeat_ngram=1, min_length=3)
+    free = search(stepper, SOURCES, config)
+    forced = search(stepper, SOURCES, config, prefixes)
+    assert forced[1] == free[1]
+    for source, prefix, hypotheses in zip(SOURCES, prefixes, forced, strict=True):
+        for hypothesis in hypotheses:
+            assert hypothesis.tokens[: len(prefix)] == prefix
+            expected = total_score(stepper, source, symbols_of(hypothesis))
+            assert hypothesis.score == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize("prefix", [(PAD,), (BOS,), (5, EOS), (-1,), (7,)])
+def test_a_prefix_that_cannot_be_an_output_is_an_error(prefix: Tokens) -> None:
+    with pytest.raises(SearchError, match="prefix"):
+        search(TableStepper(vocabulary=7), [(4,), (5,)], SearchConfig(), [(), prefix])
