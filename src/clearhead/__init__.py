@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from clearhead.model.build import build_model
     from clearhead.settings import ModelConfig, RunConfig, SearchConfig
     from clearhead.tokenizer import Tokenizer
+    from clearhead.training.dry_run import DryRun
     from clearhead.training.events import RunEnded
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "Classifier": "api.classifier",
     "ClearheadError": "errors",
+    "DryRun": "training.dry_run",
     "Hypothesis": "decoding.engine",
     "ModelConfig": "settings",
     "Prediction": "api.classifier",
@@ -52,6 +54,7 @@ _WHERE = {
 __all__ = [
     "Classifier",
     "ClearheadError",
+    "DryRun",
     "Hypothesis",
     "ModelConfig",
     "Prediction",
