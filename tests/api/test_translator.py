@@ -175,7 +175,7 @@ def test_a_missing_gpu_is_named(translator: Translator) -> None:
 def test_the_public_names_are_these() -> None:
     assert set(clearhead.__all__) == {
         *("ClearheadError", "Prediction", "RunEnded", "dry_run"),
-        *("Classifier", "Hypothesis", "ModelConfig", "RunConfig", "SearchConfig"),
+        *("Classifier", "DryRun", "Hypothesis", "ModelConfig", "RunConfig", "SearchConfig"),
         *("Record", "TextClassifier", "Tokenizer", "Translator", "record"),
         *("build_model", "export_model", "load", "train"),
     }
