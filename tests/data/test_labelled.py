@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from clearhead.data.labelled import TEXT_FORMATS, read_labelled_texts
-from clearhead.errors import DataError
+from clearhead.errors import ConfigError, DataError
 from scripts import load_script
 
 Write = Callable[[str, str | bytes], str]
@@ -348,3 +348,10 @@ def test_the_questions_of_trec_are_read_as_they_are(clearhead_data: Path, tmp_pa
     rows = [question.decode("latin-1").partition(" ")[::2] for question in questions]
     assert read(str(tmp_path / "train.tsv")) == [(text, (label,)) for label, text in rows]
     assert len(rows) == 5452
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl"])
+def test_the_texts_and_their_labels_are_in_different_columns(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_labelled_texts(str(tmp_path / name), "topic", "topic")
+    assert caught.value.setting == "data.label_column"

@@ -451,16 +451,6 @@ def test_multi_label_is_for_texts() -> None:
     assert "needs input = 'text'" in error.what
 
 
-def test_the_texts_and_their_labels_are_in_different_columns() -> None:
-    data = {"text_column": "topic", "label_column": "topic"}
-    error = refusal({"task": "classification", "data": data})
-    assert error.setting == "data.label_column"
-    assert "data.text_column" in error.what
-    # Sequences have no texts.
-    sequences = {"task": "classification", "input": "features", "data": {"label_column": "text"}}
-    assert config_from(sequences).data.label_column == "text"
-
-
 # Shorthands
 
 

@@ -20,7 +20,7 @@ from clearhead.data.tables import (
     string_of,
     value_of,
 )
-from clearhead.errors import DataError
+from clearhead.errors import ConfigError, DataError
 
 SEPARATOR = "|"
 """Separates the labels of one text in a cell."""
@@ -67,7 +67,15 @@ def read_labelled_texts(
     Raises:
         DataError: the file is missing, unreadable, empty, not UTF-8 or of the wrong format, a
             label is missing, or a text has several labels without `multi_label`.
+        ConfigError: the texts and the labels would be in the same column.
     """
+    if text_column == label_column:
+        raise ConfigError(
+            f"the texts and the labels would be in the same column, {text_column!r}",
+            setting="data.label_column",
+            todo="name two different columns: --text-column and --label-column, or "
+            "data.text_column and data.label_column",
+        )
     read = TEXT_FORMATS.reader(file, "labelled texts")
     return _examples(file, read(file, text_column, label_column), multi_label)
 

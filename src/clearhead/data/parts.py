@@ -70,7 +70,7 @@ class DataPart:
     def place(self, example: Pair | Labelled[Any], in_target: bool = False) -> str:
         """The place of an example, or of the target of a pair, in a report.
 
-        It has no path, unless that is needed to tell two files apart: `train.de:17`, `cat/3.npy`
+        It has no path, unless two files have the same name: `train.de:17`, `cat/3.npy`
         in a folder, `example 17` in memory.
         """
         if isinstance(example, Pair) and self.files:

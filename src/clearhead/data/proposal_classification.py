@@ -17,7 +17,7 @@ import numpy as np
 from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
 from clearhead.data.report import IMBALANCE, imbalance
 from clearhead.data.survey import SideSurvey, Survey, pieces_for, survey_sequences, survey_texts
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import DataError
 from clearhead.settings import DataConfig
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
 
@@ -125,12 +125,6 @@ def propose_classification(
             return survey_sequences(files[0], label_column)
         return survey_texts(files[0], text_column, label_column)
 
-    if kind == "text" and text_column == label_column:
-        raise ConfigError(
-            f"the texts and the labels would be in the same column, {text_column!r}",
-            setting="data.label_column",
-            todo="name two different columns: --text-column and --label-column",
-        )
     form = SEQUENCES if kind == "features" else TEXTS
     proposal = Proposal(form, (train, validation, test), survey)
     proposal.choose("data.label_column", label_column)

@@ -59,7 +59,7 @@ def holds_pairs(name: str) -> bool:
 def place(files: Sequence[str], line: int, in_target: bool = False) -> str:
     """The place of a pair, or of its target, for reports: `train.de:17`.
 
-    For two files with the same name, it has as much of the path as is needed to tell them apart.
+    For two files with the same name, it has as much of the path as distinguishes them.
     """
     paths = [str(file).split("/") for file in files]
     for parts in range(1, 1 + max(map(len, paths))):

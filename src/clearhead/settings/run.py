@@ -143,11 +143,6 @@ class RunConfig:
             "needs input = 'text': a sequence has one label, in which | is an ordinary character; "
             "leave classifier.multi_label out",
         )
-        require(
-            self.kind is not Runs.TEXTS or self.data.text_column != self.data.label_column,
-            "data.label_column",
-            f"= {self.data.label_column!r} is also data.text_column: name two different columns",
-        )
         measures = MEASURES[self.task]
         require(
             self.evaluation.measure in measures,
