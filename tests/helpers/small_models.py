@@ -40,7 +40,9 @@ def random_model(
 ) -> EncoderDecoder:
     """A model in float64 with every parameter drawn, norms and biases too."""
     torch.manual_seed(seed)
-    target = SOURCE_VOCABULARY if config.share_embeddings == "all" else TARGET_VOCABULARY
+    target = (
+        SOURCE_VOCABULARY if config.share_embeddings in ("all", "inputs") else TARGET_VOCABULARY
+    )
     model = build_model(config, SOURCE_VOCABULARY, target, attend).double()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=scale)
@@ -54,7 +56,8 @@ configs = st.builds(
     norm=st.sampled_from(["pre", "post"]),
     final_norm=st.booleans(),
     norm_form=st.sampled_from(["standard", "std_plus_epsilon"]),
-    activation=st.sampled_from(["relu", "gelu"]),
+    activation=st.sampled_from(["relu", "gelu", "gelu_tanh", "swish"]),
+    embedding_norm=st.booleans(),
     positions=st.sampled_from(POSITIONS),
     d_k=st.sampled_from([3, 4]),
     d_v=st.sampled_from([2, 4]),
@@ -62,7 +65,7 @@ configs = st.builds(
     feed_forward_bias=st.booleans(),
     output_bias=st.booleans(),
     scale_embeddings=st.booleans(),
-    share_embeddings=st.sampled_from(["none", "target", "all"]),
+    share_embeddings=st.sampled_from(["none", "inputs", "target", "all"]),
     input_convolution=st.sampled_from([(), (3,), (2, 3)]),
 )
 """Every choice that a translator's model has, but for its size and its dropout."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, cast
 
 import pytest
 import torch
@@ -14,10 +15,10 @@ from torch import Tensor, nn
 
 from clearhead.errors import ConfigError
 from clearhead.model.attention import MultiHeadAttention
-from clearhead.model.build import build_model
+from clearhead.model.build import build_classifier, build_model
 from clearhead.model.layers import FeedForward, StdPlusEpsilonNorm
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.settings import DropoutConfig, Learned, ModelConfig, Sinusoidal
+from clearhead.settings import ClassifierConfig, DropoutConfig, Learned, ModelConfig, Sinusoidal
 from small_models import (
     SOURCE_VOCABULARY,
     TARGET_VOCABULARY,
@@ -49,10 +50,11 @@ def count_by_formula(c: ModelConfig, source: int, target: int) -> int:
     layers = c.encoder_layers * (attention + feed_forward + 2 * norm)
     layers += c.decoder_layers * (2 * attention + feed_forward + 3 * norm)
     matrices = {"none": source + 2 * target, "target": source + target, "all": target}
+    matrices["inputs"] = 2 * target
     embeddings = c.d_model * matrices[c.share_embeddings] + target * c.output_bias
     if isinstance(c.positions, Learned):
         embeddings += 2 * c.positions.max_length * c.d_model
-    return layers + embeddings + 2 * norm * (c.norm == "pre")
+    return layers + embeddings + 2 * norm * ((c.norm == "pre") + c.embedding_norm)
 
 
 def choices(min_width: int = 1) -> st.SearchStrategy[ModelConfig]:
@@ -67,12 +69,13 @@ def choices(min_width: int = 1) -> st.SearchStrategy[ModelConfig]:
         d_v=st.integers(1, 5),
         norm=st.sampled_from(["pre", "post"]),
         norm_form=st.sampled_from(["standard", "std_plus_epsilon"]),
-        activation=st.sampled_from(["relu", "gelu"]),
+        activation=st.sampled_from(["relu", "gelu", "gelu_tanh", "swish"]),
+        embedding_norm=st.booleans(),
         attention_bias=st.booleans(),
         feed_forward_bias=st.booleans(),
         output_bias=st.booleans(),
         positions=st.sampled_from([Sinusoidal(), Learned(max_length=7)]),
-        share_embeddings=st.sampled_from(["none", "target", "all"]),
+        share_embeddings=st.sampled_from(["none", "inputs", "target", "all"]),
         initialisation=st.sampled_from(["pytorch", "xavier", "xavier_unit", "xavier_scaled"]),
     )
 
@@ -80,7 +83,7 @@ def choices(min_width: int = 1) -> st.SearchStrategy[ModelConfig]:
 @settings(max_examples=50)
 @given(choices())
 def test_a_model_has_the_parameters_of_the_formula(config: ModelConfig) -> None:
-    target = 17 if config.share_embeddings == "all" else 13
+    target = 17 if config.share_embeddings in ("all", "inputs") else 13
     got = parameter_count(meta_model(config, 17, target))
     assert got == count_by_formula(config, 17, target)
 
@@ -108,18 +111,20 @@ def test_ready_made_sizes_have_as_many_parameters_as_torch_gives_them(size: str)
     assert parameter_count(meta_model(config)) == parameter_count(theirs) + embeddings
 
 
-@pytest.mark.parametrize("sharing", ["none", "target", "all"])
+@pytest.mark.parametrize("sharing", ["none", "inputs", "target", "all"])
 def test_shared_embeddings_are_one_parameter_and_stay_so(
-    sharing: Literal["none", "target", "all"],
+    sharing: Literal["none", "inputs", "target", "all"],
 ) -> None:
-    target = SOURCE_VOCABULARY if sharing == "all" else TARGET_VOCABULARY
+    target = SOURCE_VOCABULARY if sharing in ("all", "inputs") else TARGET_VOCABULARY
     model = build_model(small_config(share_embeddings=sharing), SOURCE_VOCABULARY, target)
     source_matrix = embedding_of(model.source_input).weight
     target_matrix = embedding_of(model.target_input).weight
-    assert (model.output.weight is target_matrix) == (sharing != "none")
-    assert (source_matrix is target_matrix) == (sharing == "all")
+    assert (model.output.weight is target_matrix) == (sharing in ("all", "target"))
+    assert (source_matrix is target_matrix) == (sharing in ("all", "inputs"))
     model.double()
-    assert (model.output.weight is embedding_of(model.target_input).weight) == (sharing != "none")
+    assert (model.output.weight is embedding_of(model.target_input).weight) == (
+        sharing in ("all", "target")
+    )
     assert source_matrix.shape == (SOURCE_VOCABULARY, 8)
     assert model.output.weight.shape == (target, 8)
 
@@ -170,16 +175,16 @@ def test_norms_have_the_form_and_the_epsilon_and_pre_norm_ends_with_one_more(
     assert len(norms) == 2 * 2 + 2 * 3 + (2 if norm == "pre" else 0)
 
 
-@pytest.mark.parametrize("sharing", ["none", "target", "all"])
+@pytest.mark.parametrize("sharing", ["none", "inputs", "target", "all"])
 def test_embeddings_of_unit_length_are_shared_with_the_projection_where_configured(
-    sharing: Literal["none", "target", "all"],
+    sharing: Literal["none", "inputs", "target", "all"],
 ) -> None:
     torch.manual_seed(1)
     config = small_config(d_model=64, share_embeddings=sharing, initialisation="xavier_unit")
     model = build_model(config, 90, 90)
     table = embedding_of(model.target_input).weight
     assert_normal(table, 1 / math.sqrt(64))
-    assert (model.output.weight is table) == (sharing != "none")
+    assert (model.output.weight is table) == (sharing in ("all", "target"))
 
 
 WIDE = small_config(d_model=64, n_heads=4, d_k=8, d_v=40, d_ff=96, output_bias=True)
@@ -275,3 +280,17 @@ def test_default_dropout_is_that_of_the_paper_everywhere_but_on_a_layers_output(
     rates = ModelConfig().dropout
     assert rates == DropoutConfig(embeddings=0.1, attention=0.1, hidden=0.1, residual=0.1)
     assert rates.layer_output == 0.0
+
+
+@pytest.mark.parametrize(("name", "activation"), [("tanh", torch.tanh), ("relu", torch.relu)])
+def test_the_hidden_layer_of_a_head_is_between_pooling_and_output(
+    name: Literal["tanh", "relu"], activation: Callable[[Tensor], Tensor]
+) -> None:
+    head = ClassifierConfig(pooling=("first", "mean"), hidden=name)
+    model = build_classifier(small_config(), head, inputs=9, labels=3).eval()
+    layer = cast(nn.Linear, cast(nn.Sequential, model.hidden)[0])
+    assert layer.weight.shape == (16, 16)
+    ids = torch.tensor([[1, 5, 6], [1, 7, 0]])
+    pooled = model.pooling(*model.encode(ids))
+    expected = activation(pooled @ layer.weight.T + layer.bias) @ model.output.weight.T
+    torch.testing.assert_close(model(ids), expected + model.output.bias)

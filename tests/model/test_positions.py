@@ -117,7 +117,9 @@ def test_beyond_the_learned_table_is_an_error_of_the_data(start: int, length: in
 def test_each_kind_has_its_number_of_positions() -> None:
     assert [kind.max_length for kind in all_kinds(6, 7)] == [None, 7, None]
     for positions in all_kinds(6, 7):
-        embedding = TokenEmbedding(nn.Embedding(5, 6), positions, Dropout(0.0), True, 0)
+        embedding = TokenEmbedding(
+            nn.Embedding(5, 6), positions, nn.Identity(), Dropout(0.0), True, 0
+        )
         assert embedding.max_length == positions.max_length
 
 

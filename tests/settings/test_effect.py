@@ -72,6 +72,7 @@ OTHER: dict[str, Any] = {
     "model.character_ngrams": [3],
     "model.ngram_vectors": 7,
     "classifier.pooling": ["first"],
+    "classifier.hidden": "tanh",
     "classifier.dropout": 0.4,
     "classifier.multi_label": True,
     "classifier.class_weights": "balanced",

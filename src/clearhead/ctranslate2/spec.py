@@ -56,10 +56,16 @@ def transformer_spec(model: EncoderDecoder, config: ModelConfig) -> Any:
     from ctranslate2 import specs
 
     head = max(config.key_width, config.value_width)
-    activations = {"relu": specs.Activation.RELU, "gelu": specs.Activation.GELU}
+    activations = {
+        "relu": specs.Activation.RELU,
+        "gelu": specs.Activation.GELU,
+        "gelu_tanh": specs.Activation.GELUTanh,
+        "swish": specs.Activation.SWISH,
+    }
     shape: dict[str, Any] = dict(
         pre_norm=config.norm == "pre",
         activation=activations[config.activation],
+        layernorm_embedding=config.embedding_norm,
         # The default width is not given.
         head_dim=None if head * config.n_heads == config.d_model else head,
     )
@@ -99,6 +105,8 @@ def _set_input(spec: Any, embeddings: Any, part: TokenEmbedding, config: ModelCo
     # beyond it, and ignores the result.
     table = F.pad(part.positions(zeros)[0], (0, 0, 0, 1))
     spec.position_encodings.encodings = _float32(table)
+    if config.embedding_norm:
+        _set_norm(spec.layernorm_embedding, part.norm)
 
 
 def _set_attention(spec: Any, part: MultiHeadAttention, norm: nn.Module, head: int) -> None:

@@ -76,13 +76,14 @@ class FastDecoder:
 def _embedding(target_input: TokenEmbedding) -> Callable[[Tensor, int], Vectors]:
     """Scaled embeddings of the newest tokens plus PE(position) (sections 3.4 and 3.5)."""
     weight, positions = target_input.embedding.weight.detach(), target_input.positions
+    norm = _norm(target_input.norm)
     # A tensor, because PyTorch would convert a number at each step.
     scale = weight.new_tensor(target_input.scale)
 
     def embed(tokens: Tensor, position: int) -> Vectors:
         rows = weight.index_select(0, tokens).mul_(scale)
         vectors = positions.vectors(position, position + 1)
-        return rows if vectors is None else rows.add_(vectors)
+        return norm(rows if vectors is None else rows.add_(vectors))
 
     return embed
 

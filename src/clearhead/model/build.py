@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -36,7 +39,12 @@ from clearhead.model.transformer import Decoder, Encoder, EncoderClassifier, Enc
 from clearhead.settings import ClassifierConfig, Learned, ModelConfig, Sinusoidal
 from clearhead.tokenizer.protocol import PAD
 
-ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
+ACTIVATIONS = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
+    "swish": nn.SiLU,
+}
 
 
 def build_model(
@@ -53,15 +61,15 @@ def build_model(
     Raises:
         ConfigError: the embeddings are shared, but the vocabularies differ.
     """
-    if config.share_embeddings == "all" and source_vocabulary != target_vocabulary:
+    shared = config.share_embeddings in ("all", "inputs")
+    if shared and source_vocabulary != target_vocabulary:
         raise ConfigError(
-            "model.share_embeddings = 'all' needs one joint vocabulary",
+            f"model.share_embeddings = {config.share_embeddings!r} needs one joint vocabulary",
             why=f"the source has {source_vocabulary} tokens, the target {target_vocabulary}",
             todo="set tokenizer.joint = true, or share_embeddings = 'target'",
         )
     parts = _Parts(config, attend)
     source = nn.Embedding(source_vocabulary, config.d_model)
-    shared = config.share_embeddings == "all"
     target = source if shared else nn.Embedding(target_vocabulary, config.d_model)
     output = nn.Linear(config.d_model, target_vocabulary, bias=config.output_bias)
     model = EncoderDecoder(
@@ -72,7 +80,7 @@ def build_model(
         output=output,
     )
     _initialise(model, config.initialisation)
-    if config.share_embeddings != "none":
+    if config.share_embeddings in ("all", "target"):
         output.weight = target.weight
     return model
 
@@ -97,15 +105,24 @@ def build_classifier(
     """
     parts = _Parts(config, attend)
     poolings = [parts.pooling(name) for name in classifier.pooling]
+    width = len(poolings) * config.d_model
     model = EncoderClassifier(
         input=parts.encoder_input(parts.input(inputs, features)),
         encoder=parts.encoder(),
         pooling=Pooling(poolings),
+        hidden=_hidden_layer(classifier.hidden, width),
         dropout=Dropout(classifier.dropout),
-        output=nn.Linear(len(poolings) * config.d_model, labels),
+        output=nn.Linear(width, labels),
     )
     _initialise(model, config.initialisation)
     return model
+
+
+def _hidden_layer(activation: str, width: int) -> nn.Module:
+    """The hidden layer of a classifier's head; "none" for no layer."""
+    if activation == "none":
+        return nn.Identity()
+    return nn.Sequential(nn.Linear(width, width), {"tanh": nn.Tanh, "relu": nn.ReLU}[activation]())
 
 
 class _Parts:
@@ -118,6 +135,9 @@ class _Parts:
     def norm(self) -> nn.Module:
         kind = StdPlusEpsilonNorm if self.config.norm_form == "std_plus_epsilon" else nn.LayerNorm
         return kind(self.config.d_model, self.config.norm_epsilon)
+
+    def embedding_norm(self) -> nn.Module:
+        return self.norm() if self.config.embedding_norm else nn.Identity()
 
     def residual(self) -> Residual:
         wrapper = PreNorm if self.config.norm == "pre" else PostNorm
@@ -177,17 +197,17 @@ class _Parts:
                 return Positions()
 
     def token_input(self, embedding: nn.Embedding) -> TokenEmbedding:
-        dropout = Dropout(self.config.dropout.embeddings)
-        return TokenEmbedding(
-            embedding, self.positions(), dropout, self.config.scale_embeddings, PAD
-        )
+        c = self.config
+        norm, dropout = self.embedding_norm(), Dropout(c.dropout.embeddings)
+        return TokenEmbedding(embedding, self.positions(), norm, dropout, c.scale_embeddings, PAD)
 
     def input(self, width: int, features: bool) -> TokenEmbedding | FeatureProjection:
         """The input of a classifier: `width` is the vocabulary, or the features of a frame."""
         c = self.config
         dropout = Dropout(c.dropout.embeddings)
         if features:
-            return FeatureProjection(nn.Linear(width, c.d_model), self.positions(), dropout)
+            projection = nn.Linear(width, c.d_model)
+            return FeatureProjection(projection, self.positions(), self.embedding_norm(), dropout)
         if not c.character_ngrams:
             return self.token_input(nn.Embedding(width, c.d_model))
         return SpelledEmbedding(
@@ -196,6 +216,7 @@ class _Parts:
             # One more than there are vectors: index 0 means no n-gram.
             nn.EmbeddingBag(1 + c.ngram_vectors, c.d_model, mode="mean", padding_idx=0),
             self.positions(),
+            self.embedding_norm(),
             dropout,
             c.scale_embeddings,
             PAD,
@@ -245,6 +266,8 @@ def _matrices(module: nn.Module) -> list[Tensor]:
             return [*module.packed.weight.split(module.widths), module.output.weight]
         case FeedForward():
             return [module.hidden.weight, module.output.weight]
+        case EncoderClassifier(hidden=nn.Sequential() as hidden):
+            return [cast(nn.Linear, hidden[0]).weight, module.output.weight]
         case EncoderDecoder() | EncoderClassifier():
             return [module.output.weight]
         case FeatureProjection():

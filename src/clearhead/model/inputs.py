@@ -17,7 +17,10 @@ from clearhead.model.positions import Positions
 
 
 class TokenEmbedding(nn.Module):
-    """Embeddings of tokens, optionally scaled by √d_model, plus positions (section 3.4, 3.5)."""
+    """Embeddings of tokens, optionally scaled by √d_model, plus positions (section 3.4, 3.5).
+
+    The paper has no norm of the sum; BERT has one.
+    """
 
     positions: Positions
 
@@ -25,6 +28,7 @@ class TokenEmbedding(nn.Module):
         self,
         embedding: nn.Embedding,
         positions: Positions,
+        norm: nn.Module,
         dropout: Dropout,
         scaled: bool,
         pad_id: int,
@@ -32,6 +36,7 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         self.embedding = embedding
         self.positions = positions
+        self.norm = norm
         self.dropout = dropout
         self.scale = math.sqrt(embedding.embedding_dim) if scaled else 1.0
         self.pad_id = pad_id
@@ -44,7 +49,7 @@ class TokenEmbedding(nn.Module):
     def forward(
         self, ids: Int[Tensor, "batch length"], start: int = 0
     ) -> Float[Tensor, "batch length d_model"]:
-        return self.dropout(self.positions(self.embedding(ids) * self.scale, start))
+        return self.dropout(self.norm(self.positions(self.embedding(ids) * self.scale, start)))
 
     def mask(self, ids: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch 1 1 length"]:
         """True where a token is not padding."""
@@ -62,7 +67,8 @@ class SpelledEmbedding(TokenEmbedding):
         embedding: of the words; its `padding_idx` is the unknown word, whose vector stays zero.
         ngrams: mean of the embeddings of n-grams; its `padding_idx` is 0.
         positions: added to the sum.
-        dropout: of the sum.
+        norm: of the sum.
+        dropout: of the norm's output.
         scaled: whether the sum is multiplied by √d_model.
         pad_id: of the words.
     """
@@ -72,11 +78,12 @@ class SpelledEmbedding(TokenEmbedding):
         embedding: nn.Embedding,
         ngrams: nn.EmbeddingBag,
         positions: Positions,
+        norm: nn.Module,
         dropout: Dropout,
         scaled: bool,
         pad_id: int,
     ) -> None:
-        super().__init__(embedding, positions, dropout, scaled, pad_id)
+        super().__init__(embedding, positions, norm, dropout, scaled, pad_id)
         self.ngrams = ngrams
 
     def forward(
@@ -85,7 +92,7 @@ class SpelledEmbedding(TokenEmbedding):
         words, ngrams = ids[..., 0], ids[..., 1:]
         of_ngrams = self.ngrams(ngrams.flatten(0, 1)).unflatten(0, words.shape)
         vectors = (self.embedding(words) + of_ngrams) * self.scale
-        return self.dropout(self.positions(vectors, start))
+        return self.dropout(self.norm(self.positions(vectors, start)))
 
     def mask(self, ids: Int[Tensor, "batch length columns"]) -> Bool[Tensor, "batch 1 1 length"]:
         """True where a word is not padding."""
@@ -100,10 +107,13 @@ class FeatureProjection(nn.Module):
 
     positions: Positions
 
-    def __init__(self, projection: nn.Linear, positions: Positions, dropout: Dropout) -> None:
+    def __init__(
+        self, projection: nn.Linear, positions: Positions, norm: nn.Module, dropout: Dropout
+    ) -> None:
         super().__init__()
         self.projection = projection
         self.positions = positions
+        self.norm = norm
         self.dropout = dropout
 
     @property
@@ -116,7 +126,7 @@ class FeatureProjection(nn.Module):
     ) -> Float[Tensor, "batch length d_model"]:
         # Features are float32, whatever the type of the model.
         real = features.nan_to_num(0.0).to(self.projection.weight.dtype)
-        return self.dropout(self.positions(self.projection(real), 0))
+        return self.dropout(self.norm(self.positions(self.projection(real), 0)))
 
     def mask(
         self, features: Float[Tensor, "batch length width"]

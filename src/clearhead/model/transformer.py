@@ -106,18 +106,25 @@ class EncoderClassifier(nn.Module):
     """A classifier: an input's sequence in, the logits of its labels out."""
 
     def __init__(
-        self, input: Input, encoder: Encoder, pooling: Pooling, dropout: Dropout, output: nn.Linear
+        self,
+        input: Input,
+        encoder: Encoder,
+        pooling: Pooling,
+        hidden: nn.Module,
+        dropout: Dropout,
+        output: nn.Linear,
     ) -> None:
         super().__init__()
         self.input = input
         self.encoder = encoder
         self.pooling = pooling
+        self.hidden = hidden
         self.dropout = dropout
         self.output = output
 
     def forward(self, x: Tensor) -> Float[Tensor, "batch labels"]:
         memory, mask = self.encode(x)
-        return self.output(self.dropout(self.pooling(memory, mask)))
+        return self.output(self.dropout(self.hidden(self.pooling(memory, mask))))
 
     def encode(self, x: Tensor) -> tuple[Memory, SourceMask]:
         """The encoder's output for an input and the mask that hides its padding."""

@@ -160,21 +160,29 @@ class ModelConfig:
         "standard deviation + ε.",
     )
     norm_epsilon: float = setting(1e-5, "layer normalisation's ε", gt=0)
-    activation: Literal["relu", "gelu"] = setting(
-        "relu", "activation function of the feed-forward networks"
+    activation: Literal["relu", "gelu", "gelu_tanh", "swish"] = setting(
+        "relu",
+        "activation function of the feed-forward networks",
+        details='`"gelu_tanh"`: GELU by its approximation with tanh.',
     )
     attention_bias: bool = setting(True, "biases in the projections of attention")
     feed_forward_bias: bool = setting(True, "biases in the feed-forward networks")
     output_bias: bool = setting(False, "bias in the output layer", runs=Runs.TRANSLATION)
-    share_embeddings: Literal["none", "target", "all"] = setting(
+    share_embeddings: Literal["none", "inputs", "target", "all"] = setting(
         "all",
         "shared embedding matrices",
-        details='`"all"`: source, target and output layer; `"target"`: target and output layer.',
+        details='`"all"`: source, target and output layer; `"target"`: target and output layer; '
+        '`"inputs"`: source and target.',
         runs=Runs.TRANSLATION,
         init=Runs.TRANSLATION,
     )
     scale_embeddings: bool = setting(
         True, "multiply embeddings by √`d_model`", runs=Runs.TEXT, init_if_changed=Runs.TEXTS
+    )
+    embedding_norm: bool = setting(
+        False,
+        "layer normalisation of the sum of embeddings and positions",
+        details="As in BERT (Devlin et al. 2019).",
     )
     input_convolution: Annotated[tuple[Count, ...], BeforeValidator(_widths)] = setting(
         (),

@@ -37,8 +37,18 @@ class ClassifierConfig:
         details="Combines the encoder's vectors into one. The results of several are concatenated.",
         init=Runs.LABELLED,
     )
+    hidden: Literal["none", "tanh", "relu"] = setting(
+        "none",
+        "activation function of a hidden layer between pooling and output",
+        details='The layer has the width of the pooled vector. `"tanh"` with '
+        '`pooling = "first"` is the head of BERT (Devlin et al. 2019).',
+    )
     dropout: float = setting(
-        0.1, "dropout rate on the pooled vector", ge=0, lt=1, init=Runs.LABELLED
+        0.1,
+        "dropout rate before the output layer",
+        ge=0,
+        lt=1,
+        init=Runs.LABELLED,
     )
     class_weights: Literal["none", "balanced"] = setting(
         "none",
