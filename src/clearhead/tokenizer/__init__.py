@@ -11,7 +11,6 @@ from typing import Any
 
 from clearhead.files import read_description
 from clearhead.settings import TokenizerConfig
-from clearhead.tokenizer.pretrained import JsonTokenizer, MarianTokenizer, read_pretrained
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Tokenizer
 from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
 from clearhead.tokenizer.words import WordTokenizer
@@ -63,8 +62,6 @@ def _built(tree: dict[str, Any], model: Path) -> Tokenizer:
             # Older folders do not have this key.
             split_punctuation=bool(tree.get("split_punctuation", False)),
         )
-    if tree["kind"] in (JsonTokenizer.kind, MarianTokenizer.kind):
-        return read_pretrained(tree, model.read_bytes())
     kind, lower, sampling = tree["kind"], bool(tree["lower"]), float(tree["sampling"])
     if kind not in ("bpe", "unigram"):
         raise ValueError(f"kind {kind!r}")
