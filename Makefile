@@ -29,8 +29,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		echo "What to do: choose another one, e.g. make $(or $(MAKECMDGOALS),install) PYTHON=python3.12" >&2; \
 		exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --constraint constraints.txt --editable \
-		'.[dev,docs,tensorboard,ctranslate2,huggingface,onnx,normalise,baseline]'
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev,docs,tensorboard,ctranslate2]'
 	@touch $@
 
 demo: install
@@ -66,7 +65,7 @@ test-keras: .venv-keras/installed
 .venv-keras/installed: pyproject.toml constraints.txt constraints-keras.txt
 	$(PYTHON) -m venv .venv-keras
 	.venv-keras/bin/python -m pip install --constraint constraints.txt \
-		--constraint constraints-keras.txt --editable '.[dev,baseline]' keras
+		--constraint constraints-keras.txt --editable '.[dev]' keras
 	@touch $@
 
 bench: install
