@@ -49,7 +49,7 @@ def random_folder(
     `ends` is added to the bias of the end symbol, where there is one: outputs end earlier.
     """
     model = small_config() if model is None else model
-    joint = model.share_embeddings in ("all", "inputs")
+    joint = model.shares_inputs
     if tokenizers is None:
         both = words(JOINT_WORDS)
         tokenizers = (both, both) if joint else (words(SOURCE_WORDS), words(TARGET_WORDS))

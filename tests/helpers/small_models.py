@@ -40,9 +40,7 @@ def random_model(
 ) -> EncoderDecoder:
     """A model in float64 with every parameter drawn, norms and biases too."""
     torch.manual_seed(seed)
-    target = (
-        SOURCE_VOCABULARY if config.share_embeddings in ("all", "inputs") else TARGET_VOCABULARY
-    )
+    target = SOURCE_VOCABULARY if config.shares_inputs else TARGET_VOCABULARY
     model = build_model(config, SOURCE_VOCABULARY, target, attend).double()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=scale)

@@ -49,8 +49,12 @@ def count_by_formula(c: ModelConfig, source: int, target: int) -> int:
     norm = 2 * c.d_model
     layers = c.encoder_layers * (attention + feed_forward + 2 * norm)
     layers += c.decoder_layers * (2 * attention + feed_forward + 3 * norm)
-    matrices = {"none": source + 2 * target, "target": source + target, "all": target}
-    matrices["inputs"] = 2 * target
+    matrices = {
+        "none": source + 2 * target,
+        "inputs": 2 * target,
+        "target": source + target,
+        "all": target,
+    }
     embeddings = c.d_model * matrices[c.share_embeddings] + target * c.output_bias
     if isinstance(c.positions, Learned):
         embeddings += 2 * c.positions.max_length * c.d_model
@@ -83,7 +87,7 @@ def choices(min_width: int = 1) -> st.SearchStrategy[ModelConfig]:
 @settings(max_examples=50)
 @given(choices())
 def test_a_model_has_the_parameters_of_the_formula(config: ModelConfig) -> None:
-    target = 17 if config.share_embeddings in ("all", "inputs") else 13
+    target = 17 if config.shares_inputs else 13
     got = parameter_count(meta_model(config, 17, target))
     assert got == count_by_formula(config, 17, target)
 
@@ -294,3 +298,24 @@ def test_the_hidden_layer_of_a_head_is_between_pooling_and_output(
     pooled = model.pooling(*model.encode(ids))
     expected = activation(pooled @ layer.weight.T + layer.bias) @ model.output.weight.T
     torch.testing.assert_close(model(ids), expected + model.output.bias)
+
+
+def test_xavier_fills_its_bound_in_the_hidden_layer_of_a_head() -> None:
+    head = ClassifierConfig(hidden="tanh")
+    config = small_config(d_model=64, initialisation="xavier")
+    layer = build_classifier(config, head, inputs=9, labels=3).hidden
+    assert fills(cast(nn.Linear, cast(nn.Sequential, layer)[0]).weight, math.sqrt(6 / (64 + 64)))
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_the_norm_of_embeddings_normalises_the_vectors_that_the_first_layer_reads(
+    features: bool,
+) -> None:
+    config = small_config(embedding_norm=True)
+    model = build_classifier(config, ClassifierConfig(), inputs=9, labels=3, features=features)
+    x = torch.randn(2, 5, 9) if features else torch.randint(1, 9, (2, 5))
+    vectors = model.eval().input(x)
+    torch.testing.assert_close(vectors.mean(dim=-1), torch.zeros(2, 5), rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        vectors.std(dim=-1, correction=0), torch.ones(2, 5), atol=1e-3, rtol=0
+    )

@@ -73,9 +73,10 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
     if config.tokenizer.joint:
         both = learn(0, 1)
         return both, both
-    if (shared := config.model.share_embeddings) in ("all", "inputs"):
+    if config.model.shares_inputs:
+        sharing = config.model.share_embeddings
         raise ConfigError(
-            f"model.share_embeddings = {shared!r} needs one joint vocabulary",
+            f"model.share_embeddings = {sharing!r} needs one joint vocabulary",
             why="tokenizer.joint = false makes two",
             todo="set tokenizer.joint = true, or share_embeddings = 'target'",
         )

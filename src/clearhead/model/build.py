@@ -44,7 +44,9 @@ ACTIVATIONS = {
     "gelu": nn.GELU,
     "gelu_tanh": partial(nn.GELU, approximate="tanh"),
     "swish": nn.SiLU,
+    "tanh": nn.Tanh,
 }
+"""Activations by name; `tanh` is for the head of a classifier alone."""
 
 
 def build_model(
@@ -61,8 +63,7 @@ def build_model(
     Raises:
         ConfigError: the embeddings are shared, but the vocabularies differ.
     """
-    shared = config.share_embeddings in ("all", "inputs")
-    if shared and source_vocabulary != target_vocabulary:
+    if config.shares_inputs and source_vocabulary != target_vocabulary:
         raise ConfigError(
             f"model.share_embeddings = {config.share_embeddings!r} needs one joint vocabulary",
             why=f"the source has {source_vocabulary} tokens, the target {target_vocabulary}",
@@ -70,7 +71,7 @@ def build_model(
         )
     parts = _Parts(config, attend)
     source = nn.Embedding(source_vocabulary, config.d_model)
-    target = source if shared else nn.Embedding(target_vocabulary, config.d_model)
+    target = source if config.shares_inputs else nn.Embedding(target_vocabulary, config.d_model)
     output = nn.Linear(config.d_model, target_vocabulary, bias=config.output_bias)
     model = EncoderDecoder(
         source_input=parts.encoder_input(parts.token_input(source)),
@@ -122,7 +123,7 @@ def _hidden_layer(activation: str, width: int) -> nn.Module:
     """The hidden layer of a classifier's head; "none" for no layer."""
     if activation == "none":
         return nn.Identity()
-    return nn.Sequential(nn.Linear(width, width), {"tanh": nn.Tanh, "relu": nn.ReLU}[activation]())
+    return nn.Sequential(nn.Linear(width, width), ACTIVATIONS[activation]())
 
 
 class _Parts:

@@ -258,6 +258,11 @@ class ModelConfig:
             )
 
     @property
+    def shares_inputs(self) -> bool:
+        """Whether source and target have one embedding matrix, and so one vocabulary."""
+        return self.share_embeddings in ("inputs", "all")
+
+    @property
     def key_width(self) -> int:
         """The width of a head's queries and keys."""
         return self.d_k or self.d_model // self.n_heads

@@ -44,11 +44,7 @@ class ClassifierConfig:
         '`pooling = "first"` is the head of BERT (Devlin et al. 2019).',
     )
     dropout: float = setting(
-        0.1,
-        "dropout rate before the output layer",
-        ge=0,
-        lt=1,
-        init=Runs.LABELLED,
+        0.1, "dropout rate before the output layer", ge=0, lt=1, init=Runs.LABELLED
     )
     class_weights: Literal["none", "balanced"] = setting(
         "none",
