@@ -29,7 +29,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 		echo "What to do: choose another one, e.g. make $(or $(MAKECMDGOALS),install) PYTHON=python3.12" >&2; \
 		exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev,docs,tensorboard,ctranslate2]'
+	$(BIN)/python -m pip install --constraint constraints.txt --editable \
+		'.[dev,docs,tensorboard,ctranslate2,huggingface,onnx,normalise,baseline]'
 	@touch $@
 
 demo: install
@@ -65,7 +66,7 @@ test-keras: .venv-keras/installed
 .venv-keras/installed: pyproject.toml constraints.txt constraints-keras.txt
 	$(PYTHON) -m venv .venv-keras
 	.venv-keras/bin/python -m pip install --constraint constraints.txt \
-		--constraint constraints-keras.txt --editable '.[dev]' keras
+		--constraint constraints-keras.txt --editable '.[dev,baseline]' keras
 	@touch $@
 
 bench: install
