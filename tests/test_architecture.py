@@ -18,7 +18,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
     *("errors", "files", "device", "settings", "tokenizer", "checkpoint", "data", "model"),
-    *("losses", "training", "decoding", "evaluation", "tasks", "inspect", "ctranslate2", "api"),
+    *("losses", "training", "decoding", "evaluation", "tasks", "inspect", "ctranslate2"),
+    *("huggingface", "api"),
     *("__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""

@@ -1,0 +1,1 @@
+"""Models of Hugging Face's `transformers` as models of clearhead, and back."""
