@@ -45,11 +45,13 @@ WRITTEN_BY_THE_MODEL = re.compile(r"\| clearhead (translate|classify)|\.(transla
 
 DIFFERS = {
     r"(\d+ min )?\d+ s\b": "0 s",
-    r"^(validation at .*); .*": r"\1",
+    r"cpu bf16": "cpu float32",
+    r"^(validation: .*?), .*": r"\1",
+    r"^(finished at .*: \w+).*;": r"\1;",
     r"^(clearhead: translation: ).*": r"\1",
 }
-"""What differs between runs besides numbers: the unit of a duration, which checkpoint is the best,
-and a translation."""
+"""What differs between runs besides numbers: the unit of a duration, the precision, which
+checkpoint is the best, which scores fit into a line, and a translation."""
 
 
 def lines_of(output: str) -> set[str]:

@@ -66,7 +66,7 @@ def test_a_run_is_displayed_unless_other_observers_are_given(
     api.train(config, restart=True)
     out, err = capsys.readouterr()
     assert out == ""
-    for part in (f"{config.folder} starts", "validation at step 4", "finished at step 4"):
+    for part in (f"{config.folder} starts", "validation: bleu ", "finished at step 4"):
         assert part in err
     assert "to go on" not in err
 

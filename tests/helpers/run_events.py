@@ -34,7 +34,7 @@ VALIDATED = Validated(
     samples=SAMPLES,
     elapsed_s=99.0,
 )
-ENDED = RunEnded(12_000, "60 epochs are done", True, "runs/m", {"bleu": 38.4}, 5_000.0)
+ENDED = RunEnded(12_000, "60 epochs are done", True, "runs/m", {"bleu": 38.4}, 5_000.0, {}, "bleu")
 EVENTS: tuple[Event, ...] = (Note("a note"), STARTED, PROGRESS, VALIDATED, ENDED)
 
 

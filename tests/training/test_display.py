@@ -74,8 +74,28 @@ def test_plain_lines_hold_the_figures_and_nothing_that_steers_a_terminal() -> No
     assert all(line.isprintable() for line in lines)
     for figure in ("2.314", "2.40e-03", "0.81", "9,210/s", "9,111/s", "6.1 %", "812 MB", "1 h 12"):
         assert figure in lines[2]
-    assert "bleu 38.21" in lines[3]
-    assert "best bleu 38.40 at step 3,500" in lines[3]
+    assert lines[3].startswith("validation: bleu 38.21, best 38.40 at step 3,500")
+    assert "chrf2 62.10" in lines[3]
+
+
+@pytest.mark.parametrize("weights", ["current", "average"])
+@pytest.mark.parametrize("is_best", [True, False])
+def test_a_line_with_many_scores_has_the_first_and_those_that_fit(
+    weights: str, is_best: bool
+) -> None:
+    scores = {f"score {n}": 99.5 for n in range(30)}
+    many = replace(VALIDATED, scores={**scores, "bleu": 12.25}, weights=weights, is_best=is_best)
+    ended = replace(ENDED, scores=many.scores)
+    for line in plain_lines(many, ended):
+        assert 80 < len(line) <= 100
+        shown = re.findall(r"(bleu|score \d+) (?:12.25|99.50)", line)
+        assert shown == ["bleu", *list(scores)[: len(shown) - 1]]
+    assert all(ended.folder in line for line in plain_lines(ended))
+
+
+def test_a_score_that_is_not_finite_is_no_best() -> None:
+    [line] = plain_lines(replace(VALIDATED, scores={"bleu": math.nan}, best_score=math.nan))
+    assert "best" not in line
 
 
 def test_a_resumed_run_starts_with_its_best_score() -> None:

@@ -88,6 +88,7 @@ class RunEnded:
         scores: of the best model, by name.
         elapsed_s: seconds, those of resumed parts included.
         signatures: how the scores of the best model were computed, by name.
+        measure: name of the score that selected the model.
     """
 
     step: int
@@ -97,6 +98,7 @@ class RunEnded:
     scores: Mapping[str, float] = field(default_factory=dict)
     elapsed_s: float = 0.0
     signatures: Mapping[str, str] = field(default_factory=dict)
+    measure: str = "loss"
 
 
 @dataclass(frozen=True)

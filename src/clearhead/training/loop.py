@@ -351,6 +351,7 @@ class Trainer:
             scores=self.state.best_scores,
             elapsed_s=self._elapsed(),
             signatures=self.state.best_signatures,
+            measure=self.task.measure,
         )
         notify(self.observers, ended)
         return ended
