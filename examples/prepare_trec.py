@@ -17,13 +17,16 @@ from pathlib import Path
 from clearhead.errors import ClearheadError, DataError
 
 PARTS = ("train", "test")
+OUTPUT = Path(__file__).parents[1] / "runs" / "trec-data"  # where trec.toml expects the files
 
 
 def main(words: list[str] | None = None) -> int:
     """Write the training and the test questions; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument(
-        "--output", "-o", default="runs/trec-data", help="output folder (default: runs/trec-data)"
+        *("--output", "-o"),
+        default=OUTPUT,
+        help="output folder (default: runs/trec-data in the repository)",
     )
     parser.add_argument("--fine", action="store_true", help="use the fifty fine labels")
     options = parser.parse_args(words)

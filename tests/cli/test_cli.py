@@ -281,6 +281,17 @@ def test_init_writes_a_configuration_that_can_be_read(
     assert {path.name for path in tmp_path.iterdir()} == {"a.en", "a.de", "my-model.toml"}
 
 
+@pytest.mark.parametrize("name", ["m", "here/m", "../m"])
+def test_init_writes_paths_that_start_in_the_folder_of_the_file(
+    tmp_path: Path, text_files: tuple[str, str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "shell/here").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "shell")
+    assert run("init", name, "--train", "../a.en", text_files[1])[0] == 0
+    assert str(tmp_path / "a.en") not in Path(f"{name}.toml").read_text()
+    assert read_config(f"{name}.toml").data.train == text_files
+
+
 @pytest.mark.parametrize(
     "form", ["{0} --train {1} {2}", "{0} --train {1} --train {2}", "--train {1} {2} -- {0}"]
 )

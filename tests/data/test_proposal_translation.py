@@ -204,7 +204,7 @@ def test_each_amount_of_data_gets_a_valid_configuration_with_reasons(
     text = propose_translation(("a", "b"), ("a", "b")).to_toml("my-model")
     config = read_back(text, tmp_path)
     recipe = row_for(RECIPES, pairs)
-    assert config.data.train == ("a", "b")
+    assert config.data.train == (str(tmp_path / "a"), str(tmp_path / "b"))
     assert config.model.d_model == SIZES[recipe.size]["d_model"]
     dropout = config.model.dropout
     assert dropout.embeddings == dropout.residual == recipe.dropout

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import json
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -35,7 +36,9 @@ from clearhead.settings import (
     TrainingConfig,
     config_from,
     read_config,
+    with_absolute_paths,
 )
+from clearhead.settings.data import absolute_data_path, data_path_from
 
 LIMIT: dict[str, Any] = {"max_steps": 10}
 
@@ -614,13 +617,55 @@ def test_environment_variables_in_a_file_are_expanded(
     monkeypatch.delenv("CH_NONE", raising=False)
     text = 'folder = "$CH_LANG ${}"\n[data]\ntrain = ["${CLEARHEAD_DATA}/x.en", "y.${CH_LANG}"]'
     config = read_config(written(tmp_path, text))
-    assert config.data.train == ("/big disk/x.en", "y.de")
+    assert config.data.train == ("/big disk/x.en", str(tmp_path / "y.de"))
     assert config.folder == "$CH_LANG ${}"
     with pytest.raises(ConfigError) as caught:
         read_config(written(tmp_path, text), ['data.validation=["${CH_NONE}/v.en"]'])
     assert caught.value.setting == "data.validation"
     assert "CH_NONE" in caught.value.what
     assert "export CH_NONE=" in str(caught.value.todo)
+
+
+def test_relative_data_paths_start_in_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell, of_file = tmp_path / "shell", tmp_path / "configurations"
+    shell.mkdir()
+    of_file.mkdir()
+    monkeypatch.chdir(shell)
+    written(
+        of_file,
+        '[data]\ntrain = ["x.tsv"]\nvalidation = ["phrasebook:en-es"]\n'
+        'test = ["~/a.en", "../b.en"]',
+    )
+    config = read_config("../configurations/my-run.toml")
+    assert config.data.train == (str(of_file / "x.tsv"),)
+    assert config.data.validation == ("phrasebook:en-es",)
+    assert config.data.test == ("~/a.en", str(tmp_path / "b.en"))
+    assert config.folder == "runs/my-run"
+    (tmp_path / "link").symlink_to(of_file)
+    assert read_config(tmp_path / "link/my-run.toml").data == config.data
+
+
+@pytest.mark.parametrize("override", ['data.train=["x.tsv"]', 'data={train=["x.tsv"]}'])
+def test_relative_data_paths_of_an_override_start_in_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, override: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f").mkdir()
+    path = written(tmp_path / "f", '[data]\ntrain = ["${CH_NONE}/y.tsv"]\n')
+    config = read_config(path, [override])
+    assert config.data.train == ("x.tsv",)
+    assert with_absolute_paths(config).data.train == (str(tmp_path / "x.tsv"),)
+
+
+@given(files=st.lists(st.sampled_from(["a", "../a b", "/c/ä", "phrasebook:en-es", "d/../e"])))
+def test_a_written_data_path_names_the_same_file(files: list[str]) -> None:
+    for file in files:
+        for folder in ("", "conf", "../other", "/tmp"):
+            again = absolute_data_path(data_path_from(folder, file), folder)
+            assert again == absolute_data_path(file)
+            assert os.path.isabs(data_path_from(folder, file)) == os.path.isabs(file)
 
 
 def test_variables_are_not_expanded_in_plain_values(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from clearhead import api
+from clearhead.checkpoint.folder import read_folder_config
 from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
@@ -198,6 +199,24 @@ def test_a_run_that_continues_with_data_elsewhere_keeps_one_corpus(tmp_path: Pat
     assert api.train(dataclasses.replace(config, data=data, training=longer)).step == 8
     assert len(corpora_of(config)) == 1
     assert corpora_of(config) != before
+
+
+def test_a_run_resumes_from_another_folder_also_if_its_config_has_relative_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_run(tmp_path, max_steps=4)
+    names = tuple(Path(file).name for file in config.data.train)
+    monkeypatch.chdir(Path(config.data.train[0]).parent)
+    api.train(dataclasses.replace(config, data=dataclasses.replace(config.data, train=names)))
+    file = Path(config.folder) / "config.json"
+    tree = json.loads(file.read_text(encoding="utf-8"))
+    assert tree["config"]["data"]["train"] == list(config.data.train)
+    tree["config"]["data"]["train"] = names  # as earlier versions wrote it
+    file.write_text(json.dumps(tree), encoding="utf-8")
+    monkeypatch.chdir("/")
+    longer = dataclasses.replace(config.training, max_steps=8)
+    assert api.train(dataclasses.replace(config, training=longer)).step == 8
+    assert read_folder_config(file.parent).data == config.data
 
 
 @pytest.mark.parametrize("unlinked", [0, 1, 2, 5])

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from clearhead.checkpoint.folder import write_model_folder
-from clearhead.settings import RunConfig, TrainingConfig, read_config
+from clearhead.settings import RunConfig, TrainingConfig, read_config, with_absolute_paths
 
 if TYPE_CHECKING:
     import torch
@@ -169,7 +169,7 @@ def _complete(config: RunConfig, restart: bool) -> RunConfig:
 
     if config.training.tensorboard:
         require_tensorboard()
-    return with_encoder_settings(config, restart)
+    return with_encoder_settings(with_absolute_paths(config), restart)
 
 
 def _set_up(

@@ -19,7 +19,9 @@ from clearhead.errors import DataError
 # Limits the memory: a line of a megabyte may be text, a line of a hundred is not.
 MAX_LINE_BYTES = 64 * 2**20
 
-CHECK_PATH = "check the name; a relative path starts in the current folder"
+CHECK_PATH = (
+    "check the name; a relative path starts in the current folder, in a TOML file in its own folder"
+)
 
 R = TypeVar("R")
 

@@ -16,9 +16,9 @@ from typing import Literal, get_args
 
 from clearhead.errors import DataError
 from clearhead.files import write_bytes
+from clearhead.settings.data import PHRASEBOOK
 
 LANGUAGE_PAIRS = ("en-es", "de-en")
-PHRASEBOOK = "phrasebook:"
 Part = Literal["train", "validation", "test"]
 
 REFERENCE_TIMES = 20

@@ -14,7 +14,7 @@ from clearhead.settings.model import (
     Positions,
     Sinusoidal,
 )
-from clearhead.settings.reading import config_from, read_config
+from clearhead.settings.reading import config_from, read_config, with_absolute_paths
 from clearhead.settings.run import ClassifierConfig, RunConfig
 from clearhead.settings.search import EvaluationConfig, SearchConfig
 from clearhead.settings.training import OptimizerConfig, ScheduleConfig, TrainingConfig
@@ -38,4 +38,5 @@ __all__ = [
     "TrainingConfig",
     "config_from",
     "read_config",
+    "with_absolute_paths",
 ]

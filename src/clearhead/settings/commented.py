@@ -11,10 +11,9 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
+from clearhead.settings.data import PARTS, data_path_from
 from clearhead.settings.declare import Runs, Setting, settings_of, value_at
 from clearhead.settings.run import RunConfig
-
-PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,8 @@ class CommentedConfig:
         """A commented file that `read_config` reads.
 
         Args:
-            name: the path of the file without `.toml`.
+            name: the path of the file without `.toml`. Relative data paths, which start in the
+                current folder, are written so that they start in the folder of the file.
         """
         lines, section = self._header(name), ""
         for path, meaning in self.form.meanings.items():
@@ -105,7 +105,10 @@ class CommentedConfig:
             if inside != section:
                 lines += ["", f"[{inside}]"]
                 section = inside
-            lines += self._written(path, setting, meaning)
+            value = self.values[path]
+            if setting in PARTS:
+                value = tuple(data_path_from(PurePath(name).parent, file) for file in value)
+            lines += self._written(setting, value, meaning, self.reasons.get(path, ""))
         return "\n".join(lines) + "\n"
 
     def _header(self, name: str) -> list[str]:
@@ -121,15 +124,15 @@ class CommentedConfig:
         width = len(train) + len(" --dry-run")
         return [
             _comment(f"{run}: configuration of clearhead; the model folder is runs/{run}."),
+            _comment("Relative paths of data start in the folder of this file."),
             *(line for seen in self.seen for line in _wrapped(seen, "  ")),
             "#",
             *(_comment(f"  {line:<{width}}   {does}".rstrip()) for line, does in commands.items()),
             "",
         ]
 
-    def _written(self, path: str, setting: str, meaning: str) -> list[str]:
+    def _written(self, setting: str, value: Any, meaning: str, reason: str) -> list[str]:
         """The lines of one setting: its reason, its value, its meaning."""
-        value = self.values[path]
         if setting in PARTS and value == ():
             part = {"validation": "val"}.get(setting, setting)
             files = tuple(file.format(part) for file in self.form.files)
@@ -137,7 +140,7 @@ class CommentedConfig:
         line = f"{setting} = {_toml(value)}"
         if setting in PARTS:
             return [f"# {meaning}", line]
-        return [*_wrapped(self.reasons.get(path, "")), f"{line:<27} # {meaning}"]
+        return [*_wrapped(reason), f"{line:<27} # {meaning}"]
 
 
 def _toml(value: Any) -> str:

@@ -1,5 +1,6 @@
 """The settings of the data and of the tokenizer."""
 
+import os
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -12,6 +13,30 @@ from clearhead.settings.declare import STRICT, Runs, require, setting
 def _path_as_text(value: Any) -> Any:
     """A path as a string, because a configuration is also written as JSON."""
     return str(value) if isinstance(value, PurePath) else value
+
+
+PARTS = ("train", "validation", "test")
+"""The settings of `data` that name files. In a TOML file, a relative name starts in its folder."""
+
+PHRASEBOOK = "phrasebook:"
+"""The start of the names of built-in data, which are not paths."""
+
+
+def absolute_data_path(path: str, folder: str | PurePath = "") -> str:
+    """The path of a data file that is relative to a folder (default: the current folder).
+
+    Names of built-in data and paths that begin with `~` do not change.
+    """
+    if not path or path.startswith((PHRASEBOOK, "~")):
+        return path
+    return os.path.normpath(os.path.join(os.path.realpath(folder), path))
+
+
+def data_path_from(folder: str | PurePath, path: str) -> str:
+    """A path of the current folder, as a TOML file in this folder names it; absolute ones stay."""
+    if os.path.isabs(path) or (absolute := absolute_data_path(path)) == path:
+        return path
+    return os.path.relpath(absolute, os.path.realpath(folder))
 
 
 Files = tuple[Annotated[str, BeforeValidator(_path_as_text)], ...]
@@ -27,7 +52,8 @@ class DataConfig:
         details="Sentence pairs: two parallel files (source, target), one `.tsv` or `.jsonl` file, "
         'or `["phrasebook:en-es"]`, the built-in data. Labelled texts: one `.csv`, `.tsv`, '
         "`.jsonl` or `.txt` file. All of these may be gzipped (`.gz`). Sequences: one file or one "
-        "folder; `docs/how-to/data-formats.md` describes the formats.",
+        "folder; `docs/how-to/data-formats.md` describes the formats. A relative path in a TOML "
+        "file starts in the folder of that file, with `--set` in the current folder.",
         init=Runs.ALL,
     )
     validation: Files = setting(
@@ -111,7 +137,7 @@ class DataConfig:
     )
 
     def __post_init__(self) -> None:
-        for name in ("train", "validation", "test"):
+        for name in PARTS:
             count = len(getattr(self, name))
             require(count <= 2, name, f"names {count} files: give one, or source and target")
 

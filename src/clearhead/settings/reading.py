@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from clearhead.errors import ConfigError, meant, nearest
+from clearhead.settings.data import PARTS, DataConfig, absolute_data_path
 from clearhead.settings.declare import (
     BOUNDS,
     Setting,
@@ -31,7 +32,8 @@ from clearhead.settings.run import RunConfig
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a TOML file and apply overrides, `path=value`.
 
-    `${NAME}` in a string is replaced by the environment variable NAME.
+    `${NAME}` in a string is replaced by the environment variable NAME. Relative data paths in the
+    file start in its folder and become absolute; those in overrides do not change.
 
     Raises:
         ConfigError: the file is missing or not TOML; a key, type or value is wrong; or a setting
@@ -55,10 +57,30 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         raise ConfigError("this is not valid TOML", where=path, why=str(error)) from None
     for override in overrides:
         apply_override(tree, override)
-    config = config_from(_with_environment(tree, "", str(path)), where=str(path))
+    tree = _with_environment(tree, "", str(path))
+    overridden = {override.partition("=")[0].strip() for override in overrides}
+    if "data" not in overridden:
+        of_file = [name for name in PARTS if f"data.{name}" not in overridden]
+        _make_absolute(tree.get("data"), of_file, path.parent)
+    config = config_from(tree, where=str(path))
     # Not in config_from: a model folder of an earlier version may hold such settings.
     reject_without_effect(config, path, overrides)
     return config if config.folder else dataclasses.replace(config, folder=f"runs/{path.stem}")
+
+
+def with_absolute_paths(config: RunConfig) -> RunConfig:
+    """The run with absolute data paths; relative ones start in the current folder."""
+    data = dataclasses.asdict(config.data)
+    _make_absolute(data, PARTS, Path())
+    return dataclasses.replace(config, data=DataConfig(**data))
+
+
+def _make_absolute(data: Any, names: Iterable[str], folder: Path) -> None:
+    """Make the data paths with these names absolute. The values may be wrong, also `data`."""
+    for name in names if isinstance(data, dict) else ():
+        files = data.get(name)
+        if isinstance(files, list | tuple):
+            data[name] = [absolute_data_path(f, folder) if isinstance(f, str) else f for f in files]
 
 
 def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunConfig:
