@@ -5,12 +5,17 @@ The command prints `str(error)` and exits with `error.exit_code`. Only a bug giv
 
 from __future__ import annotations
 
+import errno
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of the system that more space on the disk solves."""
 
 
 class ClearheadError(Exception):
@@ -105,6 +110,24 @@ class ExportError(ClearheadError):
     """A model cannot be exported, or an export cannot be used."""
 
     exit_code = 7
+
+
+def reason(error: BaseException) -> str:
+    """The reason in an exception of the system or of a library, without numbers and paths.
+
+    The path of an `OSError` may be that of a temporary file, so the error that is raised instead
+    names the file in `where`.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        return f"byte {error.start + 1:,} is 0x{error.object[error.start]:02x}, which is not UTF-8"
+    if isinstance(error, UnicodeEncodeError):
+        return "a name or text has bytes that are not UTF-8"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    message = str(error) or type(error).__name__
+    # safetensors prints the errors of the system in the form of its language.
+    of_system = re.search(r'message: "([^"]+)"', message)
+    return of_system[1] if of_system else message
 
 
 def nearest(word: object, choices: Iterable[str]) -> str | None:

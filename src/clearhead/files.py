@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from clearhead.errors import ClearheadError, DataError, ModelFolderError
+from clearhead.errors import DISK_FULL, ClearheadError, DataError, ModelFolderError, reason
 
 DESCRIPTION_VERSION = 1
 """The format of the files that `write_description` writes."""
@@ -73,11 +73,14 @@ def unwritable(
     path: Path, error: Exception, kind: type[ClearheadError] = ModelFolderError
 ) -> ClearheadError:
     """The error of a file or folder that cannot be written."""
+    full = not isinstance(error, OSError) or error.errno in DISK_FULL
     return kind(
         "it cannot be written",
         where=path,
-        why=str(error),
-        todo="free some space if the disk is full, or choose another folder; then run it again",
+        why=reason(error),
+        todo="free some space, then run it again"
+        if full
+        else "check the name and the permissions of the folder, or choose another one",
     )
 
 
@@ -104,10 +107,10 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
         what = "the file cannot be read"
-        raise ModelFolderError(what, where=path, why=str(error), todo=READABLE) from None
+        raise ModelFolderError(what, where=path, why=reason(error), todo=READABLE) from None
     except (ValueError, RecursionError) as error:
         raise ModelFolderError(
-            "the file is damaged", where=path, why=str(error), todo=COPY_AGAIN
+            "the file is damaged", where=path, why=reason(error), todo=COPY_AGAIN
         ) from None
     if not isinstance(tree, dict):
         why = "it is not a JSON object"
@@ -192,11 +195,11 @@ def read_description(folder: Path, name: str, what: str, build: Callable[[dict[s
         ) from None
     except OSError as error:
         what = f"{what} cannot be read"
-        raise ModelFolderError(what, where=path, why=str(error), todo=READABLE) from None
+        raise ModelFolderError(what, where=path, why=reason(error), todo=READABLE) from None
     except KeyError as error:
         why = f"it has no {error}"
     except (ValueError, TypeError, AttributeError, RuntimeError) as error:
-        why = str(error)
+        why = reason(error)
     model = path.with_suffix(".model")
     where = f"{path} or {model.name}" if model.exists() else path
     raise ModelFolderError(f"{what} is damaged", where=where, why=why, todo=COPY_AGAIN)

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from clearhead.checkpoint.tensors import CHECKPOINTS, WEIGHTS
-from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.errors import ConfigError, ModelFolderError, reason
 from clearhead.files import Saveable, read_json, write_json
 from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import Tokenizer, load_tokenizer
@@ -75,7 +75,7 @@ def read_model_folder(path: str | Path) -> ModelFolder:
         found = path.is_dir()
     except OSError as error:  # no permission for a folder above it, or the name is too long
         raise ModelFolderError(
-            "the model folder cannot be read", where=path, why=str(error)
+            "the model folder cannot be read", where=path, why=reason(error)
         ) from None
     if not found:
         if path.is_file():

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.errors import ModelFolderError
+from clearhead.errors import ModelFolderError, reason
 from clearhead.files import COPY_AGAIN, atomic_file
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _opened(path: Path) -> Iterator[Any]:
             yield file
     except (OSError, SafetensorError) as error:
         what = "the weights cannot be read: the file is missing or damaged"
-        raise ModelFolderError(what, where=path, why=str(error), todo=COPY_AGAIN) from None
+        raise ModelFolderError(what, where=path, why=reason(error), todo=COPY_AGAIN) from None
 
 
 def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:

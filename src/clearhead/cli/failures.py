@@ -10,11 +10,10 @@ import sys
 import warnings
 from collections.abc import Iterator
 
-from clearhead.errors import ClearheadError, DataError
+from clearhead.errors import DISK_FULL, ClearheadError, DataError, reason
 
 INTERRUPTED = 130  # 128 + SIGINT, the exit code of a shell
 BROKEN_PIPE = 141  # 128 + SIGPIPE
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 REFUSED = (
     *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
     *(errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL),
@@ -77,7 +76,7 @@ def _expected_of_system(error: OSError) -> DataError | None:
         return DataError(
             "the output cannot be written",
             where=error.filename,
-            why=str(error),
+            why=reason(error),
             todo="free some space, then run the command again",
         )
     if isinstance(error.filename, str | os.PathLike) and error.errno in REFUSED:

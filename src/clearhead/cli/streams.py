@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
 
 from clearhead.cli.failures import print_message
-from clearhead.errors import DataError
+from clearhead.errors import DataError, reason
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
@@ -341,7 +341,7 @@ def _write_errors(where: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (OSError, RuntimeError) as error:  # pathlib raises RuntimeError for links in a circle
-        raise DataError("the output cannot be written", where=where, why=str(error)) from None
+        raise DataError("the output cannot be written", where=where, why=reason(error)) from None
 
 
 class Counter:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from clearhead.checkpoint.folder import ModelFolder, read_model_folder, read_tokenizers
 from clearhead.ctranslate2 import folder as layout
-from clearhead.errors import ExportError, ModelFolderError, meant
+from clearhead.errors import ExportError, ModelFolderError, meant, reason
 from clearhead.files import move_into_place, read_json, sync, write_json
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
@@ -113,7 +113,7 @@ def _export(found: ModelFolder, output: Path, previous: set[str]) -> Equality:
         raise ExportError(
             "the export cannot be written",
             where=output,
-            why=str(error),
+            why=reason(error),
             todo="free some space if the disk is full, then export again",
         ) from None
     finally:

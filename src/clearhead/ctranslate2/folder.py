@@ -13,7 +13,7 @@ from typing import Any
 
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import LONGEST_SOURCE
-from clearhead.errors import ExportError, ModelFolderError
+from clearhead.errors import ExportError, ModelFolderError, reason
 from clearhead.files import read_json
 from clearhead.settings import Learned, ModelConfig
 
@@ -59,7 +59,7 @@ class ExportedModel:
             try:
                 found.append([str(token) for token in json.loads(path.read_text(encoding="utf-8"))])
             except (OSError, ValueError, TypeError) as error:
-                raise ExportError("the export is damaged", where=path, why=str(error)) from None
+                raise ExportError("the export is damaged", where=path, why=reason(error)) from None
         return found[0], found[1]
 
 
@@ -166,4 +166,4 @@ def _digest(files: list[Path]) -> str:
 
 
 def _unreadable(file: Path, error: OSError) -> ModelFolderError:
-    return ModelFolderError("the file cannot be read", where=file, why=str(error))
+    return ModelFolderError("the file cannot be read", where=file, why=reason(error))

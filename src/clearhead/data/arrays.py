@@ -18,7 +18,7 @@ from clearhead.data.features import as_frames
 from clearhead.data.labelled import LabelledSequence, label_name
 from clearhead.data.lines import open_packed
 from clearhead.data.tables import csv_table
-from clearhead.errors import DataError, first_few
+from clearhead.errors import DataError, first_few, reason
 
 SUFFIXES = (".npy", ".npz")
 LIST = "labels.csv"
@@ -192,7 +192,7 @@ def _entries(folder: Path, folders: bool = False) -> list[Path]:
             if path.is_dir() == folders and not path.name.startswith(".")
         )
     except OSError as error:
-        raise DataError("the folder cannot be read", where=folder, why=str(error)) from None
+        raise DataError("the folder cannot be read", where=folder, why=reason(error)) from None
 
 
 def _load(path: str, *others: str) -> dict[str, np.ndarray]:
@@ -221,8 +221,9 @@ def _load(path: str, *others: str) -> dict[str, np.ndarray]:
                         arrays[name] = loaded[name]
         except _DAMAGE as error:
             if "Object arrays" not in str(error):
-                why = str(error) or repr(error)
-                raise DataError("the arrays cannot be read", where=path, why=why) from None
+                raise DataError(
+                    "the arrays cannot be read", where=path, why=reason(error)
+                ) from None
             raise DataError(
                 f"the array {name} has Python objects",
                 where=path,

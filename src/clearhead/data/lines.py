@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Generic, NamedTuple, TypeVar, cast
 
-from clearhead.errors import DataError
+from clearhead.errors import DataError, reason
 
 # Limits the memory: a line of a megabyte may be text, a line of a hundred is not.
 MAX_LINE_BYTES = 64 * 2**20
@@ -103,7 +103,7 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
             what, todo = "the .gz file is cut short", "copy or download it again"
             raise DataError(what, where=f"{name}:{number}", todo=todo) from None
         except (OSError, zlib.error) as error:
-            raise DataError("the file cannot be read", where=name, why=str(error)) from None
+            raise DataError("the file cannot be read", where=name, why=reason(error)) from None
         if not raw:
             return
         text = _decode(raw, name, number)
@@ -152,4 +152,4 @@ def open_packed(path: str) -> BinaryIO:
         todo = "name a file in it"
         raise DataError("this is a folder, not a file", where=path, todo=todo) from None
     except (OSError, ValueError) as error:
-        raise DataError("the file cannot be read", where=path, why=str(error)) from None
+        raise DataError("the file cannot be read", where=path, why=reason(error)) from None

@@ -21,7 +21,7 @@ from clearhead.data.lines import open_packed
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.readers import Pair, place, read_pairs
 from clearhead.data.tables import refuse_unwritable
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import ConfigError, DataError, reason
 from clearhead.settings import RunConfig
 
 Given = Sequence[Sequence[Any]]
@@ -241,7 +241,7 @@ def file_hash(file: str, part: Part = "train") -> bytes:
                 while block := stream.read(2**20):
                     digest.update(block)
             except OSError as error:
-                raise DataError("the file cannot be read", where=file, why=str(error)) from None
+                raise DataError("the file cannot be read", where=file, why=reason(error)) from None
     return digest.digest()
 
 

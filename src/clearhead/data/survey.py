@@ -20,7 +20,7 @@ from clearhead.data.lines import open_unpacked
 from clearhead.data.phrasebook import PHRASEBOOK, Part
 from clearhead.data.readers import read_pairs
 from clearhead.data.report import SHOWN_CLASSES, Classes, count_classes
-from clearhead.errors import DataError, first_few
+from clearhead.errors import DataError, first_few, reason
 from clearhead.tokenizer import WordTokenizer
 
 SURVEYED = 200_000
@@ -268,5 +268,5 @@ def _count_lines(path: str) -> int:
                 count += block.count(b"\n")
                 last = block[-1:]
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError("the file cannot be read", where=path, why=str(error)) from None
+        raise DataError("the file cannot be read", where=path, why=reason(error)) from None
     return count + (last != b"\n")

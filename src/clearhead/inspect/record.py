@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from clearhead.errors import DataError
+from clearhead.errors import DataError, reason
 from clearhead.files import write_together
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -191,7 +191,7 @@ class Record:
                 pooling_weights=arrays.get("pooling_weights"),
             )
         except (*DAMAGED, OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError("the record cannot be read", where=path, why=str(error)) from None
+            raise DataError("the record cannot be read", where=path, why=reason(error)) from None
 
     def _decoder_layers(self) -> tuple[DecoderLayerRecord, ...]:
         if not self.decoder:

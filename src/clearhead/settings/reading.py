@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from clearhead.errors import ConfigError, meant, nearest
+from clearhead.errors import ConfigError, meant, nearest, reason
 from clearhead.settings.data import PARTS, DataConfig, absolute_data_path
 from clearhead.settings.declare import (
     BOUNDS,
@@ -52,7 +52,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
             todo=todo,
         ) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the file cannot be read", where=path, why=str(error)) from None
+        raise ConfigError("the file cannot be read", where=path, why=reason(error)) from None
     except tomllib.TOMLDecodeError as error:
         raise ConfigError("this is not valid TOML", where=path, why=str(error)) from None
     for override in overrides:
@@ -159,6 +159,8 @@ TYPES = {
     "finite_number": "a finite number",
     "bool_type": "true or false",
     "string_type": "a string",
+    "string_unicode": "a string of characters of Unicode",
+    "invalid_key": "a setting with a name",
     "tuple_type": "a list",
     "dataclass_type": "a table of settings",
     "model_attributes_type": "a table of settings",

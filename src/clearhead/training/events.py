@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
-from clearhead.errors import TrainingError
+from clearhead.errors import TrainingError, reason
 from clearhead.training.task import Sample
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class JsonLog:
         self._file.close()
 
     def _failure(self, error: OSError) -> TrainingError:
-        return TrainingError("the log cannot be written", where=self._path, why=str(error))
+        return TrainingError("the log cannot be written", where=self._path, why=reason(error))
 
 
 def _complete_last_line(file: BinaryIO) -> None:
@@ -249,7 +249,7 @@ class TensorBoardLog:
             self._writer = make_writer(str(self._folder), purge_step=purge_step)
         except OSError as error:
             raise TrainingError(
-                "TensorBoard's files cannot be written", where=self._folder, why=str(error)
+                "TensorBoard's files cannot be written", where=self._folder, why=reason(error)
             ) from None
 
 

@@ -21,7 +21,7 @@ import torch
 from clearhead import __version__
 from clearhead.checkpoint.folder import read_folder_config
 from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
-from clearhead.errors import ConfigError, ModelFolderError, TrainingError
+from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason
 from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig
 
@@ -86,7 +86,7 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
         (folder / "training").mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # a NUL in the name is a ValueError
         what = "the folder cannot be used"
-        raise TrainingError(what, where=folder, why=str(error), todo=ELSEWHERE) from None
+        raise TrainingError(what, where=folder, why=reason(error), todo=ELSEWHERE) from None
     return folder
 
 
@@ -191,7 +191,7 @@ def _not_lockable(folder: Path, error: OSError) -> TrainingError:
     return TrainingError(
         "the folder cannot be locked for this run",
         where=folder,
-        why=str(error),
+        why=reason(error),
         todo="choose a folder on a local disk: --set folder=runs/other",
     )
 
@@ -259,7 +259,8 @@ def forget_run(folder: Path) -> None:
         removed.unlink(missing_ok=True)
     except OSError as error:
         what = "the old run cannot be removed"
-        raise TrainingError(what, where=folder, why=str(error), todo=ELSEWHERE) from None
+        where = error.filename or folder
+        raise TrainingError(what, where=where, why=reason(error), todo=ELSEWHERE) from None
     for name in ("checkpoints", "tensorboard"):
         with suppress(OSError):  # it does not exist, or is not empty
             (folder / "training" / name).rmdir()
