@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clearhead.ctranslate2.export import export_model
     from clearhead.decoding.engine import Hypothesis
     from clearhead.errors import ClearheadError
+    from clearhead.huggingface.reading import import_model
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
     from clearhead.model.build import build_model
@@ -46,6 +47,7 @@ _WHERE = {
     "build_model": "model.build",
     "dry_run": "api.training",
     "export_model": "ctranslate2.export",
+    "import_model": "huggingface.reading",
     "load": "api.loading",
     "record": "inspect.recording",
     "train": "api.training",
@@ -68,6 +70,7 @@ __all__ = [
     "build_model",
     "dry_run",
     "export_model",
+    "import_model",
     "load",
     "record",
     "train",

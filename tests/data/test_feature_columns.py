@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.api.preparation import prepare
+from clearhead.api.start import starting_point
 from clearhead.data.feature_sequences import read_feature_sequences
 from clearhead.data.labelled import Labelled, LabelledSequence, in_columns
 from clearhead.errors import DataError
@@ -130,10 +131,10 @@ def test_a_classifier_that_begins_with_an_encoder_has_the_order_of_its_columns(
     before = dataclasses.replace(before, folder=str(tmp_path / "before"))
     api.train(before)
     train = write_table(tmp_path / "train.csv", ("z", "x", "y"), 90, 1)
-    config = feature_run(
-        tmp_path, data={"train": [train]}, classifier={"encoder_from": before.folder}
-    )
-    task = prepare(config, *NOTHING).task
+    config = feature_run(tmp_path, data={"train": [train]})
+    config = dataclasses.replace(config, start_from=before.folder)
+    with starting_point(config, True, print) as (complete, start):
+        task = prepare(complete, *NOTHING, start=start).task
     assert isinstance(task, ClassificationTask)
     for row, example in zip(task.data.rows, task.data.train, strict=True):
         np.testing.assert_array_equal(row, example.input[:, [1, 2, 0]])

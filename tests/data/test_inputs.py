@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 import clearhead
 from clearhead import api
-from clearhead.api.preparation import with_encoder_settings
+from clearhead.api.start import starting_point
 from clearhead.checkpoint.folder import FORMAT, read_folder_config
 from clearhead.data.inputs import (
     FeatureInputs,
@@ -258,12 +258,12 @@ def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
     data = tmp_path / "train.tsv"
     data.write_text("".join(f"{'ab'[i % 2]}\tred w{i}\n" for i in range(40)), encoding="utf-8")
 
-    def run(name: str, lengths: list[int], **classifier: str) -> None:
+    def run(name: str, lengths: list[int], **start: str) -> None:
         tree = {
             **{"task": "classification", "folder": str(tmp_path / name)},
-            **{"data": {"train": [str(data)]}, "classifier": classifier},
+            **{"data": {"train": [str(data)]}, **start},
             # An encoder brings its words along.
-            "tokenizer": {} if classifier else {"kind": "words"},
+            "tokenizer": {} if start else {"kind": "words"},
             "model": {
                 **{"encoder_layers": 1, "d_model": 8, "d_ff": 8, "n_heads": 1},
                 **{"character_ngrams": lengths, "ngram_vectors": 20},
@@ -273,10 +273,10 @@ def test_an_encoder_of_other_ngrams_is_not_begun_with(tmp_path: Path) -> None:
         api.train(config_from(tree))
 
     run("first", [3, 4])
-    run("same", [3, 4], encoder_from=str(tmp_path / "first"))
+    run("same", [3, 4], start_from=str(tmp_path / "first"))
     assert read_folder_config(tmp_path / "same").tokenizer.kind == "words"
-    with pytest.raises(ConfigError, match="brings its own vocabulary") as raised:
-        run("other", [3, 5], encoder_from=str(tmp_path / "first"))
+    with pytest.raises(ConfigError, match="brings its own model and vocabulary") as raised:
+        run("other", [3, 5], start_from=str(tmp_path / "first"))
     assert raised.value.where == "model.character_ngrams"
 
 
@@ -299,13 +299,15 @@ def test_what_is_for_words_is_rejected_where_the_vocabulary_of_an_encoder_has_pi
 ) -> None:
     pieces = RunConfig(task="classification")
     write_json(tmp_path / "config.json", {"format": FORMAT, "config": asdict(pieces)})
+    (tmp_path / "weights.safetensors").touch()  # not read
     tree = {
         "task": "classification",
-        "classifier": {"encoder_from": str(tmp_path)},
+        "start_from": str(tmp_path),
         section: {name: value},
     }
-    with pytest.raises(ConfigError, match="brings its own vocabulary") as raised:
-        with_encoder_settings(config_from(tree), restart=True)
+    start = starting_point(config_from(tree), True, print)
+    with pytest.raises(ConfigError, match="brings its own model and vocabulary") as raised, start:
+        pass
     assert raised.value.where == f"{section}.{name}"
 
 

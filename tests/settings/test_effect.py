@@ -38,7 +38,6 @@ KINDS = [
     ("classification", "features"),
 ]
 BY_ITSELF = {
-    "translation": {"classifier.encoder_from"},
     "features": {"classifier.multi_label"},
 }
 """What a configuration rejects by itself, wherever it comes from, by task or input."""

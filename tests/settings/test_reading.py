@@ -66,18 +66,14 @@ def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     tree = {
         "task": "classification",
         "folder": "~/runs/x",
-        "classifier": {"encoder_from": "~/runs/y"},
+        "start_from": "~/runs/y",
     }
     for config in (
         config_from(tree),
-        RunConfig(
-            "classification",
-            folder="~/runs/x",
-            classifier=ClassifierConfig(encoder_from="~/runs/y"),
-        ),
+        RunConfig("classification", folder="~/runs/x", start_from="~/runs/y"),
     ):
         assert config.folder == str(tmp_path / "runs" / "x")
-        assert config.classifier.encoder_from == str(tmp_path / "runs" / "y")
+        assert config.start_from == str(tmp_path / "runs" / "y")
 
 
 def test_wrong_values_in_python_raise_value_errors() -> None:

@@ -19,7 +19,8 @@ from torch.nn import functional as F
 
 import clearhead
 from clearhead import api
-from clearhead.api.preparation import MEANINGS, prepare
+from clearhead.api.preparation import prepare
+from clearhead.api.start import starting_point
 from clearhead.checkpoint.tensors import read_tensors
 from clearhead.data.inputs import FeatureInputs, TextInputs
 from clearhead.data.labelled import Labelled, read_labelled_texts
@@ -407,17 +408,19 @@ def test_a_classifier_begins_with_the_encoder_and_vocabulary_of_a_translator(
 ) -> None:
     translator = small_run(tmp_path, "translator")
     api.train(translator)
-    shape = dataclasses.asdict(translator.model)
-    tokenizer = dataclasses.asdict(translator.tokenizer)
-    begun = {"encoder_from": translator.folder}
-    config = text_run(tmp_path, model=shape, classifier=begun, tokenizer=tokenizer)
+    default = RunConfig()
+    own = text_run(tmp_path)
+    config = dataclasses.replace(
+        own, start_from=translator.folder, model=default.model, tokenizer=default.tokenizer
+    )
     assert begins_with(config, translator.folder, "source_input.")
     api.train(config)
     kept = api.load_classifier(config.folder).inputs.files["tokenizer"].fingerprint()
     assert kept == api.load_translator(translator.folder).source_tokenizer.fingerprint()
-    other = text_run(tmp_path, "other", classifier=begun, model={"d_ff": 8}, tokenizer=tokenizer)
-    with pytest.raises(ModelFolderError, match="shape"):
-        api.train(other)
+    other = dataclasses.replace(config, model=dataclasses.replace(default.model, d_ff=8))
+    with pytest.raises(ConfigError) as raised:
+        api.train(other, restart=True)
+    assert raised.value.setting == "model.d_ff"
 
 
 @pytest.mark.parametrize("input", ["text", "features"])
@@ -428,49 +431,30 @@ def test_a_classifier_begins_with_the_encoder_of_a_checkpoint(tmp_path: Path, in
     kept = json.loads(Path(before.folder, "scores.json").read_text())["step"]
     steps = sorted(Path(before.folder, "training", "checkpoints").glob("step-*.safetensors"))
     checkpoint = next(path for path in steps if path.name != f"step-{kept:08d}.safetensors")
-    after = kind(tmp_path, "after", classifier={"encoder_from": str(checkpoint)})
+    after = dataclasses.replace(kind(tmp_path, "after"), start_from=str(checkpoint))
     assert begins_with(after, before.folder, "input.", checkpoint)
     assert not begins_with(after, before.folder, "input.")
     assert api.train(after).finished
     gone = checkpoint.with_name("gone.safetensors")
-    missing = kind(tmp_path, "missing", classifier={"encoder_from": str(gone)})
+    missing = dataclasses.replace(kind(tmp_path, "missing"), start_from=str(gone))
     with pytest.raises(ModelFolderError, match="there is no such checkpoint"):
         api.train(missing)
 
 
-OTHER_MEANINGS: dict[str, Any] = {
-    "n_heads": 4,
-    "norm": "post",
-    "final_norm": False,
-    "norm_form": "std_plus_epsilon",
-    "norm_epsilon": 1e-3,
-    "activation": "gelu",
-    "positions": {"kind": "none"},
-    "scale_embeddings": False,
-}
-
-
-def test_an_encoder_under_whose_settings_the_same_numbers_mean_something_else_is_rejected(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("n_heads", 4), ("norm", "post"), ("activation", "gelu"), ("positions", {"kind": "none"})],
+)
+def test_settings_under_which_the_weights_mean_something_else_are_rejected(
+    tmp_path: Path, name: str, value: object
 ) -> None:
-    assert set(OTHER_MEANINGS) == set(MEANINGS)
     before = text_run(tmp_path, "before", training={"max_steps": 2})
     api.train(before)
-    begun = {"encoder_from": before.folder}
-    for name, value in OTHER_MEANINGS.items():
-        assert value != dataclasses.asdict(before.model)[name]
-        other = text_run(tmp_path, name, classifier=begun, model={name: value})
-        with pytest.raises(ModelFolderError) as raised:
-            api.train(other)
-        assert f"model.{name} is " in str(raised.value)
-        assert not Path(other.folder, "config.json").exists()
-    # A post-norm stack has no final norm, whatever `final_norm` is.
-    posts = {"norm": "post", "final_norm": True}
-    post = text_run(tmp_path, "post", model=posts, training={"max_steps": 2})
-    api.train(post)
-    begun = {"encoder_from": post.folder}
-    after = text_run(tmp_path, "idle", classifier=begun, model={**posts, "final_norm": False})
-    assert begins_with(after, post.folder, "input.")
+    other = text_run(tmp_path, "other", model={name: value})
+    with pytest.raises(ConfigError) as raised:
+        api.train(dataclasses.replace(other, start_from=before.folder))
+    assert raised.value.setting == f"model.{name}"
+    assert not Path(other.folder, "config.json").exists()
 
 
 def begins_with(
@@ -480,7 +464,8 @@ def begins_with(
 
     `weights` are those of a checkpoint, in place of the folder's own.
     """
-    model = prepare(config, None, Path(config.folder), ()).build_model()
+    with starting_point(config, True, print) as (complete, start):
+        model = prepare(complete, None, Path(config.folder), (), start=start).build_model()
     tensors, _ = read_tensors(weights or Path(folder) / "weights.safetensors")
     own = dict(model.named_parameters())
     for part, its_part in (("encoder.", "encoder."), ("input.", its_input)):

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from clearhead import api
+from clearhead.api.preparation import prepare
+from clearhead.api.start import starting_point
 from clearhead.checkpoint.folder import read_folder_config
 from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
-from clearhead.settings import RunConfig, config_from
+from clearhead.settings import ClassifierConfig, RunConfig, config_from
 from clearhead.training.run_folder import PREPARED_FILES, SELECTED_FILES, forget_run
 from fake_translator import run
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
@@ -268,9 +271,10 @@ def test_a_restart_with_an_encoder_that_does_not_fit_keeps_the_old_model(
     api.train(old)
     api.train(other)
     before = files_of(Path(old.folder))
-    begun = kind(tmp_path, "old", training=SHORT, classifier={"encoder_from": other.folder})
-    with pytest.raises(ModelFolderError, match="not of the shape"):
+    begun = dataclasses.replace(old, start_from=other.folder)
+    with pytest.raises(ConfigError) as raised:
         api.train(begun, restart=True)
+    assert raised.value.setting == "model.d_ff"
     assert files_of(Path(old.folder)) == before
 
 
@@ -306,7 +310,7 @@ def test_tensorboard_that_is_missing_is_reported_before_anything_is_removed_or_w
 
 @pytest.fixture(scope="module")
 def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
-    """Trained models for `encoder_from`: a translator, and a classifier without normalisation."""
+    """Trained models for `start_from`: a translator, and a classifier without normalisation."""
     folder = tmp_path_factory.mktemp("encoders")
     translator = small_run(folder, "translator", max_steps=4)
     features = feature_run(folder, "features", training=SHORT, data={"normalise": False})
@@ -321,9 +325,8 @@ def begun_with(
     """A classifier that starts from an encoder and sets no vocabulary and no scale."""
     kind = feature_run if encoder.input == "features" else text_run
     model = dataclasses.asdict(encoder.model)
-    run = kind(folder, name, classifier={"encoder_from": encoder.folder}, model=model)
-    defaults = RunConfig()
-    run = dataclasses.replace(run, tokenizer=defaults.tokenizer)
+    run = kind(folder, name, model=model)
+    run = dataclasses.replace(run, tokenizer=RunConfig().tokenizer, start_from=encoder.folder)
     training = {**dataclasses.asdict(run.training), **SHORT, **sections.pop("training", {})}
     tree = dataclasses.asdict(run) | {"training": training}
     return config_from({**tree, **{k: {**tree[k], **v} for k, v in sections.items()}})
@@ -394,9 +397,54 @@ def test_another_vocabulary_or_scale_is_rejected_with_both(
     assert not Path(config.folder).exists()
 
 
-def test_only_a_classifier_begins_with_an_encoder(
+def test_a_translator_does_not_start_from_a_classifier(
     encoders: dict[str, RunConfig], tmp_path: Path
 ) -> None:
-    config = begun_with(encoders["features"], tmp_path)
-    with pytest.raises(ValueError, match="not for 'translation'"):
-        dataclasses.replace(config, task="translation", input="text")
+    classifier = begun_with(encoders["text"], tmp_path)
+    api.train(classifier)
+    for trained in (classifier, encoders["features"]):
+        run = dataclasses.replace(small_run(tmp_path, "run"), start_from=trained.folder)
+        with pytest.raises(ModelFolderError) as raised:
+            api.train(run)
+        assert raised.value.where == trained.folder
+        assert not Path(run.folder).exists()
+
+
+def test_a_translator_starts_from_all_weights_of_a_translator(
+    encoders: dict[str, RunConfig], tmp_path: Path
+) -> None:
+    trained = encoders["text"]
+    defaults = RunConfig()
+    run = dataclasses.replace(
+        small_run(tmp_path, "run", max_steps=2),
+        start_from=trained.folder,
+        model=defaults.model,
+        tokenizer=defaults.tokenizer,
+    )
+    with starting_point(run, True, print) as (complete, start):
+        model = prepare(complete, None, tmp_path / "corpus", (), start=start).build_model()
+    assert complete.model == trained.model
+    found, _ = read_tensors(Path(trained.folder, "weights.safetensors"))
+    own = dict(model.named_parameters())
+    assert own.keys() == found.keys()
+    assert all(torch.equal(own[name], found[name]) for name in found)
+    assert api.train(run).finished
+
+
+def test_a_classifier_starts_from_the_output_layer_of_one_with_the_same_labels(
+    encoders: dict[str, RunConfig], tmp_path: Path
+) -> None:
+    first = begun_with(encoders["text"], tmp_path, "first")
+    api.train(first)
+    found, _ = read_tensors(Path(first.folder, "weights.safetensors"))
+    defaults = RunConfig()
+    run = dataclasses.replace(
+        first, folder=str(tmp_path / "next"), start_from=first.folder, model=defaults.model
+    )
+    other_head = dataclasses.replace(run, classifier=ClassifierConfig(pooling=("maximum",)))
+    for config, kept in ((run, True), (other_head, False)):
+        with starting_point(config, True, print) as (complete, start):
+            model = prepare(complete, None, tmp_path / "none", (), start=start).build_model()
+        own = dict(model.named_parameters())
+        assert torch.equal(own["input.embedding.weight"], found["input.embedding.weight"])
+        assert torch.equal(own["output.weight"], found["output.weight"]) == kept

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
-from clearhead.errors import DataError, warn
+from clearhead.errors import DataError, ModelFolderError, warn
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -153,6 +153,12 @@ class Classifier:
         """The output of the model for each label, (inputs, labels); see `classify`."""
         from clearhead.decoding.engine import check_batch_size
 
+        if not self.labels:
+            raise ModelFolderError(
+                "this model has no labels: it is an encoder to start from",
+                where=self.folder.path,
+                todo=f'train a classifier with it: start_from = "{self.folder.path}"',
+            )
         check_batch_size(batch_size, "inputs", "classify", DataError)
         numbered = enumerate(items_of(inputs, "inputs", arrays=True), start=offset + 1)
         rows = self._rows([_example(raw, f"input {number}") for number, raw in numbered])

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
-from clearhead.checkpoint.folder import (
-    folder_of,
-    read_folder_config,
-    read_model_folder,
-    read_tokenizers,
-    tokenizer_files,
-)
-from clearhead.checkpoint.tensors import STATE, load_parameters, read_tensors
+from clearhead.api.start import load_classifier, load_translator
+from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, tokenizer_files
 from clearhead.data.inputs import Inputs, read_inputs
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import LABELS
@@ -30,26 +23,13 @@ from clearhead.data.preparation import (
     read_labelled,
 )
 from clearhead.data.report import DataReport
-from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.files import Saveable
-from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training.display import INTERVAL_S
 from clearhead.training.events import Note, Observer, notify
 from clearhead.training.task import Task
-
-SAME_MODEL = "give the classifier the same [model] settings as the model it starts with"
-
-ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
-"""Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
-
-MEANINGS = (
-    *("n_heads", "norm", "final_norm", "norm_form", "norm_epsilon", "activation", "positions"),
-    "scale_embeddings",
-)
-"""Settings that change what an encoder's parameters mean, but perhaps not their shapes."""
 
 
 @dataclass(frozen=True)
@@ -81,25 +61,27 @@ def prepare(
     corpus: Path,
     observers: Sequence[Observer],
     parts: Parts | None = None,
+    start: ModelFolder | None = None,
 ) -> Prepared:
     """Read the data, learn the vocabulary or scale, check and encode.
 
     Args:
-        config: the run.
+        config: the run, with the settings of the model that it starts from.
         resumed: the folder of the run that is resumed, which has the vocabulary or scale.
         corpus: where encoded training pairs are kept.
         observers: get notes about what is done.
         parts: the data; by default the files that the run names.
+        start: the model that the run starts from, see `starting_point`.
 
     Raises:
         DataError: the data cannot be used.
         ConfigError: no data are named.
-        ModelFolderError: the folder of the run, or of `encoder_from`, cannot be used.
+        ModelFolderError: the folder of the run, or of the model to start from, cannot be used.
     """
     parts = parts or parts_of(config)
     if config.task == "translation":
-        return _prepare_translation(config, parts, resumed, corpus, observers)
-    return _prepare_classification(config, parts, resumed, observers)
+        return _prepare_translation(config, parts, resumed, corpus, observers, start)
+    return _prepare_classification(config, parts, resumed, observers, start)
 
 
 def _prepare_translation(
@@ -108,12 +90,16 @@ def _prepare_translation(
     resumed: Path | None,
     corpus: Path,
     observers: Sequence[Observer],
+    start: ModelFolder | None,
 ) -> Prepared:
     # First, so that their errors come early. The training pairs are read as a stream.
     validation, test = parts.validation.read(config), parts.test.read(config)
     parts = parts._replace(validation=validation, test=test)
     if resumed is not None:
         tokenizers = read_tokenizers(resumed, config)
+    elif start is not None:
+        notify(observers, Note(f"using the vocabulary of {config.start_from}"))
+        tokenizers = read_tokenizers(start.path, start.config)
     else:
         notify(observers, Note(f"learning the vocabulary ({config.tokenizer.kind})"))
         tokenizers = learn_tokenizers(config, parts)
@@ -122,21 +108,31 @@ def _prepare_translation(
     encoding.end()
     task = TranslationTask(config, data)
     files = tokenizer_files(*tokenizers, config)
-    return Prepared(task, task.build_model, files, data.reports, data.findings)
+
+    def build_model() -> nn.Module:
+        model = task.build_model()
+        if start is not None:
+            load_translator(model, start)
+        return model
+
+    return Prepared(task, build_model, files, data.reports, data.findings)
 
 
 def _prepare_classification(
-    config: RunConfig, parts: Parts, resumed: Path | None, observers: Sequence[Observer]
+    config: RunConfig,
+    parts: Parts,
+    resumed: Path | None,
+    observers: Sequence[Observer],
+    start: ModelFolder | None,
 ) -> Prepared:
-    encoder_from = Path(config.classifier.encoder_from) if config.classifier.encoder_from else None
     learned = "scale" if config.input == "features" else "vocabulary"
 
     def make_inputs(train: Sequence[Labelled]) -> Inputs:
         if resumed is not None:
             return read_inputs(resumed, config)
-        if encoder_from is not None:
-            notify(observers, Note(f"using the {learned} of {encoder_from}"))
-            return read_inputs(folder_of(encoder_from), config)
+        if start is not None:
+            notify(observers, Note(f"using the {learned} of {config.start_from}"))
+            return read_inputs(start.path, config)
         notify(observers, Note(f"learning the {learned}"))
         return learn_inputs(config, train)
 
@@ -145,10 +141,8 @@ def _prepare_classification(
 
     def build_model() -> nn.Module:
         model = task.build_model()
-        # A run that resumes reads all weights from its own state.
-        has_state = resumed and (resumed / STATE).exists()
-        if encoder_from is not None and not has_state:
-            load_encoder(model, encoder_from, config)
+        if start is not None and load_classifier(model, start, config, data.labels):
+            notify(observers, Note(f"using the output layer of {config.start_from}"))
         return model
 
     return Prepared(task, build_model, {**data.inputs.files, LABELS: data.labels}, data.reports)
@@ -180,88 +174,3 @@ class EncodingProgress:
         if self._pairs != self._noted:
             notify(self._observers, Note(f"encoded {self._pairs:,} pairs"))
             self._noted, self._noted_at = self._pairs, self._clock()
-
-
-def with_encoder_settings(config: RunConfig, restart: bool) -> RunConfig:
-    """The run with the settings of the vocabulary, or of the scale, of `encoder_from`.
-
-    A run that resumes takes them from its own folder. Settings at their defaults are replaced.
-
-    Raises:
-        ConfigError: the run sets another vocabulary or scale.
-        ModelFolderError: the folder cannot be read.
-    """
-    if not config.classifier.encoder_from:
-        return config
-    own = Path(config.folder)
-    resumes = bool(config.folder) and not restart and (own / "config.json").exists()
-    trained = read_folder_config(own if resumes else folder_of(config.classifier.encoder_from))
-    if trained.input != config.input:
-        return config  # preparing the data raises the error
-    defaults = RunConfig(task=config.task, input=config.input)
-    default, new, old = map(_input_settings, (defaults, config, trained))
-    differing = [name for name in new if new[name] not in (default[name], old[name])]
-    if differing:
-        what = "vocabulary" if config.input == "text" else "scale of the features"
-        raise ConfigError(
-            f"classifier.encoder_from brings its own {what}",
-            where=differing[0],
-            why=", ".join(f"{n} = {new[n]!r}, and there it is {old[n]!r}" for n in differing),
-            todo=f"leave {' and '.join(differing)} out, or train without encoder_from",
-        )
-    if config.input == "features":
-        return replace(config, data=replace(config.data, normalise=trained.data.normalise))
-    return replace(config, tokenizer=replace(trained.tokenizer, joint=config.tokenizer.joint))
-
-
-def _input_settings(config: RunConfig) -> dict[str, Any]:
-    """The settings, by path, of what turns texts or features into numbers."""
-    if config.input == "features":
-        return {"data.normalise": config.data.normalise}
-    settings = {f"tokenizer.{name}": value for name, value in asdict(config.tokenizer).items()}
-    del settings["tokenizer.joint"]  # of two languages; a classifier has one vocabulary
-    # The shape of the model does not depend on the lengths of n-grams, but what they mean does.
-    return settings | {"model.character_ngrams": config.model.character_ngrams}
-
-
-def load_encoder(model: EncoderClassifier, trained: Path, config: RunConfig) -> None:
-    """Copy the input and the encoder of a trained model into a classifier.
-
-    Args:
-        model: the classifier.
-        trained: the folder of the other model, or one of the checkpoints in it.
-        config: the classifier's run.
-
-    Raises:
-        ModelFolderError: the folder cannot be read, or its encoder has another shape, or settings
-            under which the same parameters mean something else.
-    """
-    folder = read_model_folder(trained)
-    _check_meanings(folder.config, config, trained)
-    tensors, _ = read_tensors(folder.weights)
-    encoder = {
-        new + name.removeprefix(old): tensor
-        for name, tensor in tensors.items()
-        for old, new in ENCODER_PREFIXES.items()
-        if name.startswith(old)
-    }
-    own = nn.ModuleDict({"input": model.input, "encoder": model.encoder})
-    try:
-        load_parameters(own, encoder, trained)
-    except ModelFolderError as error:
-        what = "its encoder is not of the shape of the classifier's configuration"
-        raise ModelFolderError(what, where=trained, why=error.why, todo=SAME_MODEL) from None
-
-
-def _check_meanings(trained: RunConfig, config: RunConfig, where: Path) -> None:
-    old, new = asdict(trained.model), asdict(config.model)
-    unused = set() if config.input == "text" else {"scale_embeddings"}
-    unused |= {"final_norm"} if old["norm"] == new["norm"] == "post" else set()
-    differing = [name for name in MEANINGS if name not in unused and old[name] != new[name]]
-    if differing:
-        raise ModelFolderError(
-            "its encoder is not that of the classifier's configuration",
-            where=where,
-            why="; ".join(f"model.{n} is {new[n]!r} here and {old[n]!r} there" for n in differing),
-            todo=SAME_MODEL,
-        )

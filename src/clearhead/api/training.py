@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,6 +16,7 @@ from clearhead.settings import RunConfig, TrainingConfig, read_config, with_abso
 if TYPE_CHECKING:
     import torch
 
+    from clearhead.checkpoint.folder import ModelFolder
     from clearhead.data.parts import Given, Parts
     from clearhead.training.dry_run import DryRun
     from clearhead.training.events import Observer, RunEnded
@@ -49,7 +51,7 @@ def train(
     Raises:
         ConfigError: settings contradict each other.
         DataError: the data cannot be used.
-        ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
+        ModelFolderError: the model of `start_from` cannot be used.
         TrainingError: the folder holds a run with other settings or data, or one that is still
             running, or files that no run has written; or TensorBoard is configured and not
             installed; or training diverged.
@@ -61,11 +63,11 @@ def train(
     opened = displays(sys.stderr) if observers is None else list(observers)
     try:
         config = config if isinstance(config, RunConfig) else read_config(config)
-        config = _complete(config, restart)
-        parts = parts_of(config, examples, validation)
-        folder = run_folder(config, restart)
-        with only_run_in(folder):
-            ended = _train(config, parts, folder, restart, opened)
+        with _started(config, restart, opened) as (config, start):
+            parts = parts_of(config, examples, validation)
+            folder = run_folder(config, restart)
+            with only_run_in(folder):
+                ended = _train(config, parts, folder, restart, opened, start)
     finally:
         for observer in opened:
             observer.close()
@@ -75,7 +77,12 @@ def train(
 
 
 def _train(
-    config: RunConfig, parts: Parts, folder: Path, restart: bool, observers: list[Observer]
+    config: RunConfig,
+    parts: Parts,
+    folder: Path,
+    restart: bool,
+    observers: list[Observer],
+    start: ModelFolder | None,
 ) -> RunEnded:
     """Train in a folder that no other run uses.
 
@@ -94,7 +101,7 @@ def _train(
     if resumed is not None:
         refuse_other_data(folder, hashes)
     corpora = folder / "training" / "corpus"
-    prepared = prepare(config, resumed, corpora, observers, parts)
+    prepared = prepare(config, resumed, corpora, observers, parts, start)
     model = prepared.build_model().to(device)
 
     # No error so far, so a new run may replace the old one.
@@ -139,7 +146,7 @@ def dry_run(
     Raises:
         ConfigError: settings contradict each other.
         DataError: the data cannot be used.
-        ModelFolderError: the folder of `classifier.encoder_from` cannot be used.
+        ModelFolderError: the model of `start_from` cannot be used.
         TrainingError: TensorBoard is configured and not installed.
     """
     from clearhead.api.preparation import prepare
@@ -148,11 +155,13 @@ def dry_run(
     from clearhead.training.events import Note, notify
 
     try:
-        with TemporaryDirectory() as folder:
-            config = _complete(config, restart=True)
+        with (
+            TemporaryDirectory() as folder,
+            _started(config, True, observers) as (config, start),
+        ):
             parts = parts_of(config, examples, validation)
             training, device = _set_up(config.training, observers)
-            prepared = prepare(config, None, Path(folder), observers, parts)
+            prepared = prepare(config, None, Path(folder), observers, parts, start)
             model = prepared.build_model().to(device)
             notify(observers, Note("trying a few steps"))
             width, lines = config.model.d_model, prepared.report_lines()
@@ -162,14 +171,20 @@ def dry_run(
             observer.close()
 
 
-def _complete(config: RunConfig, restart: bool) -> RunConfig:
-    """The run with all its settings, checked before data are read or anything is removed."""
-    from clearhead.api.preparation import with_encoder_settings
-    from clearhead.training.events import require_tensorboard
+def _started(
+    config: RunConfig, restart: bool, observers: Sequence[Observer]
+) -> AbstractContextManager[tuple[RunConfig, ModelFolder | None]]:
+    """The run with all its settings, and the model that it starts from if there is one.
+
+    Settings are checked before data are read or anything is removed.
+    """
+    from clearhead.api.start import starting_point
+    from clearhead.training.events import Note, notify, require_tensorboard
 
     if config.training.tensorboard:
         require_tensorboard()
-    return with_encoder_settings(with_absolute_paths(config), restart)
+    config = with_absolute_paths(config)
+    return starting_point(config, restart, lambda note: notify(observers, Note(note)))
 
 
 def _set_up(

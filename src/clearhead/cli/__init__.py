@@ -16,12 +16,22 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from clearhead.cli import classify, evaluate, export, figures, init, phrasebook, train, translate
+from clearhead.cli import (
+    classify,
+    evaluate,
+    export,
+    figures,
+    import_,
+    init,
+    phrasebook,
+    train,
+    translate,
+)
 from clearhead.cli.failures import failures_reported
 
 COMMANDS = {
-    module.__name__.rpartition(".")[2]: module
-    for module in (init, train, translate, classify, evaluate, figures, export, phrasebook)
+    module.__name__.rpartition(".")[2].rstrip("_"): module
+    for module in (init, train, translate, classify, evaluate, figures, export, import_, phrasebook)
 }
 
 OVERVIEW = """\
@@ -34,6 +44,7 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead classify runs/my-classifier < texts.txt
   clearhead figures runs/my-model --input "A sentence."
   clearhead export runs/my-model --format ctranslate2
+  clearhead import hf bert-base-uncased runs/bert
 """
 
 SPIN_COUNT = 4000

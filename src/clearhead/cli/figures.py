@@ -134,7 +134,9 @@ def _translation(translator: Translator, source: str) -> Hypothesis:
 
 
 def _print_labels(classifier: Classifier, content: Any) -> None:
-    """Print the labels that `classify` gives."""
+    """Print the labels that `classify` gives; an encoder to start from has none."""
+    if not classifier.labels:
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `record` has warned of a cut input
         (predictions,) = classifier.classify([content])

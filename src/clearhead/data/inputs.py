@@ -24,7 +24,7 @@ from clearhead.data.normaliser import Normaliser
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.files import Saveable
 from clearhead.settings import RunConfig
-from clearhead.tokenizer import BOS, PAD, Tokenizer, WordTokenizer, load_tokenizer
+from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, cut, load_tokenizer
 
 TOKENIZER, NORMALISER = "tokenizer", "normaliser"
 """Names in a model folder."""
@@ -72,11 +72,14 @@ class Inputs(ABC):
 
         The padding is PAD for ids and NaN for features.
         """
-        return self._pad([row[: self.max_length] for row in rows])
+        return self._pad(list(map(self._cut, rows)))
 
     def names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
         """The name of each position of an example in a batch: tokens, words, or frame numbers."""
-        return self._names(example, row[: self.max_length])
+        return self._names(example, self._cut(row))
+
+    def _cut(self, row: np.ndarray) -> np.ndarray:
+        return row[: self.max_length]
 
     @abstractmethod
     def _pad(self, rows: Sequence[np.ndarray]) -> Tensor: ...
@@ -98,14 +101,22 @@ class Inputs(ABC):
 
 
 class TextInputs(Inputs):
-    """Texts as token ids; with `start` after BOS, for a pooling that takes the first position."""
+    """Texts as token ids; with `start` after BOS, for a pooling that takes the first position.
+
+    The tokenizer of an imported model may add BOS itself.
+    """
 
     unit = "tokens"
 
     def __init__(self, tokenizer: Tokenizer, max_length: int, start: bool) -> None:
         super().__init__(max_length, len(tokenizer), {TOKENIZER: tokenizer})
         self.tokenizer = tokenizer
-        self.prepended = int(start)
+        self.prepended = int(start and tokenizer.boundaries != "both")
+
+    def _cut(self, row: np.ndarray) -> np.ndarray:
+        if len(row) <= self.max_length or self.tokenizer.boundaries == "none":
+            return super()._cut(row)
+        return np.array(cut(row.tolist(), self.max_length, self.tokenizer.boundaries))
 
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
         encoded = self.tokenizer.encode_batch(list(map(_text, examples)))
@@ -300,9 +311,9 @@ def hide_words(ids: Tensor, unk_id: int, rate: float) -> Tensor:
 
 
 def hidden_words(ids: Tensor, rate: float) -> Tensor:
-    """A bool tensor, True for a random share of the tokens, but not for BOS and padding."""
+    """A bool tensor, True for a random share of the tokens, but not for BOS, EOS and padding."""
     hidden = torch.rand(ids.shape, device=ids.device) < rate
-    return hidden & (ids != PAD) & (ids != BOS)
+    return hidden & (ids != PAD) & (ids != BOS) & (ids != EOS)
 
 
 def _text(example: Labelled) -> str:

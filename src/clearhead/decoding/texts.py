@@ -13,7 +13,7 @@ from clearhead.errors import SearchError, warn
 from clearhead.settings import SearchConfig
 from clearhead.settings.reading import config_error
 from clearhead.settings.search import idle_for, method_for
-from clearhead.tokenizer import Tokenizer
+from clearhead.tokenizer import Tokenizer, cut
 
 EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
 """The translation of an empty text."""
@@ -94,9 +94,9 @@ def translate_texts(
     longest = min(LONGEST_SOURCE, engine.longest_source or LONGEST_SOURCE)
     for i, source in zip(filled, sources, strict=True):
         if len(source) > longest:
-            cut = f"line {offset + i + 1} has {len(source)} tokens and was cut to {longest}"
-            warn(cut, CutSourceWarning)
-            del source[longest:]
+            message = f"line {offset + i + 1} has {len(source)} tokens and was cut to {longest}"
+            warn(message, CutSourceWarning)
+            source[:] = cut(source, longest, source_tokenizer.boundaries)
     keys = [offset + i for i in filled]
     ids = None
     if prefixes is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from typing import cast
 
@@ -100,7 +101,7 @@ def build_classifier(
         config: all settings of the encoder; those of a decoder are ignored.
         classifier: all settings of the head.
         inputs: number of tokens of the vocabulary, or of features of a frame.
-        labels: number of labels.
+        labels: number of labels; 0 for an encoder that other models start from.
         features: whether the input is features.
         attend: the attention function of every layer.
     """
@@ -113,7 +114,7 @@ def build_classifier(
         pooling=Pooling(poolings),
         hidden=_hidden_layer(classifier.hidden, width),
         dropout=Dropout(classifier.dropout),
-        output=nn.Linear(width, labels),
+        output=_output_layer(width, labels),
     )
     _initialise(model, config.initialisation)
     return model
@@ -124,6 +125,13 @@ def _hidden_layer(activation: str, width: int) -> nn.Module:
     if activation == "none":
         return nn.Identity()
     return nn.Sequential(nn.Linear(width, width), ACTIVATIONS[activation]())
+
+
+def _output_layer(width: int, labels: int) -> nn.Linear:
+    with warnings.catch_warnings():
+        # PyTorch warns of an empty matrix, which an encoder without labels has.
+        warnings.filterwarnings("ignore", "Initializing zero-element tensors")
+        return nn.Linear(width, labels)
 
 
 class _Parts:
@@ -246,7 +254,7 @@ def _initialise(model: nn.Module, how: str) -> None:
     if how == "pytorch":
         return
     for module in model.modules():
-        for weight in _matrices(module):
+        for weight in filter(Tensor.numel, _matrices(module)):
             nn.init.xavier_uniform_(weight)
     for module in model.modules():
         if isinstance(module, nn.Embedding | nn.EmbeddingBag):

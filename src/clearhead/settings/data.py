@@ -146,11 +146,11 @@ class DataConfig:
 class TokenizerConfig:
     """How text is split into tokens. The vocabulary is learned from the training data."""
 
-    kind: Literal["words", "bpe", "unigram"] = setting(
+    kind: Literal["words", "bpe", "unigram", "pretrained"] = setting(
         "bpe",
         "kind of tokens",
         details='`"words"`: words between spaces; `"bpe"`, `"unigram"`: subword pieces of '
-        "SentencePiece.",
+        'SentencePiece; `"pretrained"`: the tokens of an imported model, set by `start_from`.',
         init=Runs.TEXT,
     )
     max_vocabulary: int = setting(
@@ -187,6 +187,8 @@ class TokenizerConfig:
     )
 
     def __post_init__(self) -> None:
+        if self.kind == "pretrained":
+            return  # nothing is learned
         words = self.kind == "words"
         require(
             words or self.max_vocabulary > 0,

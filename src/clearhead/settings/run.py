@@ -57,12 +57,6 @@ class ClassifierConfig:
     multi_label: bool = setting(
         False, "an example may have several labels, or none", runs=Runs.TEXTS, init=Runs.TEXTS
     )
-    encoder_from: Folder = setting(
-        "",
-        "model folder, or a checkpoint in one, whose encoder is the starting point",
-        details="A translator or classifier of the same shape. Its vocabulary, or the scale of its "
-        "features, is used as well.",
-    )
 
     def __post_init__(self) -> None:
         require(bool(self.pooling), "pooling", "is empty")
@@ -91,6 +85,16 @@ class RunConfig:
     folder: Folder = setting(
         "", "model folder to write; empty: `runs/` and the name of the configuration file"
     )
+    start_from: Folder = setting(
+        "",
+        "trained model to start from",
+        details="Its weights, its vocabulary and its `[model]` settings are used; dropout can be "
+        "changed. A model folder or a checkpoint in one; a folder of Hugging Face files (BERT, "
+        "DistilBERT, RoBERTa, XLM-R); or `hf:` and a name on the Hugging Face hub, such as "
+        "`hf:bert-base-uncased`. A translator starts from a translator. A classifier uses the "
+        "encoder of either, and also the output layer of a classifier with the same labels.",
+        init_if_changed=Runs.ALL,
+    )
     seed: int = setting(
         1,
         "seed of the initial weights, the data order and all other randomness",
@@ -110,12 +114,15 @@ class RunConfig:
         self._check_task()
         positions = self.model.positions
         if isinstance(positions, Learned):
-            needed = self.data.max_length + 1
+            # The tokens of an imported encoder include its start symbol.
+            has_start = self.tokenizer.kind == "pretrained" and self.task == "classification"
+            needed = self.data.max_length + (not has_start)
+            including = "" if has_start else ", including one for the start symbol,"
             require(
                 needed <= positions.max_length,
                 "data.max_length",
-                f"= {self.data.max_length} needs {needed} positions, including one for the start "
-                f"symbol, and model.positions.max_length = {positions.max_length}: "
+                f"= {self.data.max_length} needs {needed} positions{including} and "
+                f"model.positions.max_length = {positions.max_length}: "
                 "raise it, or lower data.max_length",
             )
 
@@ -126,13 +133,8 @@ class RunConfig:
             "task",
             f"= {self.task!r} needs input = 'text'; got {self.input!r}",
         )
-        require(
-            labelled or not self.classifier.encoder_from,
-            "classifier.encoder_from",
-            f"is for task = 'classification', not for {self.task!r}",
-        )
-        # The vocabulary of another encoder is checked where its folder is read.
-        if self.kind is Runs.TEXTS and not self.classifier.encoder_from:
+        # The vocabulary of another model is checked where its folder is read.
+        if self.kind is Runs.TEXTS and not self.start_from:
             for path, given in (
                 ("tokenizer.split_punctuation", self.tokenizer.split_punctuation),
                 ("model.character_ngrams", self.model.character_ngrams),

@@ -29,7 +29,7 @@ from clearhead.losses.cross_entropy import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder, evaluating
 from clearhead.settings import RunConfig
-from clearhead.tokenizer import EOS, PAD
+from clearhead.tokenizer import EOS, PAD, cut
 from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
 SAMPLES = 3
@@ -158,9 +158,10 @@ class TranslationTask:
     def _validation_batches(self) -> list[Batch]:
         """The validation pairs, encoded once; pairs of similar lengths share a batch."""
         longest = self.config.data.max_length
+        encoded = encode_pairs(self.validation, self._tokenizers)
         sources, targets = (
-            [ids[:longest] or [EOS] for ids in side]
-            for side in encode_pairs(self.validation, self._tokenizers)
+            [cut(ids, longest, tokenizer.boundaries) or [EOS] for ids in side]
+            for side, tokenizer in zip(encoded, self._tokenizers, strict=True)
         )
         pairs = sorted(
             zip(sources, targets, strict=True), key=lambda pair: (len(pair[1]), len(pair[0]))

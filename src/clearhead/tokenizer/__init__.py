@@ -9,9 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from clearhead.errors import ConfigError
 from clearhead.files import read_description
 from clearhead.settings import TokenizerConfig
-from clearhead.tokenizer.protocol import BOS, EOS, PAD, Tokenizer
+from clearhead.tokenizer.pretrained import JsonTokenizer
+from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries, Tokenizer, cut
 from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
 from clearhead.tokenizer.words import WordTokenizer
 
@@ -19,9 +21,12 @@ __all__ = [
     "BOS",
     "EOS",
     "PAD",
+    "Boundaries",
+    "JsonTokenizer",
     "SentencePieceTokenizer",
     "Tokenizer",
     "WordTokenizer",
+    "cut",
     "learn_tokenizer",
     "load_tokenizer",
 ]
@@ -32,8 +37,14 @@ def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
 
     Raises:
         DataError: there is nothing to learn from.
-        ConfigError: `max_vocabulary` is too small for the texts.
+        ConfigError: `max_vocabulary` is too small for the texts, or nothing is to be learned.
     """
+    if config.kind == "pretrained":
+        raise ConfigError(
+            "tokenizer.kind = 'pretrained' needs a model to start from",
+            setting="tokenizer.kind",
+            todo="name one in start_from, or choose words, bpe or unigram",
+        )
     if config.kind == "words":
         return WordTokenizer.learn(
             texts,
@@ -62,6 +73,8 @@ def _built(tree: dict[str, Any], model: Path) -> Tokenizer:
             # Older folders do not have this key.
             split_punctuation=bool(tree.get("split_punctuation", False)),
         )
+    if tree["kind"] == "pretrained":
+        return JsonTokenizer.from_tree(tree)
     kind, lower, sampling = tree["kind"], bool(tree["lower"]), float(tree["sampling"])
     if kind not in ("bpe", "unigram"):
         raise ValueError(f"kind {kind!r}")

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from clearhead.files import Saveable
 
 PAD, BOS, EOS = 0, 1, 2
 
+Boundaries = Literal["none", "end", "both"]
+"""What `encode` adds to a text: nothing, EOS at its end, or BOS and EOS."""
+
+
+def cut(ids: Sequence[int], longest: int, boundaries: Boundaries = "none") -> list[int]:
+    """At most `longest` ids of a text. What is left out is before EOS if it ends with EOS."""
+    if len(ids) <= longest or boundaries == "none":
+        return list(ids[:longest])
+    return [*ids[: longest - 1], EOS]
+
 
 class Tokenizer(Saveable, Protocol):
     """Turns text into ids and back."""
+
+    @property
+    def boundaries(self) -> Boundaries:
+        """What `encode` adds to a text. Only tokenizers of imported models add anything."""
+        ...
 
     @property
     def unk_id(self) -> int:
@@ -28,7 +43,7 @@ class Tokenizer(Saveable, Protocol):
         ...
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, without BOS and EOS."""
+        """The ids of a text, with BOS and EOS only as `boundaries` names them."""
         ...
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

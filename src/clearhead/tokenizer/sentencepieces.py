@@ -15,7 +15,7 @@ import sentencepiece
 from clearhead.errors import ConfigError, DataError
 from clearhead.files import fingerprint_of, write_bytes, write_description
 from clearhead.settings import TokenizerConfig
-from clearhead.tokenizer.protocol import BOS, EOS, PAD
+from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
 from clearhead.tokenizer.sampling import META_SPACE, SegmentSampler
 
 # If there are more lines, SentencePiece learns from a random sample, always the same one.
@@ -44,6 +44,8 @@ class SentencePieceTokenizer:
         lower: lower-case before encoding.
         sampling: the strength of `sample_batch`, see `SegmentSampler`.
     """
+
+    boundaries: Boundaries = "none"
 
     def __init__(
         self,

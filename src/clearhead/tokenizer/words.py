@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clearhead.errors import DataError
 from clearhead.files import fingerprint_of, write_description
+from clearhead.tokenizer.protocol import Boundaries
 
 SPECIALS = ("<pad>", "<sos>", "<eos>")
 UNKNOWN = "<unk>"
@@ -27,6 +28,7 @@ class WordTokenizer:
     """
 
     sampling = 0.0
+    boundaries: Boundaries = "none"
 
     def __init__(
         self, words: Sequence[str], *, lower: bool = False, split_punctuation: bool = False

@@ -1,0 +1,180 @@
+"""The trained model that a run starts from: its settings, its vocabulary and its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from pydantic import ValidationError
+from torch import nn
+
+from clearhead.checkpoint.folder import ModelFolder, read_folder_config, read_model_folder
+from clearhead.checkpoint.tensors import STATE, load_parameters, read_tensors
+from clearhead.data.labels import LABELS, Labels
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.huggingface.reading import import_model, is_huggingface
+from clearhead.model.transformer import EncoderClassifier
+from clearhead.settings import ModelConfig, RunConfig, TokenizerConfig
+from clearhead.settings.declare import Runs
+from clearhead.settings.reading import config_error
+
+ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
+"""Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
+
+FREE = {"model.dropout"}
+"""Settings that a run may choose, whatever model it starts from."""
+
+
+@contextmanager
+def starting_point(
+    config: RunConfig, restart: bool, note: Callable[[str], None]
+) -> Iterator[tuple[RunConfig, ModelFolder | None]]:
+    """The run with the settings of the model that it starts from, and that model.
+
+    A run that resumes takes the settings from its own folder; if it has a state, it needs no other
+    model. A model of Hugging Face is imported into a folder that exists in the context only.
+
+    Args:
+        config: the run as the user describes it.
+        restart: whether a run in its folder is replaced.
+        note: is called with what is done.
+
+    Raises:
+        ConfigError: the run sets something else than the model brings.
+        ModelFolderError: the model cannot be read, or is none for the task.
+    """
+    if not config.start_from:
+        yield config, None
+        return
+    own = Path(config.folder)
+    if bool(config.folder) and not restart and (own / "config.json").exists():
+        config = _with_settings_of(read_folder_config(own), config)
+        if (own / STATE).exists():
+            yield config, None
+            return
+    with TemporaryDirectory() as scratch:
+        folder = Path(config.start_from)
+        if is_huggingface(config.start_from):
+            note(f"importing {config.start_from}")
+            folder = Path(scratch) / "start"
+            import_model(config.start_from, folder)
+        start = read_model_folder(folder)
+        _check_task(start.config, config)
+        yield _with_settings_of(start.config, config), start
+
+
+def _check_task(trained: RunConfig, config: RunConfig) -> None:
+    where = config.start_from
+    if trained.input != config.input:
+        what = f"this model reads {trained.input}, not {config.input}"
+        raise ModelFolderError(what, where=where, todo="name another model in start_from")
+    if config.task == "translation" and trained.task != "translation":
+        raise ModelFolderError(
+            "a translator cannot start from a classifier, which has no decoder",
+            where=where,
+            todo="name a translator in start_from",
+        )
+
+
+def _with_settings_of(trained: RunConfig, config: RunConfig) -> RunConfig:
+    """The run with the settings that a trained model brings, in place of those at their defaults.
+
+    Raises:
+        ConfigError: the run sets another value than the trained model has.
+    """
+    default = _settings(RunConfig(task=config.task, input=config.input))
+    new, old = _settings(config), _settings(trained, config.kind)
+    differing = [
+        path for path in new if path not in FREE and new[path] not in (default[path], old[path])
+    ]
+    if differing:
+        raise ConfigError(
+            "start_from brings its own model and vocabulary",
+            where=differing[0],
+            setting=differing[0],
+            why=", ".join(f"{p} = {new[p]!r}, and there it is {old[p]!r}" for p in differing),
+            todo=f"leave {' and '.join(differing)} out, or train without start_from",
+        )
+    sections: dict[str, dict[str, Any]] = {}
+    for path, value in old.items():
+        section, name = path.split(".")
+        if path not in FREE or new[path] == default[path]:
+            sections.setdefault(section, {})[name] = value
+    try:
+        changed = {s: replace(getattr(config, s), **values) for s, values in sections.items()}
+        return replace(config, **changed)
+    except ValidationError as error:  # for example data.max_length and the learned positions
+        raise config_error(error, config.start_from) from None
+
+
+def _settings(config: RunConfig, kind: Runs | None = None) -> dict[str, Any]:
+    """The settings, by path, that a trained model brings to a run of this kind."""
+    kind = kind or config.kind
+    sections: dict[str, type] = {"model": ModelConfig}
+    if kind in Runs.TEXT:
+        sections["tokenizer"] = TokenizerConfig
+    found = {
+        f"{section}.{field.name}": getattr(getattr(config, section), field.name)
+        for section, type_ in sections.items()
+        for field in fields(type_)
+        if kind in field.metadata["declaration"].runs
+    }
+    del found["model.initialisation"]  # of what the trained model lacks, such as an output layer
+    return found if kind in Runs.TEXT else found | {"data.normalise": config.data.normalise}
+
+
+def load_translator(model: nn.Module, start: ModelFolder) -> None:
+    """Copy all weights of a trained translator into a model of the same shape.
+
+    Raises:
+        ModelFolderError: the weights cannot be read.
+    """
+    load_parameters(model, read_tensors(start.weights)[0], start.weights)
+
+
+def load_classifier(
+    model: EncoderClassifier, start: ModelFolder, config: RunConfig, labels: Labels
+) -> bool:
+    """Copy the input and the encoder of a trained model into a classifier.
+
+    The rest is copied too if it is that of a classifier with the same labels and the same head.
+
+    Args:
+        model: the classifier.
+        start: the trained translator or classifier.
+        config: the classifier's run.
+        labels: of the classifier.
+
+    Returns:
+        Whether the rest was copied.
+
+    Raises:
+        ModelFolderError: the weights cannot be read, or the encoder has another shape.
+    """
+    tensors, _ = read_tensors(start.weights)
+    has_head = start.config.task == "classification" and _same_head(start, config, labels)
+    if has_head:
+        load_parameters(model, tensors, start.weights)
+        return True
+    encoder = {
+        new + name.removeprefix(old): tensor
+        for name, tensor in tensors.items()
+        for old, new in ENCODER_PREFIXES.items()
+        if name.startswith(old)
+    }
+    own = nn.ModuleDict({"input": model.input, "encoder": model.encoder})
+    load_parameters(own, encoder, start.weights)
+    return False
+
+
+def _same_head(start: ModelFolder, config: RunConfig, labels: Labels) -> bool:
+    old, new = start.config.classifier, config.classifier
+    return (old.pooling, old.hidden, old.multi_label) == (
+        new.pooling,
+        new.hidden,
+        new.multi_label,
+    ) and Labels.load(start.path, LABELS).names == labels.names

@@ -1,0 +1,261 @@
+"""Import: files of Hugging Face, read by `transformers`, become a model folder.
+
+An import is verified: the imported model must give the same ids, hidden states and logits for
+`SENTENCES` as the original. Only then does its folder take its place.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from clearhead import __version__
+from clearhead.checkpoint.folder import write_model_folder
+from clearhead.checkpoint.tensors import SCORES, WEIGHTS, load_parameters, write_tensors
+from clearhead.data.labels import LABELS, Labels
+from clearhead.errors import ModelFolderError
+from clearhead.files import Saveable, move_into_place, unwritable, write_json
+from clearhead.huggingface.encoders import (
+    FAMILIES,
+    classifier_settings,
+    model_settings,
+    parameters_from,
+)
+from clearhead.model.build import build_classifier
+from clearhead.settings import DataConfig, Learned, RunConfig, TokenizerConfig
+from clearhead.tokenizer import JsonTokenizer
+from clearhead.tokenizer.pretrained import Numbering
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+HUB = "hf:"
+"""Begins the name of a model on the Hugging Face hub."""
+
+TOLERANCE = 1e-4
+"""Greatest difference between hidden states or logits of the import and of the original."""
+
+SENTENCES = (
+    "Two dogs play in the snow.",
+    "How many people lived in Madrid in 1987?",
+    "The quick brown fox jumps over the lazy dog, while 23,481 others look on; none of them moves.",
+    "Das hätte ich nicht gedacht: Straßen, Brücken, überall Wasser!",
+    "¿Qué hora es? — No lo sé; pregúntale a Íñigo.",
+    "中文句子也可以。 Ещё одно предложение. 🙂 x² + y² ≠ z²",
+    "a",
+)
+"""Compared in one padded batch."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """An imported model: its settings, its parameters by our names, and its other files."""
+
+    config: RunConfig
+    parameters: Mapping[str, Tensor]
+    files: Mapping[str, Saveable]
+
+
+def is_huggingface(source: str | Path) -> bool:
+    """Whether a source names files of Hugging Face instead of a model folder of clearhead."""
+    if str(source).startswith(HUB):
+        return True
+    config = Path(source) / "config.json"
+    try:
+        return config.is_file() and b'"model_type"' in config.read_bytes()
+    except OSError:
+        return False  # reading the model folder raises the error
+
+
+def import_model(source: str | Path, folder: str | Path) -> Path:
+    """Write the model folder of a Hugging Face model, which then is used like a trained one.
+
+    Classifiers can be used at once. An encoder without a head is a model to start from.
+
+    Args:
+        source: a folder of Hugging Face files, or `hf:` and a name on the hub.
+        folder: the model folder, which must not exist.
+
+    Returns:
+        The model folder.
+
+    Raises:
+        ModelFolderError: the source cannot be read, or has parts that clearhead lacks; the import
+            does not compute the same; or the folder exists or cannot be written.
+    """
+    folder = Path(os.path.expanduser(folder))
+    if folder.exists():
+        raise ModelFolderError(
+            "the folder exists", where=folder, todo="choose another folder, or remove it"
+        )
+    with _naming(source):
+        original, tokenizer = _read(source)
+        if original.config.model_type not in FAMILIES:
+            known = ", ".join(sorted(FAMILIES))
+            what = f"the model is of the type {original.config.model_type!r}"
+            raise ModelFolderError(what, why=f"clearhead imports {known}")
+        imported = _imported_encoder(original, tokenizer, folder)
+        _verify_encoder(imported, original, tokenizer)
+    partial = folder.with_name(f".{folder.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # left by an import that was killed
+        partial.mkdir(parents=True)
+        _write(imported, partial, str(source))
+        move_into_place(partial, folder)
+    except OSError as error:
+        raise unwritable(folder, error) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return folder
+
+
+@contextmanager
+def _naming(source: str | Path) -> Iterator[None]:
+    """Errors name the source."""
+    try:
+        yield
+    except ModelFolderError as error:
+        todo = error.todo or "name another model"
+        raise ModelFolderError(
+            f"the model cannot be imported: {error.what}", where=source, why=error.why, todo=todo
+        ) from None
+
+
+def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model and its tokenizer, with the head if it is a classifier."""
+    try:
+        import transformers
+    except ImportError:
+        raise ModelFolderError(
+            "the package transformers is not installed",
+            todo="pip install 'clearhead[huggingface]'",
+        ) from None
+    from transformers.utils import logging
+
+    name = str(source).removeprefix(HUB)
+    if not str(source).startswith(HUB):
+        name = str(Path(source).expanduser().absolute())  # never a name on the hub
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        config = transformers.AutoConfig.from_pretrained(name)
+        kind = transformers.AutoModel
+        if _has_head(config):
+            kind = transformers.AutoModelForSequenceClassification
+        model = kind.from_pretrained(name, dtype=torch.float32, attn_implementation="eager")
+        return model.eval(), transformers.AutoTokenizer.from_pretrained(name)
+    except Exception as error:  # damaged files raise errors of many libraries
+        first = str(error).strip().partition("\n")[0]
+        raise ModelFolderError("transformers cannot read it", why=first) from None
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _has_head(config: Any) -> bool:
+    return any(name.endswith("ForSequenceClassification") for name in config.architectures or ())
+
+
+def _imported_encoder(
+    original: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path
+) -> Imported:
+    """The import of an encoder of the BERT family, with its head if it has one."""
+    config: Any = original.config
+    family, has_head = FAMILIES[config.model_type], _has_head(config)
+    tokens = _json_tokenizer(tokenizer, config.vocab_size)
+    model = model_settings(family, config)
+    longest = model.positions.max_length if isinstance(model.positions, Learned) else 512
+    names = [str(config.id2label[i]) for i in range(config.num_labels)] if has_head else []
+    try:
+        labels = Labels(tuple(names))
+    except ValueError as error:
+        raise ModelFolderError("its labels cannot be used", why=str(error)) from None
+    run = RunConfig(
+        task="classification",
+        folder=str(folder),
+        data=DataConfig(max_length=longest),
+        tokenizer=TokenizerConfig(kind="pretrained"),
+        model=model,
+        classifier=classifier_settings(family, config, has_head),
+    )
+    state = original.state_dict()
+    parameters = parameters_from(family, config, state, tokens.numbering, has_head)
+    return Imported(run, parameters, {"tokenizer": tokens, LABELS: labels})
+
+
+def _json_tokenizer(tokenizer: PreTrainedTokenizerBase, embeddings: int) -> JsonTokenizer:
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise ModelFolderError(f"its tokenizer, {type(tokenizer).__name__}, has no tokenizer.json")
+    named: Any = tokenizer
+    # The start and end of a text have different names in the tokenizers of the family.
+    bos = named.cls_token_id if named.bos_token_id is None else named.bos_token_id
+    eos = named.sep_token_id if named.eos_token_id is None else named.eos_token_id
+    special = {"padding": named.pad_token_id, "start": bos, "end": eos, "unk": named.unk_token_id}
+    if missing := [name for name, token in special.items() if token is None]:
+        raise ModelFolderError(f"its tokenizer has no token for {' and '.join(missing)}")
+    try:
+        numbering = Numbering(embeddings, special["padding"], bos, eos)
+        unk_id = int(numbering.ours[special["unk"]])
+        return JsonTokenizer(backend.to_str(), numbering, unk_id)
+    except ValueError as error:
+        raise ModelFolderError("its tokenizer cannot be used", why=str(error)) from None
+
+
+@torch.inference_mode()
+def _verify_encoder(
+    imported: Imported, original: PreTrainedModel, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Compare ids, last hidden states, and logits if there is a head.
+
+    Raises:
+        ModelFolderError: they differ.
+    """
+    tokens, labels = imported.files["tokenizer"], imported.files[LABELS]
+    assert isinstance(tokens, JsonTokenizer)
+    assert isinstance(labels, Labels)
+    config = imported.config
+    model = build_classifier(config.model, config.classifier, len(tokens), len(labels)).eval()
+    load_parameters(model, imported.parameters, Path(config.folder))
+    theirs: Any = tokenizer(list(SENTENCES), padding=True, return_tensors="pt")
+    ids, mask = theirs["input_ids"], theirs["attention_mask"].bool()
+    padded = torch.from_numpy(tokens.numbering.ours[ids])
+    rows = [row[real].tolist() for row, real in zip(padded, mask, strict=True)]
+    if rows != tokens.encode_batch(SENTENCES):
+        raise ModelFolderError("the imported tokenizer gives other ids")
+    longest = config.data.max_length  # a small model may have fewer positions
+    ids, mask, padded = ids[:, :longest], mask[:, :longest], padded[:, :longest]
+    arguments = {"input_ids": ids, "attention_mask": mask}
+    their_encoder = getattr(original, original.base_model_prefix, original)
+    _compare("hidden states", model.encode(padded)[0], their_encoder(**arguments)[0], mask)
+    if len(labels):
+        _compare("logits", model(padded), original(**arguments).logits)
+
+
+def _compare(what: str, ours: Tensor, theirs: Tensor, real: Tensor | None = None) -> None:
+    difference = (ours - theirs).abs()
+    greatest = float((difference if real is None else difference[real]).max())
+    if not greatest <= TOLERANCE:
+        raise ModelFolderError(
+            f"the {what} of the import differ from the original's by up to {greatest:.2g}",
+            why=f"at most {TOLERANCE:g} is allowed; clearhead lacks a part of this model",
+        )
+
+
+def _write(imported: Imported, folder: Path, source: str) -> None:
+    write_model_folder(folder, imported.config, imported.files)
+    facts = {"imported from": source, "clearhead": __version__}
+    digest = write_tensors(folder / WEIGHTS, imported.parameters, facts)
+    # A temperature of 1 leaves the probabilities as the original has them.
+    write_json(folder / SCORES, {"digest": digest, "scores": {"temperature": 1.0}})
+    write_json(folder / "provenance.json", facts)

@@ -1,0 +1,154 @@
+"""The tokens of imported models, numbered so that PAD, BOS and EOS come first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from clearhead.errors import ModelFolderError
+from clearhead.files import fingerprint_of, write_description
+from clearhead.tokenizer.protocol import BOS, EOS, Boundaries
+
+
+@dataclass(frozen=True)
+class Numbering:
+    """The numbers of an imported model's tokens: PAD, BOS and EOS first, the others in order.
+
+    Args:
+        size: number of tokens.
+        pad: the model's own number of PAD; likewise `bos` and `eos`.
+
+    Raises:
+        ValueError: the three are not different numbers below `size`.
+    """
+
+    size: int
+    pad: int
+    bos: int
+    eos: int
+
+    def __post_init__(self) -> None:
+        special = {self.pad, self.bos, self.eos}
+        if len(special) < 3 or min(special) < 0 or max(special) >= self.size:
+            raise ValueError(f"PAD, BOS and EOS are {self.pad}, {self.bos} and {self.eos}")
+
+    @cached_property
+    def theirs(self) -> np.ndarray:
+        """The model's own number of each of our tokens, int64 (size,)."""
+        special = [self.pad, self.bos, self.eos]
+        return np.concatenate((special, np.delete(np.arange(self.size), special)))
+
+    @cached_property
+    def ours(self) -> np.ndarray:
+        """Our number of each of the model's own tokens, int64 (size,)."""
+        return np.argsort(self.theirs)
+
+
+class JsonTokenizer:
+    """A tokenizer of the library `tokenizers`: WordPiece, byte-level BPE or unigram.
+
+    `encode` adds the boundaries with which the model was trained, such as [CLS] and [SEP].
+
+    Args:
+        description: the JSON text of the library, as in a `tokenizer.json` of Hugging Face.
+        numbering: of the tokens. There may be more than the library knows, because some models
+            have more embeddings.
+        unk_id: our number of the unknown token.
+
+    Raises:
+        ModelFolderError: the package `tokenizers` is not installed.
+        ValueError: the description cannot be read; its tokens do not fit the numbering; or it adds
+            other boundaries than BOS and EOS.
+    """
+
+    sampling = 0.0
+
+    def __init__(self, description: str, numbering: Numbering, unk_id: int) -> None:
+        library = _library()
+        try:
+            self._tokenizer = library.Tokenizer.from_str(description)
+        except Exception as error:  # the library raises no narrower class
+            raise ValueError(f"the package tokenizers cannot read it: {error}") from None
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self.numbering = numbering
+        self.unk_id = unk_id
+        known = self._tokenizer.get_vocab_size(with_added_tokens=True)
+        if known > numbering.size:
+            raise ValueError(f"there are {known} tokens and {numbering.size} embeddings")
+        self.boundaries: Boundaries = _boundaries(self.encode(""))
+
+    def __len__(self) -> int:
+        return self.numbering.size
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, with its boundaries."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, with its boundaries."""
+        # Lone surrogates cannot be passed to the library.
+        texts = [text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for text in texts]
+        encoded = self._tokenizer.encode_batch_fast(texts)
+        return [self.numbering.ours[each.ids].tolist() if each.ids else [] for each in encoded]
+
+    def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
+        """The same as `encode_batch`: there is no sampling."""
+        return self.encode_batch(texts)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the ids, as the library writes it."""
+        theirs = self.numbering.theirs[[i for i in ids if i > EOS]]
+        return self._tokenizer.decode(theirs.tolist(), skip_special_tokens=True)
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The library's name of each token; its number where the library knows none."""
+        theirs = self.numbering.theirs[list(ids)].tolist()
+        return [self._tokenizer.id_to_token(i) or f"<{i}>" for i in theirs]
+
+    def fingerprint(self) -> str:
+        """A hash of the description and the numbering."""
+        return fingerprint_of(json.dumps(self._tree(), sort_keys=True).encode())
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name.json`."""
+        write_description(folder, name, self._tree(), self.fingerprint())
+
+    def _tree(self) -> dict[str, Any]:
+        numbers = self.numbering
+        return {
+            "kind": "pretrained",
+            "library": "tokenizers",
+            "numbering": [numbers.size, numbers.pad, numbers.bos, numbers.eos],
+            "unk": self.unk_id,
+            "description": json.loads(self._tokenizer.to_str()),
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any]) -> JsonTokenizer:
+        """Rebuild what `save` wrote; errors as in the constructor."""
+        return cls(json.dumps(tree["description"]), Numbering(*tree["numbering"]), tree["unk"])
+
+
+def _boundaries(of_empty_text: list[int]) -> Boundaries:
+    found: dict[tuple[int, ...], Boundaries] = {(): "none", (EOS,): "end", (BOS, EOS): "both"}
+    if (added := tuple(of_empty_text)) not in found:
+        raise ValueError(f"the tokenizer adds the tokens {added} to each text")
+    return found[added]
+
+
+def _library() -> Any:
+    try:
+        import tokenizers
+    except ImportError:
+        raise ModelFolderError(
+            "the tokens of this imported model need the package tokenizers",
+            todo="pip install 'clearhead[huggingface]'",
+        ) from None
+    return tokenizers

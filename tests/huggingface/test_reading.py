@@ -1,0 +1,236 @@
+"""Encoders of the BERT family compute the same after their import as in `transformers`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import clearhead
+from clearhead import api
+from clearhead.errors import ModelFolderError
+from clearhead.huggingface import reading
+from clearhead.huggingface.reading import import_model, is_huggingface
+from clearhead.settings import RunConfig, config_from
+from clearhead.tokenizer import BOS, EOS
+from fake_translator import run
+from small_runs import text_run
+
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+
+TEXTS = ["the red ball", "How many people lived here in 1987?", "a", "Straße, 中文 🙂"]
+LETTERS = (
+    "the red ball how many people lived here in a b c d e f g h i j k l m n o p q r s t u v w x"
+)
+
+
+def bert_tokens(folder: Path) -> int:
+    """Write a WordPiece tokenizer; the number of its tokens."""
+    words = sorted({*LETTERS.split(), *(f"##{letter}" for letter in "abcdefghijklmnopqrstuvwxyz")})
+    # The special tokens are not the first ones.
+    vocabulary = [*words[:9], "[UNK]", "[PAD]", "[SEP]", "[CLS]", "[MASK]", *words[9:], "?", ","]
+    file = folder / "vocab.txt"
+    file.write_text("\n".join(vocabulary) + "\n", encoding="utf-8")
+    tokens = transformers.BertTokenizer(vocab=str(file))
+    tokens.save_pretrained(folder)
+    return len(vocabulary)
+
+
+def roberta_tokens(folder: Path) -> int:
+    """Write a tokenizer of byte-level BPE."""
+    learner = tokenizers.ByteLevelBPETokenizer()
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    learner.train_from_iterator([LETTERS] * 4, vocab_size=300, special_tokens=special)
+    learner.save_model(str(folder))
+    tokens = transformers.RobertaTokenizer(
+        vocab=str(folder / "vocab.json"), merges=str(folder / "merges.txt")
+    )
+    tokens.save_pretrained(folder)
+    return len(tokens)
+
+
+SHAPE = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20)
+DISTILBERT_SHAPE = dict(dim=16, n_layers=2, n_heads=2, hidden_dim=20)
+
+
+def written(folder: Path, kind: str, head: bool, **choices: Any) -> Any:
+    """Write a random model with its tokenizer, and return the model."""
+    folder.mkdir()
+    torch.manual_seed(1)
+    size = roberta_tokens(folder) if kind == "Roberta" else bert_tokens(folder)
+    shape = DISTILBERT_SHAPE if kind == "DistilBert" else SHAPE
+    tokens = transformers.AutoTokenizer.from_pretrained(folder)
+    config = getattr(transformers, f"{kind}Config")(
+        **{
+            # More embeddings than tokens, as many models have.
+            **{"vocab_size": size + 3, "max_position_embeddings": 40},
+            **{"pad_token_id": tokens.pad_token_id, **shape, **choices},
+        }
+    )
+    name = f"{kind}ForSequenceClassification" if head else f"{kind}Model"
+    model = getattr(transformers, name)(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    return model
+
+
+@torch.inference_mode()
+def outputs(folder: Path, model: Any, text: str) -> np.ndarray:
+    """The first output of `transformers` for one text, without any padding."""
+    tokens = transformers.AutoTokenizer.from_pretrained(folder)
+    return model(**tokens(text, return_tensors="pt"))[0][0].numpy()
+
+
+@pytest.mark.parametrize("kind", ["Bert", "DistilBert", "Roberta"])
+def test_the_hidden_states_of_an_encoder_are_those_of_transformers(
+    tmp_path: Path, kind: str
+) -> None:
+    original = written(tmp_path / "hf", kind, head=False)
+    import_model(tmp_path / "hf", tmp_path / "ours")
+    encoder = api.load_classifier(tmp_path / "ours")
+    for text in TEXTS:
+        ids, names = encoder.encode(text)
+        assert ids[0] == BOS
+        assert ids[-1] == EOS
+        hidden = encoder.model.encode(ids[None])[0][0].detach().numpy()
+        np.testing.assert_allclose(hidden, outputs(tmp_path / "hf", original, text), atol=1e-5)
+        assert len(clearhead.record(encoder, text).source) == len(names) == len(ids)
+    with pytest.raises(ModelFolderError, match="no labels"):
+        encoder.classify(TEXTS)
+
+
+@pytest.mark.parametrize("kind", ["Bert", "DistilBert", "Roberta"])
+def test_the_logits_of_a_classifier_are_those_of_transformers(tmp_path: Path, kind: str) -> None:
+    names = {0: "zero", 1: "one", 2: "a b"}
+    original = written(tmp_path / "hf", kind, head=True, id2label=names)
+    import_model(tmp_path / "hf", tmp_path / "ours")
+    classifier = api.load_classifier(tmp_path / "ours")
+    assert classifier.labels == ("zero", "one", "a b")
+    expected = [outputs(tmp_path / "hf", original, text) for text in TEXTS]
+    np.testing.assert_allclose(classifier.logits(TEXTS), expected, atol=1e-5)
+    labels = [names[int(row.argmax())] for row in expected]
+    assert [found[0].label for found in classifier.classify(TEXTS)] == labels
+
+
+@pytest.mark.parametrize(
+    "choices", [{"hidden_act": "gelu_new"}, {"hidden_act": "silu"}, {"type_vocab_size": 1}]
+)
+def test_variants_of_bert_are_imported(tmp_path: Path, choices: dict[str, Any]) -> None:
+    written(tmp_path / "hf", "Bert", head=False, **choices)
+    assert import_model(tmp_path / "hf", tmp_path / "ours").is_dir()
+
+
+def test_a_text_with_more_tokens_than_positions_ends_with_the_end_symbol(tmp_path: Path) -> None:
+    written(tmp_path / "hf", "Bert", head=False)
+    import_model(tmp_path / "hf", tmp_path / "ours")
+    encoder = api.load_classifier(tmp_path / "ours")
+    with pytest.warns(UserWarning, match="was cut to 40"):
+        ids, _ = encoder.encode("red " * 60)
+    assert len(ids) == 40
+    assert (ids[0], ids[-1]) == (BOS, EOS)
+
+
+def test_a_run_starts_from_files_of_hugging_face_as_from_their_model_folder(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path / "hf", "Bert", head=False)
+    import_model(tmp_path / "hf", tmp_path / "ours")
+    defaults = RunConfig()
+    weights = []
+    for name in ("hf", "ours"):
+        tree = dict(max_length=30)
+        config = text_run(tmp_path, f"run-{name}", training={"max_steps": 2}, data=tree)
+        tree = {
+            **{"task": "classification", "folder": config.folder},
+            **{"start_from": str(tmp_path / name)},
+            "data": {"train": config.data.train, "max_length": 30},
+            "training": {"max_steps": 2, "validate_every": 2},
+        }
+        trained = api.train(config_from(tree), observers=())
+        assert trained.finished
+        # All is in the folder: it is resumed and used without what it started from.
+        weights.append((Path(config.folder) / "weights.safetensors").read_bytes())
+        kept = api.load_classifier(config.folder)
+        assert kept.config.model.d_model == 16 != defaults.model.d_model
+        assert kept.classify(["red"])
+    assert weights[0] == weights[1]
+
+
+def test_settings_that_differ_from_the_model_are_rejected_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    written(tmp_path / "hf", "Bert", head=False)
+    toml = tmp_path / "run.toml"
+    data = tmp_path / "train.tsv"
+    data.write_text("".join(f"{'ab'[i % 2]}\tred {i}\n" for i in range(40)), encoding="utf-8")
+    toml.write_text(
+        f'task = "classification"\nstart_from = {json.dumps(str(tmp_path / "hf"))}\n'
+        f"[data]\ntrain = [{json.dumps(str(data))}]\n[training]\nmax_steps = 2\n"
+    )
+    folder = tmp_path / "run"
+    for setting, named in (("model.d_model=32", "model.d_model"), ("data.max_length=90", "40")):
+        overrides = ("--set", setting, "--set", f"folder={folder}")
+        code, out, err = run("train", str(toml), *overrides)
+        assert (code, out) == (2, "")
+        assert named in err
+        assert not folder.exists()
+
+
+@pytest.mark.parametrize("damage", ["absent", "weights", "config", "type", "taken"])
+def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str) -> None:
+    hf, ours = tmp_path / "hf", tmp_path / "ours"
+    written(hf, "Bert", head=False)
+    if damage == "absent":
+        shutil.rmtree(hf)
+    elif damage == "weights":
+        (hf / "model.safetensors").write_bytes(b"nothing")
+    elif damage == "config":
+        (hf / "config.json").write_text('{"model_type": "bert", ')
+    elif damage == "type":
+        tree = json.loads((hf / "config.json").read_text()) | {"model_type": "albert"}
+        (hf / "config.json").write_text(json.dumps(tree))
+    else:
+        ours.mkdir()
+        (ours / "mine.txt").touch()
+    code, out, err = run("import", "hf", str(hf), str(ours))
+    assert (code, out) == (ModelFolderError.exit_code, "")
+    assert str(ours if damage == "taken" else hf) in err
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        name for name in ("hf", "ours") if (tmp_path / name).exists()
+    )
+    assert ours.exists() == (damage == "taken")
+
+
+def test_an_import_that_computes_something_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "hf", "Bert", head=False)
+    settings = reading.model_settings
+
+    def other(*arguments: Any) -> Any:
+        import dataclasses
+
+        return dataclasses.replace(settings(*arguments), activation="relu")
+
+    monkeypatch.setattr(reading, "model_settings", other)
+    with pytest.raises(ModelFolderError, match="hidden states"):
+        import_model(tmp_path / "hf", tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+
+
+def test_folders_of_clearhead_are_told_from_those_of_hugging_face(tmp_path: Path) -> None:
+    written(tmp_path / "hf", "Bert", head=False)
+    import_model(tmp_path / "hf", tmp_path / "ours")
+    assert is_huggingface(tmp_path / "hf")
+    assert is_huggingface("hf:bert-base-uncased")
+    assert not is_huggingface(tmp_path / "ours")
+    assert not is_huggingface(tmp_path / "absent")
