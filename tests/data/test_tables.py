@@ -120,15 +120,13 @@ def test_tabs_are_advised_where_files_with_tabs_are_read(mark: str) -> None:
         ("a/b:c.TSV.gz:1", True),
         ("train.tsv:2", False),
         ("train.tsv:11", False),
-        ("train.csv:1", False),
+        ("train.csv:1", True),
         ("train.txt:1", False),
         ("", False),
         (None, False),
     ],
 )
-def test_only_line_1_of_a_file_with_tabs_may_be_a_header_unawares(
-    place: str | None, hinted: bool
-) -> None:
+def test_only_line_1_of_a_table_may_be_a_header_unawares(place: str | None, hinted: bool) -> None:
     assert bool(header_hint(place)) == hinted
 
 

@@ -98,7 +98,7 @@ def _read(classifier: Classifier, path: str) -> tuple[Iterator[tuple[str, Any]],
         return ((text, text) for text in input_lines(path)), count_lines(path)
     from clearhead.data.feature_sequences import read_feature_sequences
 
-    column = classifier.config.data.label_column
+    column = str(classifier.config.data.label_column)
     examples = list(read_feature_sequences(path, column, labelled=False))
     return ((example.place, example) for example in examples), len(examples)
 

@@ -34,6 +34,7 @@ from clearhead.cli.options import (
     add_search,
     add_shared,
     changed_search,
+    column,
     given_search,
     loaded_classifier,
     loaded_translator,
@@ -79,11 +80,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         ("--source", "FILE", "translators: sentences to translate"),
         ("--reference", "FILE", "translators: correct translations"),
         ("--data", "FILE", "classifiers: examples with labels"),
-        ("--text-column", "NAME", "classifiers: text column (default: as in training)"),
-        ("--label-column", "NAME", "classifiers: label column (default: as in training)"),
         ("--figures", "FOLDER", "classifiers: folder for pictures of the confusion matrices"),
     ):
         parser.add_argument(name, metavar=metavar, help=text)
+    for kind in ("text", "label"):
+        parser.add_argument(
+            f"--{kind}-column",
+            metavar="COLUMN",
+            type=column,
+            help=f"classifiers: name or position of the {kind} column (default: as in training)",
+        )
     parser.add_argument(
         "--tokenize",
         choices=("13a", "none", "intl", "char", "zh"),

@@ -171,7 +171,7 @@ def _classifier_input(
 
     path = file or text or ""
     reject_standard_input(path)
-    column = classifier.config.data.label_column
+    column = str(classifier.config.data.label_column)
     examples = read_feature_sequences(path, column, labelled=False)
     example = next(islice(examples, line - 1, None), None)
     if example is None:

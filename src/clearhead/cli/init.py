@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clearhead.cli.failures import print_message
-from clearhead.cli.options import reject_unused
+from clearhead.cli.options import column, reject_unused
 from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,11 +55,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         choices=("text", "features"),
         help="classification: kind of input (default: text)",
     )
-    for column in ("text", "label"):
+    for kind in ("text", "label"):
         parser.add_argument(
-            f"--{column}-column",
-            metavar="NAME",
-            help=f"classification: name of the {column} column or key (default: {column})",
+            f"--{kind}-column",
+            metavar="COLUMN",
+            type=column,
+            help=f"classification: name of the {kind} column or key, or its position, from 1, in a "
+            f"file without a header (default: {kind}, or recognised by the cells)",
         )
     parser.add_argument("--force", action="store_true", help="overwrite NAME.toml")
 
@@ -82,8 +84,8 @@ def run(args: Namespace) -> None:
         proposal = propose_classification(
             args.kind or "text",
             *(args.train, args.validation, args.test),
-            text_column=args.text_column or "text",
-            label_column=args.label_column or "label",
+            text_column=args.text_column,
+            label_column=args.label_column,
         )
     try:
         write_bytes(path, proposal.to_toml(str(path.with_suffix(""))).encode(), ConfigError)

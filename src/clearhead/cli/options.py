@@ -34,6 +34,11 @@ def at_least(least: int, text: str) -> int:
 positive = partial(at_least, 1)
 
 
+def column(text: str) -> str | int:
+    """A column of an option: a whole number is a position, everything else a name."""
+    return positive(text) if text.isascii() and text.isdecimal() else text
+
+
 SHARED: dict[str, dict[str, Any]] = {
     "folder": dict(
         metavar="FOLDER", type=Path, help="model folder or checkpoint, e.g. runs/my-model"

@@ -6,14 +6,18 @@ import math
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
+from clearhead.data.columns import BY_POSITION, NAMED, Columns, described, likely_columns
 from clearhead.data.lines import Format, Formats
 from clearhead.data.tables import (
+    Column,
     Header,
-    csv_table,
+    Row,
+    read_csv,
     read_jsonl,
     read_tsv,
     refuse_unwritable,
@@ -51,7 +55,10 @@ LabelledSequence: TypeAlias = Labelled[np.ndarray]
 
 
 def read_labelled_texts(
-    file: str, text_column: str = "text", label_column: str = "label", multi_label: bool = False
+    file: str,
+    text_column: Column = "text",
+    label_column: Column = "label",
+    multi_label: bool = False,
 ) -> Iterator[LabelledText]:
     """The texts of a file and their labels. The name may end in `.gz`.
 
@@ -61,19 +68,30 @@ def read_labelled_texts(
       The key of the list may be the plural: `labels` if the column is `label`.
     - `.txt`: `label<TAB>text`.
 
+    Columns that are given by position, from 1, mean that the table has no header.
+
     With `multi_label`, `|` separates the labels in a cell, and an empty cell or list means that no
     label applies. An empty text is read as "".
 
     Raises:
         DataError: the file is missing, unreadable, empty, not UTF-8 or of the wrong format, a
             label is missing, or a text has several labels without `multi_label`.
-        ConfigError: the texts and the labels would be in the same column.
+        ConfigError: the texts and the labels would be in the same column, or one has a name and
+            the other a position.
     """
+    if type(text_column) is not type(label_column):
+        raise ConfigError(
+            f"one column is named and the other is not: {text_column!r} and {label_column!r}",
+            setting="data.label_column",
+            why="names mean that the file has a header, positions that it has none",
+            todo="give two names or two positions: --text-column and --label-column, or "
+            "data.text_column and data.label_column",
+        )
     if text_column == label_column:
         raise ConfigError(
             f"the texts and the labels would be in the same column, {text_column!r}",
             setting="data.label_column",
-            todo="name two different columns: --text-column and --label-column, or "
+            todo="choose two different columns: --text-column and --label-column, or "
             "data.text_column and data.label_column",
         )
     read = TEXT_FORMATS.reader(file, "labelled texts")
@@ -109,34 +127,88 @@ def _labels(cell: object, multi_label: bool, where: str) -> tuple[str, ...]:
     )
 
 
-def _columns(header: Header, text_column: str, label_column: str) -> tuple[int, int]:
-    text = header.column(text_column, "text_column")
-    return text, header.column(label_column, "label_column")
+LABEL_FIRST = (2, 1)
+"""The positions of text and label in a file without a header for which no positions are given."""
 
 
-def _read_csv(path: str, text_column: str, label_column: str) -> _Rows:
-    with csv_table(path) as (header, rows):
-        text, label = _columns(header, text_column, label_column)
-        for line, cells in rows:
-            yield line, cells[text], cells[label]
+def other_columns(path: str) -> Columns | None:
+    """The likely columns of a file, unless they are those that are read by default."""
+    form = TEXT_FORMATS.of(path)
+    likely = None if form is None or form.read is _read_jsonl else likely_columns(path)
+    if form is None or likely is None or likely == NAMED:
+        return None
+    if form.read is _read_txt and not likely.by_position:
+        return None  # its columns have no names
+    is_default = form.read is not _read_csv and likely == LABEL_FIRST
+    return None if is_default and _has_two_columns(path) else likely
 
 
-def _read_tsv(path: str, text_column: str, label_column: str) -> _Rows:
+def _has_two_columns(path: str) -> bool:
     with closing(read_tsv(path)) as rows:
-        line, first = next(rows)
+        return len(next(rows)[1]) == 2
+
+
+def _read_csv(path: str, text_column: Column, label_column: Column) -> _Rows:
+    with closing(read_csv(path)) as rows:
+        yield from _of_table(path, rows, text_column, label_column)
+
+
+def _read_tsv(path: str, text_column: Column, label_column: Column) -> _Rows:
+    with closing(read_tsv(path)) as rows:
+        line, cells = next(rows)
         # Line 1 is a header if a column name is in it; the settings may have other names. A label
         # may be "text", but hardly "label", and a text is hardly one of these words.
-        if len(first) != 2 or label_column in first or first[1] == text_column:
-            header = Header(first, f"{path}:{line}")
-            text, label = _columns(header, text_column, label_column)
+        named = len(cells) != 2 or label_column in cells or cells[1] == text_column
+        if isinstance(text_column, str) and not named:
+            text_column, label_column = LABEL_FIRST
+        yield from _of_table(path, chain([(line, cells)], rows), text_column, label_column)
+
+
+def _read_txt(path: str, text_column: Column, label_column: Column) -> _Rows:
+    if isinstance(text_column, int):
+        yield from _read_tsv(path, text_column, label_column)
+        return
+    with closing(read_tsv(path, ("label", "text"))) as rows:
+        yield from _of_table(path, rows, *LABEL_FIRST)
+
+
+def _of_table(path: str, rows: Iterator[Row], text_column: Column, label_column: Column) -> _Rows:
+    """The texts and labels of all rows, or of those after the header if columns have names."""
+    line, cells = next(rows)
+    if isinstance(text_column, int) and isinstance(label_column, int):
+        rows = chain([(line, cells)], rows)
+        text, label = text_column - 1, label_column - 1
+        if (last := max(text, label)) >= len(cells):
+            why = f"the columns are 1 to {len(cells)}"
+            raise DataError(f"there is no column {last + 1}", where=f"{path}:{line}", why=why)
+    else:
+        header = Header(cells, f"{path}:{line}")
+        text = _named(path, header, str(text_column), "text_column")
+        label = _named(path, header, str(label_column), "label_column")
+    for line, cells in rows:
+        yield line, cells[text], cells[label]
+
+
+def _named(path: str, header: Header, name: str, setting: str) -> int:
+    """The index of a column; the error suggests the columns that are likely by their cells."""
+    try:
+        return header.column(name, setting)
+    except DataError as error:
+        if name in header.names:
+            raise
+        if likely := likely_columns(path):
+            error.todo = f"set {likely.settings}"
+            if likely.by_position:
+                error.why = f"line 1 is no header: {described(header.names)}"
         else:
-            label, text = 0, 1
-            yield line, first[text], first[label]
-        for line, cells in rows:
-            yield line, cells[text], cells[label]
+            error.todo = f"{error.todo}; {BY_POSITION}: data.{setting} = 1"
+        raise
 
 
-def _read_jsonl(path: str, text_column: str, label_column: str) -> _Rows:
+def _read_jsonl(path: str, text_column: Column, label_column: Column) -> _Rows:
+    if not isinstance(text_column, str) or not isinstance(label_column, str):
+        what, todo = "the keys of JSON objects have no positions", "give the names of two keys"
+        raise DataError(what, where=path, why=f"{text_column} is not a name", todo=todo)
     plural = f"{label_column}s"
     for line, record in read_jsonl(path):
         where = f"{path}:{line}"
@@ -150,12 +222,7 @@ def _read_jsonl(path: str, text_column: str, label_column: str) -> _Rows:
         yield line, text, label if isinstance(label, list) else [label]
 
 
-def _read_txt(path: str, text_column: str, label_column: str) -> _Rows:
-    for line, (label, text) in read_tsv(path, ("label", "text")):
-        yield line, text, label
-
-
-TEXT_FORMATS: Formats[Callable[[str, str, str], _Rows]] = Formats(
+TEXT_FORMATS: Formats[Callable[[str, Column, Column], _Rows]] = Formats(
     {
         ".csv": Format(_read_csv, "columns text and label", named_columns=True),
         ".tsv": Format(_read_tsv, "the same with tabs, or label, tab, text", named_columns=True),

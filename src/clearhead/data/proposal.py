@@ -49,6 +49,7 @@ class Proposal:
         survey: surveys the files of a part.
 
     Attributes:
+        notes: lines about the data besides those of the surveys.
         surveys: of the parts that have files.
         values: of the settings by dotted path, initially the defaults.
         reasons: for some of the values.
@@ -65,6 +66,7 @@ class Proposal:
         self.surveys: dict[Part, Survey] = {part: survey(part, n) for part, n in named.items() if n}
         self.values = form.defaults() | {f"data.{part}": tuple(n) for part, n in named.items()}
         self.reasons: dict[str, str] = {}
+        self.notes: list[str] = []
 
     @property
     def train(self) -> Survey:
@@ -113,7 +115,7 @@ class Proposal:
     def config(self) -> CommentedConfig:
         """The settings as a commented file."""
         lines = (line for part, survey in self.surveys.items() for line in survey.lines(part))
-        return CommentedConfig(self.form, self.values, self.reasons, tuple(lines))
+        return CommentedConfig(self.form, self.values, self.reasons, (*self.notes, *lines))
 
 
 def round_figure(value: float) -> int:

@@ -14,9 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from clearhead.data.labelled import other_columns
 from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
 from clearhead.data.report import IMBALANCE, imbalance
 from clearhead.data.survey import SideSurvey, Survey, pieces_for, survey_sequences, survey_texts
+from clearhead.data.tables import Column
 from clearhead.errors import DataError
 from clearhead.settings import DataConfig
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
@@ -96,8 +98,8 @@ def propose_classification(
     validation: Sequence[str] = (),
     test: Sequence[str] = (),
     *,
-    text_column: str = "text",
-    label_column: str = "label",
+    text_column: Column | None = None,
+    label_column: Column | None = None,
 ) -> CommentedConfig:
     """Survey labelled examples and propose settings; without training data, the defaults.
 
@@ -106,12 +108,17 @@ def propose_classification(
         train: at most one file, or folder of feature sequences.
         validation: likewise; without it, training examples are held out.
         test: likewise; training examples that occur in it are dropped.
-        text_column: name of the column; `label_column` likewise.
+        text_column: name or position of the column; `label_column` likewise. Without both, they
+            are `text` and `label`, or the columns that are likely by their cells.
 
     Raises:
         ConfigError: texts and labels are in the same column.
         DataError: a file cannot be used, or more than one is named for a part.
     """
+    likely = None
+    if kind == "text" and len(train) == 1 and text_column is None and label_column is None:
+        likely = other_columns(train[0])
+    text, label = likely or (text_column or "text", label_column or "label")
 
     def survey(part: str, files: Sequence[str]) -> Survey:
         if len(files) > 1:
@@ -122,14 +129,17 @@ def propose_classification(
                 todo="join them, and name one",
             )
         if kind == "features":
-            return survey_sequences(files[0], label_column)
-        return survey_texts(files[0], text_column, label_column)
+            return survey_sequences(files[0], str(label))
+        return survey_texts(files[0], text, label)
 
     form = SEQUENCES if kind == "features" else TEXTS
     proposal = Proposal(form, (train, validation, test), survey)
-    proposal.choose("data.label_column", label_column)
+    proposal.choose("data.label_column", label)
     if kind == "text":
-        proposal.choose("data.text_column", text_column)
+        proposal.choose("data.text_column", text)
+    if likely:
+        proposal.notes.append(f"columns: {likely.described}")
+        proposal.reasons["data.text_column"] = "Recognised by their cells."
     if train:
         recipe = recipe_for(proposal.train)
         _choose_length(proposal, recipe)

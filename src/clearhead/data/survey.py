@@ -20,6 +20,7 @@ from clearhead.data.lines import open_unpacked
 from clearhead.data.phrasebook import PHRASEBOOK, Part
 from clearhead.data.readers import read_pairs
 from clearhead.data.report import SHOWN_CLASSES, Classes, count_classes
+from clearhead.data.tables import Column
 from clearhead.errors import DataError, first_few, reason
 from clearhead.tokenizer import WordTokenizer
 
@@ -188,7 +189,7 @@ def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
     return Survey("pairs", names, count, (source, target), NONE, NONE, NONE)
 
 
-def survey_texts(path: str, text_column: str = "text", label_column: str = "label") -> Survey:
+def survey_texts(path: str, text_column: Column = "text", label_column: Column = "label") -> Survey:
     """Survey a file of labelled texts, which `read_labelled_texts` reads.
 
     The texts have several labels each if the file has lists of labels, or cells with `|`, and
@@ -209,7 +210,7 @@ def survey_texts(path: str, text_column: str = "text", label_column: str = "labe
     return found
 
 
-def _with_lists(path: str, text_column: str, label_column: str) -> Survey | None:
+def _with_lists(path: str, text_column: Column, label_column: Column) -> Survey | None:
     """The survey of a file with several labels per text; None for another file."""
     try:
         texts = read_labelled_texts(path, text_column, label_column, multi_label=True)

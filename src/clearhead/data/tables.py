@@ -1,4 +1,4 @@
-"""Rows of text files: CSV, tab-separated, and JSON lines; columns by name.
+"""Rows of text files: CSV, tab-separated, and JSON lines; columns by name or position.
 
 All functions raise a DataError with the file and line for a file of another format.
 """
@@ -10,13 +10,16 @@ import json
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from clearhead.data.lines import MAX_LINE_BYTES, read_lines
 from clearhead.errors import DataError, nearest
 
 Row = tuple[int, list[str]]
 """The number of the line where a row begins, and its cells."""
+
+Column: TypeAlias = str | int
+"""The name of a column in a table with a header, or its position, from 1, in one without."""
 
 FIXED_COLUMNS = {
     "source": "has the sentence to translate",
@@ -75,9 +78,9 @@ class Header(NamedTuple):
 def header_hint(place: str | None) -> str:
     """A hint for an unusual label, if its place is line 1 of a file that may have a header."""
     file, _, line = (place or "").rpartition(":")
-    if line != "1" or not file.lower().removesuffix(".gz").endswith(".tsv"):
+    if line != "1" or not file.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
         return ""
-    columns = "data.text_column, data.label_column (clearhead evaluate: --text-column …)"
+    columns = "data.text_column, data.label_column (init and evaluate: --text-column …)"
     return f"; if line 1 is a header, name its columns: {columns}"
 
 

@@ -138,8 +138,8 @@ def evaluate_classifiers(
     labels: Mapping[str, Labels],
     data: str,
     classify: Callable[[str, Sequence[Labelled]], np.ndarray],
-    text_column: str | None = None,
-    label_column: str | None = None,
+    text_column: str | int | None = None,
+    label_column: str | int | None = None,
 ) -> Report[ClassifierScores]:
     """Score classifiers; each but the first is compared with the first by McNemar's test.
 
@@ -149,7 +149,8 @@ def evaluate_classifiers(
         data: file or folder of labelled examples.
         classify: gives the probability of each label (N, labels) by the classifier of a name. It
             is called for one classifier after the other, so that only one needs to be in memory.
-        text_column, label_column: names of columns; None takes those in the configurations.
+        text_column, label_column: names or positions of columns; None takes those in the
+            configurations.
 
     Raises:
         ConfigError: an example may have several labels for one classifier but not for another, or
@@ -216,8 +217,8 @@ def _truth(name: str, examples: Sequence[Labelled], labels: Labels) -> np.ndarra
         raise DataError(error.what, where=error.where, why=why, todo=error.todo) from None
 
 
-def _check_columns(name: str, config: RunConfig, data: str, columns: Mapping[str, str]) -> None:
-    """Reject names of columns that the data cannot have."""
+def _check_columns(name: str, config: RunConfig, data: str, columns: Mapping[str, Any]) -> None:
+    """Reject columns that the data cannot have."""
     from clearhead.data.feature_sequences import FEATURE_FORMATS
     from clearhead.data.labelled import TEXT_FORMATS
 
@@ -225,9 +226,16 @@ def _check_columns(name: str, config: RunConfig, data: str, columns: Mapping[str
         raise ConfigError(
             "--text-column has no effect on features", where=name, todo="leave it out"
         )
+    if config.input == "features" and isinstance(columns.get("label_column"), int):
+        raise ConfigError(
+            "--label-column is a position, and files of sequences have a header",
+            where=name,
+            todo="give the name of the column",
+        )
     is_file = not os.path.isdir(os.path.expanduser(data))
     form = (FEATURE_FORMATS if config.input == "features" else TEXT_FORMATS).of(data)
-    if columns and is_file and form is not None and not form.named_columns:
+    named = any(isinstance(column, str) for column in columns.values())
+    if named and is_file and form is not None and not form.named_columns:
         raise ConfigError(
             "the columns of such a file have no names",
             where=data,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from clearhead.settings.declare import STRICT, Runs, require, setting
+from clearhead.settings.declare import STRICT, Runs, WrongSettingError, require, setting
 
 
 def _path_as_text(value: Any) -> Any:
@@ -38,6 +38,16 @@ def data_path_from(folder: str | PurePath, path: str) -> str:
         return path
     return os.path.relpath(absolute, os.path.realpath(folder))
 
+
+def _name_or_position(value: Any) -> Any:
+    """A column as it was given, if it is a name or a position."""
+    if isinstance(value, str) or (isinstance(value, int) and value is not True and value >= 1):
+        return value
+    raise WrongSettingError("", f"must be a name, or a position from 1; got {value!r}")
+
+
+Column = Annotated[str | int, BeforeValidator(_name_or_position)]
+"""The name of a column in a file with a header, or its position, from 1, in one without."""
 
 Files = tuple[Annotated[str, BeforeValidator(_path_as_text)], ...]
 
@@ -96,15 +106,17 @@ class DataConfig:
         details="The vocabulary is not learned from them either. A pair with only one side in "
         "those data is kept and reported.",
     )
-    text_column: str = setting(
+    text_column: Column = setting(
         "text",
-        "name of the text column, or of the key in a `.jsonl` file",
+        "name of the text column, or of the key in a `.jsonl` file; or its position, from 1",
+        details="Names are for files with a header, positions for files without one.",
         runs=Runs.TEXTS,
         init_if_changed=Runs.TEXTS,
     )
-    label_column: str = setting(
+    label_column: Column = setting(
         "label",
-        "name of the label column, or of the key in a `.jsonl` file",
+        "name of the label column, or of the key in a `.jsonl` file; or its position, from 1",
+        details="A position as for `data.text_column`, and only for texts.",
         runs=Runs.LABELLED,
         init_if_changed=Runs.LABELLED,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 from clearhead.settings.declare import Runs, Setting, in_words, settings_of, unwrapped, value_at
 from clearhead.settings.run import RunConfig
@@ -77,7 +77,7 @@ def _values(setting: Setting) -> str:
         values = "table"
     else:
         names = {int: "whole number", float: "number", bool: "`true`, `false`", str: "string"}
-        values = names[kind]
+        values = " or ".join(names[each] for each in get_args(kind) or (kind,))
     if is_list:
         values = f"list of {values}" if setting.choices else f"list of {values}s"
     if setting.declaration.also:

@@ -151,6 +151,11 @@ class RunConfig:
             "needs input = 'text': a sequence has one label, in which | is an ordinary character; "
             "leave classifier.multi_label out",
         )
+        require(
+            self.kind is not Runs.SEQUENCES or isinstance(self.data.label_column, str),
+            "data.label_column",
+            "must be a name: files of sequences have a header",
+        )
         measures = MEASURES[self.task]
         require(
             self.evaluation.measure in measures,
