@@ -23,8 +23,8 @@ from command import add_threads, exit_code_of, log, make_parser
 from results import Results, line
 
 from clearhead import api
+from clearhead.api.exporting import export_model
 from clearhead.checkpoint.folder import read_model_folder
-from clearhead.ctranslate2.export import export_model
 from clearhead.data.lines import read_lines
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.scores import bleu_and_chrf

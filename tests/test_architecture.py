@@ -17,10 +17,9 @@ SOURCE = Path(clearhead.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
-    *("errors", "files", "device", "settings", "tokenizer", "checkpoint", "data", "model"),
-    *("losses", "training", "decoding", "evaluation", "tasks", "inspect", "ctranslate2"),
-    *("huggingface", "api"),
-    *("__init__", "cli", "__main__"),
+    *("errors", "files", "device", "settings", "tokenizer", "checkpoint", "exports", "data"),
+    *("model", "losses", "training", "decoding", "evaluation", "tasks", "inspect"),
+    *("ctranslate2", "huggingface", "api", "__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""
 

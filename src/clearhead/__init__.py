@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier, Prediction
+    from clearhead.api.exporting import export_model
     from clearhead.api.loading import load
     from clearhead.api.text_classifier import TextClassifier
     from clearhead.api.training import dry_run, train
     from clearhead.api.translator import Translator
-    from clearhead.ctranslate2.export import export_model
     from clearhead.decoding.engine import Hypothesis
     from clearhead.errors import ClearheadError
     from clearhead.huggingface.reading import import_model
@@ -46,7 +46,7 @@ _WHERE = {
     "Translator": "api.translator",
     "build_model": "model.build",
     "dry_run": "api.training",
-    "export_model": "ctranslate2.export",
+    "export_model": "api.exporting",
     "import_model": "huggingface.reading",
     "load": "api.loading",
     "record": "inspect.recording",

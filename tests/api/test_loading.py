@@ -14,10 +14,10 @@ import pytest
 
 import clearhead
 from clearhead import api
+from clearhead.api.exporting import export_model
 from clearhead.api.loading import AutoEngine
 from clearhead.checkpoint.folder import read_model_folder, read_tokenizers
 from clearhead.ctranslate2.engine import CTranslate2Engine
-from clearhead.ctranslate2.export import export_model
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import ConfigError, ExportError
 from clearhead.settings import SearchConfig
@@ -331,6 +331,7 @@ def test_with_an_export_the_command_translates_without_torch(
         "device",
         "ctranslate2.engine",
         "ctranslate2.export",
+        "api.exporting",
     ],
 )
 def test_importing_what_chooses_an_engine_loads_neither_torch_nor_ctranslate2(module: str) -> None:

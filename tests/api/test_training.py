@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
+from clearhead.api.exporting import export_model
 from clearhead.checkpoint.tensors import read_tensors, write_tensors
-from clearhead.ctranslate2.export import export_model
 from clearhead.data.report import DataReport
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.errors import DataError, ExportError, ModelFolderError, TrainingError

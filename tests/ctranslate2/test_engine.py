@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clearhead.api.exporting import export_model
 from clearhead.ctranslate2 import engine as ctranslate2_engine
 from clearhead.ctranslate2 import runtime
 from clearhead.ctranslate2.engine import CTranslate2Engine
-from clearhead.ctranslate2.export import export_model
 from clearhead.ctranslate2.folder import TABLE_POSITIONS
 from clearhead.decoding.engine import Hypothesis, length_penalty, longest_output
 from clearhead.decoding.torch_engine import TorchEngine

@@ -17,13 +17,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import clearhead
-from clearhead import api
+from clearhead import api, exports
+from clearhead.api.exporting import export_model
 from clearhead.checkpoint.folder import read_model_folder, read_tokenizers
 from clearhead.ctranslate2 import equality
-from clearhead.ctranslate2 import folder as layout
 from clearhead.ctranslate2 import spec as ctranslate2_spec
-from clearhead.ctranslate2.export import export_model, token_names
-from clearhead.ctranslate2.folder import TABLE_POSITIONS, read_export
+from clearhead.ctranslate2.export import token_names
+from clearhead.ctranslate2.folder import TABLE_POSITIONS, read_ctranslate2
 from clearhead.decoding.engine import LONGEST_SOURCE, hypothesis_of
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
 from clearhead.settings import Learned, ModelConfig, NoPositions, SearchConfig, Sinusoidal
@@ -222,7 +222,7 @@ def test_the_description_has_the_result_of_the_comparison(tmp_path: Path) -> Non
     assert tree["equality"]["largest_difference"] < equality.TOLERANCE
     assert tree["files"]["model.bin"] == (path / "model.bin").stat().st_size
     assert messages == [str(equality.Equality(**tree["equality"]))]
-    assert read_export(path, read_model_folder(folder)).longest_source == LONGEST_SOURCE
+    assert read_ctranslate2(path, read_model_folder(folder)).longest_source == LONGEST_SOURCE
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -298,7 +298,7 @@ def test_a_file_of_the_user_is_not_overwritten(tmp_path: Path, kind: str) -> Non
         export_model(shared, output=path)
     assert caught.value.where == str(taken)
     assert (taken if kind == "file" else taken / "file").read_text() == "precious"
-    assert read_export(path, read_model_folder(folder)).path == path
+    assert read_ctranslate2(path, read_model_folder(folder)).path == path
 
 
 @pytest.mark.parametrize("before", ["empty", "an export"])
@@ -313,7 +313,7 @@ def test_the_output_may_be_the_current_folder(
         export_model(folder, output=here)
     monkeypatch.chdir(here)
     assert export_model(folder, output=".") == here
-    assert read_export(here, read_model_folder(folder)).path == here
+    assert read_ctranslate2(here, read_model_folder(folder)).path == here
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "model"]
 
 
@@ -339,17 +339,17 @@ def test_an_export_that_is_interrupted_while_it_is_moved_is_repaired_by_the_next
             export_model(folder)
     assert caught.value.why == "it may not be moved"
     with pytest.raises(ExportError):
-        read_export(path, read_model_folder(folder))
+        read_ctranslate2(path, read_model_folder(folder))
     assert not list(folder.glob(".ctranslate2*"))
     export_model(folder)
-    assert read_export(path, read_model_folder(folder)).path == path
+    assert read_ctranslate2(path, read_model_folder(folder)).path == path
     assert (path / "notes.txt").read_text() == "precious"
 
 
 FULL_DISK = """
 import resource, sys
 from clearhead.errors import ExportError
-from clearhead.ctranslate2.export import export_model
+from clearhead.api.exporting import export_model
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 try:
@@ -375,7 +375,7 @@ def test_new_weights_settings_or_tokenizers_make_an_export_stale(tmp_path: Path)
     folder = random_folder(tmp_path / "model")
     export_model(folder)
     found = read_model_folder(folder)
-    read_export(folder / "ctranslate2", found)
+    read_ctranslate2(folder / "ctranslate2", found)
     weights = folder / "weights.safetensors"
     for name, change in (
         ("weights", lambda: write_random_weights(folder, found.config, tokenizers(folder), 2)),
@@ -386,10 +386,10 @@ def test_new_weights_settings_or_tokenizers_make_an_export_stale(tmp_path: Path)
         kept = {path: path.read_bytes() for path in folder.glob("*.*") if path.is_file()}
         change()
         with pytest.raises(ExportError, match=f"(?s)its {name} differ.*clearhead export"):
-            read_export(folder / "ctranslate2", read_model_folder(folder))
+            read_ctranslate2(folder / "ctranslate2", read_model_folder(folder))
         for path, former in kept.items():
             path.write_bytes(former)
-    assert read_export(folder / "ctranslate2", read_model_folder(folder)).d_model == 8
+    assert read_ctranslate2(folder / "ctranslate2", read_model_folder(folder)).d_model == 8
 
 
 def tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
@@ -413,33 +413,33 @@ def test_weights_are_read_again_only_where_their_file_was_written_since(
     path, found = export_model(folder), read_model_folder(folder)
     weights = found.weights
     exported = weights.stat()
-    digest = layout._digest
+    digest = exports._digest
     digested: list[Path] = []
 
     def counted(files: list[Path]) -> str:
         digested.extend(files)
         return digest(files)
 
-    monkeypatch.setattr(layout, "_digest", counted)
-    read_export(path, found)
+    monkeypatch.setattr(exports, "_digest", counted)
+    read_ctranslate2(path, found)
     assert weights not in digested
 
     later = exported.st_mtime_ns + 10**9
     os.utime(weights, ns=(later, later))
-    assert read_export(path, found).path == path
+    assert read_ctranslate2(path, found).path == path
     assert digested.count(weights) == 1
 
     weights.write_bytes(flipped(weights.read_bytes()))
     os.utime(weights, ns=(later, later))
     assert weights.stat().st_size == exported.st_size
     with pytest.raises(ExportError, match="its weights differ"):
-        read_export(path, found)
+        read_ctranslate2(path, found)
 
     # The time alone is not trusted either.
     weights.write_bytes(weights.read_bytes() + b"more")
     os.utime(weights, ns=(exported.st_mtime_ns, exported.st_mtime_ns))
     with pytest.raises(ExportError, match="its weights differ"):
-        read_export(path, found)
+        read_ctranslate2(path, found)
 
 
 @pytest.mark.parametrize("stamp", [None, 3, {}, {"size": "all"}])
@@ -448,10 +448,10 @@ def test_without_a_stamp_the_weights_are_read(tmp_path: Path, stamp: Any) -> Non
     path, found = export_model(folder), read_model_folder(folder)
     tree = json.loads((path / "clearhead.json").read_text())
     (path / "clearhead.json").write_text(json.dumps({**tree, "weights_file": stamp}))
-    assert read_export(path, found).path == path
+    assert read_ctranslate2(path, found).path == path
     found.weights.write_bytes(flipped(found.weights.read_bytes()))
     with pytest.raises(ExportError, match="its weights differ"):
-        read_export(path, found)
+        read_ctranslate2(path, found)
 
 
 def test_settings_that_no_export_depends_on_do_not_make_it_stale(tmp_path: Path) -> None:
@@ -460,7 +460,7 @@ def test_settings_that_no_export_depends_on_do_not_make_it_stale(tmp_path: Path)
     tree = json.loads((folder / "config.json").read_text())
     tree["config"]["search"]["beam_size"] = 9
     (folder / "config.json").write_text(json.dumps(tree))
-    read_export(folder / "ctranslate2", read_model_folder(folder))
+    read_ctranslate2(folder / "ctranslate2", read_model_folder(folder))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from clearhead.checkpoint.folder import read_model_folder, tokenizer_files, write_model_folder
 from clearhead.checkpoint.tensors import parameters_of, write_tensors
 from clearhead.ctranslate2.engine import CTranslate2Engine
-from clearhead.ctranslate2.folder import NAME, read_export
+from clearhead.ctranslate2.folder import NAME, read_ctranslate2
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 from clearhead.model.build import build_model
@@ -94,7 +94,7 @@ def torch_engine(folder: Path) -> TorchEngine:
 
 
 def fast_engine(folder: Path, threads: int = 1, **choices: Any) -> CTranslate2Engine:
-    exported = read_export(folder / NAME, read_model_folder(folder))
+    exported = read_ctranslate2(folder / NAME, read_model_folder(folder))
     return CTranslate2Engine(exported, threads=threads, **choices)
 
 

@@ -1,10 +1,10 @@
 """The Python interface: train a model, load it, use it."""
 
 from clearhead.api.classifier import Classifier
+from clearhead.api.exporting import export_model
 from clearhead.api.loading import load, load_classifier, load_translator
 from clearhead.api.training import dry_run, train
 from clearhead.api.translator import Translator
-from clearhead.ctranslate2.export import export_model
 
 __all__ = [
     "Classifier",

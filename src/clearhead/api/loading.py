@@ -13,7 +13,7 @@ from clearhead.api.translator import Translator
 from clearhead.checkpoint.folder import ModelFolder, read_model_folder
 from clearhead.checkpoint.tensors import SCORES, read_digest
 from clearhead.ctranslate2.engine import CTranslate2Engine
-from clearhead.ctranslate2.folder import NAME, read_export
+from clearhead.ctranslate2.folder import NAME, read_ctranslate2
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.device import check_device
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
@@ -177,7 +177,7 @@ def _engine(
                 where=found.weights,
                 todo="set the engine to torch",
             )
-        export = read_export(found.path / NAME, found)
+        export = read_ctranslate2(found.path / NAME, found)
         return CTranslate2Engine(
             export, device=device, threads=threads, compute_type=compute_type, scores=scores
         )

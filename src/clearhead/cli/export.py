@@ -21,25 +21,26 @@ from clearhead.cli.options import add_shared
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments and options."""
+    from clearhead.api.exporting import FORMATS
+
     parser.usage = "%(prog)s FOLDER [options]"
     add_shared(parser, "folder")
     parser.add_argument(
         "--format",
-        choices=("ctranslate2",),
-        default="ctranslate2",
+        choices=tuple(FORMATS),
         help="format of the export (default: ctranslate2)",
     )
     parser.add_argument(
         *("-o", "--output"),
         metavar="FOLDER",
         type=Path,
-        help="folder of the export (default: ctranslate2 in the model folder, where the other "
-        "commands find it)",
+        help="folder of the export (default: the name of the format in the model folder, where the "
+        "other commands find it)",
     )
 
 
 def run(args: Namespace) -> None:
     """Export the model and print its folder."""
-    from clearhead.ctranslate2.export import export_model
+    from clearhead.api.exporting import export_model
 
     print(export_model(args.folder, args.format, args.output, report=print_message))

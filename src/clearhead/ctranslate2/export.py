@@ -1,140 +1,51 @@
-"""Export a translator for CTranslate2: write it, compare it with the model, move it into place."""
+"""Export a translator for CTranslate2."""
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from clearhead.checkpoint.folder import ModelFolder, read_model_folder, read_tokenizers
-from clearhead.ctranslate2 import folder as layout
-from clearhead.errors import ExportError, ModelFolderError, meant, reason
-from clearhead.files import move_into_place, read_json, sync, write_json
+from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
+from clearhead.ctranslate2.folder import NAME, exported_model
+from clearhead.exports import write_export
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
-if TYPE_CHECKING:
-    from clearhead.ctranslate2.equality import Equality
-
-FORMATS = ("ctranslate2",)
 SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
 UNKNOWN = "<unk>"
 
 
-def export_model(
-    folder: str | Path,
-    format: str = "ctranslate2",
-    output: str | Path | None = None,
-    *,
-    report: Callable[[str], None] | None = None,
-) -> Path:
-    """Write a trained translator in the format of another program; returns the export's folder.
+def export_ctranslate2(found: ModelFolder, output: Path) -> str:
+    """Write a translator for CTranslate2; returns a sentence about the comparison with the model.
 
-    The export is loaded and compared with the model first: greedy outputs must be the same,
-    except for ties, and log-probabilities within 0.001. Only then it replaces a previous export.
-    Files in its folder that are not of the previous export are kept.
-
-    Args:
-        folder: written by training.
-        format: `ctranslate2`.
-        output: the folder of the export; by default a folder with the name of the format in the
-            model folder, where `load` finds it.
-        report: called with a sentence about the result of the comparison.
+    The export is loaded and compared first: greedy outputs must be the same, except for ties, and
+    log-probabilities within 0.001.
 
     Raises:
-        ExportError: the format does not support a setting of the model, the package is not
-            installed, the export differs from the model, or the output contains other files that
-            are in the way, or cannot be written.
-        ModelFolderError: the model folder is missing or damaged.
+        ExportError: CTranslate2 does not support a setting of the model or is not installed, the
+            export differs from the model, or as in `write_export`.
+        ModelFolderError: the model folder is damaged.
     """
-    if format not in FORMATS:
-        raise ExportError(
-            f"{format!r} is not the name of a format",
-            todo=meant("format", format, FORMATS) or f"choose one of {', '.join(FORMATS)}",
-        )
-    found = read_model_folder(folder)
-    if found.config.task != "translation":
-        raise ExportError(
-            f"the model's task is {found.config.task}, and only translators can be exported",
-            where=folder,
-            todo="use it as it is: clearhead classify",
-        )
-    if found.is_checkpoint and output is None:
-        raise ExportError(
-            "these are the weights of a checkpoint; the folder's export is of its final weights",
-            where=folder,
-            todo="name another folder for the export: --output FOLDER",
-        )
-    output = (
-        found.path / layout.NAME if output is None else Path(os.path.expanduser(output)).resolve()
-    )
-    equality = _export(found, output, _previous_files(output))
-    if report is not None:
-        report(str(equality))
-    return output
-
-
-def _previous_files(output: Path) -> set[str]:
-    """The names of the files of the previous export in a folder, its description included.
-
-    Raises:
-        ExportError: the folder contains other files and no export.
-    """
-    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
-        return set()
-    try:
-        files = read_json(output / layout.DESCRIPTION).get("files")
-    except ModelFolderError:
-        files = None
-    if not isinstance(files, dict):
-        raise ExportError(
-            "there is something else where the export should be; nothing was changed",
-            where=output,
-            todo="remove it, or name another folder: --output FOLDER",
-        )
-    # Only names of files in this folder: "../x" is not one.
-    return {layout.DESCRIPTION, *(name for name in files if Path(name).name == name)}
-
-
-def _export(found: ModelFolder, output: Path, previous: set[str]) -> Equality:
-    """Write the export in a temporary folder, compare it, and move it into place."""
+    from clearhead.ctranslate2.equality import Equality
+    from clearhead.ctranslate2.runtime import installed
     from clearhead.ctranslate2.spec import check_exportable
 
     check_exportable(found.config.model)
-    unfinished = output.with_name(f".{output.name}.unfinished")
-    try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        equality = _write(found, unfinished)
-        _put_into_place(unfinished, output, previous)
-    except OSError as error:
-        raise ExportError(
-            "the export cannot be written",
-            where=output,
-            why=reason(error),
-            todo="free some space if the disk is full, then export again",
-        ) from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return equality
+    installed()
+    description = write_export(found, NAME, output, partial(_build, found))
+    return str(Equality(**description["equality"]))
 
 
-def _write(found: ModelFolder, folder: Path) -> Equality:
+def _build(found: ModelFolder, folder: Path) -> dict[str, Any]:
     """Write all files of the export, and compare it with the model."""
     import torch
 
     from clearhead.ctranslate2.engine import CTranslate2Engine
     from clearhead.ctranslate2.equality import check_equal
-    from clearhead.ctranslate2.runtime import installed
     from clearhead.ctranslate2.spec import transformer_spec
     from clearhead.decoding.torch_engine import TorchEngine, trained_translator
 
-    installed()
-    # Stamp, digest, model, in this order: if the weights change meanwhile, the export is stale.
-    stamp = layout.stamp_of(found.weights)
-    origin = layout.origin_of(found)
     model = trained_translator(found, torch.device("cpu"))
     tokenizers = read_tokenizers(found.path, found.config)
     spec = transformer_spec(model, found.config.model)
@@ -149,19 +60,10 @@ def _write(found: ModelFolder, folder: Path) -> Equality:
     spec.validate()
     spec.optimize()
     spec.save(str(folder))
-    files = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    exported = layout.exported_model(folder, found.config.model)
+    exported = exported_model(folder, found.config.model)
     equality = check_equal(TorchEngine(model), CTranslate2Engine(exported), len(tokenizers[0]))
-    description = {
-        "format": layout.FORMAT,
-        "origin": origin,
-        "weights_file": stamp,
-        "limits": {name: limit for name, limit in asdict(exported).items() if name != "path"},
-        "files": files,
-        "equality": asdict(equality),
-    }
-    write_json(folder / layout.DESCRIPTION, description)
-    return equality
+    limits = {name: limit for name, limit in asdict(exported).items() if name != "path"}
+    return {"limits": limits, "equality": asdict(equality)}
 
 
 def token_names(tokenizer: Tokenizer) -> list[str]:
@@ -178,35 +80,3 @@ def token_names(tokenizer: Tokenizer) -> list[str]:
         taken.add(name)
         names.append(name)
     return names
-
-
-def _put_into_place(unfinished: Path, output: Path, previous: set[str]) -> None:
-    """Move a finished export into its folder, in place of the files of the previous one.
-
-    All other files in the folder stay as they are. The description is replaced last: if the
-    machine stops before that, the folder is found to be stale or damaged, or is the same as before,
-    and exporting again completes it.
-
-    Raises:
-        ExportError: a file that is not of the previous export has the name of a new one.
-    """
-    names = sorted(path.name for path in unfinished.iterdir() if path.name != layout.DESCRIPTION)
-    for name in (*names, layout.DESCRIPTION):
-        sync(unfinished / name)
-        path = output / name
-        if os.path.lexists(path) and (name not in previous or path.is_dir()):
-            raise ExportError(
-                "a file that is not of the previous export is in the way; nothing was changed",
-                where=path,
-                todo="move it, or name another folder for the export: --output FOLDER",
-            )
-    if not previous:
-        move_into_place(unfinished, output)
-        return
-    for name in names:
-        os.replace(unfinished / name, output / name)
-    sync(output)
-    move_into_place(unfinished / layout.DESCRIPTION, output / layout.DESCRIPTION)
-    for name in previous - {*names, layout.DESCRIPTION}:
-        if (output / name).is_file():
-            (output / name).unlink()

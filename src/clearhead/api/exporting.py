@@ -1,0 +1,94 @@
+"""Export a trained model; `FORMATS` has the formats."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from clearhead.checkpoint.folder import ModelFolder, read_model_folder
+from clearhead.ctranslate2.export import export_ctranslate2
+from clearhead.errors import ExportError, meant
+from clearhead.settings.declare import Runs
+
+
+class ExportFormat(NamedTuple):
+    """A format that models can be exported to.
+
+    Attributes:
+        runs: the kinds of models that it has.
+        export: writes a model to a folder, and returns a sentence about the comparison of the two.
+    """
+
+    runs: Runs
+    export: Callable[[ModelFolder, Path], str]
+
+
+FORMATS = {"ctranslate2": ExportFormat(Runs.TRANSLATION, export_ctranslate2)}
+"""The formats by name. The first one that a kind of model has is its default."""
+
+
+def export_model(
+    folder: str | Path,
+    format: str | None = None,
+    output: str | Path | None = None,
+    *,
+    report: Callable[[str], None] | None = None,
+) -> Path:
+    """Write a trained model in the format of another program; returns the export's folder.
+
+    The export is loaded and compared with the model first. Only if it is equal it replaces a
+    previous export. Files in its folder that are not of the previous export are kept.
+
+    Args:
+        folder: written by training.
+        format: `ctranslate2` for a translator. By default the first format that the model has.
+        output: the folder of the export; by default a folder with the name of the format in the
+            model folder, where `load` finds it.
+        report: called with a sentence about the result of the comparison.
+
+    Raises:
+        ExportError: the format does not support the model or one of its settings, the package of
+            the format is not installed, the export differs from the model, or the output contains
+            other files that are in the way, or cannot be written.
+        ModelFolderError: the model folder is missing or damaged.
+    """
+    if format is not None and format not in FORMATS:
+        raise ExportError(
+            f"{format!r} is not the name of a format",
+            todo=meant("format", format, FORMATS) or f"choose one of {', '.join(FORMATS)}",
+        )
+    found = read_model_folder(folder)
+    format = _format_for(found, format)
+    if found.is_checkpoint and output is None:
+        raise ExportError(
+            "these are the weights of a checkpoint; the folder's export is of its final weights",
+            where=folder,
+            todo="name another folder for the export: --output FOLDER",
+        )
+    path = found.path / format if output is None else Path(os.path.expanduser(output)).resolve()
+    compared = FORMATS[format].export(found, path)
+    if report is not None:
+        report(compared)
+    return path
+
+
+def _format_for(found: ModelFolder, format: str | None) -> str:
+    """The format, if the model has it; by default the first one that it has.
+
+    Raises:
+        ExportError: it does not have it, or none.
+    """
+    kind = found.config.kind
+    possible = [name for name, each in FORMATS.items() if kind in each.runs]
+    if format in possible or (format is None and possible):
+        return format or possible[0]
+    raise ExportError(
+        f"this model cannot be exported to {format or 'any format'}",
+        where=found.path,
+        why=f"its task is {kind.in_words}",
+        todo=f"choose the format {' or '.join(possible)}"
+        if possible
+        else "use it as it is: clearhead classify",
+    )

@@ -1,0 +1,299 @@
+"""What exports of all formats share: written aside, compared, then moved into place.
+
+An export is a folder with the files of another program and `clearhead.json`, its description:
+
+    format, version         the name of the format, and the version of the description
+    origin                  digests of what the export was made of: weights, settings, …
+    weights_file            size and time of the file of weights, so that it is rarely read again
+    files                   name and size of every file that the export has written
+    …                       what the format adds, such as the result of the comparison
+
+Imports no torch, like everything that the CTranslate2 engine needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from clearhead.checkpoint.folder import ModelFolder
+from clearhead.checkpoint.tensors import SCORES
+from clearhead.errors import ExportError, ModelFolderError, reason
+from clearhead.files import move_into_place, read_json, sync, write_json
+from clearhead.settings import RunConfig
+
+DESCRIPTION = "clearhead.json"
+VERSION = 1
+
+CLASSIFIER_SETTINGS = (
+    *("input", "data.max_length", "data.missing"),
+    *("classifier.pooling", "classifier.hidden", "classifier.multi_label"),
+)
+"""Settings besides those of the model that change what a classifier computes."""
+
+Build = Callable[[Path], Mapping[str, Any]]
+"""Writes the files of an export into an empty folder, compares it with the model, and returns what
+the description has besides; raises an ExportError if the export is not equal."""
+
+
+def write_export(found: ModelFolder, format: str, output: Path, build: Build) -> dict[str, Any]:
+    """Write an export, and put it in the place of a previous one; returns its description.
+
+    The export is built in a temporary folder. Only if `build` returns it is moved into place. Files
+    in the folder that are not of the previous export are kept.
+
+    Args:
+        found: the model.
+        format: the name of the format.
+        output: the folder of the export.
+        build: writes the files, and compares the export with the model.
+
+    Raises:
+        ExportError: `build` has raised it, or the folder contains other files that are in the way,
+            or it cannot be written.
+        ModelFolderError: the model folder cannot be read.
+    """
+    previous = _previous_files(output)
+    unfinished = output.with_name(f".{output.name}.unfinished")
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir(parents=True)
+        # Stamp, digest, model, in this order: if the weights change meanwhile, the export is stale.
+        stamp, origin = stamp_of(found.weights), origin_of(found)
+        facts = build(unfinished)
+        files = {path.name: path.stat().st_size for path in sorted(unfinished.iterdir())}
+        description = {
+            "format": format,
+            "version": VERSION,
+            "origin": origin,
+            "weights_file": stamp,
+            "files": files,
+            **facts,
+        }
+        write_json(unfinished / DESCRIPTION, description)
+        _put_into_place(unfinished, output, previous)
+    except OSError as error:
+        raise ExportError(
+            "the export cannot be written",
+            where=output,
+            why=reason(error),
+            todo="free some space if the disk is full, then export again",
+        ) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return description
+
+
+def _previous_files(output: Path) -> set[str]:
+    """The names of the files of the previous export in a folder, its description included.
+
+    Raises:
+        ExportError: the folder contains other files and no export.
+    """
+    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+        return set()
+    try:
+        files = read_json(output / DESCRIPTION).get("files")
+    except ModelFolderError:
+        files = None
+    if not isinstance(files, dict):
+        raise ExportError(
+            "there is something else where the export should be; nothing was changed",
+            where=output,
+            todo="remove it, or name another folder: --output FOLDER",
+        )
+    # Only names of files in this folder: "../x" is not one.
+    return {DESCRIPTION, *(name for name in files if Path(name).name == name)}
+
+
+def _put_into_place(unfinished: Path, output: Path, previous: set[str]) -> None:
+    """Move a finished export into its folder, in place of the files of the previous one.
+
+    All other files in the folder stay as they are. The description is replaced last: if the
+    machine stops before that, the folder is found to be stale or damaged, or is the same as before,
+    and exporting again completes it.
+
+    Raises:
+        ExportError: a file that is not of the previous export has the name of a new one.
+    """
+    names = sorted(path.name for path in unfinished.iterdir() if path.name != DESCRIPTION)
+    for name in (*names, DESCRIPTION):
+        sync(unfinished / name)
+        path = output / name
+        if os.path.lexists(path) and (name not in previous or path.is_dir()):
+            raise ExportError(
+                "a file that is not of the previous export is in the way; nothing was changed",
+                where=path,
+                todo="move it, or name another folder for the export: --output FOLDER",
+            )
+    if not previous:
+        move_into_place(unfinished, output)
+        return
+    for name in names:
+        os.replace(unfinished / name, output / name)
+    sync(output)
+    move_into_place(unfinished / DESCRIPTION, output / DESCRIPTION)
+    for name in previous - {*names, DESCRIPTION}:
+        if (output / name).is_file():
+            (output / name).unlink()
+
+
+def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
+    """The description of the export in a folder, checked to be complete and of the model as it is.
+
+    Raises:
+        ExportError: there is none, it is damaged, or it is of another format or model.
+        ModelFolderError: the model folder cannot be read.
+    """
+    again = f"export the model again: {command(found, format)}"
+    if not (path / DESCRIPTION).is_file():
+        todo = f"export the model: {command(found, format)}"
+        raise ExportError(f"there is no export in the format {format}", where=path, todo=todo)
+    tree = _read_description(path, format, f"remove this folder, then {again}")
+    for name, size in tree["files"].items():
+        file = path / name
+        if not file.is_file() or file.stat().st_size != size:
+            what = "the export is damaged: a file is missing or has another size"
+            raise ExportError(what, where=file, todo=again)
+    # If the stamp is missing or differs, the weights are read.
+    same_file = tree.get("weights_file") == stamp_of(found.weights)
+    now = origin_of(found, tree["origin"]["weights"] if same_file else None)
+    if tree["version"] == 0:
+        now["settings"] = _settings_of_version_0(found)
+    changed = [name for name, digest in now.items() if tree["origin"].get(name) != digest]
+    if changed:
+        raise ExportError(
+            f"the export is of another model: its {' and '.join(changed)} differ",
+            where=path,
+            why="the model was trained or changed after it was exported",
+            todo=again,
+        )
+    return tree
+
+
+def command(found: ModelFolder, format: str) -> str:
+    """The command that exports a model."""
+    return f"clearhead export {found.path} --format {format}"
+
+
+def damaged(path: Path, error: Exception, todo: str) -> ExportError:
+    """The error of an export whose description lacks something, or has something else."""
+    what = "the description of the export is damaged"
+    return ExportError(what, where=path / DESCRIPTION, why=repr(error), todo=todo)
+
+
+def _read_description(path: Path, format: str, todo: str) -> dict[str, Any]:
+    """The description in a folder, with the parts that all formats have."""
+    try:
+        tree = read_json(path / DESCRIPTION)
+        if tree.get("format") == 1:
+            # Written when CTranslate2 was the only format.
+            tree |= {"format": "ctranslate2", "version": 0}
+        if tree.get("format") != format or tree.get("version") not in (0, VERSION):
+            has = f"{tree.get('format')!r}, version {tree.get('version')!r}"
+            what = f"the export has format {has}; this clearhead reads {format!r}, version "
+            raise ExportError(f"{what}{VERSION}", where=path, todo=todo)
+        tree["files"], tree["origin"] = dict(tree["files"]), dict(tree["origin"])
+        _ = tree["origin"]["weights"]
+        return tree
+    except ModelFolderError as error:
+        raise ExportError(error.what, where=error.where, why=error.why, todo=todo) from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path, error, todo) from None
+
+
+# What an export is made of
+
+
+def stamp_of(file: Path) -> dict[str, int]:
+    """Size in bytes and time of the last write in nanoseconds: identify a version of a file.
+
+    Raises:
+        ModelFolderError: the file is missing or not accessible.
+    """
+    try:
+        found = file.stat()
+    except OSError as error:
+        raise _unreadable(file, error) from None
+    return {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
+
+
+def origin_of(found: ModelFolder, weights: str | None = None) -> dict[str, str]:
+    """The SHA-256 digests of what an export is made of, by name.
+
+    A translator has weights, settings and tokenizers; a classifier also labels, scores (with the
+    temperature of its probabilities), and the normaliser of its features.
+
+    Args:
+        found: the model folder.
+        weights: the digest of its weights, if it is known: large files take long to read.
+
+    Raises:
+        ModelFolderError: a file cannot be read.
+    """
+    config = found.config
+    settings = json.dumps(dict(_changed_settings(config)), sort_keys=True)
+    origin = {
+        "weights": _digest([found.weights]) if weights is None else weights,
+        "settings": hashlib.sha256(settings.encode()).hexdigest(),
+    }
+    joint = config.tokenizer.joint or config.task == "classification"
+    tokenizers = ("tokenizer",) if joint else ("source", "target")
+    parts = {"tokenizers": [f"{name}{end}" for name in tokenizers for end in (".json", ".model")]}
+    if config.task == "classification":
+        parts |= {"normaliser": ["normaliser.json"], "labels": ["labels.json"], "scores": [SCORES]}
+    for name, files in parts.items():
+        existing = [path for file in files if (path := found.path / file).exists()]
+        if existing or name == "tokenizers":
+            origin[name] = _digest(existing)
+    return origin
+
+
+def _changed_settings(config: RunConfig) -> Iterator[tuple[str, Any]]:
+    """The settings that change what a model computes and are not the default.
+
+    Without the defaults, an export stays valid if a new version adds a setting.
+    """
+    values, defaults = _flat(asdict(config)), _flat(asdict(RunConfig()))
+    for path, value in values.items():
+        counts = path.startswith("model.")
+        counts |= config.task == "classification" and path in CLASSIFIER_SETTINGS
+        if counts and value != defaults.get(path):
+            yield path, value
+
+
+def _flat(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
+    return flat
+
+
+def _settings_of_version_0(found: ModelFolder) -> str:
+    """The digest of the section `model` of the model's configuration, defaults included.
+
+    It is read from the file, because the configuration has what later versions have added, too.
+    """
+    settings = read_json(found.path / "config.json")["config"]["model"]
+    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
+
+def _digest(files: Sequence[Path]) -> str:
+    """The SHA-256 digest of a file, or of the digests of several."""
+    try:
+        if len(files) == 1:
+            with files[0].open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.sha256("".join(_digest([file]) for file in files).encode()).hexdigest()
+    except OSError as error:
+        raise _unreadable(files[0], error) from None
+
+
+def _unreadable(file: Path, error: OSError) -> ModelFolderError:
+    return ModelFolderError("the file cannot be read", where=file, why=reason(error))
