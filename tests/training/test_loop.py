@@ -91,29 +91,19 @@ def test_what_remains_is_the_time_to_the_first_limit_that_is_known(
     assert limits(**settings).remaining_s(5, 15.0, seconds_per_step=2.0) == remaining
 
 
-@pytest.mark.parametrize(
-    ("kind", "warmup", "falls"),
-    [
-        ("linear", 19, True),
-        ("linear", 20, False),
-        ("cosine", 19, True),
-        ("cosine", 2_000, False),
-        ("inverse_sqrt", 20, True),
-        ("inverse_sqrt", 21, False),
-        ("constant", 2_000, True),
-        ("paper", 2_000, True),
-    ],
-)
-def test_a_warmup_that_is_as_long_as_the_run_gets_a_warning(
-    kind: Any, warmup: int, falls: bool
+@pytest.mark.parametrize("kind", ["linear", "cosine", "inverse_sqrt", "constant", "paper"])
+@pytest.mark.parametrize(("warmup", "warned"), [(0, False), (10, False), (11, True), (2_000, True)])
+def test_a_warmup_of_more_than_half_of_the_run_gets_a_warning(
+    kind: Any, warmup: int, warned: bool
 ) -> None:
     schedule = ScheduleConfig(kind=kind, warmup=warmup)
-    warning = limits(10, max_epochs=2, schedule=schedule).warmup_warning()
-    assert (warning is None) == falls
-    if warning is not None:
-        assert "training.schedule.warmup" in warning
-        assert "20 steps" in warning
-        assert "at most 6," in warning
+    for limit in ({"max_epochs": 2}, {"max_epochs": 9, "max_steps": 20}):
+        warning = limits(10, schedule=schedule, **limit).warmup_warning()
+        assert (warning is not None) == warned
+        if warning is not None:
+            assert "training.schedule.warmup = 6," in warning
+            assert f"{warmup:,} steps, the run 20" in warning
+            assert f"training.{min(limit, key=len)} = {limit[min(limit, key=len)]}" in warning
 
 
 def test_without_a_known_number_of_steps_there_is_no_warning() -> None:

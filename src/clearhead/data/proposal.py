@@ -87,8 +87,8 @@ class Proposal:
     def choose_run(self, recipe: Recipe, kind: str, steps: int, every: int, rise: int) -> None:
         """Choose the length of the run, its validations, and the schedule of the learning rate.
 
-        An epoch has `steps` steps, and there are `every` steps between validations. With the
-        schedule `linear`, the warm-up is at most 1 / `rise` of the run.
+        An epoch has `steps` steps, and there are `every` steps between validations. The warm-up is
+        at most 1 / `rise` of the run.
         """
         total = steps * recipe.epochs
         self.choose("training.max_steps", 0)
@@ -101,6 +101,8 @@ class Proposal:
         self.choose("training.schedule.kind", kind)
         self.choose("training.schedule.peak", recipe.peak)
         self.choose("training.schedule.warmup", recipe.warmup)
+        if (most := max(1, total // rise)) < recipe.warmup:
+            self.choose("training.schedule.warmup", most, f"The run is short: 1/{rise} of it.")
         if kind != "linear":
             stops = "The run ends earlier if the score no longer improves."
             self.choose("training.patience", PATIENCE, stops)
@@ -109,8 +111,6 @@ class Proposal:
         self.choose("training.patience", 0, none)
         falls = "Falls to zero at the end of the run."
         self.choose("training.schedule.kind", kind, falls)
-        if (most := max(1, total // rise)) < recipe.warmup:
-            self.choose("training.schedule.warmup", most, f"The run is short: 1/{rise} of it.")
 
     def config(self) -> CommentedConfig:
         """The settings as a commented file."""

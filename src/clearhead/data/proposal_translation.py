@@ -46,7 +46,7 @@ RECIPES = tuple(
         (math.inf, 24_576, 5e-4, 4000, 6, 0.1, 0.1, "inverse_sqrt", "big", 32_000, 0.0),
     )
 )
-RISE = 3  # with the schedule `linear`, the warm-up is at most a third of the run
+RISE = 3  # the warm-up is at most a third of the run
 ALIKE = 0.5  # from this share of letters in common scripts, a joint vocabulary is proposed
 
 

@@ -83,15 +83,16 @@ class Limits:
         return max(0.0, min(times)) if times else None
 
     def warmup_warning(self) -> str | None:
-        """A warning if the warm-up is so long that the learning rate never falls."""
-        schedule, steps = self.config.schedule, self.total_steps
-        least = {"linear": steps, "cosine": steps, "inverse_sqrt": steps + 1}
-        if not steps > 0 or schedule.warmup < least.get(schedule.kind, math.inf):
+        """A warning if the warm-up takes more than half of the run."""
+        warmup, steps = self.config.schedule.warmup, self.total_steps
+        if not steps or 2 * warmup <= steps or warmup <= 1:
             return None
+        limit = "epochs" if 0 < self.config.max_epochs * self.steps_per_epoch == steps else "steps"
+        effect = "never reaches its peak" if warmup > steps else "hardly ever falls"
         return (
-            f"warning: training.schedule.warmup = {schedule.warmup:,}, and the run has {steps:,} "
-            "steps, so the learning rate never falls; set training.schedule.warmup to at most "
-            f"{steps // 3:,}, a third of the run"
+            f"warning: the warm-up has {warmup:,} steps, the run {steps:,} (training.max_{limit} = "
+            f"{getattr(self.config, f'max_{limit}'):,}), so the learning rate {effect}; set "
+            f"training.schedule.warmup = {max(1, steps // 3)}, a third of the run"
         )
 
 
