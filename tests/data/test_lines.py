@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from clearhead.data.encodings import SIGNATURES
 from clearhead.data.lines import MAX_LINE_BYTES, Format, Formats, read_lines
 from clearhead.errors import DataError
 
@@ -75,7 +77,50 @@ def test_a_byte_order_mark_does_not_shift_the_byte_that_is_named(write: Write) -
 @pytest.mark.parametrize("content", [b"ab\ncd\0ef\n", "ab\ncd\n".encode("utf-16-le"), b"\0" * 99])
 def test_binary_files_are_rejected(content: bytes, write: Write) -> None:
     error = refusal(write("bad", content))
-    assert "not a text file" in error.what
+    assert "NUL" in error.what or "utf-16" in error.what
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Двое мужчин стоят перед магазином и говорят о погоде.", "cp1251"),
+        ("Двое мужчин стоят перед магазином и говорят о погоде.", "koi8-r"),
+        ("二人の男性が店の前に立って天気について話しています。", "cp932"),
+        ("Dwóch mężczyzn stoi przed sklepem i mówi: zażółć gęślą jaźń.", "cp1250"),
+        ("Zwei Männer stehen vor dem Geschäft und reden über schöne Gärten.", "cp1252"),
+        ("Two dogs play in the snow.", "utf-16"),
+    ],
+)
+def test_the_encoding_is_named_if_it_is_certain(text: str, encoding: str, write: Write) -> None:
+    path = write("bad", f"{text}\n".encode(encoding) * 3)
+    assert f"-f {encoding} " in str(refusal(path).todo)
+    if encoding != "utf-16":  # one line of ASCII does not change the guess
+        assert f"-f {encoding} " in str(
+            refusal(write("bad2", b"a\n" + Path(path).read_bytes())).todo
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Zażółć gęślą jaźń. Dwóch mężczyzn stoi przed sklepem.", "iso8859-2"),
+        ("Příliš žluťoučký kůň úpěl ďábelské ódy.", "iso8859-2"),
+        ("Deux hommes élégants à côté de la fenêtre.", "latin-1"),
+        ("caf\xe9", "latin-1"),
+    ],
+)
+def test_no_wrong_encoding_is_named(text: str, encoding: str, write: Write) -> None:
+    error = refusal(write("bad", f"{text}\n".encode(encoding)))
+    named = re.search(r"-f (\S+)", str(error.todo))
+    assert named is None or text.encode(encoding).decode(named[1]) == text
+
+
+@pytest.mark.parametrize("start", SIGNATURES)
+def test_a_binary_file_is_named_by_its_kind(start: bytes, write: Write) -> None:
+    error = refusal(write("a.txt", start + bytes(range(256)) * 9))
+    kind, todo = SIGNATURES[start]
+    assert kind in error.what
+    assert (str(error.where).endswith("a.txt"), error.todo) == (True, todo)
 
 
 def test_a_missing_file_and_a_folder_are_rejected(tmp_path: Path, write: Write) -> None:
@@ -94,7 +139,7 @@ def test_a_gz_file_cut_short_or_not_gz_at_all_is_rejected(tmp_path: Path, write:
     assert "cut short" in refusal(str(path)).what
     assert "again" in str(refusal(str(path)).todo)
     path.write_bytes(b"plain text\n")
-    assert "cannot be read" in refusal(str(path)).what
+    assert "no gzip file" in refusal(str(path)).what
     path.write_bytes(whole[:40] + bytes(20) + whole[60:])
     assert refusal(str(path)).what
 

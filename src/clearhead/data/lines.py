@@ -11,13 +11,17 @@ import itertools
 import os
 import zlib
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from io import BufferedReader
 from typing import BinaryIO, Generic, NamedTuple, TypeVar, cast
 
+from clearhead.data.encodings import SAMPLE_BYTES, kind_of_file, likely_encoding
 from clearhead.errors import DataError, reason
 
 # Limits the memory: a line of a megabyte may be text, a line of a hundred is not.
 MAX_LINE_BYTES = 64 * 2**20
+
+HEAD_BYTES = 16  # show what kind of file it is
 
 CHECK_PATH = (
     "check the name; a relative path starts in the current folder, in a TOML file in its own folder"
@@ -96,35 +100,75 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
     Raises:
         DataError: it is unreadable, binary or not UTF-8.
     """
+    head = b""
     for number in itertools.count(1):
         try:
             raw = stream.readline(MAX_LINE_BYTES + 1)
-        except EOFError:
-            what, todo = "the .gz file is cut short", "copy or download it again"
-            raise DataError(what, where=f"{name}:{number}", todo=todo) from None
-        except (OSError, zlib.error) as error:
-            raise DataError("the file cannot be read", where=name, why=reason(error)) from None
+        except (OSError, EOFError, zlib.error) as error:
+            raise unreadable(name, error, number) from None
+        if number == 1:
+            head = raw[:HEAD_BYTES]
         if not raw:
             return
-        text = _decode(raw, name, number)
+        try:
+            text = _text(raw)
+        except ValueError as error:
+            raise _not_text(error, raw, f"{name}:{number}", head, stream) from None
         yield text.removeprefix("\ufeff") if number == 1 else text
 
 
-def _decode(raw: bytes, name: str, number: int) -> str:
-    why, todo = None, "give a text file in UTF-8, one text per line"
+def _text(raw: bytes) -> str:
+    """A line without its end; a ValueError if it is too long, binary or not UTF-8."""
     if len(raw) > MAX_LINE_BYTES:
-        what = f"a line has more than {MAX_LINE_BYTES // 2**20} MiB"
-    elif b"\0" in raw:
-        what = "a NUL byte: this is not a text file in UTF-8"
-        todo += " (convert a file in UTF-16 first)"
+        raise ValueError(f"a line has more than {MAX_LINE_BYTES // 2**20} MiB")
+    if b"\0" in raw:
+        raise ValueError("a NUL byte: this is a binary file, or text in UTF-16")
+    return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+
+
+def _not_text(
+    error: ValueError, raw: bytes, where: str, head: bytes, stream: BinaryIO
+) -> DataError:
+    """The error for a line that is not text in UTF-8.
+
+    Args:
+        error: of `_text`.
+        raw: the line.
+        where: its place, `file:line`.
+        head: the first bytes of the file.
+        stream: what follows the line.
+    """
+    if found := kind_of_file(head):
+        kind, todo = found
+        return DataError(f"this is {kind}, not text", where=where.rpartition(":")[0], todo=todo)
+    if len(raw) > MAX_LINE_BYTES:
+        return DataError(str(error), where=where, todo="give a text file with one text per line")
+    sample = raw
+    with suppress(OSError, EOFError, zlib.error):
+        sample += stream.read(SAMPLE_BYTES)
+    encoding = likely_encoding(head, sample)
+    if not encoding:
+        todo = "save the text in UTF-8 in the program that wrote it, or convert it with iconv"
     else:
-        try:
-            return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
-        except UnicodeDecodeError as error:
-            what = "this is not UTF-8"
-            why = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}"
-            todo = "convert the file, for example with iconv -f latin1 -t utf-8"
-    raise DataError(what, where=f"{name}:{number}", why=why, todo=todo)
+        todo = f"convert it: iconv -f {encoding} -t utf-8 FILE > NEW_FILE"
+    if not isinstance(error, UnicodeDecodeError):
+        what = f"this is text in {encoding}, not in UTF-8" if encoding else str(error)
+        return DataError(what, where=where, todo=todo)
+    why = f"byte {error.start + 1} of the line is 0x{raw[error.start]:02x}"
+    if encoding:
+        why += f"; the encoding is probably {encoding}"
+    return DataError("this is not UTF-8", where=where, why=why, todo=todo)
+
+
+def unreadable(path: str, error: Exception, line: int = 1) -> DataError:
+    """The error for a file that was opened and then cannot be read or unpacked."""
+    if isinstance(error, EOFError):
+        what, where = "the .gz file is cut short", f"{path}:{line}"
+    elif isinstance(error, zlib.error | gzip.BadGzipFile):
+        what, where = "the .gz file is damaged", f"{path}:{line}"
+    else:
+        return DataError("the file cannot be read", where=path, why=reason(error))
+    return DataError(what, where=where, todo="copy or download it again")
 
 
 @contextmanager
@@ -132,13 +176,18 @@ def open_unpacked(path: str) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked if its name ends in `.gz`; it raises as `open_packed`."""
     with open_packed(path) as stream:
         if path.lower().endswith(".gz"):
+            if stream.peek(2)[:2] not in (b"\x1f\x8b", b""):
+                todo = "remove .gz from its name, or compress it"
+                raise DataError(
+                    "the name ends in .gz, but it is no gzip file", where=path, todo=todo
+                )
             with gzip.open(stream, "rb") as unpacked:
                 yield cast(BinaryIO, unpacked)
         else:
             yield stream
 
 
-def open_packed(path: str) -> BinaryIO:
+def open_packed(path: str) -> BufferedReader:
     """The bytes of a file as they are on disk, not unpacked.
 
     Raises:

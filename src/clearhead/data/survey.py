@@ -16,12 +16,12 @@ import numpy as np
 from clearhead.data.feature_sequences import read_feature_sequences
 from clearhead.data.features import features_named
 from clearhead.data.labelled import SEPARATOR, Labelled, LabelledText, read_labelled_texts
-from clearhead.data.lines import open_unpacked
+from clearhead.data.lines import open_unpacked, unreadable
 from clearhead.data.phrasebook import PHRASEBOOK, Part
 from clearhead.data.readers import read_pairs
 from clearhead.data.report import SHOWN_CLASSES, Classes, count_classes
 from clearhead.data.tables import Column
-from clearhead.errors import DataError, first_few, reason
+from clearhead.errors import DataError, first_few
 from clearhead.tokenizer import WordTokenizer
 
 SURVEYED = 200_000
@@ -269,5 +269,5 @@ def _count_lines(path: str) -> int:
                 count += block.count(b"\n")
                 last = block[-1:]
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError("the file cannot be read", where=path, why=reason(error)) from None
+        raise unreadable(path, error) from None
     return count + (last != b"\n")
