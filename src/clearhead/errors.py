@@ -122,12 +122,14 @@ def reason(error: BaseException) -> str:
         return f"byte {error.start + 1:,} is 0x{error.object[error.start]:02x}, which is not UTF-8"
     if isinstance(error, UnicodeEncodeError):
         return "a name or text has bytes that are not UTF-8"
+    if isinstance(error, FileExistsError | NotADirectoryError):
+        return "a part of the path is a file, not a folder"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     message = str(error) or type(error).__name__
     # safetensors prints the errors of the system in the form of its language.
     of_system = re.search(r'message: "([^"]+)"', message)
-    return of_system[1] if of_system else message
+    return of_system[1] if of_system else re.sub(r"^Error while \w+( header)?: ", "", message)
 
 
 def nearest(word: object, choices: Iterable[str]) -> str | None:

@@ -130,6 +130,9 @@ def write_together(folder: Path, files: Iterable[tuple[str, Write]]) -> list[Pat
     Raises:
         DataError: a file cannot be written, e.g. because the disk is full; then none is renamed.
     """
+    if folder.exists() and not folder.is_dir():
+        what = "this is a file, not a folder"
+        raise DataError(what, where=folder, todo="name a folder for the output")
     is_new, written = not folder.exists(), list[Path]()
     try:
         with ExitStack() as renamed_at_the_end:

@@ -198,7 +198,7 @@ def test_a_closed_standard_error_is_ignored(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("x" * 300, "File name too long"), ("readme/below-a-file", "Not a directory")],
+    [("x" * 300, "File name too long"), ("readme/below-a-file", "is a file, not a folder")],
 )
 def test_a_name_that_the_file_system_rejects_gives_a_message(
     name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -126,7 +127,8 @@ def test_a_binary_file_is_named_by_its_kind(start: bytes, write: Write) -> None:
 def test_a_missing_file_and_a_folder_are_rejected(tmp_path: Path, write: Write) -> None:
     missing, folder = refusal(str(tmp_path / "none")), refusal(str(tmp_path))
     assert "no such file" in missing.what
-    assert "current folder" in str(missing.todo)
+    assert "folder of that file" in str(missing.todo)
+    assert os.getcwd() in str(refusal("none").todo)
     assert "folder" in folder.what
     assert "file in it" in str(folder.todo)
     assert "cannot be read" in refusal("nul\0in-name").what

@@ -80,6 +80,8 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     if not found:
         if path.is_file():
             what, todo = "this is a file, not a model folder", "name a folder such as runs/my-model"
+            if (path.parent / "config.json").exists():
+                todo = f"did you mean {path.parent}?"
         else:
             what, todo = "there is no such model folder", "train one: clearhead train RUN.toml"
         raise ModelFolderError(what, where=path, todo=todo)

@@ -132,8 +132,10 @@ def _unknown(words: Sequence[str], parser: ArgumentParser) -> str:
     from difflib import get_close_matches
 
     option = next((word.partition("=")[0] for word in words if word.startswith("-")), None)
-    if option is None:
-        return f"unexpected argument: {words[0]}"
     known = [name for action in parser._actions for name in action.option_strings]
+    if option is None:
+        is_input = " (name an input file with -i)" if "-i" in known else ""
+        return f"unexpected argument: {words[0]}{is_input}"
     close = get_close_matches(option, known, n=1)
-    return f"unknown option: {option}" + "".join(f" (did you mean {name}?)" for name in close)
+    hint = f"did you mean {close[0]}?" if close else f"for help: {parser.prog} --help"
+    return f"unknown option: {option} ({hint})"

@@ -84,7 +84,7 @@ def _expected_of_system(error: OSError) -> DataError | None:
             "the file or folder cannot be read or written",
             # Where a file is renamed, the user named the second one.
             where=os.fsdecode(error.filename2 or error.filename),
-            why=error.strerror,
+            why=reason(error),
             todo="check the name and its permissions, or choose another name",
         )
     return None

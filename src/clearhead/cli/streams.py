@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
 
 from clearhead.cli.failures import print_message
-from clearhead.errors import DataError, reason
+from clearhead.errors import DISK_FULL, DataError, reason
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
@@ -341,7 +341,15 @@ def _write_errors(where: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (OSError, RuntimeError) as error:  # pathlib raises RuntimeError for links in a circle
-        raise DataError("the output cannot be written", where=where, why=reason(error)) from None
+        full = isinstance(error, OSError) and error.errno in DISK_FULL
+        raise DataError(
+            "the output cannot be written",
+            where=where,
+            why=reason(error),
+            todo="free some space, then run it again"
+            if full
+            else "name another file: --output FILE",
+        ) from None
 
 
 class Counter:

@@ -23,11 +23,15 @@ MAX_LINE_BYTES = 64 * 2**20
 
 HEAD_BYTES = 16  # show what kind of file it is
 
-CHECK_PATH = (
-    "check the name; a relative path starts in the current folder, in a TOML file in its own folder"
-)
 
 R = TypeVar("R")
+
+
+def check_path(path: str) -> str:
+    """What to do about a file or folder that does not exist."""
+    if os.path.isabs(os.path.expanduser(path)):
+        return "check the name; a relative path in a TOML file starts in the folder of that file"
+    return f"check the name; it starts in the current folder, {os.getcwd()}"
 
 
 class Format(NamedTuple, Generic[R]):
@@ -65,7 +69,7 @@ class Formats(dict[str, Format[R]]):
         if found is not None:
             return found.read
         if not os.path.exists(os.path.expanduser(path)):
-            raise DataError("there is no such file or folder", where=path, todo=CHECK_PATH)
+            raise DataError("there is no such file or folder", where=path, todo=check_path(path))
         raise DataError(
             f"{content} are not read from files with this ending",
             where=path,
@@ -196,7 +200,7 @@ def open_packed(path: str) -> BufferedReader:
     try:
         return open(os.path.expanduser(path), "rb")
     except FileNotFoundError:
-        raise DataError("there is no such file", where=path, todo=CHECK_PATH) from None
+        raise DataError("there is no such file", where=path, todo=check_path(path)) from None
     except IsADirectoryError:
         todo = "name a file in it"
         raise DataError("this is a folder, not a file", where=path, todo=todo) from None

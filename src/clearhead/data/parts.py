@@ -126,13 +126,13 @@ def parts_of(
 
     Raises:
         ConfigError: a part that the run needs is missing, or both in files and in memory.
-        DataError: an example in memory has a wrong form.
+        DataError: an example in memory has a wrong form; or a folder is named as a file of texts.
     """
     data, pairs = config.data, config.task == "translation"
     parts = Parts(
         _part(config, "train", data.train, examples),
         _part(config, "validation", data.validation, validation),
-        DataPart("test", data.test),
+        _part(config, "test", data.test, None),
     )
     if not parts.train:
         two = "name two parallel files: train = ['train.en', 'train.de']"
@@ -149,6 +149,10 @@ def parts_of(
 
 def _part(config: RunConfig, name: Part, files: tuple[str, ...], given: Given | None) -> DataPart:
     if given is None:
+        for file in files:
+            if config.input == "text" and os.path.isdir(os.path.expanduser(file)):
+                what, todo = "this is a folder, not a file", "name a file in it"
+                raise DataError(what, where=file, todo=todo)
         return DataPart(name, files)
     if files:
         raise ConfigError(

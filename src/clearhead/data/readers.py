@@ -48,7 +48,11 @@ def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
                     raise DataError("this file has both sides: name it alone", where=name)
             return _read_parallel(source, target)
         case names:
-            raise DataError(f"there are {len(names)} files", todo="name one or two files")
+            raise DataError(
+                f"there are {len(names)} files of sentence pairs",
+                where=", ".join(names),
+                todo="name one file with both sides, or two, source and target; join others first",
+            )
 
 
 def holds_pairs(name: str) -> bool:

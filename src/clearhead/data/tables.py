@@ -67,7 +67,9 @@ class Header(NamedTuple):
         like = nearest(name, self.names)
         meant = f"did you mean {like!r}? " if like else ""
         if setting is None:
-            change = f"Rename it to {name!r}" if like else "Add this column"
+            if name == "sequence" and "text" in self.names:
+                return 'for a classifier of texts, set input = "text" (init: without --input)'
+            change = f"Rename it to {name!r}" if like else "add this column"
             return f"{meant}{change}: it {FIXED_COLUMNS[name]}"
         start = f"{meant}Set" if like else "rename a column, or set"
         value = json.dumps(like or "NAME", ensure_ascii=False)
@@ -154,6 +156,8 @@ def read_jsonl(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             record, why = None, str(error)
+            if isinstance(error, json.JSONDecodeError):
+                why = f"{error.msg}, at character {error.pos + 1}"
         if not isinstance(record, dict):
             raise DataError("the line is not a JSON object", where=f"{path}:{number}", why=why)
         yield number, record

@@ -40,21 +40,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
             has no effect on the task.
     """
     path = Path(path)
-    try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-    except (FileNotFoundError, IsADirectoryError) as error:
-        is_folder = isinstance(error, IsADirectoryError)
-        likely = [p for p in (Path(f"{path}.toml"), Path(f"{path.name}.toml")) if p.is_file()]
-        todo = f"did you mean {likely[0]}?" if likely else "write one: clearhead init NAME"
-        raise ConfigError(
-            "this is a folder, not a TOML file" if is_folder else "there is no such file",
-            where=path,
-            todo=todo,
-        ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("the file cannot be read", where=path, why=reason(error)) from None
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError("this is not valid TOML", where=path, why=str(error)) from None
+    tree = _read_toml(path)
     for override in overrides:
         apply_override(tree, override)
     tree = _with_environment(tree, "", str(path))
@@ -66,6 +52,38 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     # Not in config_from: a model folder of an earlier version may hold such settings.
     reject_without_effect(config, path, overrides)
     return config if config.folder else dataclasses.replace(config, folder=f"runs/{path.stem}")
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    """The tree of a TOML file; `read_config` has the errors."""
+    text = ""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return tomllib.loads(text)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        is_folder = isinstance(error, IsADirectoryError)
+        likely = [p for p in (Path(f"{path}.toml"), Path(f"{path.name}.toml")) if p.is_file()]
+        todo = f"did you mean {likely[0]}?" if likely else "write one: clearhead init NAME"
+        if not likely and (path / "config.json").exists():
+            todo = "name the TOML file that this model was trained with"
+        raise ConfigError(
+            "this is a folder, not a TOML file" if is_folder else "there is no such file",
+            where=path,
+            todo=todo,
+        ) from None
+    except UnicodeDecodeError as error:
+        what, todo = "this is not a TOML file", "name one; clearhead init NAME writes one"
+        raise ConfigError(what, where=path, why=reason(error), todo=todo) from None
+    except OSError as error:
+        raise ConfigError("the file cannot be read", where=path, why=reason(error)) from None
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        line = text.split("\n")[int(place[1]) - 1] if place else ""
+        unquoted = re.fullmatch(r"\s*([\w.-]+)\s*=\s*([^\s\[{\"'#][^\"'#]*?)\s*(#.*)?", line)
+        todo = "clearhead init NAME writes a file as an example"
+        if unquoted:
+            todo = f'put a string into quotation marks: {unquoted[1]} = "{unquoted[2]}"'
+        raise ConfigError("this is not valid TOML", where=path, why=str(error), todo=todo) from None
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:

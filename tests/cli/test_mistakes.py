@@ -1,0 +1,399 @@
+"""Mistakes of users: each gets one short message that shows where and what to do, and a code.
+
+Run this file as a script to read all messages:
+
+    python tests/cli/test_mistakes.py
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from clearhead.cli.streams import BLOCK_LINES
+from fake_translator import run
+from model_folders import TEXTS, TRUTH, labelled, write_models
+
+MOST_LINES = 12
+NOBODY = 65534
+SMALL = 'folder = "runs/failed"\nmodel = { size = "tiny" }\ntraining = { max_steps = 2 }\n'
+
+
+class Mistake(NamedTuple):
+    """A command, its exit code, and what its message contains.
+
+    `HERE` in a part of a message stands for the current folder.
+    """
+
+    command: str
+    code: int
+    parts: tuple[str, ...]
+    stdin: bytes = b""
+
+
+def _mistakes() -> list[Mistake]:
+    tables: dict[str, list[tuple[object, ...]]] = {
+        "": [
+            ("trian x.toml", 2, "trian", "train"),
+        ],
+        "init": [
+            ("", 2, "NAME"),
+            ("m --train no.en no.de", 3, "no.en", "no such file", "HERE"),
+            ("m --train a.en", 3, "a.en", ".tsv"),
+            ("m --train a.en a.de b.en", 3, "a.en, a.de, b.en", "3"),
+            ("m --train a.en short.de", 3, "a.en", "short.de", "6", "5"),
+            ("m --train empty.txt empty.txt", 3, "empty.txt", "empty"),
+            ("m --train folder folder", 3, "folder", "not a file"),
+            ("m --train latin2.txt latin2.txt", 3, "latin2.txt:1", "UTF-8"),
+            ("m --train russian.txt russian.txt", 3, "russian.txt:1", "cp1251"),
+            ("m --train utf16.txt utf16.txt", 3, "utf16.txt:1", "utf-16"),
+            ("m --train table.xlsx table.xlsx", 3, "table.xlsx", "zip", ".csv"),
+            ("m --train packed.txt packed.txt", 3, "packed.txt", "gzip", ".gz"),
+            ("m --train plain.gz plain.gz", 3, "plain.gz", "no gzip file"),
+            ("m --train cut.tsv.gz", 3, "cut.tsv.gz", "cut short"),
+            ("m --train wrong.tsv", 3, "wrong.tsv:2", "tab"),
+            ("m --task classify", 2, "--task", "classification"),
+            ("m --task classification --train no.csv", 3, "no.csv"),
+            ("m --task classification --train other.csv", 3, "other.csv", "text_column"),
+            ("m --task classification --train semicolons.csv", 3, "semicolons.csv:1", "commas"),
+            ("m --task classification --train bad.jsonl", 3, "bad.jsonl:2", "JSON"),
+            ("m --task classification --input features --train texts.csv", 3, "texts.csv"),
+            ("m --text-column body", 2, "--text-column", "--task"),
+            ("missing/m", 2, "missing", "mkdir"),
+            ("good", 2, "good.toml", "--force"),
+            ("m --trian a.en", 2, "--trian", "--train"),
+        ],
+        "train": [
+            ("", 2, "CONFIG.toml"),
+            ("no.toml", 2, "no.toml", "clearhead init"),
+            ("good", 2, "good", "good.toml"),
+            ("runs", 2, "runs", "folder"),
+            ("runs/texts", 2, "runs/texts", "TOML file"),
+            ("table.xlsx", 2, "table.xlsx"),
+            ("syntax.toml", 2, "syntax.toml", "line 2", 'folder = "runs/x"'),
+            ("unknown.toml", 2, "unknown.toml", "model.d_modle", "model.d_model"),
+            ("type.toml", 2, "type.toml", "training.max_steps", "'many'"),
+            ("table.toml", 2, "table.toml", "model", "tiny"),
+            ("no-data.toml", 2, "data.train"),
+            ("no-validation.toml", 2, "data.validation"),
+            ("moved/moved.toml", 3, "HERE/moved/pairs.tsv", "no such file"),
+            ("good.toml --set", 2, "--set"),
+            ("good.toml --set model.d_model", 2, "path=value"),
+            ("good.toml --set model.d_model=-3", 2, "model.d_model", "-3"),
+            ("good.toml --set model.d_model=30 --set model.n_heads=4", 2, "n_heads"),
+            ("good.toml --set seed=one", 2, "seed", "'one'"),
+            ("good.toml --set data.train=no.tsv", 2, "data.train", '["no.tsv"]'),
+            ("""good.toml --set 'data.train=["no.tsv"]'""", 3, "HERE/no.tsv", "no such file"),
+            ("""good.toml --set 'data.train=["folder"]'""", 3, "HERE/folder", "not a file"),
+            ("""good.toml --set 'data.train=["a.en", "short.de"]'""", 3, "a.en", "short.de", "5"),
+            ("""good.toml --set 'data.train=["val.tsv"]'""", 3, "train"),
+            ("good.toml --set data.max_length=1", 3, "pairs.tsv", "more than 1 token", "[data]"),
+            ("good.toml --set training.precision=fp16", 2, "training.precision", "bf16"),
+            ("good.toml --set training.schedule=linear", 2, "training.schedule.kind"),
+            ("good.toml --set model.size=huge", 2, "model.size", "base"),
+            ("good.toml --set training.max_steps=0", 2, "training", "max_epochs"),
+            ("good.toml --dryrun", 2, "--dryrun", "--dry-run"),
+            ("good.toml classes.toml", 2, "classes.toml"),
+            ("""classes.toml --set 'data.train=["sequences.npy"]'""", 3, "sequences.npy"),
+            ("classes.toml --set input=features", 3, "texts.csv:1", "text"),
+            ("good.toml --set classifier.dropout=0.5", 2, "classifier.dropout"),
+            ("good.toml --set training.device=cuda:9", 2, "training.device"),
+            ("good.toml --set folder=good.toml", 6, "good.toml"),
+            ("good.toml --set folder=/dev/null/x", 6, "/dev/null/x"),
+            ("one-class.toml", 3, "one-class.csv"),
+            ("classes.toml --set data.label_column=topic", 3, "texts.csv", "topic"),
+            ("variable.toml", 2, "CLEARHEAD_NO_SUCH_VARIABLE"),
+        ],
+        "translate": [
+            ("", 2, "FOLDER"),
+            ("runs/no", 4, "runs/no", "clearhead train"),
+            ("good.toml", 4, "good.toml", "model folder"),
+            ("folder", 4, "folder", "config.json"),
+            ("runs/texts", 4, "runs/texts", "classify"),
+            ("runs/translator -i no.txt", 3, "no.txt", "no such file"),
+            ("runs/translator -i empty.txt", 3, "empty.txt", "empty"),
+            ("runs/translator -i latin2.txt", 3, "latin2.txt:1"),
+            ("runs/translator -i folder", 3, "folder"),
+            ("runs/translator -i a.en -o missing/out.txt", 3, "missing", "mkdir"),
+            ("runs/translator -i a.en -o folder", 3, "folder", "--output"),
+            ("runs/translator -i a.en -o a.en", 3, "a.en", "overwrite"),
+            ("runs/translator -i a.en -o /dev/full", 3, "/dev/full", "No space"),
+            ("runs/translator --beam-size 0", 5, "--beam-size"),
+            ("runs/translator --beam-size many", 2, "--beam-size"),
+            ("runs/translator --temperature 2 --beam-size 4", 5, "--sample"),
+            ("runs/translator --device cuda", 2, "cuda", "cpu"),
+            ("runs/translator --threads -1", 2, "--threads"),
+            ("runs/translator --prefix-file b.en -i a.en", 3, "prefixes", "2"),
+            ("runs/translator/weights.safetensors", 4, "did you mean runs/translator?"),
+            ("runs/translator a.en", 2, "a.en", "-i"),
+            ("runs/damaged", 4, "runs/damaged", "weights"),
+            ("runs/no-weights", 4, "runs/no-weights", "weights"),
+            ("runs/bad-config", 4, "runs/bad-config", "damaged"),
+            ("runs/foreign", 4, "runs/foreign", "clearhead"),
+            ("runs/no-vocabulary", 4, "runs/no-vocabulary"),
+            ("runs/translator --engine ctranslate2", 7, "runs/translator", "clearhead export"),
+        ],
+        "classify": [
+            ("runs/no", 4, "runs/no"),
+            ("runs/translator", 4, "runs/translator", "translate"),
+            ("runs/features", 3, "--input"),
+            ("runs/features --input texts.csv", 3, "texts.csv"),
+            ("runs/texts --input sequences.npy", 3, "sequences.npy", "NumPy"),
+            ("runs/texts --top 0", 2, "--top"),
+            ("runs/texts -i no.txt", 3, "no.txt"),
+        ],
+        "evaluate": [
+            ("runs/translator", 3, "--source"),
+            ("runs/translator --source a.en", 3, "--reference"),
+            ("runs/translator --source a.en --reference short.de", 3, "6", "5"),
+            ("runs/translator --source no.en --reference a.de", 3, "no.en"),
+            ("runs/translator --test val.tsv", 2, "--test"),
+            ("runs/texts --source a.en --reference a.de", 2, "--source", "--data"),
+            ("runs/texts", 3, "--data"),
+            ("runs/texts --data no.tsv", 3, "no.tsv"),
+            ("runs/texts --data other.csv", 3, "other.csv", "--text-column"),
+            ("runs/texts --data unseen.tsv", 3, "unseen.tsv:1", "maybe"),
+            ("runs/texts --data a.en", 3, "a.en", ".tsv"),
+            ("runs/texts runs/texts --data test.tsv", 3, "twice"),
+            ("runs/translator runs/texts --source a.en --reference a.de", 2, "runs/texts"),
+        ],
+        "figures": [
+            ("runs/translator --input ''", 3, "empty"),
+            ("runs/no --input a", 4, "runs/no"),
+            ("runs/translator --input a --output good.toml", 3, "good.toml"),
+            ("runs/translator", 2, "--input"),
+            ("runs/translator --input a.en --line 99", 2, "99", "--input-file"),
+            ("runs/translator --input-file a.en --line 99", 3, "a.en", "99"),
+            ("runs/features --input 'a b'", 3, "a b"),
+        ],
+        "export": [
+            ("runs/texts --format ctranslate2", 7, "runs/texts"),
+            ("folder --format ctranslate2", 4, "config.json"),
+            ("runs/translator --format keras", 2, "--format", "ctranslate2"),
+            ("runs/no --format ctranslate2", 4, "runs/no"),
+        ],
+        "phrasebook": [
+            ("en-fr new", 3, "en-fr", "en-es"),
+            ("en-es folder", 3, "folder", "--force"),
+            ("en-es good.toml", 3, "good.toml"),
+            ("en-es good.toml --force", 3, "good.toml", "file"),
+        ],
+    }
+    found = []
+    for command, rows in tables.items():
+        for words, code, *parts in rows:
+            assert isinstance(code, int)
+            found.append(Mistake(f"{command} {words}".strip(), code, tuple(map(str, parts))))
+    return found
+
+
+MISTAKES = _mistakes()
+
+
+def write_files(folder: Path) -> None:
+    """Good and bad data, configurations and model folders."""
+    texts = {
+        "a.en": "".join(f"{text}\n" for text in TEXTS),
+        "a.de": "".join(f"{text}\n" for text in TEXTS),
+        "b.en": "a\n",
+        "short.de": "".join(f"{text}\n" for text in TEXTS[:-1]),
+        "empty.txt": "",
+        "pairs.tsv": "".join(f"{a} {b}\t{b} {a}\n" for a in TEXTS for b in TEXTS),
+        "val.tsv": "a a\tb b\n",
+        "wrong.tsv": "a\tb\nonly one side\n",
+        "test.tsv": labelled(zip(TRUTH, TEXTS, strict=True)),
+        "unseen.tsv": labelled([("maybe", "a b"), ("yes", "c")]),
+        "texts.csv": "text,label\n"
+        + "".join(f"{n} a,{'yes' if n % 2 else 'no'}\n" for n in range(40)),
+        "other.csv": "body,topic\na b,yes\nc d,no\n",
+        "semicolons.csv": "text;label\na b;yes\nc d;no\n",
+        "one-class.csv": "text,label\n" + "".join(f"{n} a,yes\n" for n in range(40)),
+        "bad.jsonl": '{"text": "a", "label": "b"}\n{"text": "a"\n',
+        "good.toml": f'{SMALL}[data]\ntrain = ["pairs.tsv"]\nvalidation = ["val.tsv"]\n',
+        "syntax.toml": "seed = 1\nfolder = runs/x\n",
+        "unknown.toml": "[model]\nd_modle = 3\n",
+        "type.toml": '[training]\nmax_steps = "many"\n',
+        "table.toml": 'model = "tiny"\n',
+        "no-data.toml": "seed = 1\n",
+        "no-validation.toml": '[data]\ntrain = ["pairs.tsv"]\n',
+        "moved/moved.toml": '[data]\ntrain = ["pairs.tsv"]\nvalidation = ["val.tsv"]\n',
+        "one-class.toml": f'task = "classification"\n{SMALL}[data]\ntrain = ["one-class.csv"]\n',
+        "classes.toml": f'task = "classification"\n{SMALL}[data]\ntrain = ["texts.csv"]\n',
+        "variable.toml": '[data]\ntrain = ["${CLEARHEAD_NO_SUCH_VARIABLE}/a.tsv"]\n',
+        "folder/notes.txt": "a\n",
+        "runs/foreign/config.json": '{"architectures": ["BertModel"]}\n',
+        "plain.gz": "a\n",
+    }
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    polish, russian = (
+        "Zażółć gęślą jaźń.\n",
+        "Двое мужчин стоят перед магазином, говорят о погоде.\n",
+    )
+    packed = gzip.compress(os.urandom(4000).hex().encode())
+    contents = {
+        "latin2.txt": polish.encode("iso8859-2"),
+        "russian.txt": russian.encode("cp1251") * 3,
+        "utf16.txt": russian.encode("utf-16"),
+        "table.xlsx": b"PK\x03\x04" + bytes(range(256)),
+        "packed.txt": packed,
+        "cut.tsv.gz": packed[: len(packed) // 2],
+        "sequences.npy": b"\x93NUMPY\x01\0" + bytes(200),
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    runs = folder / "runs"
+    write_models(runs)
+    for name in ("damaged", "no-weights", "bad-config", "no-vocabulary"):
+        shutil.copytree(runs / "translator", runs / name)
+    weights = runs / "damaged/weights.safetensors"
+    weights.write_bytes(weights.read_bytes()[:1000])
+    (runs / "no-weights/weights.safetensors").unlink()
+    (runs / "bad-config/config.json").write_text('{"format": 1, "config": ')
+    (runs / "no-vocabulary/tokenizer.json").unlink()
+
+
+def told(mistake: Mistake) -> tuple[int, str, str]:
+    """The exit code, the output and the message of a mistake."""
+    return run(*shlex.split(mistake.command), stdin=mistake.stdin)
+
+
+def files_below(folder: Path) -> dict[str, int]:
+    # The file that a run has locked stays: removed, it could be taken from under another run.
+    return {
+        str(path.relative_to(folder)): path.stat().st_size
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != ".lock"
+    }
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """A folder that other users may read as well, unlike those of pytest."""
+    with tempfile.TemporaryDirectory() as temporary:
+        os.chmod(temporary, 0o755)
+        write_files(Path(temporary))
+        yield Path(temporary).resolve()
+
+
+@pytest.fixture(autouse=True)
+def _in_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(folder)
+    monkeypatch.delenv("CLEARHEAD_NO_SUCH_VARIABLE", raising=False)
+    yield
+    shutil.rmtree(folder / "runs/failed", ignore_errors=True)
+
+
+def test_there_are_forty_of_them() -> None:
+    assert len({mistake.command for mistake in MISTAKES}) >= 40
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.command or "nothing")
+def test_a_mistake_gets_a_short_message_and_leaves_nothing_behind(
+    folder: Path, mistake: Mistake
+) -> None:
+    before = files_below(folder)
+    code, out, err = told(mistake)
+    assert code == mistake.code, out + err
+    for part in mistake.parts:
+        assert part.replace("HERE", str(folder)) in err, err
+    assert out == ""
+    assert len(err.splitlines()) <= MOST_LINES
+    for riddle in ("Traceback", "Errno", "Input should", ".part", ".unfinished", "codec"):
+        assert riddle not in err
+    assert files_below(folder) == before
+
+
+def test_without_a_command_there_is_an_overview() -> None:
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    assert "clearhead init" in out
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("init closed/m", 2),
+        ("init m --train closed/a.tsv", 3),
+        ("train closed/x.toml", 2),
+        ("train good.toml --set folder=closed/x", 6),
+        ("translate closed/model", 4),
+        ("translate runs/translator -i closed/in.txt", 3),
+        ("translate runs/translator -i a.en -o closed/out.txt", 3),
+        ("phrasebook en-es closed/book", 3),
+    ],
+)
+def test_a_lack_of_permissions_is_named(folder: Path, command: str, code: int) -> None:
+    closed, user = folder / "closed", os.geteuid()
+    closed.mkdir(mode=0)
+    if user == 0:  # permissions do not count for root
+        os.seteuid(NOBODY)
+    try:
+        found, _, err = run(*shlex.split(command))
+    finally:
+        os.seteuid(user)
+        closed.chmod(0o700)
+        shutil.rmtree(closed)
+    assert found == code, err
+    assert "closed" in err
+    assert "Permission denied" in err
+    assert "Errno" not in err
+    assert len(err.splitlines()) <= 4
+
+
+def translating() -> subprocess.Popen[bytes]:
+    """A process that translates its standard input."""
+    words = [sys.executable, "-m", "clearhead", "translate", "runs/translator"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def test_ctrl_c_ends_a_command_with_one_line() -> None:
+    with translating() as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(b"a b\n" * BLOCK_LINES)
+        process.stdin.flush()
+        process.stdout.readline()  # it has begun, and waits for more
+        process.send_signal(signal.SIGINT)
+        err = process.communicate(timeout=60)[1]
+    assert process.returncode == 130
+    assert err == b"clearhead: interrupted\n"
+
+
+def test_a_closed_pipe_is_no_mistake() -> None:
+    with translating() as process:
+        assert process.stdout
+        process.stdout.close()
+        err = process.communicate(b"a b\n" * BLOCK_LINES, timeout=60)[1]
+    assert process.returncode == 141
+    assert err == b""
+
+
+def print_all(folder: Path) -> None:
+    """Print each command with its exit code and message; mark those that are not as expected."""
+    write_files(folder)
+    os.chdir(folder)
+    for mistake in MISTAKES:
+        code, out, err = told(mistake)
+        text = (out + err).replace(str(folder), "HERE")
+        as_expected = code == mistake.code and all(part in text for part in mistake.parts)
+        print(f"$ clearhead {mistake.command}   ({code}){'' if as_expected else '   UNEXPECTED'}")
+        print("".join(f"    {line}\n" for line in text.splitlines()))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        print_all(Path(temporary).resolve())
