@@ -322,6 +322,15 @@ def test_without_a_command_there_is_an_overview() -> None:
     assert "clearhead init" in out
 
 
+def test_a_current_folder_that_was_removed_is_named(folder: Path) -> None:
+    (folder / "gone").mkdir()
+    os.chdir(folder / "gone")
+    (folder / "gone").rmdir()
+    code, _, err = run("init", "m", "--train", "a.en", "a.de")
+    assert code == 3
+    assert "current folder" in err
+
+
 @pytest.mark.parametrize(
     ("command", "code"),
     [

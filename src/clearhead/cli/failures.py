@@ -79,6 +79,8 @@ def _expected_of_system(error: OSError) -> DataError | None:
             why=reason(error),
             todo="free some space, then run the command again",
         )
+    if error.errno == errno.ENOENT and error.filename is None:  # of os.getcwd
+        return DataError("the current folder no longer exists", todo="change to another: cd FOLDER")
     if isinstance(error.filename, str | os.PathLike) and error.errno in REFUSED:
         return DataError(
             "the file or folder cannot be read or written",
