@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from clearhead.data.parts import Given, Parts
     from clearhead.training.dry_run import DryRun
     from clearhead.training.events import Observer, RunEnded
+    from clearhead.training.task import Task
 
 
 def train(
@@ -95,6 +96,7 @@ def _train(
     from clearhead.training.loop import Trainer
     from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
 
+    is_watched = bool(observers)
     training, device = _set_up(config.training, observers)
     resumed = folder if not restart and (folder / "config.json").exists() else None
     hashes = {part.name: {name: content.hex() for name, content in part.hashes} for part in parts}
@@ -123,7 +125,26 @@ def _train(
     facts = provenance(config.seed, device, training.precision, hashes, reports)
     keeper = Keeper(folder, training.average_last, facts)
     width = config.model.d_model
-    return Trainer(prepared.task, model, training, config.seed, width, keeper, observers).run()
+    trainer = Trainer(prepared.task, model, training, config.seed, width, keeper, observers)
+    ended = trainer.run()
+    if is_watched and ended.finished and (line := _baseline(prepared.task, ended)):
+        notify(observers, Note(line))
+    return ended
+
+
+def _baseline(task: Task, ended: RunEnded) -> str | None:
+    """The scores of a linear model beside those of a text classifier, if there can be one."""
+    from clearhead.evaluation.baseline import baseline_on_validation, is_available
+    from clearhead.tasks.classification import ClassificationTask
+
+    if not isinstance(task, ClassificationTask) or task.config.input != "text":
+        return None
+    if not is_available():
+        return None
+    data = task.data
+    return baseline_on_validation(
+        data.train, data.validation, data.labels, task.config, ended.scores
+    )
 
 
 def dry_run(

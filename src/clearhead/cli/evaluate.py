@@ -7,7 +7,9 @@ sentences that match exactly; and the scores by sentence length.
 For a classifier it reports accuracy, macro and micro F1, each with its 95 %
 confidence interval (bootstrap); the negative log-likelihood and the expected
 calibration error; precision, recall and F1 of each label; and the confusion
-matrix.
+matrix. With scikit-learn installed, each text classifier is compared with a
+linear model (TF-IDF, logistic regression), which is fitted on its training files
+if they are unchanged.
 
 Each model but the first is compared with the first by a paired test.
 
@@ -158,6 +160,7 @@ def _evaluate_classifiers(
     args: Namespace, configs: Mapping[str, RunConfig], models: Mapping[str, ModelFolder]
 ) -> Report[ClassifierScores]:
     from clearhead.data.labels import LABELS, Labels
+    from clearhead.evaluation.baseline import LinearBaseline, baseline_of_run
     from clearhead.evaluation.evaluate import evaluate_classifiers
 
     options = {"--source": args.source, "--reference": args.reference, "--tokenize": args.tokenize}
@@ -176,8 +179,12 @@ def _evaluate_classifiers(
             todo="leave it out",
         )
     classify = partial(_probabilities, args)
+
+    def linear_baseline(name: str) -> LinearBaseline | None:
+        return baseline_of_run(models[name].path, configs[name], labels[name])
+
     return evaluate_classifiers(
-        configs, labels, data, classify, args.text_column, args.label_column
+        configs, labels, data, classify, args.text_column, args.label_column, linear_baseline
     )
 
 

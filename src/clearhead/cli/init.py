@@ -3,7 +3,8 @@
 The command reads the files and proposes the size of the model, the vocabulary,
 the regularisation and the length of the training for that amount of data, each
 with its reason. Without files it writes the defaults. NAME.toml explains every
-setting in a comment; edit it, then train with it.
+setting in a comment; edit it, then train with it. For a text classifier it also
+prints the score of a linear model, if scikit-learn is installed.
 
   clearhead init my-model --train train.en train.de --validation val.en val.de
   clearhead init my-model --train pairs.tsv.gz --validation val.tsv --test test.tsv
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import shlex
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,8 +95,21 @@ def run(args: Namespace) -> None:
         raise unwritable(path, error, ConfigError) from None
     for line in proposal.seen:
         print_message(line)
+    if args.task == "classification" and args.train:
+        _print_baseline(path)
     dry_run = shlex.join(["clearhead", "train", str(path), "--dry-run"])
     print_message(f"wrote {path}; to see what training needs: {dry_run}")
+
+
+def _print_baseline(path: Path) -> None:
+    """Print how well a linear model does on the validation data, if it can be fitted."""
+    from clearhead.errors import ClearheadError
+    from clearhead.evaluation.baseline import baseline_on_files
+    from clearhead.settings import read_config
+
+    with suppress(ClearheadError):  # training reports what is wrong with the data
+        if line := baseline_on_files(read_config(path)):
+            print_message(f"{line} on the validation data (TF-IDF)")
 
 
 def _reject_unused(args: Namespace) -> None:

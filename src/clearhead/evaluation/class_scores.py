@@ -118,13 +118,40 @@ class Comparison:
     second_only: int
     p_value: float
 
+    def line(self, first: str) -> str:
+        """The comparison for the report on the second classifier; `first` is the other's name."""
+        return (
+            f"compared with {first}: {self.second_only} examples are correct only here, "
+            f"{self.first_only} only there, p = {self.p_value:.4f} (McNemar's exact test)"
+        )
+
+
+@dataclass(frozen=True)
+class BaselineScores:
+    """The scores of a linear model on the same examples, in percent.
+
+    Attributes:
+        fitted_on: on which texts it was fitted, in words.
+        accuracy: as in `ClassScores`; `macro_f1` likewise.
+        comparison: of the linear model (first) with the classifier (second).
+    """
+
+    fitted_on: str
+    accuracy: float
+    macro_f1: float
+    comparison: Comparison
+
 
 @dataclass(frozen=True)
 class ClassifierScores:
-    """All scores of one classifier, and its comparison with the first classifier, if any."""
+    """All scores of one classifier, and its comparison with the first classifier, if any.
+
+    `linear_baseline` is the comparison with a linear model, if one was fitted.
+    """
 
     scores: ClassScores
     comparison: Comparison | None = None
+    linear_baseline: BaselineScores | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -134,11 +161,14 @@ class ClassifierScores:
         """The scores as lines of text; `baseline` is the name of the first classifier."""
         yield from self.scores.lines()
         if self.comparison is not None:
+            yield self.comparison.line(baseline)
+        if (linear := self.linear_baseline) is not None:
+            yield ""
             yield (
-                f"compared with {baseline}: {self.comparison.second_only} examples are correct "
-                f"only here, {self.comparison.first_only} only there, "
-                f"p = {self.comparison.p_value:.4f} (McNemar's exact test)"
+                f"linear baseline: accuracy {linear.accuracy:.2f} %, macro F1 "
+                f"{linear.macro_f1:.2f} % (TF-IDF, fitted on {linear.fitted_on})"
             )
+            yield linear.comparison.line("the linear baseline")
 
 
 def truth_of(examples: Sequence[Labelled], labels: Labels) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.class_scores import (
+    BaselineScores,
     ClassifierScores,
     correct_answers,
     mcnemar,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from clearhead.data.labelled import Labelled
     from clearhead.data.labels import Labels
+    from clearhead.evaluation.baseline import LinearBaseline
 
 System = TypeVar("System", TranslatorScores, ClassifierScores)
 Value = TypeVar("Value", str, bool)
@@ -140,6 +142,7 @@ def evaluate_classifiers(
     classify: Callable[[str, Sequence[Labelled]], np.ndarray],
     text_column: str | int | None = None,
     label_column: str | int | None = None,
+    linear_baseline: Callable[[str], LinearBaseline | None] = lambda name: None,
 ) -> Report[ClassifierScores]:
     """Score classifiers; each but the first is compared with the first by McNemar's test.
 
@@ -151,6 +154,7 @@ def evaluate_classifiers(
             is called for one classifier after the other, so that only one needs to be in memory.
         text_column, label_column: names or positions of columns; None takes those in the
             configurations.
+        linear_baseline: gives the linear model to compare the classifier of a name with, if any.
 
     Raises:
         ConfigError: an example may have several labels for one classifier but not for another, or
@@ -189,8 +193,28 @@ def evaluate_classifiers(
         systems[name] = ClassifierScores(
             score_classes(probabilities, truth, labels[name].names, multi_label),
             None if name == baseline else mcnemar(correct[baseline], correct[name]),
+            _linear_scores(
+                linear_baseline(name), examples[name], truth, labels[name], correct[name]
+            ),
         )
     return Report(data, {"data": data}, systems)
+
+
+def _linear_scores(
+    model: LinearBaseline | None,
+    examples: Sequence[Labelled],
+    truth: np.ndarray,
+    labels: Labels,
+    correct: np.ndarray,
+) -> BaselineScores | None:
+    """The scores of a linear model; `correct` are the answers of the classifier beside it (N,)."""
+    if model is None:
+        return None
+    probabilities = model.probabilities([example.input for example in examples])
+    scores = score_classes(probabilities, truth, labels.names, model.multi_label)
+    its_correct = correct_answers(probabilities, truth, model.multi_label)
+    comparison = mcnemar(its_correct, correct)
+    return BaselineScores(model.amount, scores.accuracy, scores.macro_f1, comparison)
 
 
 def common_setting(values: Mapping[str, Value], setting: str, todo: str) -> Value:

@@ -1,0 +1,170 @@
+"""The linear baseline: what it learns, what leaves nothing to learn, and when there is none."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+
+from clearhead.api.loading import load_classifier
+from clearhead.api.training import train
+from clearhead.data.labels import LABELS, Labels
+from clearhead.evaluation import baseline
+from clearhead.evaluation.baseline import (
+    TOKEN,
+    baseline_of_run,
+    baseline_on_files,
+    fit_baseline,
+)
+from clearhead.training.events import Note
+from fake_translator import run
+from small_runs import Watcher, feature_run, text_run, write_texts
+
+
+def texts_of(count: int, seed: int = 1) -> tuple[list[str], np.ndarray]:
+    """Texts of random letters, and which of a, b and c comes first, bool (count, 3)."""
+    chance = random.Random(seed)
+    texts = [" ".join(chance.choices("abcdefgh?", k=7)) for _ in range(count)]
+    first = [min(range(3), key=lambda n: (text + "abc").index("abc"[n])) for text in texts]
+    return texts, np.eye(3, dtype=bool)[first]
+
+
+def test_it_is_scikit_learns_one_versus_rest_model_on_words_and_punctuation() -> None:
+    texts, truth = texts_of(120)
+    unseen = ["a ? b", "c", "", "nothing known"]
+    tfidf = TfidfVectorizer(token_pattern=TOKEN, ngram_range=(1, 2), sublinear_tf=True)
+    linear = OneVsRestClassifier(LogisticRegression(C=10, solver="liblinear", random_state=0))
+    linear.fit(tfidf.fit_transform(texts), truth.argmax(axis=1))
+    expected = linear.predict_proba(tfidf.transform(unseen))
+    found = fit_baseline(texts, truth)
+    np.testing.assert_allclose(found.probabilities(unseen), expected)
+    assert found.amount == "120 texts"
+
+
+def test_it_learns_several_labels_a_text() -> None:
+    texts, _ = texts_of(300)
+    truth = np.array([["a" in text, "?" in text, False] for text in texts])
+    found = fit_baseline(texts, truth, multi_label=True).probabilities(["a b", "c ?", "d"])
+    np.testing.assert_array_equal(found >= 0.5, [[1, 0, 0], [0, 1, 0], [0, 0, 0]])
+
+
+@pytest.mark.parametrize("texts", [["", " ", ""], ["a", "b", "c"]])
+@pytest.mark.parametrize("labels", [[0, 0, 0], [0, 0, 1]])
+def test_where_there_is_nothing_to_learn_the_shares_of_the_labels_are_given(
+    texts: list[str], labels: list[int]
+) -> None:
+    truth = np.eye(2, dtype=bool)[labels]
+    found = fit_baseline(texts, truth).probabilities(["", "some words"])
+    if not any(map(str.strip, texts)) or len(set(labels)) == 1:
+        np.testing.assert_allclose(found, [truth.mean(axis=0)] * 2)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
+def test_of_many_texts_a_sample_is_used_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts, truth = texts_of(400)
+    length = len(texts[0])
+    monkeypatch.setattr(baseline, "MOST_WORK", 100 * length * (3 + 1))
+    found = fit_baseline(texts, truth)
+    assert (found.fitted_on, found.amount) == (100, "100 of 400 texts")
+    again = fit_baseline(texts, truth)
+    np.testing.assert_array_equal(found.probabilities(texts), again.probabilities(texts))
+    # One text is always used, and a class may be missing.
+    monkeypatch.setattr(baseline, "MOST_WORK", 0)
+    alone = fit_baseline(texts, truth).probabilities(texts)
+    assert set(alone.ravel()) == {0.0, 1.0}
+
+
+def test_training_ends_with_the_scores_of_both(tmp_path: Path) -> None:
+    config, watcher = text_run(tmp_path), Watcher()
+    ended = train(config, observers=[watcher])
+    note = watcher.events[-1]
+    assert isinstance(note, Note)
+    assert note.text.startswith("linear baseline: accuracy ")
+    assert note.text.endswith(f"this model: accuracy {ended.scores['accuracy']:.2f}")
+    # Before training, the score is the same.
+    assert note.text.startswith(baseline_on_files(config) or "nothing")
+
+
+def test_an_unwatched_run_and_one_on_features_have_no_baseline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher = Watcher()
+    train(feature_run(tmp_path), observers=[watcher])
+    monkeypatch.setattr(baseline, "fit_baseline", None)
+    train(text_run(tmp_path, "unwatched"), observers=())
+    assert not any("baseline" in e.text for e in watcher.events if isinstance(e, Note))
+    assert baseline_on_files(feature_run(tmp_path)) is None
+
+
+def test_it_is_fitted_anew_on_the_files_of_a_run_unless_they_have_changed(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2})
+    train(config, observers=())
+    folder = Path(config.folder)
+    labels = Labels.load(folder, LABELS)
+    found = baseline_of_run(folder, config, labels)
+    assert found is not None
+    warm = list(labels.names).index("warm")
+    assert found.probabilities(["a red b"])[0, warm] > 0.5
+    assert baseline_of_run(folder, replace(config, input="features"), labels) is None
+    file = Path(config.data.train[0])
+    file.write_text(file.read_text() + "warm\tone more\n")
+    assert baseline_of_run(folder, config, labels) is None
+    file.unlink()
+    assert baseline_of_run(folder, config, labels) is None
+
+
+def test_without_scikit_learn_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(baseline, "find_spec", lambda name: None)
+    config, watcher = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2}), Watcher()
+    assert train(config, observers=[watcher]).finished
+    assert not any("baseline" in e.text for e in watcher.events if isinstance(e, Note))
+    assert baseline_on_files(config) is None
+    labels = Labels.load(Path(config.folder), LABELS)
+    assert baseline_of_run(Path(config.folder), config, labels) is None
+
+
+def test_the_commands_put_it_beside_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_texts(tmp_path).rename("all.tsv")
+    lines = Path("all.tsv").read_text().splitlines(keepends=True)
+    Path("train.tsv").write_text("".join(lines[:100]))
+    Path("test.tsv").write_text("".join(lines[100:]))
+    words = ("init", "run", "--task", "classification", "--train", "train.tsv")
+    code, _, err = run(*words)
+    assert code == 0
+    assert any(line.startswith("clearhead: linear baseline: loss ") for line in err.splitlines())
+    config = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2})
+    config = replace(config, data=replace(config.data, train=("train.tsv",)))
+    train(config, observers=())
+
+    code, out, _ = run("evaluate", config.folder, "--data", "test.tsv", "--json")
+    found = json.loads(out)["systems"][config.folder]["linear_baseline"]
+    assert code == 0
+    rows = [line.rstrip("\n").split("\t") for line in lines[100:]]
+    labels = Labels.load(Path(config.folder), LABELS)
+    linear = baseline_of_run(Path(config.folder), config, labels)
+    assert linear is not None
+    given = linear.probabilities([text for _, text in rows]).argmax(axis=1)
+    right = np.array([labels.names[n] == label for n, (label, _) in zip(given, rows, strict=True)])
+    assert found["accuracy"] == pytest.approx(100 * right.mean())
+    texts = [text for _, text in rows]
+    model = load_classifier(config.folder, device="cpu").classify(texts)
+    ours = np.array([a[0].label == label for a, (label, _) in zip(model, rows, strict=True)])
+    only = ((right & ~ours).sum(), (ours & ~right).sum())
+    assert (found["comparison"]["first_only"], found["comparison"]["second_only"]) == only
+
+    _, out, _ = run("evaluate", config.folder, "--data", "test.tsv")
+    assert f"linear baseline: accuracy {found['accuracy']:.2f} %" in out
+    Path("train.tsv").unlink()
+    assert "baseline" not in run("evaluate", config.folder, "--data", "test.tsv")[1]
