@@ -18,6 +18,7 @@ import pytest
 
 from clearhead.cli.streams import DELAY_S, INTERVAL_S, Counter
 from clearhead.data.normaliser import Normaliser
+from clearhead.data.text_style import TEXT_STYLE, TextStyle, TextStyles
 from clearhead.errors import DataError
 from fake_translator import run
 from model_folders import LABELS, LONG, LONGEST, TEXTS, TRUTH, labelled, probabilities, write_models
@@ -50,6 +51,24 @@ def agree(found: list[tuple[str, float]], expected: list[tuple[str, float]]) -> 
     return [name for name, _ in found] == [name for name, _ in expected] and all(
         abs(a - b) < 1e-4 for (_, a), (_, b) in zip(found, expected, strict=True)
     )
+
+
+def test_texts_that_look_different_are_warned_of_once_and_can_be_normalised(
+    models: Path, tmp_path: Path
+) -> None:
+    trained = shutil.copytree(models / "texts", tmp_path / "model")
+    TextStyles({"text": TextStyle.of(["a b , c d ."])}).save(trained, TEXT_STYLE)
+    prepared, ordinary = "a b , c .\n", "A b, c.\n"
+    code, expected, err = run("classify", str(trained), stdin=prepared * 2)
+    assert (code, err) == (0, "")
+    code, _, err = run("classify", str(trained), stdin=ordinary * 2)
+    assert code == 0
+    assert len(err.splitlines()) == 1
+    assert "--normalise" in err
+    found = run("classify", str(trained), "--normalise", stdin=ordinary * 2)
+    assert found == (0, expected, "")
+    features = run("classify", str(models / "features"), "--normalise", "-i", "x.ts")
+    assert features[0] == 2
 
 
 # Classifying.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.api import loading
+from clearhead.api import loading, train
 from clearhead.cli import streams
 from clearhead.cli.options import changed_search
 from clearhead.cli.streams import Counter, Line, blocks, with_prefixes
@@ -25,6 +26,7 @@ from clearhead.errors import DataError, SearchError
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays
 from fake_translator import Backwards, run
+from small_runs import moses_run
 
 # A process of its own that translates with the fake, for what only a real output does.
 HELPERS = Path(__file__).parents[1] / "helpers"
@@ -473,3 +475,51 @@ def test_the_counter_is_hidden_early_on_request_and_without_a_terminal() -> None
     assert counted(300, {1.0: 50, 1.9: 300}) == ""
     assert counted(300, {10.0: 100}, visible=False) == ""
     assert counted(300, {10.0: 100}, is_terminal=False) == ""
+
+
+@pytest.fixture(scope="module")
+def moses(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The folder of a real model of lower-cased, tokenised text."""
+    config = moses_run(tmp_path_factory.mktemp("moses"))
+    train(config, observers=())
+    return config.folder
+
+
+PREPARED, ORDINARY = "two dogs play in the snow .\n", "Two dogs play in the snow.\n"
+
+
+def test_a_text_that_looks_different_is_warned_of_once_and_can_be_normalised(moses: str) -> None:
+    code, expected, err = run("translate", moses, stdin=PREPARED * 2)
+    assert (code, err) == (0, "")
+    code, _, err = run("translate", moses, stdin=ORDINARY * 2)
+    assert code == 0
+    assert len(err.splitlines()) == 1
+    assert "--normalise" in err
+    assert run("translate", moses, "--normalise", stdin=ORDINARY * 2) == (0, expected, "")
+    assert run("translate", moses, "--normalise", stdin=PREPARED * 2) == (0, expected, "")
+
+
+def test_python_normalises_texts_and_prefixes(moses: str) -> None:
+    translator = loading.load_translator(moses)
+    ((prepared,),) = translator.translate([PREPARED.strip()], prefixes=["two dogs ."])
+    ((ordinary,),) = translator.translate(
+        [ORDINARY.strip()], prefixes=["Two dogs."], normalise=True
+    )
+    assert ordinary == prepared
+    with pytest.warns(UserWarning, match="normalise=True"):
+        translator.translate([ORDINARY.strip()])
+
+
+def test_the_json_output_has_the_text_as_it_was_given(moses: str) -> None:
+    _, out, _ = run("translate", moses, "--normalise", "--json", stdin=ORDINARY)
+    assert json.loads(out)["source"] == ORDINARY.strip()
+
+
+def test_a_folder_of_an_earlier_version_has_no_style_and_cannot_normalise(
+    moses: str, tmp_path: Path
+) -> None:
+    old = shutil.copytree(moses, tmp_path / "old")
+    (old / "text_style.json").unlink()
+    code, _, err = run("translate", str(old), stdin=ORDINARY)
+    assert (code, err) == (0, "")
+    assert run("translate", str(old), "--normalise", stdin=ORDINARY)[0] == 4

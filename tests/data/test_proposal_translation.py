@@ -114,6 +114,24 @@ def test_lower_cased_text_is_recognised_and_script_without_case_is_not_lower_cas
 
 
 @pytest.mark.parametrize(
+    ("source", "target", "lower"),
+    [
+        ("a man .", "ein mann .", True),
+        ("a man .", "我有一只猫。", True),
+        ("a man .", "Ein Mann .", False),
+        ("A man .", "ein mann .", False),
+        ("我有一只猫。", "a man .", False),
+    ],
+)
+def test_text_that_is_lower_cased_on_both_sides_is_lower_cased_in_use(
+    tmp_path: Path, source: str, target: str, lower: bool
+) -> None:
+    files = parallel(tmp_path, [source], [target])
+    config = read_back(propose_translation(files).to_toml("my-model"), tmp_path)
+    assert config.tokenizer.lower is lower
+
+
+@pytest.mark.parametrize(
     ("sentence", "script", "tokenize"),
     [
         ("Ein Mann fährt Rad.", "LATIN", "13a"),

@@ -43,6 +43,7 @@ class Backwards:
         *,
         search: SearchConfig | None = None,
         prefixes: Sequence[str] | None = None,
+        normalise: bool = False,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,

@@ -169,3 +169,20 @@ def feature_run(folder: Path, name: str = "run", **sections: dict[str, Any]) -> 
     tree["data"] |= {"train": [str(write_sequences(folder))]}
     tree["model"] |= {"positions": {"kind": "none"}}
     return config_from({**tree, **{k: {**tree[k], **v} for k, v in sections.items()}})
+
+
+def moses_run(folder: Path) -> RunConfig:
+    """A short run on lower-cased, tokenised sentences, as Moses writes them."""
+    chance = random.Random(5)
+    for part, count in (("train", 60), ("validation", 6)):
+        for language in ("en", "de"):
+            lines = (
+                f"two {' '.join(chance.choices('dogs cats play in the snow'.split(), k=4))} ."
+                for _ in range(count)
+            )
+            (folder / f"{part}.{language}").write_text("".join(f"{line}\n" for line in lines))
+    run = small_run(folder, "moses", max_steps=4)
+    train, validation = (
+        (str(folder / f"{part}.en"), str(folder / f"{part}.de")) for part in ("train", "validation")
+    )
+    return dataclasses.replace(run, data=DataConfig(train=train, validation=validation))

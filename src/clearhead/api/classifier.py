@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
-from clearhead.errors import DataError, ModelFolderError, warn
+from clearhead.data.text_style import InputStyle
+from clearhead.errors import ConfigError, DataError, ModelFolderError, warn
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -51,11 +52,17 @@ class Classifier:
         engine: ClassifierEngine,
         temperature: float,
     ) -> None:
+        # Imported here because it loads torch.
+        from clearhead.data.inputs import TextInputs
+
         self.folder = folder
         self.inputs = inputs
         self.label_set = labels
         self.engine = engine
         self.temperature = temperature
+        self._style = None
+        if isinstance(inputs, TextInputs):
+            self._style = InputStyle.load(folder, "text", inputs.tokenizer)
 
     @property
     def config(self) -> RunConfig:
@@ -93,6 +100,7 @@ class Classifier:
         inputs: Iterable[Any],
         *,
         top: int | None = None,
+        normalise: bool = False,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
@@ -104,6 +112,8 @@ class Classifier:
                 features are ordered by the names of their columns. An empty text has no label.
             top: number of labels of each input. By default the most probable one; if an example
                 may have several labels, all with a probability of at least one half, perhaps none.
+            normalise: bring texts into the style of the training text first: case, tokenisation and
+                quotation marks, by the rules of Moses.
             batch_size: maximum number of inputs of a batch.
             progress: called with the number of inputs that are done.
             offset: the number of inputs before these, if a stream is classified in blocks.
@@ -111,17 +121,21 @@ class Classifier:
         Raises:
             DataError: the classifier does not read inputs of this kind, or the inputs are a table,
                 or `top` or `batch_size` is not a whole number of at least 1.
+            ConfigError: `normalise` is given for features, or sacremoses is not installed.
+            ModelFolderError: texts are to be normalised, and an earlier version, which did not
+                record the style, trained the model.
             TypeError: `inputs` is a single string or example.
 
         Warns:
-            UserWarning: an input is longer than `data.max_length`, and was cut.
+            UserWarning: an input is longer than `data.max_length`, and was cut; or the texts look
+                different from the training text (once for this classifier).
         """
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             what = f"top = {top!r} is not a number of labels"
             raise DataError(what, where="classify", todo="give a whole number of at least 1")
         inputs = items_of(inputs, "inputs", arrays=True)
         probabilities = self.probabilities(
-            inputs, batch_size=batch_size, progress=progress, offset=offset
+            inputs, normalise=normalise, batch_size=batch_size, progress=progress, offset=offset
         )
         return [
             [] if is_empty(raw) else self._best(row, top)
@@ -132,6 +146,7 @@ class Classifier:
         self,
         inputs: Iterable[Any],
         *,
+        normalise: bool = False,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
@@ -139,13 +154,16 @@ class Classifier:
         """The calibrated probability of each label, (inputs, labels); see `classify`."""
         from clearhead.evaluation.calibration import probabilities
 
-        logits = self.logits(inputs, batch_size=batch_size, progress=progress, offset=offset)
+        logits = self.logits(
+            inputs, normalise=normalise, batch_size=batch_size, progress=progress, offset=offset
+        )
         return probabilities(logits, self.temperature, self.config.classifier.multi_label)
 
     def logits(
         self,
         inputs: Iterable[Any],
         *,
+        normalise: bool = False,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
@@ -161,10 +179,22 @@ class Classifier:
             )
         check_batch_size(batch_size, "inputs", "classify", DataError)
         numbered = enumerate(items_of(inputs, "inputs", arrays=True), start=offset + 1)
-        rows = self._rows([_example(raw, f"input {number}") for number, raw in numbered])
+        examples = [_example(raw, f"input {number}") for number, raw in numbered]
+        rows = self._rows(self._styled(examples, normalise))
         return self.engine.logits(
             rows, self.inputs.collate, batch_size=batch_size, progress=progress
         )
+
+    def _styled(self, examples: Sequence[Labelled], normalise: bool) -> Sequence[Labelled]:
+        """The examples in the style of the training text, if they are to be normalised."""
+        if self._style is None:
+            if normalise:
+                raise ConfigError("normalise has no effect on features", todo="leave it out")
+            return examples
+        if not all(isinstance(example.input, str) for example in examples):
+            return examples  # making rows of them raises the error
+        texts = self._style.read([example.input for example in examples], normalise)
+        return [e._replace(input=text) for e, text in zip(examples, texts, strict=True)]
 
     def _rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
         """Each example as numbers; warns of those that will be cut."""

@@ -23,6 +23,7 @@ from clearhead.data.preparation import (
     read_labelled,
 )
 from clearhead.data.report import DataReport
+from clearhead.data.text_style import TEXT_STYLE, style_of_texts, styles_of_pairs
 from clearhead.files import Saveable
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
@@ -107,7 +108,8 @@ def _prepare_translation(
     data = prepare_pairs(config, parts, tokenizers, corpus, encoding.update)
     encoding.end()
     task = TranslationTask(config, data)
-    files = tokenizer_files(*tokenizers, config)
+    styles = styles_of_pairs(parts.train.pairs(), parts.train.files)
+    files = {**tokenizer_files(*tokenizers, config), TEXT_STYLE: styles}
 
     def build_model() -> nn.Module:
         model = task.build_model()
@@ -145,7 +147,10 @@ def _prepare_classification(
             notify(observers, Note(f"using the output layer of {config.start_from}"))
         return model
 
-    return Prepared(task, build_model, {**data.inputs.files, LABELS: data.labels}, data.reports)
+    files: dict[str, Saveable] = {**data.inputs.files, LABELS: data.labels}
+    if config.input == "text":
+        files[TEXT_STYLE] = style_of_texts([example.input for example in data.train])
+    return Prepared(task, build_model, files, data.reports)
 
 
 class EncodingProgress:

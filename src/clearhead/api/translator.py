@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.api.classifier import texts_of
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
+from clearhead.data.text_style import InputStyle
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.settings import RunConfig, SearchConfig
 
@@ -26,6 +27,10 @@ class Translator:
         self.folder = folder
         self.engine = engine
         self._tokenizers = read_tokenizers(folder.path, folder.config)
+        self._source_style, self._target_style = (
+            InputStyle.load(folder, side, tokenizer)
+            for side, tokenizer in zip(("source", "target"), self._tokenizers, strict=True)
+        )
 
     @property
     def config(self) -> RunConfig:
@@ -53,6 +58,7 @@ class Translator:
         *,
         search: SearchConfig | None = None,
         prefixes: Iterable[str] | None = None,
+        normalise: bool = False,
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
@@ -67,6 +73,9 @@ class Translator:
             search: the settings of the search; by default those of the model's configuration.
             prefixes: for each text the beginning of its translation; spaces at its ends are
                 ignored.
+            normalise: bring the texts and prefixes into the style of the training text first: case,
+                tokenisation and quotation marks, by the rules of Moses. The translations keep the
+                style of the training text.
             batch_size: maximum number of sentences of a batch.
             progress: called with the number of sentences that are done.
             offset: the number of texts before these, if a stream is translated in blocks.
@@ -79,20 +88,30 @@ class Translator:
                 prefixes do not fit.
             DataError: a text is not a string, or the texts are a table.
             TypeError: `texts` is a single string.
+            ConfigError: the texts are to be normalised, and sacremoses is not installed.
+            ModelFolderError: the texts are to be normalised, and an earlier version, which did not
+                record the style, trained the model.
             ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
         Warns:
-            UserWarning: a text has more tokens than the model can read, and was cut; or a prefix is
+            UserWarning: the texts look different from the training text (once for this translator);
+                a text has more tokens than the model can read, and was cut; or a prefix is
                 not in the vocabulary.
         """
-        from clearhead.decoding.texts import chosen_search, translate_texts
+        from clearhead.decoding.texts import check_prefixes, chosen_search, translate_texts
 
+        sources = self._source_style.read(texts_of(texts), normalise)
+        if prefixes is not None and not isinstance(prefixes, str):
+            prefixes = [*prefixes]
+            if normalise:
+                check_prefixes(prefixes, len(sources))
+                prefixes = self._target_style.read(prefixes, normalise)
         return translate_texts(
             self.engine,
             self._tokenizers,
-            texts_of(texts),
+            sources,
             chosen_search(self.search if search is None else search, choices),
-            prefixes=prefixes if prefixes is None or isinstance(prefixes, str) else [*prefixes],
+            prefixes=prefixes,
             batch_size=batch_size,
             progress=progress,
             offset=offset,

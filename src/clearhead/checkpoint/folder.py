@@ -5,6 +5,7 @@
                             ones (training.keep)
     tokenizer…              turn text into numbers and back
     labels, normaliser      a classifier's labels; the scale of its features
+    text_style.json         how the training texts look: case, tokenisation, quotation marks
     scores.json             validation scores of these weights, with sacreBLEU's signatures and
                             the checksum of the weights
     provenance.json         the origin of the weights: data hashes, versions, steps

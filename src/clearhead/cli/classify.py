@@ -6,6 +6,9 @@ labels, it has all labels with a probability of at least 0.5, perhaps none,
 unless --top gives their number. An empty line gives an empty line. The
 probabilities are calibrated on the validation data.
 
+A warning says if texts look different from the training text, for example if
+they have capitals and the training text has none. --normalise converts them.
+
   clearhead classify runs/trec < questions.txt
   clearhead classify runs/trec --top 3 --json < questions.txt
   clearhead classify runs/vowels -i new.ts
@@ -19,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message
-from clearhead.cli.options import add_shared, loaded_classifier, positive
+from clearhead.cli.options import add_shared, loaded_classifier, positive, reject_unused
 from clearhead.cli.streams import (
     NOUNS,
     STANDARD,
@@ -57,7 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--json", dest="json_lines", action="store_true", help="write one JSON object per line"
     )
-    add_shared(parser, "--batch-size", "--device", "--threads")
+    add_shared(parser, "--normalise", "--batch-size", "--device", "--threads")
 
 
 def run(args: Namespace) -> None:
@@ -65,6 +68,7 @@ def run(args: Namespace) -> None:
     classifier = loaded_classifier(args.folder, args)
     kind = classifier.config.input
     if kind == "features":
+        reject_unused({"--normalise": args.normalise}, "features")
         reject_standard_input(args.input_file)
 
     def classify(
@@ -73,6 +77,7 @@ def run(args: Namespace) -> None:
         return classifier.classify(
             [content for _, content in block],
             top=args.top,
+            normalise=args.normalise,
             batch_size=args.batch_size,
             offset=before,
             progress=progress,

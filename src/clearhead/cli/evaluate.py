@@ -104,7 +104,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="translators: ignore case in scores (default: the models' configuration)",
     )
     parser.add_argument("--json", dest="as_json", action="store_true", help="write a JSON object")
-    add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
+    add_shared(
+        parser, "--normalise", "--engine", "--compute-type", "--batch-size", "--device", "--threads"
+    )
     add_search(parser)
 
 
@@ -146,7 +148,7 @@ def _evaluate_translators(
     def translate(name: str) -> list[str]:
         translator = loaded_translator(name, args, scores=False)
         search = changed_search(translator.search, {**given_search(args), "n_best": 1})
-        compute = translating(translator, search, args.batch_size)
+        compute = translating(translator, search, args)
         lines = (Line(text, "") for text in sources)
         with Counter(sys.stderr, len(sources), "sentences") as counter:
             return [text_in_line(best) for _, (best, *_) in in_blocks(lines, compute, counter)]
@@ -207,7 +209,12 @@ def _probabilities(args: Namespace, name: str, examples: Sequence[Labelled]) -> 
         print_message(f"warning: {empty[0]} has no text, but its prediction is scored{more}")
     nouns = f"{NOUNS[classifier.config.input]}s"
     with warnings_printed(), Counter(sys.stderr, len(examples), nouns) as counter:
-        return classifier.probabilities(examples, batch_size=args.batch_size, progress=counter.show)
+        return classifier.probabilities(
+            examples,
+            normalise=args.normalise,
+            batch_size=args.batch_size,
+            progress=counter.show,
+        )
 
 
 def _draw(systems: Mapping[str, Any], folder: Path) -> None:

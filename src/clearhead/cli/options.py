@@ -49,6 +49,11 @@ SHARED: dict[str, dict[str, Any]] = {
         default="-",
         help="output file, which gets its name when it is complete (default: -, stdout)",
     ),
+    "--normalise": dict(
+        action="store_true",
+        help="bring the input into the style of the training text: case, punctuation, quotation "
+        "marks (requires sacremoses)",
+    ),
     "--batch-size": dict(
         type=positive,
         metavar="N",

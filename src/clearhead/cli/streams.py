@@ -190,9 +190,12 @@ def write_results(
 
 
 def translating(
-    translator: Translator, search: SearchConfig, batch_size: int
+    translator: Translator, search: SearchConfig, args: Namespace
 ) -> Compute[Line, list[Hypothesis]]:
-    """The function for `in_blocks` that gives the hypotheses of each line."""
+    """The function for `in_blocks` that gives the hypotheses of each line.
+
+    Of the options, `batch_size` and `normalise` are used.
+    """
 
     def translate(
         block: Sequence[Line], offset: int, progress: ReportDone
@@ -202,7 +205,8 @@ def translating(
             [line.text for line in block],
             search=search,
             prefixes=prefixes if any(prefixes) else None,
-            batch_size=batch_size,
+            normalise=args.normalise,
+            batch_size=args.batch_size,
             offset=offset,
             progress=progress,
         )

@@ -9,6 +9,10 @@ translation comes first; samples are in the order in which they were drawn.
 A sentence of more than 1,024 tokens, or of more than the model has learned
 positions for, is cut there. A warning names its line.
 
+A warning also says if the input looks different from the training text, for
+example if it has capitals and the training text has none. --normalise converts
+the input. The translations keep the style of the training text.
+
   clearhead translate runs/my-model < in.txt > out.txt
   clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8
   clearhead translate runs/my-model --n-best 3 < in.txt
@@ -85,6 +89,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="write one JSON object per line, with all scores",
     )
+    add_shared(parser, "--normalise")
     add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
     add_search(parser)
 
@@ -103,7 +108,7 @@ def run(args: Namespace) -> None:
         n_best = {} if args.n_best is None else {"n_best": args.n_best}
         search = changed_search(translator.search, given_search(args) | n_best)
         form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
-        translate = translating(translator, search, args.batch_size)
+        translate = translating(translator, search, args)
         write_results(args, output, lines, total, "sentence", translate, form)
 
 

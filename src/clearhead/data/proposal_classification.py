@@ -193,7 +193,7 @@ def _choose_vocabulary(p: Proposal, recipe: ClassificationRecipe) -> None:
         case = "Few texts: a word at the start of a sentence should be the same word."
     elif recipe.ngrams:
         case = "Capitals distinguish names from words, and n-grams still relate both spellings."
-    p.choose("tokenizer.lower", recipe.lower or text.lower_cased, case)
+    p.choose("tokenizer.lower", recipe.lower or text.lower_cased is True, case)
     hides = "Hides other words in each epoch, so that no single word decides."
     p.choose("training.word_dropout", recipe.word_dropout, hides if recipe.word_dropout else "")
     if not recipe.ngrams:

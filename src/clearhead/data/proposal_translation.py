@@ -84,6 +84,10 @@ def _choose_vocabulary(p: Proposal, recipe: TranslationRecipe) -> None:
     one = "One vocabulary, so source, target and output share one embedding matrix."
     two = "Two vocabularies, so only the input and output of the target share embeddings."
     p.choose("model.share_embeddings", "all" if joint else "target", one if joint else two)
+    # The setting is for both sides.
+    if source.lower_cased and target.lower_cased is not False:
+        lower = "The texts are already lower-cased; those to translate will be, too."
+        p.choose("tokenizer.lower", True, lower)
     size = recipe.vocabulary
     reason = (
         f"For {p.amount}: each piece should occur often enough to be learned, and rare words "

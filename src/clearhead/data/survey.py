@@ -21,6 +21,7 @@ from clearhead.data.phrasebook import PHRASEBOOK, Part
 from clearhead.data.readers import read_pairs
 from clearhead.data.report import SHOWN_CLASSES, Classes, count_classes
 from clearhead.data.tables import Column
+from clearhead.data.text_style import StyleCounts
 from clearhead.errors import DataError, first_few
 from clearhead.tokenizer import WordTokenizer
 
@@ -47,7 +48,8 @@ class SideSurvey:
         alphabet: how many different characters were seen.
         scripts: the share of each script in the letters: `{"LATIN": 1.0}`.
         tokenised: whether spaces separate full stops and commas from words.
-        lower_cased: whether there are small letters and hardly any capitals.
+        lower_cased: whether there are small letters and hardly any capitals; None if no letter has
+            a case.
     """
 
     words: int
@@ -55,7 +57,7 @@ class SideSurvey:
     alphabet: int
     scripts: Mapping[str, float]
     tokenised: bool
-    lower_cased: bool
+    lower_cased: bool | None
 
     @property
     def script(self) -> str:
@@ -77,30 +79,22 @@ class SideSurvey:
 
 def survey_side(texts: Iterable[str], scale: float = 1.0) -> SideSurvey:
     """Survey texts; words and characters are multiplied by `scale`."""
-    characters: Counter[str] = Counter()
-    count = words = lines_apart = lines_attached = 0
+    counts, words = StyleCounts(), 0
     for text in texts:
-        count += 1
-        parts = text.split()
-        words += len(parts)
-        characters.update(text)
-        lines_apart += "." in parts or "," in parts
-        lines_attached += any(part[-1] in ".," and len(part) > 1 for part in parts)
-    letters = {c: n for c, n in characters.items() if c.isalpha()}
-    small = sum(n for letter, n in letters.items() if letter.islower())
-    capital = sum(n for letter, n in letters.items() if letter.isupper())
+        words += len(text.split())
+        counts.add([text])
+    characters, style = counts.characters, counts.style()
     scripts: Counter[str] = Counter()
-    for letter, n in letters.items():
-        scripts[unicodedata.name(letter, "UNKNOWN").split()[0]] += n
+    for character, n in characters.items():
+        if character.isalpha():
+            scripts[unicodedata.name(character, "UNKNOWN").split()[0]] += n
     return SideSurvey(
         words=round(scale * words),
         characters=round(scale * characters.total()),
         alphabet=len(characters),
         scripts={name: n / scripts.total() for name, n in scripts.most_common()},
-        # Abbreviations keep their full stops in tokenised text, so a few attached ones do not
-        # count; and text without punctuation shows nothing.
-        tokenised=lines_apart > max(0.2 * count, 5 * lines_attached),
-        lower_cased=small > 0 and 1000 * capital <= small,
+        tokenised=style.tokenised is True,
+        lower_cased=style.lower_cased,
     )
 
 

@@ -87,7 +87,7 @@ def translate_texts(
     """
     check_batch_size(batch_size, "sentences", "translate", SearchError)
     if prefixes is not None:
-        _check_prefixes(prefixes, len(texts))
+        check_prefixes(prefixes, len(texts))
     source_tokenizer, target_tokenizer = tokenizers
     filled = [i for i, text in enumerate(texts) if text.strip()]
     sources = source_tokenizer.encode_batch([texts[i] for i in filled])
@@ -126,7 +126,8 @@ def _encode_prefixes(
     return found
 
 
-def _check_prefixes(prefixes: Sequence[str], count: int) -> None:
+def check_prefixes(prefixes: Sequence[str], count: int) -> None:
+    """Raise a `SearchError` unless there is one prefix for each of `count` texts."""
     if isinstance(prefixes, str) or not all(isinstance(prefix, str) for prefix in prefixes):
         what = "prefixes is not a list of strings"
     elif len(prefixes) != count:

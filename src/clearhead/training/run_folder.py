@@ -39,10 +39,10 @@ SELECTED_FILES = (WEIGHTS, SCORES, "provenance.json")
 
 PREPARED_FILES = tuple(
     f"{name}.{ending}"
-    for name in ("tokenizer", "source", "target", "labels", "normaliser")
+    for name in ("tokenizer", "source", "target", "labels", "normaliser", "text_style")
     for ending in ("json", "model")
 )
-"""Files of a model that are written before training: vocabularies, labels, scale."""
+"""Files of a model that are written before training: vocabularies, labels, scale, text style."""
 
 TRAINING_FILES = (
     *("data.json", "log.jsonl", "state.safetensors", "checkpoints/step-*.safetensors"),
