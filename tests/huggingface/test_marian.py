@@ -3,84 +3,53 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from clearhead.checkpoint.tensors import load_parameters
 from clearhead.decoding.engine import longest_output
 from clearhead.decoding.torch_engine import TorchEngine
-from clearhead.errors import ClearheadError
+from clearhead.errors import ModelFolderError
 from clearhead.huggingface.marian import (
     POSITIONS,
     SHARED,
     from_clearhead,
     model_settings,
+    numberings_of,
     to_clearhead,
-    token_order,
     vocabulary_sizes,
 )
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, PAD
+from marian_models import random_marian
 
 transformers = pytest.importorskip("transformers")
-
-SMALL = dict(
-    vocab_size=29,
-    d_model=8,
-    encoder_layers=1,
-    decoder_layers=2,
-    encoder_attention_heads=2,
-    decoder_attention_heads=2,
-    encoder_ffn_dim=12,
-    decoder_ffn_dim=12,
-    max_position_embeddings=64,
-    pad_token_id=21,
-    decoder_start_token_id=21,
-    eos_token_id=3,
-    forced_eos_token_id=None,
-    bos_token_id=None,
-)
-
-
-def marian(seed: int = 1, tied: bool = True, **choices: Any) -> Any:
-    """A random Marian model, every tensor drawn; `tied`: shared embeddings are equal."""
-    torch.manual_seed(seed)
-    config = transformers.MarianConfig(**(SMALL | choices))
-    model = transformers.MarianMTModel(config).eval()
-    for parameter in model.parameters():
-        if parameter.requires_grad:  # not the table of positions
-            nn.init.normal_(parameter, std=0.4)
-    nn.init.normal_(model.final_logits_bias)
-    if config.share_encoder_decoder_embeddings and tied:
-        with torch.no_grad():
-            for part in (model.model.encoder, model.model.decoder):
-                part.embed_tokens.weight.copy_(model.model.shared.weight)
-    return model
 
 
 def imported(theirs: Any) -> EncoderDecoder:
     config, tensors = theirs.config.to_dict(), theirs.state_dict()
-    settings = model_settings(config, tensors)
-    source, target = (size + 1 for size in vocabulary_sizes(config))
-    ours = build_model(settings, source, target)
-    load_parameters(ours, to_clearhead(tensors, config), where=None)  # pyright: ignore
+    settings, numberings = model_settings(config, tensors), numberings_of(config)
+    ours = build_model(settings, numberings.source.size, numberings.target.size)
+    load_parameters(ours, to_clearhead(tensors, settings, numberings), Path("marian"))
     return ours.eval()
+
+
+def back_and_forth(theirs: Any) -> dict[str, Tensor]:
+    config, tensors = theirs.config.to_dict(), theirs.state_dict()
+    settings, numberings = model_settings(config, tensors), numberings_of(config)
+    return from_clearhead(to_clearhead(tensors, settings, numberings), settings, numberings)
 
 
 def ids(count: int, length: int, size: int, config: Any) -> Tensor:
     """Random ids of Marian's, none of them padding."""
     drawn = torch.randint(size - 1, (count, length))
     return drawn + (drawn >= config.pad_token_id)
-
-
-def as_ours(theirs: Tensor, size: int, config: Any) -> Tensor:
-    order = token_order(size, config.pad_token_id, config.eos_token_id)
-    return 1 + torch.argsort(torch.tensor(order))[theirs]
 
 
 TYINGS = [
@@ -103,9 +72,11 @@ CHOICES = [
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 @torch.no_grad()
 def test_logits_and_greedy_outputs_are_those_of_transformers(choices: dict[str, Any]) -> None:
-    theirs = marian(**choices)
+    theirs = random_marian(**choices)
     ours, config = imported(theirs), theirs.config
     source_size, target_size = vocabulary_sizes(config.to_dict())
+    numberings = numberings_of(config.to_dict())
+    as_source, as_target = (torch.from_numpy(each.ours) for each in numberings)
     sources = ids(6, 9, source_size, config)
     lengths = torch.tensor([9, 1, 4, 9, 7, 2])
     mask = torch.arange(9) < lengths[:, None]
@@ -117,10 +88,9 @@ def test_logits_and_greedy_outputs_are_those_of_transformers(choices: dict[str, 
         decoder_input_ids=targets,
     ).logits
 
-    padded = as_ours(sources, source_size, config).masked_fill(~mask, PAD)
-    found = ours.output(ours(padded, as_ours(targets, target_size, config)))
-    order = token_order(target_size, config.pad_token_id, config.eos_token_id)
-    torch.testing.assert_close(found[:, :, 1:], expected[:, :, order], atol=1e-5, rtol=1e-5)
+    padded = as_source[sources].masked_fill(~mask, PAD)
+    found = ours.output(ours(padded, as_target[targets]))
+    torch.testing.assert_close(found[:, :, as_target[:-1]], expected, atol=1e-5, rtol=1e-5)
     assert (found[:, :, PAD] == -100).all()
 
     search = SearchConfig(beam_size=1, max_length=20)
@@ -137,15 +107,13 @@ def test_logits_and_greedy_outputs_are_those_of_transformers(choices: dict[str, 
     for row, (output,), source in zip(generated[:, 1:], outputs, rows, strict=True):
         longest = longest_output(len(source), search, 0, None)
         wanted = [i for i in row.tolist() if i not in (config.pad_token_id, config.eos_token_id)]
-        assert [order[i - 1] for i in output.tokens] == wanted[:longest]
+        assert numberings.target.theirs[list(output.tokens)].tolist() == wanted[:longest]
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 def test_the_way_back_gives_the_same_bytes(choices: dict[str, Any]) -> None:
-    theirs = marian(**choices)
-    config, tensors = theirs.config.to_dict(), theirs.state_dict()
-    settings = model_settings(config, tensors)
-    back = from_clearhead(to_clearhead(tensors, config), settings, config)
+    theirs = random_marian(**choices)
+    tensors, back = theirs.state_dict(), back_and_forth(theirs)
     assert back.keys() == tensors.keys() - set(POSITIONS)
     for name, tensor in back.items():
         assert tensor.dtype == tensors[name].dtype
@@ -154,18 +122,17 @@ def test_the_way_back_gives_the_same_bytes(choices: dict[str, Any]) -> None:
 
 def test_embeddings_that_transformers_does_not_tie_stay_apart() -> None:
     choices = dict(share_encoder_decoder_embeddings=True, tie_word_embeddings=False)
-    theirs = marian(tied=False, **choices)
-    config, tensors = theirs.config.to_dict(), theirs.state_dict()
-    settings = model_settings(config, tensors)
+    theirs = random_marian(tied=False, **choices)
+    tensors, back = theirs.state_dict(), back_and_forth(theirs)
+    settings = model_settings(theirs.config.to_dict(), tensors)
     assert settings.share_embeddings == "none"
-    back = from_clearhead(to_clearhead(tensors, config), settings, config)
     # The shared matrix is in the file, and nothing uses it.
     assert back.keys() == tensors.keys() - {SHARED, *POSITIONS}
     assert all(torch.equal(tensor, tensors[name]) for name, tensor in back.items())
 
 
 def test_the_start_symbol_is_the_padding_token() -> None:
-    theirs = marian()
+    theirs = random_marian()
     weight = imported(theirs).source_input.embedding.weight  # pyright: ignore
     sines_first = weight[:, [0, 2, 4, 6, 1, 3, 5, 7]]  # pyright: ignore
     assert torch.equal(sines_first[BOS], theirs.model.shared.weight[21])
@@ -189,19 +156,19 @@ def test_the_start_symbol_is_the_padding_token() -> None:
 def test_what_clearhead_cannot_compute_is_refused_by_name(
     choices: dict[str, Any], named: str
 ) -> None:
-    config = marian().config.to_dict() | choices
-    with pytest.raises(ClearheadError) as caught:
-        model_settings(config, marian().state_dict())
+    config = random_marian().config.to_dict() | choices
+    with pytest.raises(ModelFolderError) as caught:
+        model_settings(config, random_marian().state_dict())
     assert named in caught.value.what
 
 
 def test_tensors_that_do_not_belong_to_the_model_are_refused() -> None:
-    theirs = marian()
+    theirs = random_marian()
     config, tensors = theirs.config.to_dict(), theirs.state_dict()
     lacking = {name: each for name, each in tensors.items() if name != "final_logits_bias"}
     learned = tensors | {POSITIONS[0]: torch.ones(64, 8)}
     untied = tensors | {"lm_head.weight": torch.ones(29, 8)}
     more = tensors | {"model.encoder.layer_norm.weight": torch.ones(8)}
     for wrong in (lacking, learned, untied, more):
-        with pytest.raises(ClearheadError):
-            to_clearhead(wrong, config)
+        with pytest.raises(ModelFolderError):
+            to_clearhead(wrong, model_settings(config, tensors), numberings_of(config))

@@ -1,31 +1,33 @@
 """Marian translators (OPUS-MT): their settings and tensors as those of clearhead, and back.
 
-Both compute the same function. Three things differ:
+Pegasus is the same model with pre-norm layers. Both compute the same function as clearhead's
+encoder-decoder. Three things differ:
 
-- Marian's vectors have the sines of a position in the first half and the cosines in the second;
+- Their vectors have the sines of a position in the first half and the cosines in the second;
   clearhead's have them in turns. The features of the residual stream are permuted.
-- Marian begins an output with its padding token, and hides padding of a source by a mask alone.
-  In clearhead this token is the begin of sentence. Padding is one more token, which is never
-  chosen.
-- The order of the tokens: padding, begin and end of sentence are the first in clearhead. The others
-  keep Marian's order.
+- They begin an output with their padding token, and hide padding of a source by a mask alone. In
+  clearhead this token is the begin of sentence. Padding is one more token, which is never chosen.
+- The numbers of the tokens, see `Numbering`.
 
-Each parameter is a rearrangement of Marian's tensors, so the way back gives the same bytes.
+Each parameter is a rearrangement of their tensors, so the way back gives the same bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ModelFolderError
 from clearhead.model.positions import sinusoids
 from clearhead.settings import DropoutConfig, ModelConfig
+from clearhead.tokenizer.marian import MarianTokenizer
+from clearhead.tokenizer.pretrained import Numbering
+from clearhead.tokenizer.protocol import Boundaries
 
 ACTIVATIONS = {
     "relu": "relu",
@@ -80,7 +82,7 @@ def model_settings(config: Mapping[str, Any], tensors: Tensors) -> ModelConfig:
             earlier ones did: the tensors decide.
 
     Raises:
-        ClearheadError: clearhead has no such model.
+        ModelFolderError: clearhead has no such model.
     """
     c = config
     for name in ("ffn_dim", "attention_heads"):
@@ -154,32 +156,89 @@ def vocabulary_sizes(config: Mapping[str, Any]) -> tuple[int, int]:
     return config["vocab_size"], config["decoder_vocab_size"] or config["vocab_size"]
 
 
-def token_order(size: int, pad: int, end: int) -> list[int]:
-    """Marian's id of each of clearhead's tokens but the first, its padding.
+class Numberings(NamedTuple):
+    """The numbers of the tokens of both sides, equal if the vocabulary is joint."""
+
+    source: Numbering
+    target: Numbering
+
+
+def numberings_of(config: Mapping[str, Any]) -> Numberings:
+    """The numbers of a Marian model's tokens; clearhead's padding has the number after the last."""
+    start, end = config["pad_token_id"], config["eos_token_id"]
+    source, target = (Numbering(size + 1, size, start, end) for size in vocabulary_sizes(config))
+    return Numberings(source, target)
+
+
+def tokenizers_of(
+    theirs: Any, config: Mapping[str, Any]
+) -> tuple[MarianTokenizer, MarianTokenizer]:
+    """The tokenizers of source and target.
 
     Args:
-        size: the number of Marian's tokens.
-        pad: Marian's padding, clearhead's begin of sentence.
-        end: the end of sentence.
+        theirs: the `MarianTokenizer` of `transformers`.
+        config: `MarianConfig.to_dict()`.
+
+    Raises:
+        ModelFolderError: a vocabulary does not fit the model.
     """
-    return [pad, end, *(i for i in range(size) if i not in (pad, end))]
+    special = theirs.pad_token, theirs.eos_token, theirs.unk_token
+    vocabularies = theirs.encoder, getattr(theirs, "target_encoder", theirs.encoder)
+    numberings = numberings_of(config)
+    source = _tokenizer(theirs.spm_source, vocabularies[0], special, numberings.source, "end")
+    target = _tokenizer(theirs.spm_target, vocabularies[1], special, numberings.target, "none")
+    return source, target
 
 
-def to_clearhead(tensors: Tensors, config: Mapping[str, Any]) -> dict[str, Tensor]:
+def _tokenizer(
+    model: Any,
+    vocabulary: Mapping[str, int],
+    special: tuple[str, str, str],
+    numbering: Numbering,
+    boundaries: Boundaries,
+) -> MarianTokenizer:
+    """The tokenizer of one side.
+
+    Args:
+        model: the `SentencePieceProcessor`.
+        vocabulary: the number of each name.
+        special: the names of padding, end and unknown.
+        numbering: of the tokens.
+        boundaries: of the texts of this side.
+    """
+    names = {i: name for name, i in vocabulary.items()}
+    size = numbering.size - 1
+    if len(names) < len(vocabulary) or not 0 <= min(names) <= max(names) < size:
+        why = f"it numbers {len(vocabulary)} tokens up to {max(names)}, and the model has {size}"
+        raise _refused("a vocabulary that does not fit", why)
+    pad, end, unknown = special
+    for name, number in ((pad, numbering.bos), (end, numbering.eos)):
+        if names.get(number) != name:
+            why = f"in the vocabulary, {number} is {names.get(number)!r}"
+            raise _refused(f"another number for its token {name!r}, {number}", why)
+    if unknown not in vocabulary:
+        raise _refused("no unknown token", f"{unknown!r} is not in its vocabulary")
+    unk_id = int(numbering.ours[vocabulary[unknown]])
+    tokens = [names.get(i) for i in range(size)]
+    return MarianTokenizer(model.serialized_model_proto(), tokens, numbering, unk_id, boundaries)
+
+
+def to_clearhead(
+    tensors: Tensors, settings: ModelConfig, numberings: Numberings
+) -> dict[str, Tensor]:
     """The parameters of clearhead's model.
 
     Args:
         tensors: of the Marian model, by name; those that are shared by each of their names.
-        config: `MarianConfig.to_dict()`.
+        settings: its `model_settings`.
+        numberings: of its tokens.
 
     Raises:
-        ClearheadError: clearhead has no such model, or tensors are missing or unexpected.
+        ModelFolderError: tensors are missing or unexpected, or shared ones differ.
     """
-    settings = model_settings(config, tensors)
     parts = list(parts_of(settings))
     _check_names(tensors, parts)
     _check_positions(tensors)
-    order = _orders(config)
     features = feature_order(settings.d_model)
 
     def rearranged(part: Part) -> Tensor:
@@ -189,56 +248,58 @@ def to_clearhead(tensors: Tensors, config: Mapping[str, Any]) -> dict[str, Tenso
         if part.rows == "features":
             return tensor[features]
         if part.rows:
-            return torch.cat([tensor.new_zeros(1, *tensor.shape[1:]), tensor[order[part.rows]]])
+            return _with_padding(tensor, getattr(numberings, part.rows), 0.0)
         return tensor.clone()
 
-    bias = tensors[OUTPUT_BIAS][0, order["target"]]
-    found = {part.name: rearranged(part) for part in parts}
-    return found | {"output.bias": torch.cat([bias.new_full((1,), NEVER), bias])}
+    bias = _with_padding(tensors[OUTPUT_BIAS][0], numberings.target, NEVER)
+    return {part.name: rearranged(part) for part in parts} | {"output.bias": bias}
+
+
+def _with_padding(theirs: Tensor, numbering: Numbering, padding: float) -> Tensor:
+    """Rows for our tokens: theirs, and one of a single number for the padding."""
+    row = theirs.new_full((1, *theirs.shape[1:]), padding)
+    return torch.cat([theirs, row])[torch.from_numpy(numbering.theirs)]
 
 
 def from_clearhead(
-    parameters: Tensors, settings: ModelConfig, config: Mapping[str, Any]
+    parameters: Tensors, settings: ModelConfig, numberings: Numberings
 ) -> dict[str, Tensor]:
     """The tensors of the Marian model, by all their names, without those of the positions.
 
     Args:
-        parameters: of clearhead's model, a shared one by the first of its names.
+        parameters: of clearhead's model, a shared one by the first of its names. Missing biases
+            are zero.
         settings: of clearhead's model.
-        config: of the Marian model.
+        numberings: of the tokens.
     """
-    back = {side: torch.argsort(order) for side, order in _orders(config).items()}
     features = torch.argsort(feature_order(settings.d_model))
     found: dict[str, Tensor] = {}
     for part in parts_of(settings):
-        tensor = parameters[part.name]
+        tensor = _parameter(parameters, part.name)
         if part.columns:
             tensor = tensor[:, features]
         if part.rows == "features":
             tensor = tensor[features]
         elif part.rows:
-            tensor = tensor[1:][back[part.rows]]
+            tensor = tensor[torch.from_numpy(getattr(numberings, part.rows).ours[:-1])]
         found |= dict(zip(part.stacked, tensor.chunk(len(part.stacked)), strict=True))
         found |= dict.fromkeys(part.equal, tensor)
-    target = back["target"]
-    bias = parameters.get("output.bias", torch.zeros(1 + len(target)))
-    return found | {OUTPUT_BIAS: bias[1:][target][None]}
+    bias = parameters.get("output.bias", torch.zeros(numberings.target.size))
+    return found | {OUTPUT_BIAS: bias[torch.from_numpy(numberings.target.ours[:-1])][None]}
+
+
+def _parameter(parameters: Tensors, name: str) -> Tensor:
+    """A parameter; zeros for a bias that the model does not have."""
+    if name in parameters:
+        return parameters[name]
+    weight = parameters[f"{name.removesuffix('bias')}weight"]
+    return weight.new_zeros(len(weight))
 
 
 def feature_order(d_model: int) -> Int[Tensor, " d_model"]:
     """Marian's index of each of clearhead's features: sines and cosines in turns."""
     sines = (d_model + 1) // 2
     return torch.tensor([i // 2 + sines * (i % 2) for i in range(d_model)])
-
-
-def _orders(config: Mapping[str, Any]) -> dict[str, Tensor]:
-    """The order of the tokens of each side."""
-    source, target = vocabulary_sizes(config)
-    special = config["pad_token_id"], config["eos_token_id"]
-    return {
-        "source": torch.tensor(token_order(source, *special)),
-        "target": torch.tensor(token_order(target, *special)),
-    }
 
 
 def parts_of(settings: ModelConfig) -> Iterator[Part]:
@@ -271,6 +332,9 @@ def parts_of(settings: ModelConfig) -> Iterator[Part]:
         yield from _norm(f"{ours}residuals.1", f"{theirs}encoder_attn_layer_norm")
         yield from _feed_forward(ours, theirs)
         yield from _norm(f"{ours}residuals.2", f"{theirs}final_layer_norm")
+    if settings.norm == "pre":
+        yield from _norm("encoder", "model.encoder.layer_norm")
+        yield from _norm("decoder", "model.decoder.layer_norm")
 
 
 def _attention(ours: str, theirs: str) -> Iterator[Part]:
@@ -296,24 +360,23 @@ def _check_names(tensors: Tensors, parts: Sequence[Part]) -> None:
     """Check that all tensors are there and no others, and that shared ones are equal."""
     needed = {OUTPUT_BIAS, *(name for part in parts for name in part.stacked)}
     if missing := sorted(needed - tensors.keys()):
-        raise _refused(f"{len(missing)} tensors are missing", f"the first is {missing[0]}")
+        raise _refused(f"not all tensors: {len(missing)} are missing", f"the first is {missing[0]}")
     equal = {name for part in parts for name in part.equal}
     # Without `tie_word_embeddings`, `transformers` may have a shared matrix that it does not use.
     if more := sorted(tensors.keys() - needed - equal - {SHARED, *POSITIONS}):
-        raise _refused(f"it has {len(more)} unknown tensors", f"the first is {more[0]}")
+        raise _refused(f"{len(more)} unknown tensors", f"the first is {more[0]}")
     for part in parts:
         for name in part.equal:
             if name in tensors and not torch.equal(tensors[name], tensors[part.stacked[0]]):
-                why = "the configuration says that they are one"
-                raise _refused(f"{name} and {part.stacked[0]} differ", why)
+                why = "by its configuration they are one"
+                raise _refused(f"different tensors {name} and {part.stacked[0]}", why)
 
 
 def _check_positions(tensors: Tensors) -> None:
     """Check that the positions, if they are given, are sinusoids."""
     for name in POSITIONS:
         if name in tensors and not torch.allclose(tensors[name], _halves(tensors[name]), atol=1e-5):
-            why = "in a Marian model they are fixed"
-            raise _refused(f"the positions {name} are not sinusoids", why)
+            raise _refused("positions that are not sinusoids", f"the tensor is {name}")
 
 
 def _halves(
@@ -324,5 +387,5 @@ def _halves(
     return sinusoids(length, d_model)[:, torch.argsort(feature_order(d_model))].to(like)
 
 
-def _refused(what: str, why: str) -> ClearheadError:
-    return ClearheadError(f"this Marian model cannot be imported: {what}", why=why)
+def _refused(what: str, why: str) -> ModelFolderError:
+    return ModelFolderError(f"this Marian model has {what}", why=why)

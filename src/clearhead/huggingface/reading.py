@@ -8,27 +8,28 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 
 from clearhead import __version__
 from clearhead.checkpoint.folder import write_model_folder
 from clearhead.checkpoint.tensors import SCORES, WEIGHTS, load_parameters, write_tensors
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ModelFolderError
-from clearhead.files import Saveable, move_into_place, unwritable, write_json
+from clearhead.files import move_into_place, unwritable, write_json
 from clearhead.huggingface.encoders import (
     FAMILIES,
     classifier_settings,
     model_settings,
     parameters_from,
 )
+from clearhead.huggingface.imported import SENTENCES, Imported, compare
+from clearhead.huggingface.library import quiet
+from clearhead.huggingface.translators import imported_translator, verify_translator
 from clearhead.model.build import build_classifier
 from clearhead.settings import DataConfig, Learned, RunConfig, TokenizerConfig
 from clearhead.tokenizer import JsonTokenizer
@@ -40,28 +41,8 @@ if TYPE_CHECKING:
 HUB = "hf:"
 """Begins the name of a model on the Hugging Face hub."""
 
-TOLERANCE = 1e-4
-"""Greatest difference between hidden states or logits of the import and of the original."""
-
-SENTENCES = (
-    "Two dogs play in the snow.",
-    "How many people lived in Madrid in 1987?",
-    "The quick brown fox jumps over the lazy dog, while 23,481 others look on; none of them moves.",
-    "Das hätte ich nicht gedacht: Straßen, Brücken, überall Wasser!",
-    "¿Qué hora es? — No lo sé; pregúntale a Íñigo.",
-    "中文句子也可以。 Ещё одно предложение. 🙂 x² + y² ≠ z²",
-    "a",
-)
-"""Compared in one padded batch."""
-
-
-@dataclass(frozen=True)
-class Imported:
-    """An imported model: its settings, its parameters by our names, and its other files."""
-
-    config: RunConfig
-    parameters: Mapping[str, Tensor]
-    files: Mapping[str, Saveable]
+MARIAN = "marian"
+"""The `model_type` of a translator's configuration."""
 
 
 def is_huggingface(source: str | Path) -> bool:
@@ -78,7 +59,8 @@ def is_huggingface(source: str | Path) -> bool:
 def import_model(source: str | Path, folder: str | Path) -> Path:
     """Write the model folder of a Hugging Face model, which then is used like a trained one.
 
-    Classifiers can be used at once. An encoder without a head is a model to start from.
+    Translators and classifiers can be used at once. An encoder without a head is a model to start
+    from.
 
     Args:
         source: a folder of Hugging Face files, or `hf:` and a name on the hub.
@@ -98,12 +80,16 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
         )
     with _naming(source):
         original, tokenizer = _read(source)
-        if original.config.model_type not in FAMILIES:
-            known = ", ".join(sorted(FAMILIES))
+        if original.config.model_type == MARIAN:
+            imported = imported_translator(original, tokenizer, folder)
+            verify_translator(imported, original, tokenizer)
+        elif original.config.model_type in FAMILIES:
+            imported = _imported_encoder(original, tokenizer, folder)
+            _verify_encoder(imported, original, tokenizer)
+        else:
+            known = ", ".join(sorted([*FAMILIES, MARIAN]))
             what = f"the model is of the type {original.config.model_type!r}"
             raise ModelFolderError(what, why=f"clearhead imports {known}")
-        imported = _imported_encoder(original, tokenizer, folder)
-        _verify_encoder(imported, original, tokenizer)
     partial = folder.with_name(f".{folder.name}.partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)  # left by an import that was killed
@@ -130,7 +116,7 @@ def _naming(source: str | Path) -> Iterator[None]:
 
 
 def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model and its tokenizer, with the head if it is a classifier."""
+    """The model and its tokenizer, with the head if it is a classifier or a translator."""
     try:
         import transformers
     except ImportError:
@@ -138,28 +124,30 @@ def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]
             "the package transformers is not installed",
             todo="pip install 'clearhead[huggingface]'",
         ) from None
-    from transformers.utils import logging
 
     name = str(source).removeprefix(HUB)
     if not str(source).startswith(HUB):
         name = str(Path(source).expanduser().absolute())  # never a name on the hub
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
     try:
-        config = transformers.AutoConfig.from_pretrained(name)
-        kind = transformers.AutoModel
-        if _has_head(config):
-            kind = transformers.AutoModelForSequenceClassification
-        model = kind.from_pretrained(name, dtype=torch.float32, attn_implementation="eager")
-        return model.eval(), transformers.AutoTokenizer.from_pretrained(name)
+        with quiet():
+            config = transformers.AutoConfig.from_pretrained(name)
+            kind = transformers.AutoModel
+            if config.model_type == MARIAN:
+                kind = transformers.AutoModelForSeq2SeqLM
+            elif _has_head(config):
+                kind = transformers.AutoModelForSequenceClassification
+            model, facts = kind.from_pretrained(
+                name, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+            )
+            tokenizer = transformers.AutoTokenizer.from_pretrained(name)
     except Exception as error:  # damaged files raise errors of many libraries
         first = str(error).strip().partition("\n")[0]
         raise ModelFolderError("transformers cannot read it", why=first) from None
-    finally:
-        logging.set_verbosity(level)
-        if bars:
-            logging.enable_progress_bar()
+    # An encoder may lack a head that it does not need.
+    if config.model_type == MARIAN and (missing := sorted(facts["missing_keys"])):
+        what = f"its file of weights lacks {len(missing)} tensors"
+        raise ModelFolderError(what, why=f"the first is {missing[0]}")
+    return model.eval(), tokenizer
 
 
 def _has_head(config: Any) -> bool:
@@ -237,19 +225,9 @@ def _verify_encoder(
     ids, mask, padded = ids[:, :longest], mask[:, :longest], padded[:, :longest]
     arguments = {"input_ids": ids, "attention_mask": mask}
     their_encoder = getattr(original, original.base_model_prefix, original)
-    _compare("hidden states", model.encode(padded)[0], their_encoder(**arguments)[0], mask)
+    compare("hidden states", model.encode(padded)[0], their_encoder(**arguments)[0], mask)
     if len(labels):
-        _compare("logits", model(padded), original(**arguments).logits)
-
-
-def _compare(what: str, ours: Tensor, theirs: Tensor, real: Tensor | None = None) -> None:
-    difference = (ours - theirs).abs()
-    greatest = float((difference if real is None else difference[real]).max())
-    if not greatest <= TOLERANCE:
-        raise ModelFolderError(
-            f"the {what} of the import differ from the original's by up to {greatest:.2g}",
-            why=f"at most {TOLERANCE:g} is allowed; clearhead lacks a part of this model",
-        )
+        compare("logits", model(padded), original(**arguments).logits)
 
 
 def _write(imported: Imported, folder: Path, source: str) -> None:

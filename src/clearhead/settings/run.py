@@ -90,7 +90,7 @@ class RunConfig:
         "trained model to start from",
         details="Its weights, its vocabulary and its `[model]` settings are used; dropout can be "
         "changed. A model folder or a checkpoint in one; a folder of Hugging Face files (BERT, "
-        "DistilBERT, RoBERTa, XLM-R); or `hf:` and a name on the Hugging Face hub, such as "
+        "DistilBERT, RoBERTa, XLM-R, Marian); or `hf:` and a name on the Hugging Face hub, such as "
         "`hf:bert-base-uncased`. A translator starts from a translator. A classifier uses the "
         "encoder of either, and also the output layer of a classifier with the same labels.",
         init_if_changed=Runs.ALL,

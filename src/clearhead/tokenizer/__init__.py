@@ -12,6 +12,7 @@ from typing import Any
 from clearhead.errors import ConfigError
 from clearhead.files import read_description
 from clearhead.settings import TokenizerConfig
+from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.pretrained import JsonTokenizer
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries, Tokenizer, cut
 from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
@@ -23,6 +24,7 @@ __all__ = [
     "PAD",
     "Boundaries",
     "JsonTokenizer",
+    "MarianTokenizer",
     "SentencePieceTokenizer",
     "Tokenizer",
     "WordTokenizer",
@@ -73,6 +75,8 @@ def _built(tree: dict[str, Any], model: Path) -> Tokenizer:
             # Older folders do not have this key.
             split_punctuation=bool(tree.get("split_punctuation", False)),
         )
+    if tree["kind"] == "pretrained" and tree["library"] == "marian":
+        return MarianTokenizer.from_tree(tree, model.read_bytes())
     if tree["kind"] == "pretrained":
         return JsonTokenizer.from_tree(tree)
     kind, lower, sampling = tree["kind"], bool(tree["lower"]), float(tree["sampling"])

@@ -1,0 +1,131 @@
+"""The tokens of imported Marian translators: pieces of SentencePiece, numbered by a vocabulary."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+
+from clearhead.files import fingerprint_of, write_bytes, write_description
+from clearhead.tokenizer.pretrained import Numbering
+from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
+from clearhead.tokenizer.sampling import META_SPACE
+
+SPECIAL = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
+"""How `pieces` names them, whatever their names in the vocabulary."""
+
+
+class MarianTokenizer:
+    """The tokenizer of one side of a Marian translator.
+
+    The vocabulary may be of both languages: then it has pieces that this side's SentencePiece
+    model lacks. A language tag such as `>>fra<<` at the beginning of a text is one token.
+
+    Args:
+        model: the bytes of the side's SentencePiece model.
+        vocabulary: the name of each of Marian's numbers; None: it has no name.
+        numbering: of the tokens. PAD is not in Marian's vocabulary.
+        unk_id: our id of the unknown token.
+        boundaries: Marian's sources end with EOS.
+
+    Raises:
+        ValueError: the numbers do not belong together.
+        RuntimeError: SentencePiece cannot read the model.
+    """
+
+    sampling = 0.0
+
+    def __init__(
+        self,
+        model: bytes,
+        vocabulary: Sequence[str | None],
+        numbering: Numbering,
+        unk_id: int,
+        boundaries: Boundaries,
+    ) -> None:
+        if len(vocabulary) + 1 != numbering.size or not EOS < unk_id < numbering.size:
+            raise ValueError(f"{len(vocabulary)} tokens, the unknown one is {unk_id}: {numbering}")
+        self.model = model
+        self.vocabulary = list(vocabulary)
+        self.numbering = numbering
+        self.unk_id = unk_id
+        self.boundaries: Boundaries = boundaries
+        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        names = [*self.vocabulary, None]
+        self._names = [names[i] for i in numbering.theirs]
+        self._ids = {name: i for i, name in enumerate(self._names) if name and i > EOS}
+
+    def __len__(self) -> int:
+        return self.numbering.size
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """Marian's number of each name in its vocabulary."""
+        return {name: i for i, name in enumerate(self.vocabulary) if name is not None}
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text's pieces, with EOS at the end of a source."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text's pieces; large batches use all cores."""
+        # Lone surrogates cannot be written in UTF-8.
+        texts = [text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for text in texts]
+        tagged = [_without_tag(text) for text in texts]
+        threads = -1 if len(texts) >= 1000 else 1
+        pieces = self._processor.encode(
+            [text for _, text in tagged], out_type=str, num_threads=threads
+        )
+        end = [EOS] if self.boundaries == "end" else []
+        return [
+            [self._ids.get(piece, self.unk_id) for piece in (*tag, *of_text)] + end
+            for (tag, _), of_text in zip(tagged, pieces, strict=True)
+        ]
+
+    def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
+        """The same as `encode_batch`: there is no sampling."""
+        return self.encode_batch(texts)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of the ids, without special and unknown tokens."""
+        pieces = [self._names[i] or "" for i in ids if i > EOS and i != self.unk_id]
+        return self._processor.decode_pieces(pieces).replace(META_SPACE, " ").strip()
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The piece of each id; its number where the vocabulary names none."""
+        return [SPECIAL.get(i) or self._names[i] or f"<{i}>" for i in ids]
+
+    def fingerprint(self) -> str:
+        """A hash of the model and the vocabulary."""
+        return fingerprint_of(json.dumps(self._tree(), sort_keys=True).encode() + self.model)
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name.model` and `name.json`."""
+        write_bytes(folder / f"{name}.model", self.model)
+        write_description(folder, name, self._tree(), self.fingerprint())
+
+    def _tree(self) -> dict[str, Any]:
+        numbers = self.numbering
+        return {
+            "kind": "pretrained",
+            "library": "marian",
+            "numbering": [numbers.size, numbers.pad, numbers.bos, numbers.eos],
+            "unk": self.unk_id,
+            "boundaries": self.boundaries,
+            "vocabulary": self.vocabulary,
+        }
+
+    @classmethod
+    def from_tree(cls, tree: dict[str, Any], model: bytes) -> MarianTokenizer:
+        """Rebuild what `save` wrote; errors as in the constructor."""
+        numbering = Numbering(*tree["numbering"])
+        return cls(model, tree["vocabulary"], numbering, tree["unk"], tree["boundaries"])
+
+
+def _without_tag(text: str) -> tuple[tuple[str, ...], str]:
+    """The language tag at the beginning of a text, if there is one, and the rest."""
+    end = text.find("<<") if text.startswith(">>") else -1
+    return ((), text) if end < 0 else ((text[: end + 2],), text[end + 2 :])

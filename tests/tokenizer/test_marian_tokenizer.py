@@ -1,0 +1,120 @@
+"""The tokens of a Marian translator are those of transformers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from clearhead.huggingface.marian import tokenizers_of
+from clearhead.tokenizer import BOS, EOS, PAD, load_tokenizer
+from clearhead.tokenizer.marian import MarianTokenizer
+from marian_models import TAGS, write_tokenizer
+
+transformers = pytest.importorskip("transformers")
+
+KINDS: list[dict[str, Any]] = [
+    {},
+    dict(tags=TAGS),
+    dict(separate=True),
+    dict(separate=True, tags=TAGS, kind="bpe"),
+]
+kinds = st.sampled_from(range(len(KINDS)))
+SPECIAL = re.compile("</s>|<unk>|<pad>")
+
+texts = st.one_of(
+    st.text(max_size=40),
+    st.text("aeiou tns.¿", max_size=40),
+    st.lists(
+        st.sampled_from(["the cat", "el gato", " ", "<<", ">>", *TAGS, "☃", "ﬁ", "▁", "\t"])
+    ).map("".join),
+).filter(lambda text: not SPECIAL.search(text))
+
+
+@cache
+def both(kind: int) -> tuple[Any, tuple[MarianTokenizer, MarianTokenizer]]:
+    folder = Path(mkdtemp(prefix="marian-"))
+    write_tokenizer(folder, **KINDS[kind])
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    sizes = [len(v) for v in (theirs.encoder, getattr(theirs, "target_encoder", theirs.encoder))]
+    config = {
+        "vocab_size": sizes[0],
+        "decoder_vocab_size": sizes[1],
+        "pad_token_id": theirs.pad_token_id,
+        "eos_token_id": theirs.eos_token_id,
+    }
+    return theirs, tokenizers_of(theirs, config)
+
+
+def named(tokenizer: MarianTokenizer, ids: list[int]) -> list[str]:
+    return ["<pad>" if i == BOS else tokenizer.pieces([i])[0] for i in ids]
+
+
+@given(kinds, texts)
+@example(1, ">>spa<< the cat is black")
+@example(1, ">>deu<< the cat")
+@example(1, ">>spa<<")
+def test_ids_of_sources_are_those_of_transformers(kind: int, text: str) -> None:
+    theirs, (ours, _) = both(kind)
+    expected = theirs(text).input_ids
+    vocabulary = theirs.encoder
+    assert [vocabulary[name] for name in named(ours, ours.encode(text))] == expected
+
+
+@given(kinds, texts)
+def test_ids_of_targets_are_those_of_transformers(kind: int, text: str) -> None:
+    theirs, (_, ours) = both(kind)
+    expected = theirs(text_target=text).input_ids
+    found = [*ours.encode(text), EOS]
+    vocabulary = theirs.target_encoder if theirs.separate_vocabs else theirs.encoder
+    assert [vocabulary[name] for name in named(ours, found)] == expected
+
+
+@given(kinds, st.data())
+def test_texts_of_outputs_are_those_of_transformers(kind: int, data: st.DataObject) -> None:
+    theirs, (_, ours) = both(kind)
+    ids = data.draw(st.lists(st.integers(1, len(ours) - 1), max_size=20))
+    vocabulary = theirs.target_encoder if theirs.separate_vocabs else theirs.encoder
+    numbers = [vocabulary[name] for name in named(ours, ids)]
+    expected = theirs.decode(numbers, skip_special_tokens=True)
+    assert ours.decode(ids) == expected
+    assert expected == theirs.decode(numbers, skip_special_tokens=True, use_source_tokenizer=False)
+
+
+@given(kinds, st.lists(texts, max_size=4))
+def test_a_batch_is_its_texts(kind: int, batch: list[str]) -> None:
+    for tokenizer in both(kind)[1]:
+        assert tokenizer.encode_batch(batch) == [tokenizer.encode(text) for text in batch]
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_a_saved_tokenizer_is_the_same(kind: int, tmp_path: Path) -> None:
+    for tokenizer in both(kind)[1]:
+        tokenizer.save(tmp_path, "source")
+        again = load_tokenizer(tmp_path, "source")
+        assert again.fingerprint() == tokenizer.fingerprint()
+        assert again.encode("the cat") == tokenizer.encode("the cat")
+        assert len(again) == len(tokenizer)
+        assert again.pieces([PAD, BOS, EOS]) == ["<pad>", "<s>", "</s>"]
+
+
+def test_a_lone_surrogate_is_an_unknown_character() -> None:
+    _, (ours, _) = both(0)
+    assert ours.encode("\ud800") == ours.encode("\ufffd")
+
+
+def test_an_id_without_a_name_has_no_text() -> None:
+    _, (source, _) = both(0)
+    last = len(source)
+    numbering = replace(source.numbering, size=last + 1, pad=last)
+    vocabulary = [*source.vocabulary, None]
+    tokenizer = MarianTokenizer(source.model, vocabulary, numbering, source.unk_id, "end")
+    assert tokenizer.pieces([last]) == [f"<{last}>"]
+    assert tokenizer.decode([last]) == ""
