@@ -155,7 +155,7 @@ def test_the_state_of_a_run_comes_back_to_a_gpu_with_all_its_bits(tmp_path: Path
     config = small_run(tmp_path, device=GPU, max_steps=2, validate_every=2)
     api.train(config)
     model = prepare(config, None, tmp_path / "corpus", ()).build_model().to(GPU)
-    optimizer = make_optimizer(model, config.training.optimizer)
+    optimizer = make_optimizer(model, config.training.optimizer, config.training.fine_tuning)
     state = Keeper(Path(config.folder), 1, {}).read_state(model, optimizer)
     assert state is not None
     assert state.step == 2

@@ -189,7 +189,7 @@ def test_every_setting_is_written_with_the_value_proposed_and_a_comment(tmp_path
     proposed = propose_translation(files, files, files)
     text = proposed.to_toml("my-model")
     tree = tomllib.loads(text)
-    for path in TRANSLATION.meanings:
+    for path in TRANSLATION.meanings.keys() - TRANSLATION.optional:
         value = tree
         for name in path.split("."):
             value = value[name]

@@ -19,6 +19,7 @@ from clearhead.files import write_json
 from clearhead.settings import (
     SIZES,
     DataConfig,
+    FineTuningConfig,
     OptimizerConfig,
     RunConfig,
     TokenizerConfig,
@@ -38,6 +39,7 @@ KINDS = [
     ("classification", "features"),
 ]
 BY_ITSELF = {
+    "translation": {"training.fine_tuning.head_rate"},
     "features": {"classifier.multi_label"},
 }
 """What a configuration rejects by itself, wherever it comes from, by task or input."""
@@ -244,7 +246,7 @@ def test_a_setting_of_another_choice_changes_nothing() -> None:
             config = TokenizerConfig(**{"kind": choice, "max_vocabulary": 280, name: value})
             return learn_tokenizer(texts, config).fingerprint()
         optimizer = OptimizerConfig(**{"kind": choice, name: value})
-        return str(make_optimizer(torch.nn.Linear(2, 2), optimizer))
+        return str(make_optimizer(torch.nn.Linear(2, 2), optimizer, FineTuningConfig()))
 
     for path, (other, acting) in ONLY_WITH.items():
         usual: Any = RunConfig()

@@ -828,7 +828,7 @@ def test_a_config_cannot_be_changed() -> None:
 
 def test_unknown_settings_are_rejected_in_every_section() -> None:
     tables = ["", "data", "tokenizer", "model", "model.dropout", "training", "search"]
-    tables += ["evaluation", "training.optimizer", "training.schedule"]
+    tables += ["evaluation", "training.optimizer", "training.schedule", "training.fine_tuning"]
     tables += ["classifier"]
     for table in tables:
         error = refusal(nested(f"{table}.no_such_key".lstrip("."), 1))

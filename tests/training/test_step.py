@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from clearhead.errors import TrainingError
-from clearhead.settings import OptimizerConfig, ScheduleConfig, TrainingConfig
+from clearhead.settings import FineTuningConfig, OptimizerConfig, ScheduleConfig, TrainingConfig
 from clearhead.training.step import MOST_BAD_STEPS, Updater, make_optimizer
 from clearhead.training.task import Task
 
@@ -172,7 +172,7 @@ def test_the_optimizer_is_pytorchs_own(kind: str) -> None:
     theirs.load_state_dict(ours.state_dict())
     config = OptimizerConfig(kind=kind, momentum=0.7)  # pyright: ignore[reportArgumentType]
     optimizers = [
-        make_optimizer(ours, config),
+        make_optimizer(ours, config, FineTuningConfig()),
         torch.optim.Adam(theirs.parameters(), betas=(0.9, 0.98), eps=1e-9)
         if kind == "adam"
         else torch.optim.SGD(theirs.parameters(), momentum=0.7),

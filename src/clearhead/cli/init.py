@@ -9,6 +9,7 @@ prints the score of a linear model, if scikit-learn is installed.
   clearhead init my-model --train train.en train.de --validation val.en val.de
   clearhead init my-model --train pairs.tsv.gz --validation val.tsv --test test.tsv
   clearhead init topics --task classification --train train.csv --label-column topic
+  clearhead init topics --task classification --train train.csv --start-from runs/bert
   clearhead init vowels --task classification --input features --train train.ts
 """
 
@@ -65,6 +66,13 @@ def add_arguments(parser: ArgumentParser) -> None:
             help=f"classification: name of the {kind} column or key, or its position, from 1, in a "
             f"file without a header (default: {kind}, or recognised by the cells)",
         )
+    parser.add_argument(
+        "--start-from",
+        default="",
+        metavar="MODEL",
+        help="trained model to start from: a model folder, a folder of Hugging Face files, or hf: "
+        "and a name on the Hugging Face hub (default: none)",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite NAME.toml")
 
 
@@ -79,7 +87,7 @@ def run(args: Namespace) -> None:
     if args.task == "translation":
         from clearhead.data.proposal_translation import propose_translation
 
-        proposal = propose_translation(args.train, args.validation, args.test)
+        proposal = propose_translation(args.train, args.validation, args.test, args.start_from)
     else:
         from clearhead.data.proposal_classification import propose_classification
 
@@ -88,6 +96,7 @@ def run(args: Namespace) -> None:
             *(args.train, args.validation, args.test),
             text_column=args.text_column,
             label_column=args.label_column,
+            start_from=args.start_from,
         )
     try:
         write_bytes(path, proposal.to_toml(str(path.with_suffix(""))).encode(), ConfigError)

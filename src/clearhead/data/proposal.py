@@ -19,6 +19,11 @@ VALIDATIONS = 25  # in a run of full length, approximately
 AVERAGE = 5  # checkpoints
 PATIENCE = 10  # validations, if the learning rate does not fall to zero
 
+FINE_TUNED = 32  # examples of a step, at least, for a run that starts from trained weights
+TUNED_EPOCHS = ((1_000, 10), (20_000, 4), (200_000, 3), (math.inf, 1))
+"""The epochs of such a run, for fewer training examples than the first number."""
+TUNED_EVERY = 1000  # steps between validations, at most
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -116,6 +121,35 @@ class Proposal:
         """The settings as a commented file."""
         lines = (line for part, survey in self.surveys.items() for line in survey.lines(part))
         return CommentedConfig(self.form, self.values, self.reasons, (*self.notes, *lines))
+
+
+def choose_fine_tuning(p: Proposal, used: float, batch_tokens: int, peak: float) -> None:
+    """Choose the length and the learning rate of a run that starts from trained weights.
+
+    Args:
+        p: the proposal; its training data are surveyed.
+        used: the share of the training data that is not held out.
+        batch_tokens: of a step; more if that is fewer than `FINE_TUNED` examples.
+        peak: of the learning rate.
+    """
+    each = p.train.tokens / p.train.examples
+    while batch_tokens < FINE_TUNED * each:
+        batch_tokens *= 2
+    many = max(1, round(batch_tokens / each))
+    p.choose("training.batch_tokens", batch_tokens, f"About {many:,} {p.train.unit}.")
+    steps = max(1, math.ceil(used * p.train.tokens / batch_tokens))
+    epochs = next(epochs for below, epochs in TUNED_EPOCHS if p.train.examples < below)
+    total = steps * epochs
+    length = f"About {steps:,} steps per epoch, {total:,} in total: the model knows much already."
+    p.choose("training.max_steps", 0)
+    p.choose("training.max_epochs", epochs, length)
+    p.choose("training.validate_every", min(steps, TUNED_EVERY))
+    p.choose("training.average_last", 1, "The learning rate falls to zero: no need for an average.")
+    p.choose("training.precision", "auto")
+    p.choose("training.schedule.kind", "linear", "Falls to zero at the end of the run.")
+    low = "Low, so that the model keeps what it has learned."
+    p.choose("training.schedule.peak", peak, low)
+    p.choose("training.schedule.warmup", max(1, total // 10), "A tenth of the run.")
 
 
 def round_figure(value: float) -> int:

@@ -15,7 +15,15 @@ from typing import Any, Literal
 import numpy as np
 
 from clearhead.data.labelled import other_columns
-from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
+from clearhead.data.proposal import (
+    VALIDATIONS,
+    Proposal,
+    Recipe,
+    choose_fine_tuning,
+    fit_reason,
+    round_figure,
+    row_for,
+)
 from clearhead.data.report import IMBALANCE, imbalance
 from clearhead.data.survey import SideSurvey, Survey, pieces_for, survey_sequences, survey_texts
 from clearhead.data.tables import Column
@@ -33,6 +41,8 @@ RISE = 5  # the warm-up is at most a fifth of the run
 EXAMPLES_A_STEP = 16  # at least, of mean length
 SHORT = 25  # steps between validations
 STEP = 32  # the maximum length is a multiple of it
+TUNED_LENGTH = 256  # at most, if the run starts from a trained model
+TUNED_BATCH, TUNED_PEAK, TUNED_HEAD = 512, 5e-5, 10.0
 LONG, KEPT = 1024, 0.99  # if there are longer examples, the limit keeps 99 % of the examples
 
 
@@ -100,6 +110,7 @@ def propose_classification(
     *,
     text_column: Column | None = None,
     label_column: Column | None = None,
+    start_from: str = "",
 ) -> CommentedConfig:
     """Survey labelled examples and propose settings; without training data, the defaults.
 
@@ -110,6 +121,7 @@ def propose_classification(
         test: likewise; training examples that occur in it are dropped.
         text_column: name or position of the column; `label_column` likewise. Without both, they
             are `text` and `label`, or the columns that are likely by their cells.
+        start_from: a trained model.
 
     Raises:
         ConfigError: texts and labels are in the same column.
@@ -140,7 +152,12 @@ def propose_classification(
     if likely:
         proposal.notes.append(f"columns: {likely.described}")
         proposal.reasons["data.text_column"] = "Recognised by their cells."
-    if train:
+    proposal.choose("start_from", start_from)
+    if start_from and train:
+        _choose_tuned_length(proposal)
+        _choose_classes(proposal)
+        _choose_fine_tuning(proposal)
+    elif train:
         recipe = recipe_for(proposal.train)
         _choose_length(proposal, recipe)
         if kind == "text":
@@ -182,6 +199,21 @@ def _choose_length(p: Proposal, recipe: ClassificationRecipe) -> None:
             f"{missing:,} of {values:,} values are missing, the first in {first}: each is "
             "interpolated between the values before and after it.",
         )
+
+
+def _choose_tuned_length(p: Proposal) -> None:
+    """The maximum length of an example for a model whose number of positions is not known."""
+    lengths = np.concatenate([found.most_tokens for found in p.surveys.values()])
+    limit = min(TUNED_LENGTH, STEP * math.ceil((lengths.max() + 2) / STEP))
+    reason = f"Most pretrained models have {2 * TUNED_LENGTH} positions; the cost grows with them."
+    p.choose("data.max_length", limit, reason if limit == TUNED_LENGTH else "")
+
+
+def _choose_fine_tuning(p: Proposal) -> None:
+    choose_fine_tuning(p, _used(p), TUNED_BATCH, TUNED_PEAK)
+    p.choose("training.label_smoothing", 0.0)
+    new = "The output layer is new, and learns with a higher rate than the encoder."
+    p.choose("training.fine_tuning.head_rate", TUNED_HEAD, new)
 
 
 def _choose_vocabulary(p: Proposal, recipe: ClassificationRecipe) -> None:

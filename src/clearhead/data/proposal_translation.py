@@ -12,7 +12,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clearhead.data.proposal import VALIDATIONS, Proposal, Recipe, fit_reason, round_figure, row_for
+from clearhead.data.proposal import (
+    VALIDATIONS,
+    Proposal,
+    Recipe,
+    choose_fine_tuning,
+    fit_reason,
+    round_figure,
+    row_for,
+)
 from clearhead.data.survey import SideSurvey, pieces_for, survey_pairs
 from clearhead.settings import SIZES
 from clearhead.settings.commented import TRANSLATION, CommentedConfig
@@ -47,11 +55,15 @@ RECIPES = tuple(
     )
 )
 RISE = 3  # the warm-up is at most a third of the run
+TUNED_BATCH, TUNED_PEAK = 4096, 3e-4  # if the run starts from a trained translator
 ALIKE = 0.5  # from this share of letters in common scripts, a joint vocabulary is proposed
 
 
 def propose_translation(
-    train: Sequence[str] = (), validation: Sequence[str] = (), test: Sequence[str] = ()
+    train: Sequence[str] = (),
+    validation: Sequence[str] = (),
+    test: Sequence[str] = (),
+    start_from: str = "",
 ) -> CommentedConfig:
     """Survey sentence pairs and propose settings; without training files, the defaults.
 
@@ -59,13 +71,18 @@ def propose_translation(
         train: two parallel files, one .tsv or .jsonl file, or a built-in phrasebook.
         validation: likewise.
         test: likewise; training pairs that occur in it are dropped.
+        start_from: a trained translator.
 
     Raises:
         DataError: a file cannot be used.
     """
     files = train, validation, test
     proposal = Proposal(TRANSLATION, files, lambda part, named: survey_pairs(named, part))
-    if train:
+    proposal.choose("start_from", start_from)
+    if start_from and train:
+        choose_fine_tuning(proposal, 1.0, TUNED_BATCH, TUNED_PEAK)
+        _choose_score(proposal)
+    elif train:
         recipe = row_for(RECIPES, proposal.train.examples)
         _choose_vocabulary(proposal, recipe)
         _choose_model(proposal, recipe)

@@ -17,7 +17,12 @@ from clearhead.settings.model import (
 from clearhead.settings.reading import config_from, read_config, with_absolute_paths
 from clearhead.settings.run import ClassifierConfig, RunConfig
 from clearhead.settings.search import EvaluationConfig, SearchConfig
-from clearhead.settings.training import OptimizerConfig, ScheduleConfig, TrainingConfig
+from clearhead.settings.training import (
+    FineTuningConfig,
+    OptimizerConfig,
+    ScheduleConfig,
+    TrainingConfig,
+)
 
 __all__ = [
     "SIZES",
@@ -25,6 +30,7 @@ __all__ = [
     "DataConfig",
     "DropoutConfig",
     "EvaluationConfig",
+    "FineTuningConfig",
     "Learned",
     "ModelConfig",
     "NoPositions",

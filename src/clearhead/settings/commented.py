@@ -15,6 +15,9 @@ from clearhead.settings.data import PARTS, data_path_from
 from clearhead.settings.declare import Runs, Setting, settings_of, value_at
 from clearhead.settings.run import RunConfig
 
+BROUGHT = ("model.", "tokenizer.")
+"""The sections that a model to start from brings, so that they are not written."""
+
 
 @dataclass(frozen=True)
 class Form:
@@ -100,6 +103,8 @@ class CommentedConfig:
         lines, section = self._header(name), ""
         for path, meaning in self.form.meanings.items():
             if path in self.form.optional and self.values[path] == self.form.default(path):
+                continue
+            if self.values["start_from"] and path.startswith(BROUGHT):
                 continue
             inside, _, setting = path.rpartition(".")
             if inside != section:

@@ -11,7 +11,7 @@ from clearhead.settings.data import DataConfig, TokenizerConfig
 from clearhead.settings.declare import STRICT, Runs, require, setting
 from clearhead.settings.model import Learned, ModelConfig
 from clearhead.settings.search import MEASURES, EvaluationConfig, SearchConfig
-from clearhead.settings.training import TrainingConfig
+from clearhead.settings.training import FineTuningConfig, TrainingConfig
 
 
 def _expanded(value: Any) -> Any:
@@ -112,6 +112,12 @@ class RunConfig:
 
     def __post_init__(self) -> None:
         self._check_task()
+        require(
+            bool(self.start_from) or self.training.fine_tuning == FineTuningConfig(),
+            "training.fine_tuning",
+            "is for a run that starts from a trained model: name it in start_from, or leave "
+            "training.fine_tuning out",
+        )
         positions = self.model.positions
         if isinstance(positions, Learned):
             # The tokens of an imported encoder include its start symbol.

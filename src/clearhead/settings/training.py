@@ -86,6 +86,35 @@ class ScheduleConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
+class FineTuningConfig:
+    """Learning rates by layer for a run that starts from a trained model (`start_from`)."""
+
+    layer_decay: float = setting(
+        1.0,
+        "factor of the learning rate from each layer to the one below",
+        details="The top layer has the full rate, the input one more factor than the lowest layer "
+        "(Howard and Ruder 2018, section 3.2).",
+        gt=0,
+        le=1,
+        init_if_changed=Runs.ALL,
+    )
+    head_rate: float = setting(
+        1.0,
+        "factor of the learning rate after the encoder of a classifier",
+        gt=0,
+        runs=Runs.LABELLED,
+        init_if_changed=Runs.LABELLED,
+    )
+    frozen_layers: int = setting(
+        0,
+        "lowest layers of each stack that are not trained",
+        details="Embeddings and positions are not trained then, either. 0: everything is trained.",
+        ge=0,
+        init_if_changed=Runs.ALL,
+    )
+
+
+@dataclass(frozen=True, config=STRICT)
 class TrainingConfig:
     """How a run trains, when it ends, and what it keeps.
 
@@ -186,6 +215,7 @@ class TrainingConfig:
     tensorboard: bool = setting(False, "also write a log for TensorBoard", init=Runs.ALL)
     optimizer: OptimizerConfig = setting(OptimizerConfig, "")
     schedule: ScheduleConfig = setting(ScheduleConfig, "")
+    fine_tuning: FineTuningConfig = setting(FineTuningConfig, "")
 
     def __post_init__(self) -> None:
         require(

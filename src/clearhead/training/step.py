@@ -15,7 +15,8 @@ from torch import nn
 
 from clearhead.device import multiplies_bf16
 from clearhead.errors import TrainingError
-from clearhead.settings.training import OptimizerConfig, TrainingConfig
+from clearhead.settings.training import FineTuningConfig, OptimizerConfig, TrainingConfig
+from clearhead.training.fine_tuning import freeze, parameter_groups
 from clearhead.training.progress import Meter
 from clearhead.training.task import Task
 
@@ -57,7 +58,8 @@ class Updater:
         self.d_model = d_model
         self.total_steps = total_steps
         self.device = next(model.parameters()).device
-        self.optimizer = make_optimizer(model, config.optimizer)
+        freeze(model, config.fine_tuning.frozen_layers)
+        self.optimizer = make_optimizer(model, config.optimizer, config.fine_tuning)
         self.meter = Meter(self.device)
         self._bad_steps = 0
 
@@ -114,7 +116,7 @@ class Updater:
 
         rate = self.config.schedule.learning_rate(number, self.d_model, self.total_steps)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group["factor"]
         self._bad_steps = 0 if math.isfinite(norm) else self._bad_steps + 1
         if self._bad_steps == 0:
             self.optimizer.step()
@@ -128,16 +130,21 @@ class Updater:
         return norm, rate
 
 
-def make_optimizer(model: nn.Module, config: OptimizerConfig) -> torch.optim.Optimizer:
-    """The optimizer of all parameters. Each step sets its learning rate."""
-    parameters = list(model.parameters())
+def make_optimizer(
+    model: nn.Module, config: OptimizerConfig, fine_tuning: FineTuningConfig
+) -> torch.optim.Optimizer:
+    """The optimizer of the parameters that are trained.
+
+    Each step sets the learning rate of a group: that of the schedule, times the group's `factor`.
+    """
+    groups = parameter_groups(model, fine_tuning)
     if config.kind == "sgd":
         return torch.optim.SGD(
-            parameters, lr=0.0, momentum=config.momentum, weight_decay=config.weight_decay
+            groups, lr=0.0, momentum=config.momentum, weight_decay=config.weight_decay
         )
     # Without weight decay, AdamW is Adam.
     return torch.optim.AdamW(
-        parameters,
+        groups,
         lr=0.0,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,

@@ -1,0 +1,135 @@
+"""Fine-tuning: the rates of the layers against a formula, and what stays frozen."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from clearhead import api
+from clearhead.checkpoint.tensors import read_tensors
+from clearhead.errors import ConfigError
+from clearhead.model.build import build_classifier, build_model
+from clearhead.settings import (
+    ClassifierConfig,
+    FineTuningConfig,
+    ModelConfig,
+    OptimizerConfig,
+    RunConfig,
+    config_from,
+)
+from clearhead.training.fine_tuning import freeze, parameter_groups
+from clearhead.training.step import make_optimizer
+from small_runs import Watcher, assert_same, final_state, small_run, text_run
+
+SHAPE = ModelConfig(encoder_layers=3, decoder_layers=2, d_model=8, d_ff=8, n_heads=2)
+
+
+def classifier() -> nn.Module:
+    return build_classifier(SHAPE, ClassifierConfig(pooling=("attention",), hidden="tanh"), 9, 3)
+
+
+def translator() -> nn.Module:
+    return build_model(dataclasses.replace(SHAPE, share_embeddings="none"), 9, 9)
+
+
+EXPECTED = {
+    "encoder.layers.2.": 1.0,
+    "encoder.layers.1.": 0.5,
+    "encoder.layers.0.": 0.25,
+    "input.": 0.125,
+    "source_input.": 0.125,
+    "encoder.norm.": 1.0,
+    "decoder.layers.1.": 1.0,
+    "decoder.layers.0.": 0.5,
+    "target_input.": 0.25,
+    "decoder.norm.": 1.0,
+}
+
+
+@pytest.mark.parametrize("make", [classifier, translator])
+def test_each_layer_has_half_the_rate_of_the_layer_above(make: Any) -> None:
+    torch.manual_seed(1)
+    model = make()
+    expected = (
+        EXPECTED
+        if make is translator
+        else EXPECTED | dict.fromkeys(("pooling.", "hidden.", "output."), 10.0)
+    )
+    config = FineTuningConfig(layer_decay=0.5, head_rate=10.0)
+    optimizer = make_optimizer(model, OptimizerConfig(kind="sgd", momentum=0.0), config)
+    before: dict[str, Tensor] = {n: p.detach().clone() for n, p in model.named_parameters()}
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    for group in optimizer.param_groups:
+        group["lr"] = group["factor"]
+    optimizer.step()
+    for name, parameter in model.named_parameters():
+        factor = next((f for prefix, f in expected.items() if name.startswith(prefix)), 1.0)
+        torch.testing.assert_close(before[name] - parameter, torch.full_like(parameter, factor))
+
+
+def test_without_fine_tuning_all_parameters_are_one_group_in_their_order() -> None:
+    model = classifier()
+    (group,) = parameter_groups(model, FineTuningConfig())
+    assert all(a is b for a, b in zip(group["params"], model.parameters(), strict=True))
+    assert group["factor"] == 1.0
+
+
+def test_more_frozen_layers_than_there_are_are_an_error() -> None:
+    freeze(classifier(), 3)
+    with pytest.raises(ConfigError) as raised:
+        freeze(translator(), 3)
+    assert raised.value.setting == "training.fine_tuning.frozen_layers"
+
+
+def begun(first: RunConfig, name: str, **fine_tuning: float) -> RunConfig:
+    """A run that starts from another one."""
+    folder = str(Path(first.folder).with_name(name))
+    tree: dict[str, Any] = dataclasses.asdict(first)
+    tree |= {"start_from": first.folder, "folder": folder}
+    tree["training"] = tree["training"] | {"fine_tuning": fine_tuning}
+    return config_from(tree)
+
+
+@pytest.mark.parametrize("kind", ["text", "pairs"])
+def test_frozen_layers_keep_their_weights_and_the_others_are_trained(
+    tmp_path: Path, kind: str
+) -> None:
+    model = {"encoder_layers": 2, "decoder_layers": 2}
+    if kind == "pairs":
+        first = small_run(tmp_path, "first", max_steps=2)
+    else:
+        del model["decoder_layers"]
+        first = text_run(tmp_path, "first", training={"max_steps": 2, "validate_every": 2})
+    first = dataclasses.replace(first, model=dataclasses.replace(first.model, **model))
+    api.train(first)
+    config = begun(first, "next", frozen_layers=1)
+    api.train(config)
+    old, new = (read_tensors(Path(run.folder, "weights.safetensors"))[0] for run in (first, config))
+    for name, tensor in new.items():
+        is_frozen = ".layers.0." in name or name.startswith(("input.", "source_", "target_"))
+        if is_frozen or ".layers.1." in name:
+            assert torch.equal(tensor, old[name]) == is_frozen, name
+
+
+def test_a_run_with_rates_by_layer_resumes_exactly(tmp_path: Path) -> None:
+    training = {"max_steps": 4, "validate_every": 2}
+    first = text_run(tmp_path, "first", training=training)
+    api.train(first)
+    through = begun(first, "through", layer_decay=0.5, head_rate=5.0)
+    stopped = begun(first, "stopped", layer_decay=0.5, head_rate=5.0)
+    assert api.train(through, observers=()).finished
+    assert not api.train(stopped, observers=[Watcher(interrupt_at=2)]).finished
+    assert api.train(stopped, observers=()).finished
+    assert_same(final_state(stopped), final_state(through))
+
+
+def test_fine_tuning_without_a_model_to_start_from_is_rejected() -> None:
+    with pytest.raises(ConfigError) as raised:
+        config_from({"training": {"max_steps": 1, "fine_tuning": {"layer_decay": 0.5}}})
+    assert raised.value.setting == "training.fine_tuning"
