@@ -108,14 +108,14 @@ class DataConfig:
     )
     text_column: Column = setting(
         "text",
-        "name of the text column, or of the key in a `.jsonl` file; or its position, from 1",
+        "text column: name, key in a `.jsonl` file, or position from 1",
         details="Names are for files with a header, positions for files without one.",
         runs=Runs.TEXTS,
         init_if_changed=Runs.TEXTS,
     )
     label_column: Column = setting(
         "label",
-        "name of the label column, or of the key in a `.jsonl` file; or its position, from 1",
+        "label column: name, key in a `.jsonl` file, or position from 1",
         details="A position as for `data.text_column`, and only for texts.",
         runs=Runs.LABELLED,
         init_if_changed=Runs.LABELLED,
