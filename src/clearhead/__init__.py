@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from clearhead.api.translator import Translator
     from clearhead.decoding.engine import Hypothesis
     from clearhead.errors import ClearheadError
+    from clearhead.evaluation.evaluate import Report
     from clearhead.huggingface.reading import import_model
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
@@ -38,6 +39,7 @@ _WHERE = {
     "ModelConfig": "settings",
     "Prediction": "api.classifier",
     "Record": "inspect.record",
+    "Report": "evaluation.evaluate",
     "RunConfig": "settings",
     "RunEnded": "training.events",
     "SearchConfig": "settings",
@@ -61,6 +63,7 @@ __all__ = [
     "ModelConfig",
     "Prediction",
     "Record",
+    "Report",
     "RunConfig",
     "RunEnded",
     "SearchConfig",

@@ -17,7 +17,7 @@ from clearhead.api import Translator
 from clearhead.data.parts import Parts, parts_of
 from clearhead.data.preparation import learn_tokenizers, prepare_pairs
 from clearhead.decoding import torch_engine
-from clearhead.errors import ConfigError, SearchError
+from clearhead.errors import ConfigError, DataError, SearchError
 from clearhead.settings import DataConfig, Learned, ModelConfig, RunConfig, SearchConfig
 from clearhead.tasks import translation
 from small_runs import small_run
@@ -177,10 +177,25 @@ def test_the_public_names_are_these() -> None:
         *("ClearheadError", "Prediction", "RunEnded", "dry_run"),
         *("Classifier", "DryRun", "Hypothesis", "ModelConfig", "RunConfig", "SearchConfig"),
         *("Record", "TextClassifier", "Tokenizer", "Translator", "record"),
-        *("build_model", "export_model", "load", "train"),
+        *("Report", "build_model", "export_model", "import_model", "load", "train"),
     }
     for name in clearhead.__all__:
         assert getattr(clearhead, name).__name__ == name
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         _ = clearhead.nothing_of_the_kind  # pyright: ignore[reportAttributeAccessIssue]
     assert Path(clearhead.__file__).name == "__init__.py"
+
+
+def test_an_evaluation_scores_the_best_translations(translator: Translator) -> None:
+    sources = [text for text in TEXTS if text.strip()]
+    references = [best for best, *_ in outputs(translator, sources, beam_size=2)]
+    report = translator.evaluate(sources, references, beam_size=2, n_best=2, batch_size=3)
+    assert report.size == len(sources)
+    assert report.scores["exact"] == 100
+    assert report.systems[str(translator.folder.path)].exact == 100
+    assert "BLEU" in str(report)
+    worse = translator.evaluate(sources, references[::-1], tokenize="none", lowercase=True)
+    assert worse.settings["tokenize"] == "none"
+    assert worse.scores["chrf"] < 100
+    with pytest.raises(DataError):
+        translator.evaluate(sources, references[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from PIL import Image
 
 from clearhead import api
 from clearhead.checkpoint.folder import read_folder_config
+from clearhead.errors import DataError
 from clearhead.settings import RunConfig
 from fake_translator import Backwards, run
 from model_folders import (
@@ -173,7 +175,7 @@ def test_translators_that_cannot_be_compared_are_rejected(
     (tmp_path / "r").write_text("one line\n")
     code, _, err = run("evaluate", "good", *test_set)
     assert code == 3
-    assert "40 lines and 1 lines" in err
+    assert "40 sources and 1 references" in err
 
 
 # Classifiers
@@ -455,3 +457,53 @@ def test_classifiers_of_one_and_of_several_labels_are_not_compared(
     assert "classifier.multi_label" in err
     assert f"{one} has false" in err
     assert f"{several} has true" in err
+
+
+def test_the_predictions_are_written_worst_first(
+    translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
+) -> None:
+    code, out, _ = run("evaluate", "bad", *test_set, "--output", "p.jsonl")
+    assert code == 0
+    assert "BLEU" in out
+    rows = [json.loads(line) for line in Path("p.jsonl").read_text().splitlines()]
+    assert list(rows[0]) == ["line", "chrf", "source", "reference", "prediction"]
+    assert len(rows) == 40
+    assert [row["chrf"] for row in rows] == sorted(row["chrf"] for row in rows)
+    sources = (tmp_path / "s").read_text().splitlines()
+    assert all(sources[row["line"] - 1] == row["source"] for row in rows)
+
+
+def test_the_file_of_predictions_is_checked_before_the_models_run(
+    translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
+) -> None:
+    shutil.copy(tmp_path / "r", "r.csv")
+    overwriting = (*test_set[:2], "--reference", "r.csv", "--output", "r.csv")
+    assert run("evaluate", "good", *test_set, "--output", "p.xlsx")[0] == 2
+    assert run("evaluate", "good", "bad", *test_set, "--output", "p.csv")[0] == 2
+    assert run("evaluate", "good", *overwriting)[0] == 3
+    assert not any(translator.calls for translator in translators.values())
+
+
+def test_python_scores_a_classifier_as_the_command_does(models: Path) -> None:
+    for name, options in (("texts", ["--data", "test.tsv"]), ("features", ["--data", "x.npz"])):
+        frames = np.random.default_rng(3).normal(size=(6, 4, 3))
+        np.savez("x.npz", x=frames, y=np.array(TRUTH))
+        _, out, _ = run("evaluate", str(models / name), *options, "--output", "p.csv")
+        inputs = TEXTS if name == "texts" else list(frames)
+        report = api.load_classifier(models / name).evaluate(inputs, TRUTH)
+        assert str(report).splitlines()[1:] == out.splitlines()[1:]
+        assert report.size == len(TRUTH)
+        lines = Path("p.csv").read_text("utf-8-sig").splitlines()
+        rows = list(csv.DictReader(lines))
+        answers = [(each.label, each.prediction) for each in report.predictions[str(models / name)]]
+        assert [(row["label"], row["prediction"]) for row in rows] == answers
+
+
+def test_several_labels_and_wrong_labels_in_python(models: Path) -> None:
+    classifier = api.load_classifier(models / "several")
+    report = classifier.evaluate(TEXTS, [["yes", "no"], [], *([label] for label in TRUTH[2:])])
+    assert report.scores["accuracy"] == report.systems[str(models / "several")].scores.accuracy
+    with pytest.raises(DataError):
+        classifier.evaluate(TEXTS, [["unknown"]] * len(TEXTS))
+    with pytest.raises(DataError):
+        classifier.evaluate(TEXTS, TRUTH[1:])

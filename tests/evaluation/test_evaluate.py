@@ -57,4 +57,14 @@ def test_files_of_different_lengths_are_rejected_before_any_translation() -> Non
     with pytest.raises(DataError) as caught:
         evaluate_translators({"a": RunConfig()}, ("s", "r"), ["a", "b"], ["a"], translate)
     assert caught.value.where == "s, r"
-    assert caught.value.why == "2 lines and 1 lines"
+    assert caught.value.why == "2 sources and 1 references"
+
+
+def test_a_report_has_its_size_the_scores_of_the_first_model_and_is_printed_as_text() -> None:
+    report = evaluated({"bad": RunConfig(), "good": RunConfig()})
+    assert report.size == 2
+    assert list(report.scores) == ["bleu", "chrf", "ter", "exact"]
+    assert report.scores["exact"] == 0
+    assert report.scores["bleu"] == report.systems["bad"].scores.bleu.score
+    assert str(report) == report.to_text()
+    assert [example.prediction for example in report.predictions["good"]] == TEXTS

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from clearhead.data.inputs import Inputs
     from clearhead.decoding.torch_engine import ClassifierEngine
+    from clearhead.evaluation.class_scores import ClassifierScores
+    from clearhead.evaluation.evaluate import Report
     from clearhead.model.transformer import EncoderClassifier
 
 
@@ -183,6 +185,51 @@ class Classifier:
         rows = self._rows(self._styled(examples, normalise))
         return self.engine.logits(
             rows, self.inputs.collate, batch_size=batch_size, progress=progress
+        )
+
+    def evaluate(
+        self,
+        inputs: Iterable[Any],
+        labels: Iterable[Any],
+        *,
+        normalise: bool = False,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+    ) -> Report[ClassifierScores]:
+        """Classify inputs and score the result, as `clearhead evaluate` does.
+
+            report = classifier.evaluate(texts, labels)
+            report.scores["accuracy"]
+
+        Args:
+            inputs: N texts or arrays (frames, features).
+            labels: the true label of each input, or a list of them if it may have several.
+            normalise: as in `classify`, also `batch_size` and `progress`.
+
+        Raises:
+            DataError: the numbers of inputs and labels differ, there are none, a label is unknown,
+                or an input cannot be read.
+            ClearheadError: as in `classify`.
+        """
+        from clearhead.data.parts import labelled_example
+        from clearhead.evaluation.evaluate import score_classifiers
+
+        inputs, labels = items_of(inputs, "inputs", arrays=True), items_of(labels, "labels")
+        if len(inputs) != len(labels):
+            raise DataError(f"there are {len(inputs):,} inputs and {len(labels):,} labels")
+        examples = [
+            labelled_example(pair, number, "train", self.config)
+            for number, pair in enumerate(zip(inputs, labels, strict=True), start=1)
+        ]
+        name = str(self.folder.path)
+        return score_classifiers(
+            "the given examples",
+            {name: self.label_set},
+            {name: examples},
+            lambda name, examples: self.probabilities(
+                examples, normalise=normalise, batch_size=batch_size, progress=progress
+            ),
+            self.config.classifier.multi_label,
         )
 
     def _styled(self, examples: Sequence[Labelled], normalise: bool) -> Sequence[Labelled]:

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.api.classifier import texts_of
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
+from clearhead.data.labelled import join_lines
 from clearhead.data.text_style import InputStyle
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.settings import RunConfig, SearchConfig
 
 if TYPE_CHECKING:
+    from clearhead.evaluation.evaluate import Report
+    from clearhead.evaluation.scores import TranslatorScores
     from clearhead.tokenizer import Tokenizer
 
 
@@ -115,4 +118,59 @@ class Translator:
             batch_size=batch_size,
             progress=progress,
             offset=offset,
+        )
+
+    def evaluate(
+        self,
+        sources: Iterable[str],
+        references: Iterable[str],
+        *,
+        search: SearchConfig | None = None,
+        tokenize: str | None = None,
+        lowercase: bool | None = None,
+        normalise: bool = False,
+        batch_size: int = 64,
+        progress: Callable[[int], None] | None = None,
+        **choices: Any,
+    ) -> Report[TranslatorScores]:
+        """Translate sentences and score the translations, as `clearhead evaluate` does.
+
+            report = translator.evaluate(sources, references)
+            report.scores["bleu"]
+
+        Args:
+            sources: N sentences.
+            references: N correct translations.
+            search: as in `translate`, also `normalise`, `batch_size`, `progress` and `choices`.
+            tokenize: sacreBLEU's tokenizer for BLEU; None takes the one in the configuration.
+            lowercase: ignore case; None takes the choice in the configuration.
+
+        Raises:
+            ConfigError: the tokenizer is not one of those offered.
+            DataError: the numbers of sources and references differ, or there are none.
+            ClearheadError: as in `translate`.
+        """
+        from clearhead.evaluation.evaluate import evaluate_translators
+
+        sources, references = texts_of(sources), texts_of(references)
+
+        def translate(name: str) -> list[str]:
+            found = self.translate(
+                sources,
+                search=search,
+                normalise=normalise,
+                batch_size=batch_size,
+                progress=progress,
+                **{**choices, "n_best": 1},
+            )
+            return [join_lines(best.text) for best, *_ in found]
+
+        return evaluate_translators(
+            {str(self.folder.path): self.config},
+            ("the given sources", "the given references"),
+            sources,
+            references,
+            translate,
+            tokenize,
+            lowercase,
         )

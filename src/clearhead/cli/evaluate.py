@@ -11,13 +11,15 @@ matrix. With scikit-learn installed, each text classifier is compared with a
 linear model (TF-IDF, logistic regression), which is fitted on its training files
 if they are unchanged.
 
-Each model but the first is compared with the first by a paired test.
+Each model but the first is compared with the first by a paired test. With one
+model, --output writes each prediction beside the correct answer: translations
+with the lowest chrF first, or the most probable wrong labels.
 
   clearhead evaluate runs/my-model --source test.en --reference test.de
   clearhead evaluate runs/old runs/new --source test.en --reference test.de --json
   clearhead evaluate runs/my-model runs/my-model/training/checkpoints/average.safetensors \
     --source test.en --reference test.de
-  clearhead evaluate runs/trec --data test.tsv --figures pictures
+  clearhead evaluate runs/trec --data test.tsv --figures pictures --output errors.csv
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ from clearhead.cli.streams import (
     Line,
     in_blocks,
     input_lines,
+    reject_inputs,
     text_in_line,
     translating,
 )
@@ -82,6 +85,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         ("--source", "FILE", "translators: sentences to translate"),
         ("--reference", "FILE", "translators: correct translations"),
         ("--data", "FILE", "classifiers: examples with labels"),
+        ("--output", "FILE", "predictions, worst errors first: a .csv, .tsv or .jsonl file"),
         ("--figures", "FOLDER", "classifiers: folder for pictures of the confusion matrices"),
     ):
         parser.add_argument(name, metavar=metavar, help=text)
@@ -120,6 +124,8 @@ def run(args: Namespace) -> None:
     names = [str(folder) for folder in args.folders]
     if len(set(names)) < len(names):
         raise DataError("the same model folder is named twice")
+    if args.output is not None:
+        _check_output(args)
     models = {name: read_model_folder(name) for name in names}
     configs = {name: model.config for name, model in models.items()}
     tasks: dict[str, str] = {name: config.task for name, config in configs.items()}
@@ -129,8 +135,23 @@ def run(args: Namespace) -> None:
     else:
         report = _evaluate_classifiers(args, configs, models)
     print(json.dumps(report.to_dict(), indent=2) if args.as_json else report.to_text())
+    if args.output is not None:
+        report.write_predictions(args.output)
     if args.figures is not None:
         _draw(report.systems, Path(args.figures))
+
+
+def _check_output(args: Namespace) -> None:
+    """Check the file of the predictions before the models run."""
+    from clearhead.evaluation.predictions import check_table_path
+
+    if len(args.folders) > 1:
+        raise ConfigError(
+            "--output is for one model", todo="leave it out, or evaluate each model by itself"
+        )
+    path = Path(os.path.expanduser(args.output))
+    check_table_path(path)
+    reject_inputs([path], (args.source, args.reference, args.data, *map(str, args.folders)))
 
 
 def _evaluate_translators(

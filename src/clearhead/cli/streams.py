@@ -292,7 +292,7 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
             )
         part = target if special else target.with_name(f"{target.name}.part")
         if not special:
-            _reject_inputs((target, part), inputs)
+            reject_inputs((target, part), inputs)
         stream = part.open("wb" if special else "ab")
     output = Output(stream, path, leftover=not special)
     try:
@@ -313,7 +313,7 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
         raise
 
 
-def _reject_inputs(written: Iterable[Path], inputs: Iterable[str | None]) -> None:
+def reject_inputs(written: Iterable[Path], inputs: Iterable[str | None]) -> None:
     """Raise a `DataError` if a file to be written is an input, or is in a folder that is one."""
     statuses = [_status(path) for path in inputs if path is not None]
     for file in written:

@@ -164,7 +164,7 @@ def _part(config: RunConfig, name: Part, files: tuple[str, ...], given: Given | 
         raise DataError("there are no examples", where=f"{name} examples")
     if config.task == "translation":
         return DataPart(name, (), tuple(_pair(each, n, name) for n, each in enumerate(given, 1)))
-    labelled = (_labelled(each, n, name, config) for n, each in enumerate(given, 1))
+    labelled = (labelled_example(each, n, name, config) for n, each in enumerate(given, 1))
     if config.input == "features":
         labelled = of_one_width(labelled)
     return DataPart(name, (), tuple(labelled))
@@ -176,7 +176,18 @@ def _pair(given: Any, number: int, name: str) -> Pair:
     return Pair(_text(source, "the source", where), _text(target, "the target", where), number)
 
 
-def _labelled(given: Any, number: int, name: str, config: RunConfig) -> Labelled:
+def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> Labelled:
+    """An example in memory: (text or features, label or list of labels).
+
+    Args:
+        given: the example.
+        number: from 1, for errors.
+        name: of its part of the data.
+        config: of the model.
+
+    Raises:
+        DataError: it has another form, or several labels where one is needed.
+    """
     where = _place_in_memory(name, number)
     content, label = _two(given, "(text or features, label)", where)
     values = label if isinstance(label, list | tuple) else [label]

@@ -29,6 +29,12 @@ RESAMPLES, SEED, BLOCK = 1000, 12345, 2**22
 LARGEST_MATRIX, LONGEST_NAME, LONGEST_HEADING = 20, 24, 8
 """Maximum labels of a confusion matrix in text, and maximum widths of a row name and a heading."""
 
+SUMMARY = (
+    *("accuracy", "macro_f1", "micro_f1"),
+    *("negative_log_likelihood", "calibration_error"),
+)
+"""The most important fields of `ClassScores`."""
+
 Interval = tuple[float, float]
 
 
@@ -152,6 +158,11 @@ class ClassifierScores:
     scores: ClassScores
     comparison: Comparison | None = None
     linear_baseline: BaselineScores | None = None
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """The most important scores by name."""
+        return {name: getattr(self.scores, name) for name in SUMMARY}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from clearhead.errors import ConfigError, DataError
@@ -15,6 +16,12 @@ from clearhead.evaluation.class_scores import (
     mcnemar,
     score_classes,
     truth_of,
+)
+from clearhead.evaluation.predictions import (
+    ClassifiedExample,
+    classified_examples,
+    translated_examples,
+    write_table,
 )
 from clearhead.evaluation.scores import TranslatorScores, compare, exact_match, scores_by_length
 from clearhead.settings import RunConfig
@@ -32,19 +39,52 @@ Value = TypeVar("Value", str, bool)
 
 @dataclass(frozen=True)
 class Report(Generic[System]):
-    """The scores of each model by its name; the others are compared with the first.
+    """The result of an evaluation; `str(report)` is what `clearhead evaluate` prints.
+
+    If there are several models, each but the first is compared with the first.
 
     Attributes:
         title: the first line of the text.
+        size: the number of examples.
         settings: what the JSON report contains besides the scores.
-        systems: the scores of each model.
+        systems: all scores of each model, by its name.
+        predictions: for each model, by its name, a `TranslatedExample` or `ClassifiedExample` for
+            each example; the worst errors first.
         notes: the last lines of the text.
     """
 
     title: str
+    size: int
     settings: Mapping[str, Any]
     systems: Mapping[str, System]
+    predictions: Mapping[str, Sequence[Any]]
     notes: Sequence[str] = ()
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The scores of the first model by name, in percent unless stated otherwise.
+
+        Of a translator `bleu`, `chrf`, `ter` and `exact`; of a classifier `accuracy`, `macro_f1`,
+        `micro_f1`, `calibration_error`, and `negative_log_likelihood` in nats an example.
+        """
+        return next(iter(self.systems.values())).summary
+
+    def write_predictions(self, path: str | Path) -> None:
+        """Write the predictions of the first model to a .csv, .tsv or .jsonl file.
+
+        The rows are examples, the worst errors first: translations with the lowest chrF; or labels
+        that are wrong and most probable, and after all wrong ones those that are right and least
+        probable.
+
+        Raises:
+            ConfigError: the name has another ending.
+            DataError: the file cannot be written.
+        """
+        rows = [example.row() for example in next(iter(self.predictions.values()))]
+        write_table(Path(path).expanduser(), rows)
+
+    def __str__(self) -> str:
+        return self.to_text()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -73,7 +113,7 @@ def evaluate_translators(
 
     Args:
         configs: the configuration of each translator, by its name; the baseline first.
-        files: the names of the source and the reference file.
+        files: the names of the sources and of the references: their files.
         sources: (N,) sentences to translate.
         references: (N,) correct translations.
         translate: gives the translations of the sources (N,) by the translator of a name. It is
@@ -88,9 +128,9 @@ def evaluate_translators(
     source, reference = files
     if len(sources) != len(references):
         raise DataError(
-            "the files differ in length, so their lines do not belong together",
+            "the sources and references differ in number, so they do not belong together",
             where=f"{source}, {reference}",
-            why=f"{len(sources):,} lines and {len(references):,} lines",
+            why=f"{len(sources):,} sources and {len(references):,} references",
         )
     if tokenize is None:
         tokenizers = {name: config.evaluation.tokenize for name, config in configs.items()}
@@ -108,6 +148,7 @@ def evaluate_translators(
         systems[name] = TranslatorScores(scores[name], exact, tuple(table))
     return Report(
         f"{len(sources):,} sentences of {source}, scored against {reference}",
+        len(sources),
         {
             "source": source,
             "reference": reference,
@@ -116,6 +157,10 @@ def evaluate_translators(
             "lowercase": lowercase,
         },
         systems,
+        {
+            name: translated_examples(sources, references, texts, lowercase)
+            for name, texts in outputs.items()
+        },
         _translation_notes(systems, lowercase),
     )
 
@@ -175,7 +220,6 @@ def evaluate_classifiers(
         name: read_examples(data, replace(config, data=replace(config.data, **columns)))
         for name, config in configs.items()
     }
-    truths = {name: _truth(name, examples[name], labels[name]) for name in configs}
     baseline = next(iter(configs))
     for name, others in examples.items():
         if [each.labels for each in others] != [each.labels for each in examples[baseline]]:
@@ -185,19 +229,47 @@ def evaluate_classifiers(
                 why=f"{name} reads other examples or other labels than {baseline}",
                 todo="name the column with --label-column, or evaluate each model by itself",
             )
+    return score_classifiers(data, labels, examples, classify, multi_label, linear_baseline)
+
+
+def score_classifiers(
+    title: str,
+    labels: Mapping[str, Labels],
+    examples: Mapping[str, Sequence[Labelled]],
+    classify: Callable[[str, Sequence[Labelled]], np.ndarray],
+    multi_label: bool,
+    linear_baseline: Callable[[str], LinearBaseline | None] = lambda name: None,
+) -> Report[ClassifierScores]:
+    """Score classifiers on examples in memory; see `evaluate_classifiers`.
+
+    Args:
+        title: the name of the data.
+        labels: the labels that each classifier knows, by its name; the baseline first.
+        examples: for each classifier the same N examples.
+        classify: gives the probability of each label (N, labels) by the classifier of a name.
+        multi_label: whether an example may have several labels.
+        linear_baseline: gives the linear model to compare the classifier of a name with, if any.
+
+    Raises:
+        DataError: there is a label that a classifier does not know, or no example.
+    """
+    truths = {name: _truth(name, examples[name], labels[name]) for name in labels}
+    baseline = next(iter(labels))
     systems: dict[str, ClassifierScores] = {}
+    predictions: dict[str, Sequence[ClassifiedExample]] = {}
     correct: dict[str, np.ndarray] = {}
     for name, truth in truths.items():
-        probabilities = classify(name, examples[name])
+        probabilities, names = classify(name, examples[name]), labels[name].names
         correct[name] = correct_answers(probabilities, truth, multi_label)
         systems[name] = ClassifierScores(
-            score_classes(probabilities, truth, labels[name].names, multi_label),
+            score_classes(probabilities, truth, names, multi_label),
             None if name == baseline else mcnemar(correct[baseline], correct[name]),
             _linear_scores(
                 linear_baseline(name), examples[name], truth, labels[name], correct[name]
             ),
         )
-    return Report(data, {"data": data}, systems)
+        predictions[name] = classified_examples(examples[name], probabilities, names, multi_label)
+    return Report(title, len(examples[baseline]), {"data": title}, systems, predictions)
 
 
 def _linear_scores(

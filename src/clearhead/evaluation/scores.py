@@ -80,6 +80,12 @@ class TranslatorScores:
     exact: float
     by_length: tuple[LengthScores, ...]
 
+    @property
+    def summary(self) -> dict[str, float]:
+        """The most important scores by name."""
+        measures = {name: measure.score for name, measure in vars(self.scores).items()}
+        return {**measures, "exact": self.exact}
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
@@ -186,6 +192,20 @@ def bleu_and_chrf(
         return Measure(score.name, float(score.score), metric.get_signature().format())
 
     return measure(metrics["bleu"]), measure(metrics["chrf"])
+
+
+def sentence_chrf(
+    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False
+) -> list[float]:
+    """The chrF of each sentence, N numbers in percent."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    _check_counts(len(hypotheses), len(references))
+    chrf = CHRF(lowercase=lowercase)
+    return [
+        float(chrf.sentence_score(hypothesis, [reference]).score)
+        for hypothesis, reference in zip(hypotheses, references, strict=True)
+    ]
 
 
 def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool) -> float:

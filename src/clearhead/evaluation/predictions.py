@@ -1,0 +1,183 @@
+"""What a model predicted for each example, the worst errors first, and the file of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from clearhead.data.labelled import SEPARATOR, join_lines
+from clearhead.errors import ConfigError, DataError
+from clearhead.evaluation.calibration import decisions
+from clearhead.evaluation.scores import sentence_chrf
+from clearhead.files import write_bytes
+
+if TYPE_CHECKING:
+    from clearhead.data.labelled import Labelled
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Spreadsheets compute a cell that begins with one of these."""
+
+
+@dataclass(frozen=True)
+class TranslatedExample:
+    """One sentence of an evaluation.
+
+    Attributes:
+        line: its number, from 1.
+        chrf: the chrF of the prediction, from 0 to 100.
+        source, reference, prediction: texts.
+    """
+
+    line: int
+    chrf: float
+    source: str
+    reference: str
+    prediction: str
+
+    def row(self) -> dict[str, Any]:
+        """The values by the name of their column in a file."""
+        return {**asdict(self), "chrf": round(self.chrf, 2)}
+
+
+@dataclass(frozen=True)
+class ClassifiedExample:
+    """One text or sequence of an evaluation.
+
+    Attributes:
+        place: its file and line: `test.csv:17`; or `example 17` in memory.
+        label: the true label; if it may have several, all of them with `|` between them.
+        prediction: the predicted label or labels, likewise.
+        probability: of the prediction. If an example may have several labels, the probability that
+            it has exactly those predicted, if labels were independent.
+        text: None for features.
+    """
+
+    place: str
+    label: str
+    prediction: str
+    probability: float
+    text: str | None = None
+
+    def row(self) -> dict[str, Any]:
+        """The values by the name of their column in a file: texts have the number of the line."""
+        values: dict[str, Any] = {"label": self.label, "prediction": self.prediction}
+        values["probability"] = round(self.probability, 4)
+        if self.text is None:
+            return {"place": self.place, **values}
+        number = re.search(r"\d+$", self.place)
+        line = int(number[0]) if number else self.place
+        return {"line": line, **values, "text": self.text}
+
+
+def translated_examples(
+    sources: Sequence[str], references: Sequence[str], outputs: Sequence[str], lowercase: bool
+) -> tuple[TranslatedExample, ...]:
+    """The N sentences, those with the lowest chrF first."""
+    scores = sentence_chrf(outputs, references, lowercase=lowercase)
+    rows = zip(scores, sources, references, outputs, strict=True)
+    examples = [TranslatedExample(line, *row) for line, row in enumerate(rows, start=1)]
+    return tuple(sorted(examples, key=lambda example: example.chrf))
+
+
+def classified_examples(
+    examples: Sequence[Labelled],
+    probabilities: np.ndarray,
+    names: Sequence[str],
+    multi_label: bool,
+) -> tuple[ClassifiedExample, ...]:
+    """The N examples: wrong ones first, of these the most certain, then the least certain right.
+
+    Args:
+        examples: with their true labels.
+        probabilities: (N, labels).
+        names: of the labels.
+        multi_label: whether an example may have several labels.
+    """
+    chosen = decisions(probabilities, multi_label)
+    if multi_label:
+        certainty = np.where(chosen, probabilities, 1 - probabilities).prod(axis=1)
+    else:
+        certainty = probabilities.max(axis=1)
+    found = []
+    for example, marks, probability in zip(examples, chosen, certainty.tolist(), strict=True):
+        predicted = [name for name, mark in zip(names, marks, strict=True) if mark]
+        is_wrong = set(predicted) != set(example.labels)
+        classified = ClassifiedExample(
+            example.place,
+            SEPARATOR.join(example.labels),
+            SEPARATOR.join(predicted),
+            probability,
+            example.input if isinstance(example.input, str) else None,
+        )
+        found.append((not is_wrong, -probability if is_wrong else probability, classified))
+    return tuple(each for *_, each in sorted(found, key=lambda ranked: ranked[:2]))
+
+
+def check_table_path(path: Path) -> None:
+    """Check the path of a file for `write_table`.
+
+    Raises:
+        ConfigError: the name has no ending of a table.
+        DataError: it is a folder.
+    """
+    if path.suffix.lower() not in TABLES:
+        raise ConfigError(
+            "predictions are not written to files with this ending",
+            where=path,
+            todo=f"name a file that ends in {', '.join(TABLES)}",
+        )
+    if path.is_dir():
+        raise DataError("this is a folder", where=path, todo="name a file")
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows with the same columns as `.csv`, `.tsv` or `.jsonl`, in UTF-8.
+
+    The `.csv` is for spreadsheets: it begins with a byte order mark, and a text that a spreadsheet
+    would take for a formula gets an apostrophe before it. In a `.tsv`, texts have spaces instead of
+    tabs and line breaks.
+
+    Raises:
+        ConfigError, DataError: as `check_table_path`; or the file cannot be written.
+    """
+    check_table_path(path)
+    content = TABLES[path.suffix.lower()](rows)
+    write_bytes(path, content.encode("utf-8", "replace"), DataError)
+
+
+def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    def cell(value: Any) -> Any:
+        return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(rows[0])
+    writer.writerows([cell(value) for value in row.values()] for row in rows)
+    return f"\ufeff{text.getvalue()}"
+
+
+def _as_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
+    lines = [list(rows[0]), *(row.values() for row in rows)]
+    return "".join(
+        "\t".join(join_lines(str(value)).replace("\t", " ") for value in line) + "\n"
+        for line in lines
+    )
+
+
+def _as_jsonl(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+TABLES: dict[str, Callable[[Sequence[Mapping[str, Any]]], str]] = {
+    ".csv": _as_csv,
+    ".tsv": _as_tsv,
+    ".jsonl": _as_jsonl,
+}
