@@ -47,8 +47,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="input_file",
         metavar="FILE",
         default=STANDARD,
-        help="input file, one text per line (default: -, stdin); for features a .ts, .csv or "
-        ".npz file, or a folder",
+        help="input file, one text per line (default: -, stdin; a terminal shows a prompt); for "
+        "features a .ts, .csv or .npz file, or a folder",
     )
     add_shared(parser, "--output")
     parser.add_argument(

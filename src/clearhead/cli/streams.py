@@ -15,7 +15,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
 
-from clearhead.cli.failures import print_message
+from clearhead.cli.failures import INTERRUPTED, print_message
+from clearhead.cli.prompt import is_typed, typed_lines
 from clearhead.errors import DISK_FULL, DataError, reason
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def reject_standard_input(path: str) -> None:
 
 
 def input_lines(path: str) -> Iterator[str]:
-    """The lines of a file, or of the standard input if the path is `-`.
+    """The lines of a file, or of the standard input if the path is `-`; a terminal has a prompt.
 
     An empty file is an error, since it is probably a mistake; an empty standard input is not.
 
@@ -66,6 +67,8 @@ def input_lines(path: str) -> Iterator[str]:
 
     if path != STANDARD:
         return read_lines(path)
+    if is_typed():
+        return typed_lines()
     if sys.stdin is None:
         raise DataError("there is no standard input", todo="name a file: -i in.txt")
     return read_stream(sys.stdin.buffer, "standard input")
@@ -177,16 +180,23 @@ def write_results(
         compute: computes the results of a block.
         form: (number of the item, from 0; item; result) -> complete lines of output.
     """
-    typed = args.input_file == STANDARD and sys.stdin is not None and sys.stdin.isatty()
+    typed = args.input_file == STANDARD and is_typed()
     if typed:
-        print_message(f"type one {noun} per line; Ctrl-D ends")
+        print_message(f"type a {noun} and press Enter; Ctrl-D ends")
     # In a terminal the counter would disturb the output, or what is being typed.
     visible = not typed and not (args.output_file == STANDARD and output.isatty())
     with Counter(sys.stderr, total, f"{noun}s", visible) as counter:
         # A user who types waits for each result.
         results = in_blocks(items, compute, counter, size=1 if typed else None)
-        for number, (item, result) in enumerate(results):
-            output.write(form(number, item, result))
+        try:
+            for number, (item, result) in enumerate(results):
+                output.write(form(number, item, result))
+        except KeyboardInterrupt:
+            if not typed:
+                raise
+            # The usual way to end a dialogue needs no message.
+            print(file=sys.stderr)
+            raise SystemExit(INTERRUPTED) from None
 
 
 def translating(

@@ -64,7 +64,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="input_file",
         metavar="FILE",
         default=STANDARD,
-        help="input file, one sentence per line (default: -, stdin)",
+        help="input file, one sentence per line (default: -, stdin; a terminal shows a prompt)",
     )
     add_shared(parser, "--output")
     parser.add_argument(

@@ -1,0 +1,152 @@
+"""A dialogue on a terminal, through a pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+HELPERS = Path(__file__).parents[1] / "helpers"
+CHILD = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1));"
+    "from fake_translator import Backwards; from clearhead import cli;"
+    "from clearhead.api import loading;"
+    "loading.load_translator = lambda folder, **choices: Backwards();"
+    "sys.argv = ['clearhead', 'translate', 'm', *sys.argv[1:]]; cli.main()"
+)
+WAIT_S = 60
+
+
+class Terminal:
+    """A command on a terminal of its own.
+
+    Args:
+        options: of the command.
+        stdout: where its output goes, if not to the terminal.
+    """
+
+    def __init__(self, *options: str, stdout: int | None = None) -> None:
+        self.master, slave = pty.openpty()
+        self.settings = termios.tcgetattr(slave)
+        self.slave = slave
+        self.shown = ""
+
+        def own_terminal() -> None:
+            os.setsid()
+            os.close(os.open(os.ttyname(0), os.O_RDWR))  # becomes the controlling terminal
+
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CHILD, str(HELPERS), *options],
+            stdin=slave,
+            stdout=slave if stdout is None else stdout,
+            stderr=slave,
+            preexec_fn=own_terminal,
+            env={**os.environ, "TERM": "dumb"},
+        )
+
+    def type(self, keys: str) -> None:
+        os.write(self.master, keys.encode())
+
+    def wait_for(self, pattern: str) -> None:
+        """Read until the text that was not waited for yet has the pattern, and drop it."""
+        until = time.monotonic() + WAIT_S
+        while not (found := re.search(pattern, self.shown)):
+            left = until - time.monotonic()
+            assert left > 0, f"{pattern!r} is not in {self.shown!r}"
+            if select.select([self.master], [], [], min(left, 1))[0]:
+                self.shown += os.read(self.master, 4096).decode()
+        self.shown = self.shown[found.end() :]
+
+    def ended(self) -> int:
+        """The exit code."""
+        until = time.monotonic() + WAIT_S
+        while self.process.poll() is None:
+            assert time.monotonic() < until, f"it hangs after {self.shown!r}"
+            if select.select([self.master], [], [], 0.05)[0]:
+                self.shown += os.read(self.master, 4096).decode()
+        while select.select([self.master], [], [], 0)[0]:
+            self.shown += os.read(self.master, 4096).decode()
+        return self.process.returncode
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for end in (self.master, self.slave):
+            with suppress(OSError):
+                os.close(end)
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def test_each_result_follows_its_line_and_ctrl_d_ends(terminals: list[Terminal]) -> None:
+    terminal = Terminal()
+    terminals.append(terminal)
+    terminal.wait_for("Ctrl-D")
+    for line, answer in (("a b", "b a"), ("c ä", "ä c")):
+        terminal.wait_for("> ")
+        terminal.type(f"{line}\n")
+        terminal.wait_for(f"{answer}\r\n")
+    terminal.wait_for("> ")
+    terminal.type("\x04")
+    assert terminal.ended() == 0
+    assert "clearhead" not in terminal.shown
+    assert termios.tcgetattr(terminal.slave) == terminal.settings
+
+
+def test_ctrl_c_ends_quietly_and_leaves_the_terminal_as_it_was(terminals: list[Terminal]) -> None:
+    terminal = Terminal()
+    terminals.append(terminal)
+    terminal.wait_for("> ")
+    terminal.type("a b\n")
+    terminal.wait_for("b a\r\n(.|\n)*> ")
+    terminal.type("half a line\x03")
+    assert terminal.ended() == 130
+    assert "clearhead" not in terminal.shown
+    assert "Traceback" not in terminal.shown
+    assert termios.tcgetattr(terminal.slave) == terminal.settings
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.001, 0.003, 0.01, 0.03])
+def test_ctrl_c_is_noticed_at_any_moment_around_the_prompt(
+    terminals: list[Terminal], delay: float
+) -> None:
+    terminal = Terminal()
+    terminals.append(terminal)
+    terminal.wait_for("Ctrl-D ends")  # the prompt comes next
+    time.sleep(delay)
+    terminal.process.send_signal(signal.SIGINT)
+    assert terminal.ended() == 130
+    assert "Traceback" not in terminal.shown
+    assert termios.tcgetattr(terminal.slave) == terminal.settings
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_the_prompt_is_not_in_a_redirected_output(
+    terminals: list[Terminal], tmp_path: Path, key: str
+) -> None:
+    with (tmp_path / "out.txt").open("wb") as output:
+        terminal = Terminal(stdout=output.fileno())
+        terminals.append(terminal)
+        terminal.wait_for("> ")
+        terminal.type("a b\n")
+        terminal.wait_for("> ")
+        terminal.type(key)
+        assert terminal.ended() == (130 if key == "\x03" else 0)
+    assert (tmp_path / "out.txt").read_text() == "b a\n"
