@@ -332,6 +332,7 @@ def test_with_an_export_the_command_translates_without_torch(
         "ctranslate2.engine",
         "ctranslate2.export",
         "api.exporting",
+        "onnx.export",
     ],
 )
 def test_importing_what_chooses_an_engine_loads_neither_torch_nor_ctranslate2(module: str) -> None:

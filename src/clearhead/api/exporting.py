@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from clearhead.checkpoint.folder import ModelFolder, read_model_folder
 from clearhead.ctranslate2.export import export_ctranslate2
 from clearhead.errors import ExportError, meant
+from clearhead.onnx.export import export_onnx
 from clearhead.settings.declare import Runs
 
 
@@ -18,14 +19,19 @@ class ExportFormat(NamedTuple):
 
     Attributes:
         runs: the kinds of models that it has.
-        export: writes a model to a folder, and returns a sentence about the comparison of the two.
+        export: writes a model to a folder, and returns sentences about the comparison of the two.
+        options: names of the options of `export_model` that `export` takes, too.
     """
 
     runs: Runs
-    export: Callable[[ModelFolder, Path], str]
+    export: Callable[..., Iterable[str]]
+    options: tuple[str, ...] = ()
 
 
-FORMATS = {"ctranslate2": ExportFormat(Runs.TRANSLATION, export_ctranslate2)}
+FORMATS = {
+    "ctranslate2": ExportFormat(Runs.TRANSLATION, export_ctranslate2),
+    "onnx": ExportFormat(Runs.LABELLED, export_onnx, ("int8",)),
+}
 """The formats by name. The first one that a kind of model has is its default."""
 
 
@@ -34,6 +40,7 @@ def export_model(
     format: str | None = None,
     output: str | Path | None = None,
     *,
+    int8: bool = False,
     report: Callable[[str], None] | None = None,
 ) -> Path:
     """Write a trained model in the format of another program; returns the export's folder.
@@ -43,10 +50,12 @@ def export_model(
 
     Args:
         folder: written by training.
-        format: `ctranslate2` for a translator. By default the first format that the model has.
+        format: `ctranslate2` for a translator, `onnx` for a classifier; by default the first one
+            that the model has.
         output: the folder of the export; by default a folder with the name of the format in the
             model folder, where `load` finds it.
-        report: called with a sentence about the result of the comparison.
+        int8: with `onnx`, also write the model with 8-bit weights, and measure its accuracy.
+        report: called with each sentence about the result of the comparison.
 
     Raises:
         ExportError: the format does not support the model or one of its settings, the package of
@@ -68,9 +77,16 @@ def export_model(
             todo="name another folder for the export: --output FOLDER",
         )
     path = found.path / format if output is None else Path(os.path.expanduser(output)).resolve()
-    compared = FORMATS[format].export(found, path)
-    if report is not None:
-        report(compared)
+    options = {"int8": True} if int8 else {}
+    if unused := options.keys() - set(FORMATS[format].options):
+        raise ExportError(
+            f"the format {format} has no option {', '.join(unused)}",
+            todo="leave it out; CTranslate2 converts the weights when they are used: "
+            "--engine ctranslate2 --compute-type int8",
+        )
+    for sentence in FORMATS[format].export(found, path, **options):
+        if report is not None:
+            report(sentence)
     return path
 
 

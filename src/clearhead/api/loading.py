@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.checkpoint.folder import ModelFolder, read_model_folder
-from clearhead.checkpoint.tensors import SCORES, read_digest
+from clearhead.checkpoint.folder import ModelFolder, read_model_folder, read_temperature
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_ctranslate2
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.device import check_device
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
-from clearhead.files import read_json
 from clearhead.settings import SearchConfig
 
 if TYPE_CHECKING:
@@ -267,7 +264,7 @@ def _classifier(found: ModelFolder, device: str, threads: int) -> Classifier:
             "probabilities are not calibrated"
         )
     else:
-        temperature = _temperature(found)
+        temperature = read_temperature(found)
     where = set_up_torch(device, threads)
     config = found.config
     inputs, labels = read_inputs(found.path, config), Labels.load(found.path, LABELS)
@@ -276,34 +273,3 @@ def _classifier(found: ModelFolder, device: str, threads: int) -> Classifier:
     )
     engine = ClassifierEngine(with_weights(model, found, where))
     return Classifier(found, inputs, labels, engine, temperature)
-
-
-def _temperature(folder: ModelFolder) -> float:
-    """The temperature of a classifier, fitted on the validation data when its weights were kept.
-
-    Every classifier has one: training writes the weights and then their scores.
-
-    Raises:
-        ModelFolderError: it is missing, not a positive number, or of other weights.
-    """
-    path = folder.path / SCORES
-    todo = (
-        "restore the file from a copy, resume the training if it was interrupted, or train "
-        "again: clearhead train RUN.toml --restart"
-    )
-    try:
-        tree = read_json(path)
-    except ModelFolderError as error:
-        raise ModelFolderError(error.what, where=path, why=error.why, todo=todo) from None
-    digest = read_digest(folder.weights)
-    if tree.get("digest", digest) != digest:
-        what = "the scores are not those of these weights, which were replaced without them"
-        raise ModelFolderError(what, where=path, todo=todo)
-    scores = tree.get("scores")
-    found = scores.get("temperature") if isinstance(scores, dict) else None
-    number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
-    if 0 < number <= sys.float_info.max:
-        return float(number)
-    problem = "is missing" if found is None else f"is {found!r}"
-    why = f"scores.temperature {problem}, and should be a positive number"
-    raise ModelFolderError("the scores are damaged", where=path, why=why, todo=todo)

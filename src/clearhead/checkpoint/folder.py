@@ -19,11 +19,12 @@ writing loses nothing.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from clearhead.checkpoint.tensors import CHECKPOINTS, WEIGHTS
+from clearhead.checkpoint.tensors import CHECKPOINTS, SCORES, WEIGHTS, read_digest
 from clearhead.errors import ConfigError, ModelFolderError, reason
 from clearhead.files import Saveable, read_json, write_json
 from clearhead.settings import RunConfig, config_from
@@ -177,3 +178,34 @@ def read_folder_config(path: Path) -> RunConfig:
             why=str(error),
             todo="use the clearhead that provenance.json names, or copy the folder again",
         ) from None
+
+
+def read_temperature(folder: ModelFolder) -> float:
+    """The temperature of a classifier, fitted on the validation data when its weights were kept.
+
+    Every classifier has one: training writes the weights and then their scores.
+
+    Raises:
+        ModelFolderError: it is missing, not a positive number, or of other weights.
+    """
+    path = folder.path / SCORES
+    todo = (
+        "restore the file from a copy, resume the training if it was interrupted, or train "
+        "again: clearhead train RUN.toml --restart"
+    )
+    try:
+        tree = read_json(path)
+    except ModelFolderError as error:
+        raise ModelFolderError(error.what, where=path, why=error.why, todo=todo) from None
+    digest = read_digest(folder.weights)
+    if tree.get("digest", digest) != digest:
+        what = "the scores are not those of these weights, which were replaced without them"
+        raise ModelFolderError(what, where=path, todo=todo)
+    scores = tree.get("scores")
+    found = scores.get("temperature") if isinstance(scores, dict) else None
+    number = found if isinstance(found, int | float) and not isinstance(found, bool) else 0
+    if 0 < number <= sys.float_info.max:
+        return float(number)
+    problem = "is missing" if found is None else f"is {found!r}"
+    why = f"scores.temperature {problem}, and should be a positive number"
+    raise ModelFolderError("the scores are damaged", where=path, why=why, todo=todo)

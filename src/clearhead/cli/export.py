@@ -1,13 +1,15 @@
-"""Write a translator in a format that runs faster.
+"""Write a model in a format that other programs run.
 
-CTranslate2 runs the model without PyTorch. The command compares the export with
-the model before it keeps it: greedy outputs must be equal, except for ties, and
-log-probabilities must agree to 0.001. It prints the folder of the export.
-translate and evaluate use the export as long as the model folder holds the same
-weights. The export has 32-bit weights; choose other numbers when you use it:
-clearhead translate --engine ctranslate2 --compute-type int8
+  ctranslate2  translators, without PyTorch: translate and evaluate use it
+  onnx         classifiers, with onnxruntime and without clearhead; --int8 also
+               writes a smaller model and prints its accuracy
 
-  clearhead export runs/my-model --format ctranslate2
+The command compares the export with the model before it keeps it: labels or
+greedy outputs must be equal, except for ties, and so must probabilities, up to
+rounding. It prints the folder of the export.
+
+  clearhead export runs/my-model
+  clearhead export runs/my-classifier --int8
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=tuple(FORMATS),
-        help="format of the export (default: ctranslate2)",
+        help="format of the export (default: ctranslate2 for translators, onnx for classifiers)",
     )
     parser.add_argument(
         *("-o", "--output"),
@@ -37,10 +39,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="folder of the export (default: the name of the format in the model folder, where the "
         "other commands find it)",
     )
+    parser.add_argument(
+        "--int8",
+        action="store_true",
+        help="with onnx: also write the model with 8-bit weights, and compare its accuracy on the "
+        "validation data",
+    )
 
 
 def run(args: Namespace) -> None:
     """Export the model and print its folder."""
     from clearhead.api.exporting import export_model
 
-    print(export_model(args.folder, args.format, args.output, report=print_message))
+    print(export_model(args.folder, args.format, args.output, int8=args.int8, report=print_message))

@@ -16,8 +16,8 @@ SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
 UNKNOWN = "<unk>"
 
 
-def export_ctranslate2(found: ModelFolder, output: Path) -> str:
-    """Write a translator for CTranslate2; returns a sentence about the comparison with the model.
+def export_ctranslate2(found: ModelFolder, output: Path) -> list[str]:
+    """Write a translator for CTranslate2; returns a sentence on how equal it is.
 
     The export is loaded and compared first: greedy outputs must be the same, except for ties, and
     log-probabilities within 0.001.
@@ -34,7 +34,7 @@ def export_ctranslate2(found: ModelFolder, output: Path) -> str:
     check_exportable(found.config.model)
     installed()
     description = write_export(found, NAME, output, partial(_build, found))
-    return str(Equality(**description["equality"]))
+    return [str(Equality(**description["equality"]))]
 
 
 def _build(found: ModelFolder, folder: Path) -> dict[str, Any]:

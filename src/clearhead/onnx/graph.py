@@ -1,0 +1,125 @@
+"""From a classifier to an ONNX graph: ids or features and a mask in, logits out."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from clearhead.data.inputs import Inputs
+from clearhead.errors import ExportError, reason
+from clearhead.model.inputs import SpelledEmbedding
+from clearhead.model.positions import SinusoidalPositions
+from clearhead.model.transformer import EncoderClassifier
+from clearhead.tokenizer import PAD
+
+LARGEST_FILE = 2**31 - 2**24
+"""Bytes of parameters that fit into one ONNX file; larger models have a second file."""
+
+
+class MaskedClassifier(nn.Module):
+    """A classifier that reads a mask, because other programs do not know its padding."""
+
+    def __init__(self, model: EncoderClassifier) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        """The logits (batch, labels) of ids or features (batch, length, …).
+
+        The mask (batch, length) is bool, True where there is no padding.
+        """
+        padding = float("nan") if inputs.is_floating_point() else PAD
+        hidden = ~mask if inputs.dim() == 2 else ~mask[..., None]
+        return self.model(inputs.masked_fill(hidden, padding))
+
+
+class MeanEmbedding(nn.Module):
+    """`EmbeddingBag` with the mean and index 0 as padding, made of operations that ONNX has."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight.detach().clone())
+
+    def forward(self, numbers: Tensor) -> Tensor:
+        """The mean of the vectors of each row (rows, numbers) without 0; zero if there are none."""
+        real = (numbers != 0)[..., None]
+        vectors = nn.functional.embedding(numbers, self.weight).masked_fill(~real, 0.0)
+        return vectors.sum(dim=1) / real.sum(dim=1).clamp(min=1)
+
+
+def write_graph(model: EncoderClassifier, inputs: Inputs, file: Path, names: list[str]) -> None:
+    """Write a classifier as ONNX, for batches of any size and inputs of any length.
+
+    Args:
+        model: the classifier, in evaluation mode on the CPU, with explicit attention. It is
+            changed, and must not be used afterwards.
+        inputs: of the classifier. An input has at most `max_length` tokens or frames, and those
+            that `collate` puts before them.
+        file: the file to write.
+        names: of the two inputs.
+
+    Raises:
+        ExportError: PyTorch cannot convert the model.
+    """
+    # A dimension that can only be 1 would not be dynamic.
+    longest = max(2, inputs.max_length + inputs.prepended)
+    for module in list(model.modules()):
+        if isinstance(module, SinusoidalPositions):
+            module.table = module.vectors(0, longest).clone()
+        if isinstance(module, SpelledEmbedding):
+            module.ngrams = MeanEmbedding(module.ngrams.weight)  # pyright: ignore[reportAttributeAccessIssue]
+    length, mask = min(7, longest), torch.ones(2, min(7, longest), dtype=torch.bool)
+    batch_size, any_length = torch.export.Dim("batch"), torch.export.Dim("length", max=longest)
+    dynamic = {0: batch_size, 1: any_length}
+    of_inputs = dict(dynamic)
+    if isinstance(model_input(model), SpelledEmbedding):
+        example = torch.ones(2, length, 5, dtype=torch.int64)
+        of_inputs[2] = torch.export.Dim("columns")
+    elif names[0] == "features":
+        example = torch.zeros(2, length, inputs.width)
+    else:
+        example = torch.ones(2, length, dtype=torch.int64)
+    parameters = sum(parameter.nbytes for parameter in model.parameters())
+    with quiet():
+        try:
+            torch.onnx.export(
+                MaskedClassifier(model).eval(),
+                (example, mask),
+                file,
+                input_names=names,
+                output_names=["logits"],
+                dynamic_shapes=(of_inputs, dynamic),
+                dynamo=True,
+                external_data=parameters > LARGEST_FILE,
+                verbose=False,
+            )
+        except torch.onnx.OnnxExporterError as error:
+            raise ExportError(
+                "PyTorch cannot convert this model to ONNX",
+                why=next(iter(reason(error).strip().splitlines()), None),
+                todo="use it as it is: clearhead classify",
+            ) from None
+
+
+def model_input(model: EncoderClassifier) -> nn.Module:
+    """The input of a classifier without convolutions over it."""
+    return getattr(model.input, "input", model.input)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Suppress the log messages and warnings of PyTorch and of onnxruntime."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
