@@ -68,6 +68,7 @@ def small_run(folder: Path, name: str = "run", **training: object) -> RunConfig:
         "max_steps": 12,
         "validate_every": 4,
         "average_last": 2,
+        "export": False,
         "schedule": ScheduleConfig(kind="linear", peak=5e-3, warmup=3),
         **training,
     }

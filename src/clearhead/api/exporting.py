@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from clearhead.checkpoint.folder import ModelFolder, read_model_folder
 from clearhead.ctranslate2.export import export_ctranslate2
-from clearhead.errors import ExportError, meant
+from clearhead.ctranslate2.folder import NAME as CTRANSLATE2
+from clearhead.errors import ClearheadError, ExportError, meant, reason
+from clearhead.exports import DESCRIPTION, command, read_export
 from clearhead.onnx.export import export_onnx
 from clearhead.settings.declare import Runs
 
@@ -108,3 +111,45 @@ def _format_for(found: ModelFolder, format: str | None) -> str:
         if possible
         else "use it as it is: clearhead classify",
     )
+
+
+def exports_after_training(folder: Path, automatic: bool) -> Iterator[str]:
+    """Write the CTranslate2 export of a model that was trained, and yield lines about its exports.
+
+    An export that is up to date stays as it is, without a line.
+
+    Args:
+        folder: of the model.
+        automatic: whether to write the export, if the model is a translator and CTranslate2 is
+            installed. Otherwise, and for other formats, an export that is out of date is reported.
+
+    Raises:
+        ModelFolderError: the model folder cannot be read.
+    """
+    found = read_model_folder(folder)
+    automatic &= found.config.task == "translation" and find_spec(CTRANSLATE2) is not None
+    for name in FORMATS:
+        path, writes = found.path / name, automatic and name == CTRANSLATE2
+        if not (writes or (path / DESCRIPTION).is_file()):
+            continue
+        try:
+            read_export(path, name, found)
+        except ExportError:
+            out_of_date = f"the export {path} is out of date; to renew it: {command(found, name)}"
+            yield _automatic_export(found, path) if writes else out_of_date
+
+
+def _automatic_export(found: ModelFolder, path: Path) -> str:
+    """Write the CTranslate2 export; returns a line about it, or about why there is none."""
+    try:
+        export_ctranslate2(found, path)
+    except ClearheadError as error:
+        why = ": ".join(filter(None, (error.what, error.why)))
+    except (RuntimeError, MemoryError) as error:
+        why = reason(error)
+    except KeyboardInterrupt:
+        why = f"interrupted; to write it: {command(found, CTRANSLATE2)}"
+    else:
+        size = sum(file.stat().st_size for file in path.iterdir() if file.is_file())
+        return f"exported to CTranslate2, which translate uses: {path} ({size / 1e6:.1f} MB)"
+    return f"no export to CTranslate2: {why}"

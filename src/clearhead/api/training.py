@@ -89,6 +89,7 @@ def _train(
 
     The logs are added to the list of observers, so that `train` closes them too.
     """
+    from clearhead.api.exporting import exports_after_training
     from clearhead.api.preparation import prepare
     from clearhead.data.corpus import remove_unused_corpora
     from clearhead.training.checkpoints import Keeper
@@ -129,6 +130,9 @@ def _train(
     ended = trainer.run()
     if is_watched and ended.finished and (line := _baseline(prepared.task, ended)):
         notify(observers, Note(line))
+    if ended.finished:
+        for line in exports_after_training(folder, training.export):
+            notify(observers, Note(line))
     return ended
 
 

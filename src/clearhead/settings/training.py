@@ -213,6 +213,13 @@ class TrainingConfig:
         0, "processor threads; 0: PyTorch's default, one per core", ge=0, init=Runs.ALL
     )
     tensorboard: bool = setting(False, "also write a log for TensorBoard", init=Runs.ALL)
+    export: bool = setting(
+        True,
+        "export the finished model to CTranslate2, if that is installed",
+        details="The export is in the model folder, where `clearhead translate` finds it. If the "
+        "model cannot be exported, the run prints the reason.",
+        runs=Runs.TRANSLATION,
+    )
     optimizer: OptimizerConfig = setting(OptimizerConfig, "")
     schedule: ScheduleConfig = setting(ScheduleConfig, "")
     fine_tuning: FineTuningConfig = setting(FineTuningConfig, "")

@@ -58,7 +58,7 @@ MAY_CHANGE = {
     *("data.train", "data.validation", "data.test"),  # the content of the files is compared
     *("folder", "training.max_steps", "training.max_epochs", "training.max_minutes"),
     *("training.patience", "training.checkpoint_minutes", "training.threads", "training.device"),
-    *("training.tensorboard", "training.report_every"),
+    *("training.tensorboard", "training.report_every", "training.export"),
 }
 """Settings that may differ when a run is resumed."""
 
