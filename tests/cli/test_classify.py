@@ -86,18 +86,39 @@ def test_each_line_gives_its_labels_best_first(
         assert agree(read_line(line), ranked(row)[:count])
 
 
-@pytest.mark.parametrize("name", ["test.tsv", "test.CSV", "test.jsonl", "test.tsv.gz"])
-def test_a_table_is_read_line_by_line_with_one_warning(models: Path, name: str) -> None:
-    content = Path("test.tsv").read_bytes()
-    Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    code, out, err = run("classify", str(models / "texts"), "-i", name)
-    assert code == 0
-    assert len(out.splitlines()) == len(TEXTS)
-    (warning,) = err.splitlines()
-    assert warning.startswith(f"clearhead: warning: each line of {name} is read as one text")
-    assert "evaluate --data" in warning
-    Path("test.txt").write_bytes(content)
-    assert run("classify", str(models / "texts"), "-i", "test.txt") == (0, out, "")
+def test_the_texts_of_a_table_are_classified_without_its_other_columns(models: Path) -> None:
+    Path("in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    expected = run("classify", str(models / "texts"), "-i", "in.txt")
+    assert expected[0] == 0
+    tables = {
+        "labelled.tsv": labelled(zip(TRUTH, TEXTS, strict=True)),
+        "header.tsv": "".join(f"{row}\n" for row in ("id\ttext", *(f"1\t{t}" for t in TEXTS))),
+        "texts.tsv": "".join(f"{text}\n" for text in TEXTS),
+        "broken.CSV": "text,id\n" + "".join(f'"{t.replace(" ", chr(10), 1)}",1\n' for t in TEXTS),
+        "keys.jsonl": "".join(json.dumps({"text": t, "other": 1}) + "\n" for t in TEXTS),
+    }
+    for name, content in tables.items():
+        Path(name).write_text(content)
+        Path(f"{name}.gz").write_bytes(gzip.compress(content.encode()))
+        for file in (name, f"{name}.gz"):
+            assert run("classify", str(models / "texts"), "-i", file) == expected, file
+
+
+def test_the_text_column_is_named_or_a_position(models: Path) -> None:
+    Path("in.csv").write_text("id,review\n" + "".join(f"1,{text}\n" for text in TEXTS))
+    Path("bare.csv").write_text("".join(f"1,{text}\n" for text in TEXTS))
+    Path("in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    words = ("classify", str(models / "texts"), "-i")
+    expected = run(*words, "in.txt")
+    assert run(*words, "in.csv", "--text-column", "review") == expected
+    assert run(*words, "bare.csv", "--text-column", "2") == expected
+    assert run(*words, "in.csv")[0] == 3
+    assert run(*words, "bare.csv", "--text-column", "3")[0] == 3
+    assert run(*words, "in.txt", "--text-column", "review")[0] == 2
+    assert run(*words, "-", "--text-column", "review")[0] == 2
+    assert run(*words, "-", "--text-column", "1")[0] == 2
+    features = ("classify", str(models / "features"), "-i", "x.npz", "--text-column", "a")
+    assert run(*features)[0] == 2
 
 
 def test_an_empty_line_gives_an_empty_line(models: Path) -> None:

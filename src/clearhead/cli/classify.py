@@ -11,6 +11,7 @@ they have capitals and the training text has none. --normalise converts them.
 
   clearhead classify runs/trec < questions.txt
   clearhead classify runs/trec --top 3 --json < questions.txt
+  clearhead classify runs/trec -i reviews.csv --text-column review
   clearhead classify runs/vowels -i new.ts
 """
 
@@ -21,8 +22,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clearhead.cli.failures import print_message
-from clearhead.cli.options import add_shared, loaded_classifier, positive, reject_unused
+from clearhead.cli.options import add_shared, column, loaded_classifier, positive, reject_unused
 from clearhead.cli.streams import (
     NOUNS,
     STANDARD,
@@ -33,6 +33,7 @@ from clearhead.cli.streams import (
     reject_standard_input,
     write_results,
 )
+from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier, Prediction
@@ -47,8 +48,16 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="input_file",
         metavar="FILE",
         default=STANDARD,
-        help="input file, one text per line (default: -, stdin; a terminal shows a prompt); for "
-        "features a .ts, .csv or .npz file, or a folder",
+        help="input file, one text per line, or a .csv, .tsv or .jsonl file with a text column "
+        "(default: -, stdin; a terminal shows a prompt); for features a .ts, .csv or .npz file, or "
+        "a folder",
+    )
+    parser.add_argument(
+        "--text-column",
+        metavar="COLUMN",
+        type=column,
+        help="name or position of the text column in a .csv, .tsv or .jsonl file (default: as in "
+        "training)",
     )
     add_shared(parser, "--output")
     parser.add_argument(
@@ -84,27 +93,36 @@ def run(args: Namespace) -> None:
         )
 
     with opened_output(args.output_file, inputs=(args.input_file,)) as output:
-        inputs, total = _read(classifier, args.input_file)
+        inputs, total = _read(classifier, args.input_file, args.text_column)
         form = _as_json if args.json_lines else _as_text
         write_results(args, output, inputs, total, NOUNS[kind], classify, form)
 
 
-def _read(classifier: Classifier, path: str) -> tuple[Iterator[tuple[str, Any]], int | None]:
+def _read(
+    classifier: Classifier, path: str, text_column: str | int | None
+) -> tuple[Iterator[tuple[str, Any]], int | None]:
     """The inputs, each with its name, and their number if it is known."""
     if classifier.config.input == "text":
-        from clearhead.data.labelled import TEXT_FORMATS
+        from clearhead.data.labelled import TEXT_FORMATS, read_texts
 
         table = TEXT_FORMATS.of(path)
-        if table is not None and table.named_columns:
-            print_message(
-                f"warning: each line of {path} is read as one text, with all its columns; use a "
-                "file of texts only, or score it with its labels: clearhead evaluate --data"
+        has_columns = path != STANDARD and table is not None and table.named_columns
+        if not has_columns and not isinstance(text_column, int):
+            reject_unused({"--text-column": text_column}, "files without named columns")
+            return ((text, text) for text in input_lines(path)), count_lines(path)
+        if path == STANDARD:
+            raise ConfigError(
+                "--text-column has no effect on the standard input",
+                todo="name the file: --input texts.csv",
             )
-        return ((text, text) for text in input_lines(path)), count_lines(path)
+        chosen = text_column or classifier.config.data.text_column
+        total = sum(1 for _ in read_texts(path, chosen))  # checks all lines
+        return ((text, text) for text in read_texts(path, chosen)), total
+    reject_unused({"--text-column": text_column}, "features")
     from clearhead.data.feature_sequences import read_feature_sequences
 
-    column = str(classifier.config.data.label_column)
-    examples = list(read_feature_sequences(path, column, labelled=False))
+    label_column = str(classifier.config.data.label_column)
+    examples = list(read_feature_sequences(path, label_column, labelled=False))
     return ((example.place, example) for example in examples), len(examples)
 
 

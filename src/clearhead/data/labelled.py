@@ -98,6 +98,42 @@ def read_labelled_texts(
     return _examples(file, read(file, text_column, label_column), multi_label)
 
 
+def read_texts(file: str, text_column: Column = "text") -> Iterator[str]:
+    """The texts of a `.csv`, `.tsv` or `.jsonl` file with or without labels, on one line each.
+
+    A `.csv` has a header. A `.tsv` has one if the name of the column is in it; otherwise each line
+    is a text, or `label<TAB>text`. A column that is given by position, from 1, means that there is
+    no header.
+
+    Raises:
+        DataError: the file is missing, unreadable, empty or of the wrong format, or lacks the
+            column.
+    """
+    if file.lower().removesuffix(".gz").endswith(".jsonl"):
+        for line, record in read_jsonl(file):
+            where = f"{file}:{line}"
+            yield join_lines(string_of(record, str(text_column), where, "text_column"))
+        return
+    is_csv = file.lower().removesuffix(".gz").endswith(".csv")
+    with closing(read_csv(file) if is_csv else read_tsv(file)) as rows:
+        line, cells = next(rows)
+        where = f"{file}:{line}"
+        if isinstance(text_column, str) and not is_csv and text_column not in cells:
+            if len(cells) > 2:
+                Header(cells, where).column(text_column, "text_column")
+            text_column = len(cells)
+        if isinstance(text_column, str):
+            index = Header(cells, where).column(text_column, "text_column")
+        else:
+            index = text_column - 1
+            if index >= len(cells):
+                why = f"the columns are 1 to {len(cells)}"
+                raise DataError(f"there is no column {text_column}", where=where, why=why)
+            yield join_lines(cells[index])
+        for _, cells in rows:
+            yield join_lines(cells[index])
+
+
 _Rows = Generator[tuple[int, str, object], None, None]
 """The number of the line, the text, and the label or labels."""
 
