@@ -100,6 +100,41 @@ def test_fitting_prints_nothing(capfd: pytest.CaptureFixture) -> None:
     assert capfd.readouterr() == ("", "")
 
 
+def test_verbose_fitting_prints_progress_with_the_time_left(
+    capfd: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.training.loop.REPORT_SECONDS", 0.0)
+    small(epochs=2, verbose=1).fit(TEXTS, LABELS)
+    out, err = capfd.readouterr()
+    assert err == ""
+    lines = out.splitlines()
+    assert any(line.startswith("step ") and " left " in line for line in lines)
+    assert any(line.startswith("validation: ") for line in lines)
+    assert tempfile.gettempdir() not in out
+
+
+def test_equal_weights_are_no_weights_and_others_change_what_is_learned(
+    fitted: TextClassifier,
+) -> None:
+    given = np.full(len(TEXTS), 4.0)
+    equal = small().fit(TEXTS, LABELS, sample_weight=given)
+    assert set(given) == {4.0}
+    np.testing.assert_array_equal(equal.predict_proba(UNSEEN), fitted.predict_proba(UNSEEN))
+    # Each text is there with both labels, of which one counts.
+    texts, labels = TEXTS * 2, [*LABELS, *(dict(warm="cold", cold="warm")[x] for x in LABELS)]
+    first = small(epochs=20).fit(texts, labels, sample_weight=[1.0] * 48 + [0.0] * 48)
+    assert first.score(UNSEEN, RIGHT) > 0.9
+    second = small(epochs=20).fit(texts, labels, sample_weight=[0.0] * 48 + [1.0] * 48)
+    assert second.score(UNSEEN, RIGHT) < 0.1
+
+
+@pytest.mark.parametrize("weights", [[1.0], [0.0] * 48, [-1.0] + [1.0] * 47, ["heavy"] * 48])
+def test_weights_that_cannot_be_used_are_rejected_before_training(weights: list[Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        small().fit(TEXTS, LABELS, sample_weight=weights)
+    assert caught.value.where == "sample_weight"
+
+
 def test_probabilities_are_in_the_order_of_the_classes(fitted: TextClassifier) -> None:
     assert fitted.classes_.tolist() == sorted(set(LABELS))
     probabilities = fitted.predict_proba(UNSEEN)
@@ -406,8 +441,8 @@ def test_a_vocabulary_that_is_too_small_for_the_texts_is_named() -> None:
     assert caught.value.where == "TextClassifier(vocabulary=5)"
 
 
-def test_every_argument_but_the_folder_has_a_setting() -> None:
-    assert [*SETTINGS, "folder"] == list(TextClassifier().get_params())
+def test_every_argument_of_training_has_a_setting() -> None:
+    assert [*SETTINGS, "folder", "verbose"] == list(TextClassifier().get_params())
 
 
 def test_several_widths_may_be_an_array() -> None:
@@ -476,8 +511,8 @@ class RowClassifier(TextClassifier):
         tags.input_tags.two_d_array = True  # otherwise there is a single check
         return tags
 
-    def fit(self, texts: Any, y: Any) -> TextClassifier:
-        return super().fit(as_texts(texts), y)
+    def fit(self, texts: Any, y: Any, sample_weight: Any = None) -> TextClassifier:
+        return super().fit(as_texts(texts), y, sample_weight)
 
     def predict_proba(self, texts: Any) -> np.ndarray:
         return super().predict_proba(as_texts(texts))
@@ -498,6 +533,7 @@ def as_texts(rows: Any) -> Any:
 
 COLUMNS = "texts have no columns, whose number or names could be compared"
 NUMBERS = "texts hold no numbers: "
+FOUR = "there are four different texts, equal ones stay together: none are left to validate on"
 NOT_FOR_TEXTS = {
     "check_n_features_in": COLUMNS,
     "check_n_features_in_after_fitting": COLUMNS,
@@ -511,6 +547,11 @@ NOT_FOR_TEXTS = {
     "check_fit2d_predict1d": "texts are one-dimensional: the error cannot ask to reshape them",
     "check_classifier_data_not_an_array": "the texts are a table there, whose items are columns",
     "check_supervised_y_2d": "texts and labels are lists: tables and columns of them are rejected",
+    "check_sample_weights_not_an_array": "as check_classifier_data_not_an_array",
+    "check_sample_weight_equivalence_on_dense_data": "other texts make other batches: the loss of "
+    "a batch has a test of its own",
+    "check_sample_weights_shape": f"{FOUR}; weights of a wrong shape have a test of their own",
+    "check_sample_weights_not_overwritten": f"{FOUR}; that has a test of its own",
     "check_fit2d_1sample": "a single text leaves none to validate on, which the error explains",
 }
 """The checks that fail, each with the reason why it does not apply."""

@@ -25,6 +25,7 @@ from clearhead.checkpoint.tensors import read_tensors
 from clearhead.data.inputs import FeatureInputs, TextInputs
 from clearhead.data.labelled import Labelled, read_labelled_texts
 from clearhead.data.normaliser import Normaliser
+from clearhead.data.parts import parts_of
 from clearhead.data.preparation import LabelledData
 from clearhead.errors import ConfigError, DataError, ModelFolderError
 from clearhead.evaluation.calibration import negative_log_likelihood, probabilities
@@ -269,7 +270,7 @@ def test_the_loss_that_is_shown_is_that_of_the_validation_whatever_classes_weigh
     task = prepare(config, None, tmp_path, ()).task
     assert isinstance(task, ClassificationTask)
     truth, logits = task.truth[:20], torch.randn(20, 2, generator=torch.Generator().manual_seed(6))
-    batch = LabelledBatch(torch.full((20, 2), 5), torch.from_numpy(truth).float())
+    batch = LabelledBatch(torch.full((20, 2), 5), torch.from_numpy(truth).float(), torch.ones(20))
     loss = task.loss(FixedLogits(logits), batch)
     expected = negative_log_likelihood(probabilities(logits.numpy(), 1.0, several), truth, several)
     assert float(loss.plain) / loss.units == pytest.approx(expected, rel=1e-5)
@@ -283,10 +284,10 @@ def test_the_loss_is_pytorchs_own(labels: int, smoothing: float, rows: int) -> N
     ids = torch.randint(labels, (rows,))
     weights = torch.rand(labels, dtype=torch.float64)
     truth = F.one_hot(ids, labels).double()
-    found = label_loss(logits, truth, torch.ones_like(weights), smoothing, multi_label=False)
+    found = label_loss(logits, truth, torch.ones_like(weights), smoothing, multi_label=False).sum()
     expected = F.cross_entropy(logits, ids, label_smoothing=smoothing, reduction="sum")
     torch.testing.assert_close(found, expected)
-    found = label_loss(logits, truth, weights, 0.0, multi_label=False)
+    found = label_loss(logits, truth, weights, 0.0, multi_label=False).sum()
     expected = F.cross_entropy(logits, ids, weight=weights, reduction="sum")
     torch.testing.assert_close(found, expected)
 
@@ -299,7 +300,7 @@ def test_the_loss_of_several_labels_is_pytorchs_own_without_smoothing(
     logits = torch.randn(rows, labels, dtype=torch.float64)
     truth = torch.randint(2, (rows, labels)).double()
     weights = 100 * torch.rand(labels, dtype=torch.float64)
-    found = label_loss(logits, truth, weights, 0.0, multi_label=True)
+    found = label_loss(logits, truth, weights, 0.0, multi_label=True).sum()
     expected = F.binary_cross_entropy_with_logits(
         logits, truth, pos_weight=weights, reduction="sum"
     )
@@ -317,7 +318,7 @@ def test_smoothing_draws_to_the_same_answer_whatever_a_label_weighs(
     soft = truth * (1 - smoothing) + smoothing / (2 if several else 3)
     logits = (soft.logit() if several else soft.log()).requires_grad_()
     weights = torch.tensor([0.01, 1.0, 100.0], dtype=torch.float64)
-    label_loss(logits, truth, weights, smoothing, several).backward()
+    label_loss(logits, truth, weights, smoothing, several).sum().backward()
     assert logits.grad is not None
     torch.testing.assert_close(logits.grad, torch.zeros_like(logits), atol=1e-10, rtol=0)
 
@@ -327,7 +328,7 @@ def test_the_divergence_is_half_of_both_directions() -> None:
     logits = torch.randn(6, 4, dtype=torch.float64)
     p, q = logits[:3].softmax(-1), logits[3:].softmax(-1)
     both = (p * (p / q).log()).sum() + (q * (q / p).log()).sum()
-    torch.testing.assert_close(label_divergence(logits, multi_label=False), both / 2)
+    torch.testing.assert_close(label_divergence(logits, multi_label=False).sum(), both / 2)
 
 
 def test_the_divergence_of_several_labels_is_that_of_each_yes_and_no() -> None:
@@ -338,7 +339,7 @@ def test_the_divergence_of_several_labels_is_that_of_each_yes_and_no() -> None:
         p, q = 1 / (1 + math.exp(-a)), 1 / (1 + math.exp(-b))
         both += p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
         both += q * math.log(q / p) + (1 - q) * math.log((1 - q) / (1 - p))
-    assert float(label_divergence(logits, multi_label=True)) == pytest.approx(both / 2)
+    assert float(label_divergence(logits, multi_label=True).sum()) == pytest.approx(both / 2)
 
 
 class FixedLogits(nn.Module):
@@ -362,7 +363,7 @@ def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
         settings = {"training": {"r_drop": r_drop}, "classifier": {"multi_label": several}}
         task = prepare(text_run(tmp_path, **settings), None, tmp_path, ()).task
         truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
-        batch = LabelledBatch(torch.full((3, 2), 5), truth)
+        batch = LabelledBatch(torch.full((3, 2), 5), truth, torch.ones(3))
         loss = task.loss(FixedLogits(logits), batch)
         assert loss.units == 3
         return float(loss.total)
@@ -370,9 +371,58 @@ def test_r_drop_adds_the_divergence_of_two_passes_to_their_mean_loss(
     torch.manual_seed(4)
     logits = torch.randn(6, 2)
     plain = (loss_with(0.0, logits[:3]) + loss_with(0.0, logits[3:])) / 2
-    apart = float(label_divergence(logits, several))
+    apart = float(label_divergence(logits, several).sum())
     assert apart > 0.1
     assert loss_with(3.0, logits) - plain == pytest.approx(3.0 * apart / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("r_drop", [0.0, 2.0])
+def test_the_weight_of_an_example_is_how_often_it_counts(
+    tmp_path: Path, several: bool, r_drop: float
+) -> None:
+    settings = {
+        "training": {"r_drop": r_drop, "label_smoothing": 0.2},
+        "classifier": {"multi_label": several, "class_weights": "balanced"},
+    }
+    task = prepare(text_run(tmp_path, **settings), None, tmp_path, ()).task
+    truth = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
+    torch.manual_seed(5)
+    first, second = torch.randn(3, 2), torch.randn(3, 2)
+
+    def loss(rows: list[int], weights: list[float]) -> float:
+        logits = torch.cat((first[rows], second[rows]) if r_drop else (first[rows],))
+        inputs = torch.full((len(rows), 2), 5)
+        batch = LabelledBatch(inputs, truth[rows], torch.tensor(weights))
+        return float(task.loss(FixedLogits(logits), batch).total)
+
+    weighted = loss([0, 1, 2], [1.0, 2.0, 0.0])
+    assert weighted == pytest.approx(loss([0, 1, 1], [1.0] * 3), rel=1e-5)
+    assert weighted == pytest.approx(loss([0, 1], [1.0, 2.0]), rel=1e-5)
+    assert weighted != pytest.approx(loss([0, 1, 2], [1.0] * 3), rel=1e-3)
+
+
+def test_weights_of_examples_have_the_mean_one_and_reach_their_batches(tmp_path: Path) -> None:
+    config = text_run(tmp_path)
+    rows = [(f"{n} red", "warm", n % 4) if n % 2 else (f"{n} blue", "cold") for n in range(40)]
+    config = dataclasses.replace(config, data=dataclasses.replace(config.data, train=()))
+    parts = parts_of(config, rows, [("red", "warm"), ("blue", "cold")])
+    task = prepare(config, None, tmp_path, (), parts).task
+    assert isinstance(task, ClassificationTask)
+    mean = np.mean([row[2] if len(row) == 3 else 1 for row in rows])
+    batches = list(task.batches(0, 0))
+    assert sum(float(batch.weights.sum()) for batch in batches) == pytest.approx(len(rows))
+    for batch in batches:
+        for weight, warm in zip(batch.weights, batch.truth[:, 1], strict=True):
+            expected = (1 / mean, 3 / mean) if warm else (1 / mean,)
+            assert any(float(weight) == pytest.approx(each) for each in expected)
+    nothing = parts_of(config, [(text, label, 0) for text, label, *_ in rows], [("red", "warm")])
+    with pytest.raises(DataError, match="weight 0"):
+        prepare(config, None, tmp_path, (), nothing)
+    for wrong in (-1, math.nan, math.inf):
+        with pytest.raises(DataError) as caught:
+            parts_of(config, [*rows, ("red", "warm", wrong)])
+        assert caught.value.where == "example 41"
 
 
 def test_a_classifiers_checkpoint_is_not_calibrated_and_reports_it(tmp_path: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ from clearhead.files import read_json
 from clearhead.settings import RunConfig, config_from
 from clearhead.tasks.classification import SMALLER
 from clearhead.tokenizer import WordTokenizer
+from clearhead.training.display import PlainLines
+from clearhead.training.events import Event, RunEnded, RunStarted
 from clearhead.training.loop import IF_MEMORY_IS_FULL
 from clearhead.training.step import IF_DIVERGED
 
@@ -52,6 +55,8 @@ SETTINGS = {
     "validation_share": "data.validation_share",
     "class_weights": "classifier.class_weights",
     "seed": "seed",
+    "threads": "training.threads",
+    "device": "training.device",
 }
 """The setting of each argument of the constructor."""
 
@@ -68,7 +73,7 @@ FIXED: dict[str, Any] = {
 }
 """Settings that are the same for all arguments, as in examples/trec.toml, which explains them."""
 
-ON_CPU = "start Python with CUDA_VISIBLE_DEVICES= to use the CPU"
+ON_CPU = "use the CPU: device='cpu'"
 IF_MEMORY_IS_FULL_ON_ARGUMENTS: dict[str | None, str] = {
     IF_DIVERGED: "lower learning_rate",
     IF_MEMORY_IS_FULL: f"lower batch_tokens, or {ON_CPU}",
@@ -112,8 +117,11 @@ class TextClassifier:
             to select the best weights. If they are fewer than 1,000, the last weights are averaged.
         class_weights: "balanced" gives rare classes the same weight as frequent ones.
         seed: seed of all random numbers.
+        threads: processor threads; 0: PyTorch's default, one per core.
+        device: "cpu", "cuda", or "auto" for a GPU if there is one.
         folder: model folder to write, for `clearhead.load`; a model in it is replaced. By default
             no folder is kept.
+        verbose: True prints the progress of `fit`, with the time left, and its validations.
     """
 
     layers: int = 1
@@ -132,12 +140,23 @@ class TextClassifier:
     validation_share: float = 0.1
     class_weights: str = "none"
     seed: int = 1
+    threads: int = 0
+    device: str = "auto"
     folder: str | Path | None = None
+    verbose: bool | int = False
 
-    def fit(self, texts: Iterable[str], y: Iterable[Any]) -> TextClassifier:
-        """Train on texts (N,) and their labels y (N,), strings or numbers.
+    def fit(
+        self, texts: Iterable[str], y: Iterable[Any], sample_weight: Iterable[float] | None = None
+    ) -> TextClassifier:
+        """Train on texts and their labels.
 
         If it fails, the classifier stays as it was.
+
+        Args:
+            texts: (N,).
+            y: (N,), their labels, strings or numbers.
+            sample_weight: (N,), how much the loss of each text counts relative to the others; by
+                default all count the same. It has no effect on the validation.
 
         Raises:
             ConfigError: an argument of the constructor is wrong.
@@ -155,11 +174,15 @@ class TextClassifier:
                 raise DataError("there are no texts, or all are empty")
             config = config_for(self.get_params(), texts, self.folder or temporary)
             names = np.array(_names(classes))[numbers].tolist()
-            examples = list(zip(texts, names, strict=True))
-            ended = train(config, examples=examples, restart=True, observers=())
+            weights = np.ones(len(texts))
+            if sample_weight is not None:
+                weights = _weights(sample_weight, len(texts))
+            examples = list(zip(texts, names, weights.tolist(), strict=True))
+            observers = [_Lines(sys.stdout)] if self.verbose and sys.stdout is not None else []
+            ended = train(config, examples=examples, restart=True, observers=observers)
             if not ended.finished:
                 raise KeyboardInterrupt
-            model = load_classifier(config.folder)
+            model = load_classifier(config.folder, device=self.device, threads=self.threads)
             _warn_of_texts_left_out(Path(config.folder))
         self.classes_, self.model_ = classes, model
         return self
@@ -233,11 +256,12 @@ class TextClassifier:
         )
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """What scikit-learn's pipelines may pass on: `score` takes `sample_weight`."""
+        """What scikit-learn's pipelines may pass on: `fit` and `score` take `sample_weight`."""
         from sklearn.utils.metadata_routing import MetadataRequest
 
         # The owner is a name, because a request is copied with all that it holds.
         request = MetadataRequest(owner=type(self).__name__)
+        request.fit.add_request(param="sample_weight", alias=True)
         request.score.add_request(param="sample_weight", alias=True)
         return request
 
@@ -266,6 +290,15 @@ class TextClassifier:
                 if setting.startswith(f"{path}."):
                     error.where = f"TextClassifier({name}={getattr(self, name)!r})"
             raise
+
+
+class _Lines(PlainLines):
+    """The lines of a run, without its folder, which is temporary by default."""
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, RunStarted | RunEnded):
+            event = replace(event, folder="TextClassifier")
+        super().observe(event)
 
 
 def _not_trained() -> NotTrainedError:
@@ -386,8 +419,12 @@ def _weights(values: Iterable[float], texts: int) -> np.ndarray:
     """The weight of each text, (texts,)."""
     try:
         weights = np.asarray(items_of(values, "sample_weight"), dtype=float)
-        if weights.shape != (texts,) or not (weights >= 0).all() or not 0 < weights.sum() < np.inf:
-            raise ValueError(f"shape {weights.shape}, or negative, not finite or all 0")
+        if weights.shape != (texts,):
+            raise ValueError(f"it has the shape {weights.shape}, and there are {texts:,} texts")
+        if not (weights >= 0).all() or not np.isfinite(weights.sum()):
+            raise ValueError("a weight is negative or not finite")
+        if not weights.any():
+            raise ValueError("all weights are zero")
     except (TypeError, ValueError) as error:
         what = "sample_weight is not a weight for each text"
         raise DataError(what, where="sample_weight", why=str(error)) from None

@@ -42,12 +42,14 @@ class Labelled(NamedTuple, Generic[Input]):
         labels: its labels; () if it has none, or if they were not read.
         place: its file and line, for errors and reports: `train.csv:17`, `cat/3.npy`.
         columns: the name of each feature; () if its file has no names.
+        weight: of its loss in training, relative to the other examples; at least 0.
     """
 
     input: Input
     labels: tuple[str, ...]
     place: str
     columns: tuple[str, ...] = ()
+    weight: float = 1.0
 
 
 LabelledText: TypeAlias = Labelled[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,10 @@ from clearhead.errors import ConfigError, DataError, reason
 from clearhead.settings import RunConfig
 
 Given = Sequence[Sequence[Any]]
-"""Examples in memory: (source, target), or (text or features, label or list of labels)."""
+"""Examples in memory: (source, target), or (text or features, label or list of labels).
+
+The latter may have the weight of the example in the training loss as a third item.
+"""
 
 
 @dataclass(frozen=True)
@@ -189,7 +193,12 @@ def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> L
         DataError: it has another form, or several labels where one is needed.
     """
     where = _place_in_memory(name, number)
-    content, label = _two(given, "(text or features, label)", where)
+    weight = 1.0
+    if isinstance(given, list | tuple) and len(given) == 3:
+        *given, weight = given
+        if not 0 <= weight < math.inf:
+            raise DataError(f"the weight is {weight}, not a number from 0", where=where)
+    content, label = _two(given, "(text or features, label), or (…, label, weight)", where)
     values = label if isinstance(label, list | tuple) else [label]
     values = [value.item() if isinstance(value, np.generic) else value for value in values]
     labels = tuple(dict.fromkeys(label_name(value, where) for value in values))
@@ -200,8 +209,8 @@ def labelled_example(given: Any, number: int, name: str, config: RunConfig) -> L
             todo="give one label, or allow any number: classifier.multi_label = true",
         )
     if config.input == "text":
-        return Labelled(_text(content, "the text", where), labels, where)
-    return Labelled(as_frames(np.asarray(content), where), labels, where)
+        return Labelled(_text(content, "the text", where), labels, where, weight=weight)
+    return Labelled(as_frames(np.asarray(content), where), labels, where, weight=weight)
 
 
 def _place_in_memory(name: str, number: int) -> str:
@@ -264,8 +273,10 @@ def _memory_hash(examples: Sequence[Pair | Labelled]) -> bytes:
     digest = hashlib.blake2b(digest_size=32)
     for example in examples:
         content, *rest = example[:2]
+        # Without a weight the hash is that of the content alone.
+        weight = [example.weight] if isinstance(example, Labelled) and example.weight != 1 else []
         if isinstance(content, np.ndarray):
             digest.update(content.tobytes())
             content = content.shape
-        digest.update(json.dumps([content, *rest]).encode())
+        digest.update(json.dumps([content, *rest, *weight]).encode())
     return digest.digest()

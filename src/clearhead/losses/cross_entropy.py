@@ -22,8 +22,8 @@ def label_loss(
     weights: Float[Tensor, " labels"],
     smoothing: float,
     multi_label: bool,
-) -> Float[Tensor, ""]:
-    """The summed loss of a batch.
+) -> Float[Tensor, " batch"]:
+    """The loss of each example.
 
     With one label per example: cross-entropy, `smoothing` of the truth spread evenly over the
     labels (Szegedy et al. 2016, section 7), each example weighted by its class. With `multi_label`:
@@ -33,16 +33,16 @@ def label_loss(
     if multi_label:
         soft = truth * (1 - smoothing) + smoothing / 2
         each = F.binary_cross_entropy_with_logits(logits, soft, reduction="none")
-        return (each * torch.where(truth > 0, weights, 1.0)).sum()
+        return (each * torch.where(truth > 0, weights, 1.0)).sum(dim=-1)
     soft = truth * (1 - smoothing) + smoothing / truth.size(1)
     each = -(soft * logits.log_softmax(dim=-1)).sum(dim=-1)
-    return (each * (truth @ weights)).sum()
+    return each * (truth @ weights)
 
 
 def label_divergence(
     logits: Float[Tensor, "two_batches labels"], multi_label: bool
-) -> Float[Tensor, ""]:
-    """Half of KL(p₁‖p₂) + KL(p₂‖p₁), summed; both halves of the batch are the same examples.
+) -> Float[Tensor, " batch"]:
+    """Half of KL(p₁‖p₂) + KL(p₂‖p₁) of each example; both halves of `logits` are the same examples.
 
     Liang et al. 2021, R-Drop, equation 3. With one label per example p is the softmax; with
     `multi_label`, each label has its own Bernoulli distribution.
@@ -54,7 +54,7 @@ def label_divergence(
     else:
         first, second = logits.log_softmax(dim=-1).chunk(2)
         difference = first.exp() - second.exp()
-    return (difference * (first - second)).sum() / 2
+    return (difference * (first - second)).sum(dim=-1) / 2
 
 
 def projected_cross_entropy(

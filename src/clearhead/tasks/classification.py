@@ -15,6 +15,7 @@ from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
 from clearhead.data.preparation import LabelledData
 from clearhead.decoding.torch_engine import ClassifierEngine
+from clearhead.errors import DataError
 from clearhead.evaluation.calibration import (
     expected_calibration_error,
     fit_temperature,
@@ -40,10 +41,11 @@ LARGEST_WEIGHT = 100.0
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """B padded inputs, and the truth (B, labels): 1.0 for each label of an example, else 0.0."""
+    """B padded inputs, the truth (B, labels): 1.0 for each label, else 0.0, and weights (B,)."""
 
     inputs: Tensor
     truth: Tensor
+    weights: Tensor
 
 
 class ClassificationTask:
@@ -59,6 +61,7 @@ class ClassificationTask:
         self._validation_truth = truth_of(data.validation, data.labels)
         self._lengths = np.minimum([len(row) for row in data.rows], config.data.max_length)
         self._weights = self._class_weights()
+        self._example_weights = self._weights_of_examples()
 
     def build_model(self) -> EncoderClassifier:
         """A new model of the run's configuration, initialised from its seed."""
@@ -89,7 +92,8 @@ class ClassificationTask:
                     int(seed[0]),
                 )
                 truth = torch.from_numpy(self.truth[chosen]).float()
-                yield LabelledBatch(self.data.inputs.collate(rows), truth)
+                inputs = self.data.inputs.collate(rows)
+                yield LabelledBatch(inputs, truth, self._example_weights[chosen])
 
         return prefetch(prepare(), PREPARED_BATCHES)
 
@@ -108,7 +112,7 @@ class ClassificationTask:
         return {self.data.inputs.unit: self.data.inputs.real(batch.inputs), "positions": places}
 
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
-        """The summed cross-entropy of the examples' labels.
+        """The summed cross-entropy of the examples' labels, each times the weight of its example.
 
         With R-Drop (Liang et al. 2021) the batch passes twice. The passes differ in dropout and in
         hidden words.
@@ -118,6 +122,7 @@ class ClassificationTask:
         device = model.output.weight.device
         inputs = batch.inputs.to(device, non_blocking=True)
         truth = batch.truth.to(device, non_blocking=True)
+        of_examples = batch.weights.to(device, non_blocking=True)
         passes = 2 if training.r_drop > 0 else 1
         if passes == 2:
             inputs, truth = torch.cat((inputs, inputs)), torch.cat((truth, truth))
@@ -125,10 +130,12 @@ class ClassificationTask:
             inputs = self.data.inputs.hide(inputs, training.word_dropout)
         logits = model(inputs).float()
         weights = self._weights.to(device)
-        plain = label_loss(logits, truth, torch.ones_like(weights), 0.0, self.multi_label)
-        total = label_loss(logits, truth, weights, training.label_smoothing, self.multi_label)
+        plain = label_loss(logits, truth, torch.ones_like(weights), 0.0, self.multi_label).sum()
+        each = label_loss(logits, truth, weights, training.label_smoothing, self.multi_label)
+        total = (each * of_examples.repeat(passes)).sum()
         if passes == 2:
-            total = total + training.r_drop * label_divergence(logits, self.multi_label)
+            divergence = label_divergence(logits, self.multi_label)
+            total = total + training.r_drop * (divergence * of_examples).sum()
         return Loss(total / passes, plain.detach() / passes, len(batch.truth))
 
     def evaluate(self, model: nn.Module) -> Evaluation:
@@ -164,6 +171,13 @@ class ClassificationTask:
                 for example, row in zip(data.validation[:SAMPLES], calibrated, strict=False)
             ),
         )
+
+    def _weights_of_examples(self) -> Tensor:
+        """The weight of each training example in the loss (examples,), with the mean 1."""
+        weights = np.array([example.weight for example in self.data.train])
+        if not weights.any():
+            raise DataError("no example is left to train on: all have the weight 0", where="train")
+        return torch.from_numpy(weights / weights.mean()).float()
 
     def _class_weights(self) -> Tensor:
         """The weight of each label in the loss (labels,): 1, or balanced.
