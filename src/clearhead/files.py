@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -51,6 +52,20 @@ def atomic_file(path: Path, kind: type[ClearheadError] = ModelFolderError) -> It
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
+
+
+def link_file(source: Path, path: Path) -> None:
+    """Make a file the same as another, without its own space where the file system has hard links.
+
+    The file is replaced as by `atomic_file`; it raises the same errors. Neither file may be changed
+    in place afterwards.
+    """
+    with atomic_file(path) as unfinished:
+        unfinished.unlink()
+        try:
+            os.link(source, unfinished)
+        except OSError:  # no hard links on this file system
+            shutil.copyfile(source, unfinished)
 
 
 def move_into_place(unfinished: Path, path: Path) -> None:

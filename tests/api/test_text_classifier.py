@@ -654,7 +654,7 @@ def test_a_run_on_unspaced_texts_is_planned_by_its_characters() -> None:
 
 def test_its_settings_are_those_of_the_example(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLEARHEAD_DATA", "data")
-    example, run = read_config(EXAMPLES / "trec.toml"), config_on(TEXTS)
+    example, run = read_config(EXAMPLES / "trec.toml"), config_on(TEXTS * 200)
     assert dataclasses.replace(run.model, d_ff=example.model.d_ff) == example.model
     assert run.classifier == example.classifier
     for name in ("batch_tokens", "label_smoothing", "max_epochs", "average_last", "keep"):

@@ -173,13 +173,11 @@ def test_accumulated_batches_make_the_step_of_one_large_batch(tmp_path: Path) ->
         torch.testing.assert_close(tensor, runs[1][name], rtol=1e-4, atol=1e-6)
 
 
-def test_the_folder_keeps_the_best_scores_the_last_checkpoints_and_a_log(tmp_path: Path) -> None:
+def test_the_folder_keeps_the_best_scores_and_a_log(tmp_path: Path) -> None:
     config = small_run(tmp_path)
     watcher = Watcher()
     ended = api.train(config, observers=[watcher])
     folder = Path(config.folder)
-    checkpoints = sorted(p.name for p in (folder / "training" / "checkpoints").glob("step*"))
-    assert checkpoints == ["step-00000008.safetensors", "step-00000012.safetensors"]
     validations = [event for event in watcher.events if isinstance(event, Validated)]
     assert [v.weights for v in validations] == ["current"] * 3 + ["average"]
     scores = json.loads((folder / "scores.json").read_text())
@@ -219,7 +217,7 @@ def test_a_checkpoint_is_a_model_that_can_be_named(tmp_path: Path) -> None:
     api.train(config)
     folder = Path(config.folder)
     checkpoints = folder / "training" / "checkpoints"
-    names = ["average", "best", "step-00000008", "step-00000012"]
+    names = ["average", "best"]
     assert sorted(path.stem for path in checkpoints.iterdir()) == names
     models = {
         path.stem: {
@@ -228,9 +226,6 @@ def test_a_checkpoint_is_a_model_that_can_be_named(tmp_path: Path) -> None:
         }
         for path in checkpoints.iterdir()
     }
-    for name, mean in models["average"].items():
-        last = [models[step][name] for step in names[2:]]
-        torch.testing.assert_close(mean, torch.stack(last).mean(dim=0))
     kept = dict(torch_model(api.load_translator(folder)).named_parameters())
     weights = json.loads((folder / "scores.json").read_text())["weights"]
     for name, parameter in models["average" if weights == "average" else "best"].items():
@@ -259,7 +254,58 @@ def torch_model(translator: api.Translator) -> torch.nn.Module:
     return cast(TorchEngine, translator.engine).model
 
 
-def test_the_average_is_kept_whatever_it_scores_where_that_is_requested(tmp_path: Path) -> None:
+def test_the_recent_checkpoints_are_there_until_the_end_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_run(tmp_path)
+    checkpoints = Path(config.folder) / "training" / "checkpoints"
+    forget = Keeper.forget_recent
+
+    def killed(keeper: Keeper) -> None:
+        names = sorted(path.stem for path in checkpoints.glob("step*"))
+        assert names == ["step-00000008", "step-00000012"]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Keeper, "forget_recent", killed)
+    api.train(config)
+    before = final_state(config)
+    monkeypatch.setattr(Keeper, "forget_recent", forget)
+    assert api.train(config).finished
+    assert_same(final_state(config), before)
+    assert not list(checkpoints.glob("step*"))
+
+
+def test_equal_checkpoints_share_their_space(tmp_path: Path) -> None:
+    for keep in ("best", "average"):
+        config = small_run(tmp_path, keep, keep=keep)
+        api.train(config)
+        folder = Path(config.folder)
+        weights = json.loads((folder / "scores.json").read_text())["weights"]
+        same = {"current": "best", "average": "average"}
+        for each, name in same.items():
+            checkpoint = folder / "training" / "checkpoints" / f"{name}.safetensors"
+            shared = checkpoint.samefile(folder / "weights.safetensors")
+            assert shared == (each == weights)
+            equal = read_tensors(checkpoint)[0], read_tensors(folder / "weights.safetensors")[0]
+            if shared:
+                assert_same(*equal)
+
+
+def test_a_run_that_is_not_resumable_ends_as_any_other_and_writes_less(tmp_path: Path) -> None:
+    written = []
+    for resumable in (True, False):
+        config = small_run(tmp_path, str(resumable), max_steps=20, validate_every=2)
+        api.train(config, resumable=resumable)
+        folder = Path(config.folder)
+        written.append(read_tensors(folder / "weights.safetensors")[0])
+        assert (folder / "training" / "state.safetensors").exists() == resumable
+    assert_same(*written)
+
+
+def test_the_average_is_kept_whatever_it_scores_where_that_is_requested(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Keeper, "forget_recent", lambda keeper: None)
     kept = {}
     for keep in ("best", "average"):
         # The first of three checkpoints has learned little, and spoils their average.

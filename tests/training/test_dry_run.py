@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from clearhead import api
+from clearhead import api, files
 from clearhead.api.preparation import prepare
 from clearhead.data.preparation import LabelledData
 from clearhead.errors import DataError
@@ -18,6 +18,7 @@ from clearhead.settings import TrainingConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import dry_run
 from clearhead.training import progress as meter
+from clearhead.training.checkpoints import State
 from clearhead.training.dry_run import DryRun
 from clearhead.training.events import Note
 from clearhead.training.step import Updater
@@ -83,6 +84,37 @@ def test_a_dry_run_notes_its_progress_and_returns_its_findings(tmp_path: Path) -
     assert data
     assert not data & set(notes)
     assert watcher.closed == 1
+
+
+@pytest.mark.parametrize("kind", [text_run, small_run])
+@pytest.mark.parametrize("max_steps", [6, 2])
+def test_the_space_on_the_disk_is_that_of_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, max_steps: int
+) -> None:
+    training = {"max_steps": max_steps, "validate_every": 2, "average_last": 2}
+    config = kind(tmp_path, training=training) if kind is text_run else kind(tmp_path, **training)
+    larger = dataclasses.replace(config.model, d_model=128, d_ff=256)
+    config = dataclasses.replace(config, model=larger)
+    dry = api.dry_run(config)
+    measured = [0]
+
+    def used() -> int:
+        """Bytes of the files in the folder; those with several names count once."""
+        found = {s.st_ino: s.st_size for p in Path(config.folder).rglob("*") if (s := p.stat())}
+        return sum(found.values())
+
+    place = files.move_into_place
+
+    def placed(unfinished: Path, path: Path) -> None:
+        measured.append(used())
+        place(unfinished, path)
+
+    # The first validation is the best, and later its checkpoint is not among the recent ones.
+    monkeypatch.setattr(State, "is_best", lambda state, score, higher: state.best_score is None)
+    monkeypatch.setattr(files, "move_into_place", placed)
+    api.train(config)
+    assert used() / 1e6 == pytest.approx(dry.disk_mb, rel=0.05)
+    assert max(measured) / 1e6 == pytest.approx(dry.disk_peak_mb, rel=0.05)
 
 
 @pytest.mark.parametrize("call", [api.dry_run, api.train])

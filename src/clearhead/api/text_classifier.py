@@ -15,6 +15,7 @@ import numpy as np
 from clearhead.api.classifier import items_of, texts_of
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
+from clearhead.data.proposal import validations_in
 from clearhead.data.proposal_classification import FEW, WORD_NGRAMS, read_by_words
 from clearhead.data.survey import pieces_for, survey_side
 from clearhead.errors import (
@@ -179,7 +180,9 @@ class TextClassifier:
                 weights = _weights(sample_weight, len(texts))
             examples = list(zip(texts, names, weights.tolist(), strict=True))
             observers = [_Lines(sys.stdout)] if self.verbose and sys.stdout is not None else []
-            ended = train(config, examples=examples, restart=True, observers=observers)
+            ended = train(
+                config, examples=examples, restart=True, observers=observers, resumable=False
+            )
             if not ended.finished:
                 raise KeyboardInterrupt
             model = load_classifier(config.folder, device=self.device, threads=self.threads)
@@ -356,9 +359,11 @@ def _plan(given: Mapping[str, Any], tokens: float, texts: int) -> dict[str, Any]
     """The settings that depend on the length of the run and on the number of texts."""
     steps = given["epochs"] * max(1.0, tokens / given["batch_tokens"])
     validated = given["validation_share"] * texts
+    validations, averaged = validations_in(steps, VALIDATIONS)
     return {
         "training.schedule.warmup": round(steps / 10),
-        "training.validate_every": max(1, round(steps / VALIDATIONS)),
+        "training.validate_every": max(1, round(steps / validations)),
+        "training.average_last": averaged,
         "training.keep": "average" if validated < FEW else "best",
         "evaluation.measure": "loss" if validated < VERY_FEW else "accuracy",
     }

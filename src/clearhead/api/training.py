@@ -30,6 +30,7 @@ def train(
     validation: Given | None = None,
     restart: bool = False,
     observers: Sequence[Observer] | None = None,
+    resumable: bool = True,
 ) -> RunEnded:
     """Train a model, or resume a run that was interrupted. Writes the model to `config.folder`.
 
@@ -48,6 +49,7 @@ def train(
         observers: receive the events of the run. By default a live display on the standard error,
             or plain lines if that is not a terminal; `()` for silence. They are closed at the
             end, also after an error. The log in the folder is always written.
+        resumable: save the state, from which the run can be resumed.
 
     Raises:
         ConfigError: settings contradict each other.
@@ -68,7 +70,7 @@ def train(
             parts = parts_of(config, examples, validation)
             folder = run_folder(config, restart)
             with only_run_in(folder):
-                ended = _train(config, parts, folder, restart, opened, start)
+                ended = _train(config, parts, folder, restart, opened, start, resumable)
     finally:
         for observer in opened:
             observer.close()
@@ -84,6 +86,7 @@ def _train(
     restart: bool,
     observers: list[Observer],
     start: ModelFolder | None,
+    resumable: bool,
 ) -> RunEnded:
     """Train in a folder that no other run uses.
 
@@ -124,7 +127,7 @@ def _train(
 
     reports = [report.to_dict() for report in prepared.reports]
     facts = provenance(config.seed, device, training.precision, hashes, reports)
-    keeper = Keeper(folder, training.average_last, facts)
+    keeper = Keeper(folder, training.average_last, facts, resumable)
     width = config.model.d_model
     trainer = Trainer(prepared.task, model, training, config.seed, width, keeper, observers)
     ended = trainer.run()
@@ -190,7 +193,9 @@ def dry_run(
             model = prepared.build_model().to(device)
             notify(observers, Note("trying a few steps"))
             width, lines = config.model.d_model, prepared.report_lines()
-            return try_steps(prepared.task, model, training, width, lines)
+            write_model_folder(Path(folder), config, prepared.files)
+            size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+            return try_steps(prepared.task, model, training, width, lines, size)
     finally:
         for observer in observers:
             observer.close()

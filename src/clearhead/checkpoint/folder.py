@@ -9,8 +9,8 @@
     scores.json             validation scores of these weights, with sacreBLEU's signatures and
                             the checksum of the weights
     provenance.json         the origin of the weights: data hashes, versions, steps
-    training/               only needed to resume: state, corpus, log, and checkpoints (the best,
-                            the last few, and at the end of a run their average)
+    training/               only needed to resume: state, corpus, log, and checkpoints (the best;
+                            until the end of a run the last few, then their average)
 
 Nothing is pickled. Every file is written under another name and then renamed, so a crash while
 writing loses nothing.

@@ -17,6 +17,7 @@ from clearhead.settings.commented import CommentedConfig, Form
 
 VALIDATIONS = 25  # in a run of full length, approximately
 AVERAGE = 5  # checkpoints
+SHORT_RUN = 200  # steps
 PATIENCE = 10  # validations, if the learning rate does not fall to zero
 
 FINE_TUNED = 32  # examples of a step, at least, for a run that starts from trained weights
@@ -35,6 +36,17 @@ class Recipe:
     warmup: int
     epochs: int
     dropout: float
+
+
+def validations_in(steps: float, usual: int = VALIDATIONS) -> tuple[int, int]:
+    """About how many validations a run has, and how many of its last checkpoints are averaged.
+
+    A short run has half as many, because each takes as long as several of its steps. The average
+    is over the same share of the run.
+    """
+    if steps < SHORT_RUN:
+        return usual // 2, (AVERAGE + 1) // 2
+    return usual, AVERAGE
 
 
 R = TypeVar("R", bound=Recipe)
@@ -101,7 +113,7 @@ class Proposal:
         self.choose("training.max_epochs", recipe.epochs, length)
         times = f"About {max(1, total // every)} times in the whole run."
         self.choose("training.validate_every", every, times)
-        self.choose("training.average_last", AVERAGE)
+        self.choose("training.average_last", validations_in(total)[1])
         self.choose("training.precision", "auto")
         self.choose("training.schedule.kind", kind)
         self.choose("training.schedule.peak", recipe.peak)

@@ -16,13 +16,13 @@ import numpy as np
 
 from clearhead.data.labelled import other_columns
 from clearhead.data.proposal import (
-    VALIDATIONS,
     Proposal,
     Recipe,
     choose_fine_tuning,
     fit_reason,
     round_figure,
     row_for,
+    validations_in,
 )
 from clearhead.data.report import IMBALANCE, imbalance
 from clearhead.data.survey import SideSurvey, Survey, pieces_for, survey_sequences, survey_texts
@@ -318,7 +318,8 @@ def _choose_training(p: Proposal, recipe: ClassificationRecipe) -> None:
     p.choose("training.batch_tokens", batch, f"About {many:,} {train.unit}.")
     steps = max(1, math.ceil(_used(p) * tokens / batch))
     # In a short run, rounding would leave too few checkpoints to average.
-    every = max(1, steps * recipe.epochs // VALIDATIONS)
+    total = steps * recipe.epochs
+    every = max(1, total // validations_in(total)[0])
     every = every if every < SHORT else round_figure(every)
     p.choose_run(recipe, "linear", steps, every, RISE)
     p.choose("training.schedule.peak", recipe.peak, "If the loss jumps, lower it.")

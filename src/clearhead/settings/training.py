@@ -149,7 +149,8 @@ class TrainingConfig:
     )
     average_last: int = setting(
         5,
-        "number of recent checkpoints that are kept, and averaged at the end",
+        "number of recent checkpoints that are averaged at the end",
+        details="They are removed after the end of the run.",
         ge=1,
         init=Runs.ALL,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,11 +20,12 @@ from clearhead.checkpoint.tensors import (
     WEIGHTS,
     load_parameters,
     parameters_of,
+    read_digest,
     read_tensors,
     write_tensors,
 )
 from clearhead.errors import ModelFolderError
-from clearhead.files import write_json
+from clearhead.files import link_file, write_json
 from clearhead.training.task import Evaluation
 
 
@@ -67,12 +69,16 @@ class Keeper:
         folder: the model folder. The state and the checkpoints are in its `training/`.
         average_last: number of recent checkpoints to keep.
         provenance: facts about the run, written beside the weights.
+        resumable: whether the state is written.
     """
 
-    def __init__(self, folder: Path, average_last: int, provenance: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: Path, average_last: int, provenance: dict[str, Any], resumable: bool = True
+    ) -> None:
         self.folder = folder
         self.average_last = average_last
         self.provenance = provenance
+        self.resumable = resumable
 
     @property
     def state_path(self) -> Path:
@@ -80,11 +86,13 @@ class Keeper:
         return self.folder / STATE
 
     def write_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
-        """Write weights, optimizer and progress as one file.
+        """Write weights, optimizer and progress as one file, if the run is resumable.
 
         Raises:
             ModelFolderError: it cannot be written, e.g. because the disk is full.
         """
+        if not self.resumable:
+            return
         tensors = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
         for index, slots in optimizer.state_dict()["state"].items():
             for slot, value in slots.items():
@@ -136,11 +144,18 @@ class Keeper:
 
         If a run is killed between these files, the checksum in `scores.json` shows that the scores
         belong to other weights. Weights that are no average are also kept as the checkpoint
-        `best`, because an average may replace them in the model folder.
+        `best`, because an average may replace them in the model folder. Checkpoints with the same
+        weights are one file with several names.
         """
+        path = self.folder / WEIGHTS
+        same = self._checkpoint("average" if weights == "average" else _recent_name(step))
+        if same.exists():
+            link_file(same, path)
+            digest = read_digest(path)
+        else:
+            digest = write_tensors(path, parameters_of(model), {"step": step})
         if weights == "current":
-            self._keep("best", model, step)
-        digest = write_tensors(self.folder / WEIGHTS, parameters_of(model), {"step": step})
+            link_file(path, self._checkpoint("best"))
         write_json(
             self.folder / SCORES,
             {
@@ -158,7 +173,7 @@ class Keeper:
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Write a checkpoint, and remove all but the last few."""
-        self._keep(f"step-{step:08d}", model, step)
+        self._keep(_recent_name(step), model, step)
         for old in self._recent()[: -self.average_last]:
             old.unlink()
 
@@ -181,8 +196,15 @@ class Keeper:
             self._keep("average", model, step)
         return len(recent)
 
+    def forget_recent(self) -> None:
+        """Remove the recent checkpoints, which nothing needs after the end of the run."""
+        for path in self._recent():
+            path.unlink()
+
     def restore_current(self, model: nn.Module) -> None:
-        """Load the weights of the last saved state into the model."""
+        """Load the weights of the last saved state into the model, if the run is resumable."""
+        if not self.resumable:
+            return
         tensors, _ = read_tensors(self.state_path)
         load_parameters(model, _part(tensors, "model."), self.state_path)
 
@@ -190,8 +212,40 @@ class Keeper:
         return sorted(self.folder.joinpath(*CHECKPOINTS).glob("step-*.safetensors"))
 
     def _keep(self, name: str, model: nn.Module, step: int) -> None:
-        path = self.folder.joinpath(*CHECKPOINTS, f"{name}.safetensors")
-        write_tensors(path, parameters_of(model), {"step": step})
+        write_tensors(self._checkpoint(name), parameters_of(model), {"step": step})
+
+    def _checkpoint(self, name: str) -> Path:
+        return self.folder.joinpath(*CHECKPOINTS, f"{name}.safetensors")
+
+
+def disk_needed(
+    model: nn.Module, optimizer: torch.optim.Optimizer, average_last: int, validations: int
+) -> tuple[int, int]:
+    """The bytes of the weights, the checkpoints and the state of a run: the peak, and at its end.
+
+    Args:
+        model: of the run.
+        optimizer: after its first step.
+        average_last: number of recent checkpoints to average.
+        validations: of the whole run.
+    """
+    slots = (each for slots in optimizer.state_dict()["state"].values() for each in slots.values())
+    weights = _bytes_of(parameters_of(model).values())
+    state = weights + _bytes_of(each for each in slots if each is not None)
+    recent = min(average_last, validations)
+    average = weights if recent > 1 else 0
+    # The peak is at the end of the run: the new state is written before the old one is replaced,
+    # and then the recent checkpoints are removed. The best one may be older than these.
+    older = weights if validations > recent else 0
+    return 2 * state + recent * weights + older + average, state + weights + average
+
+
+def _bytes_of(tensors: Iterable[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _recent_name(step: int) -> str:
+    return f"step-{step:08d}"
 
 
 def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from itertools import islice
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 
 from clearhead.settings.training import TrainingConfig
+from clearhead.training.checkpoints import disk_needed
 from clearhead.training.display import duration, megabytes
 from clearhead.training.loop import Limits
 from clearhead.training.progress import forget_peak, memory_mb
@@ -34,6 +36,8 @@ class DryRun:
         measure: name of the score that patience watches.
         data: lines of the data report.
         warning: about the settings of training; None if there is none.
+        disk_mb: size of the model folder at the end of the run, in megabytes.
+        disk_peak_mb: the largest size of the model folder during the run.
     """
 
     parameters: int
@@ -45,6 +49,8 @@ class DryRun:
     measure: str
     data: tuple[str, ...]
     warning: str | None = None
+    disk_mb: float = 0.0
+    disk_peak_mb: float = 0.0
 
     def lines(self) -> list[str]:
         """The result for people. The last line is the length of the run."""
@@ -54,6 +60,8 @@ class DryRun:
             f"parameters: {self.parameters:,}",
             f"memory: about {megabytes(self.memory_mb)} ({self.memory_of}); "
             "validation may need more",
+            f"disk: at most {megabytes(self.disk_peak_mb)} during the run, "
+            f"about {megabytes(self.disk_mb)} at its end",
             f"a step: about {self.seconds_per_step:.2g} s",
             self._length(),
         ]
@@ -85,7 +93,12 @@ class DryRun:
 
 
 def try_steps(
-    task: Task, model: nn.Module, config: TrainingConfig, width: int, data: tuple[str, ...]
+    task: Task,
+    model: nn.Module,
+    config: TrainingConfig,
+    width: int,
+    data: tuple[str, ...],
+    prepared_bytes: int = 0,
 ) -> DryRun:
     """Make a few steps, and measure their time and memory.
 
@@ -97,6 +110,7 @@ def try_steps(
         config: how it would be trained.
         width: `d_model` of the model, for the schedule of the paper.
         data: lines of the data report.
+        prepared_bytes: size of what the model folder has before the first step.
     """
     limits = Limits(config, task.batch_count(0), task.measure)
     # Any seed will do, because the weights are discarded.
@@ -114,6 +128,11 @@ def try_steps(
         seconds.append(time.monotonic() - started)
     updater.step(len(seconds) + 1, [task.largest_batch()])
     timed = seconds[1:] or seconds  # the first step also allocates the memory
+    validations = config.average_last
+    if limits.total_steps:
+        validations = math.ceil(limits.total_steps / config.validate_every)
+    disk = disk_needed(model, updater.optimizer, config.average_last, validations)
+    peak_mb, end_mb = ((prepared_bytes + each) / 1e6 for each in disk)
     return DryRun(
         parameters=sum(p.numel() for p in model.parameters()),
         memory_mb=memory_mb(device),
@@ -124,6 +143,8 @@ def try_steps(
         measure=task.measure,
         data=data,
         warning=limits.warmup_warning(),
+        disk_mb=end_mb,
+        disk_peak_mb=peak_mb,
     )
 
 

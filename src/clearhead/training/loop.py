@@ -185,6 +185,7 @@ class Trainer:
         self._resume()
         reason = self.limits.reached(self.state, self._elapsed())
         if reason and self.state.finished:
+            self.keeper.forget_recent()  # if the run was killed between its end and this
             return self._end(f"already finished: {reason}", finished=True)
         self.state.finished = False
         if warning := self.limits.warmup_warning():
@@ -277,10 +278,17 @@ class Trainer:
             self._report()
         evaluation = self.task.evaluate(self.model)
         self.state.validated_step = self.state.step
-        self.keeper.keep_recent(self.model, self.state.step)
+        if self.keeper.resumable or self._is_averaged():
+            self.keeper.keep_recent(self.model, self.state.step)
         self._judge(evaluation, "current")
         self._save()
         self.meter.restart()
+
+    def _is_averaged(self) -> bool:
+        """Whether the weights of this step may be in the average at the end."""
+        # Two more, because epochs differ a little in their number of batches.
+        last = (self.config.average_last + 2) * self.config.validate_every
+        return self.state.step > self.limits.total_steps - last
 
     def _judge(self, evaluation: Evaluation, weights: str) -> None:
         """Keep the `"current"` or `"average"` weights if they are the best or `keep` names them."""
@@ -332,6 +340,7 @@ class Trainer:
             )
         state.finished = True
         self._save()
+        self.keeper.forget_recent()
 
     def _save(self) -> None:
         self.state.elapsed_s = self._elapsed()
