@@ -119,16 +119,15 @@ def write_marian(folder: Path, *, seed: int = 1, files: Any = None, **choices: A
     files = files or {}
     source, target = write_tokenizer(folder, **files)
     special = (1, 0) if files.get("separate") else (source - 1, 0)
-    model = random_marian(
-        seed,
-        vocab_size=source,
-        decoder_vocab_size=target,
-        share_encoder_decoder_embeddings=source == target and not files.get("separate"),
-        pad_token_id=special[0],
-        decoder_start_token_id=special[0],
-        eos_token_id=special[1],
-        **choices,
-    )
+    shape = {
+        "vocab_size": source,
+        "decoder_vocab_size": target,
+        "share_encoder_decoder_embeddings": not files.get("separate"),
+        "pad_token_id": special[0],
+        "decoder_start_token_id": special[0],
+        "eos_token_id": special[1],
+    }
+    model = random_marian(seed, **(shape | choices))
     model.generation_config.bad_words_ids = [[special[0]]]
     model.generation_config.num_beams = 4
     model.save_pretrained(folder)

@@ -1,6 +1,7 @@
 """Write a model in a format that other programs run.
 
   ctranslate2  translators, without PyTorch: translate and evaluate use it
+  huggingface  translators, as Marian or Pegasus models for transformers
   onnx         classifiers, with onnxruntime and without clearhead; --int8 also
                writes a smaller model and prints its accuracy
 
@@ -9,6 +10,7 @@ greedy outputs must be equal, except for ties, and so must probabilities, up to
 rounding. It prints the folder of the export.
 
   clearhead export runs/my-model
+  clearhead export runs/my-model --format huggingface
   clearhead export runs/my-classifier --int8
 """
 

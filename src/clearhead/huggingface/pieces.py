@@ -1,0 +1,88 @@
+"""The pieces of clearhead's SentencePiece tokenizers as a tokenizer of the library `tokenizers`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import sentencepiece
+
+from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer
+from clearhead.tokenizer.sampling import META_SPACE
+from clearhead.tokenizer.sentencepieces import ESCAPE
+
+if TYPE_CHECKING:
+    import tokenizers
+
+SPECIAL = {BOS: "<pad>", EOS: "</s>"}
+"""The names of our begin and end of sentence."""
+
+FINAL_SIGMA = r"(?<=[\p{Lu}\p{Ll}\p{Lt}])Σ(?![\p{Lu}\p{Ll}\p{Lt}])"
+
+NEVER = -1e6
+"""The score of unigram pieces that are not pieces of texts."""
+
+
+def fast_tokenizer(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
+    """The same tokens, numbered from BOS on: without PAD, each has our id minus one.
+
+    It adds no tokens to a text, as clearhead's own translators read none.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers
+
+    processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    ids = range(PAD + 1, len(tokenizer))
+    names = [SPECIAL.get(i) or processor.id_to_piece(i) for i in ids]
+    unknown = names[tokenizer.unk_id - 1]
+    plain = {
+        name: processor.get_score(i)
+        for i, name in zip(ids, names, strict=True)
+        if _is_plain(processor, i)
+    }
+    if tokenizer.kind == "bpe":
+        vocabulary = {name: i for i, name in enumerate(names)}
+        merges = [pair for pair, _ in sorted(_merges(plain), key=lambda merge: -merge[1])]
+        model = models.BPE(
+            vocabulary, merges, unk_token=unknown, fuse_unk=True, byte_fallback=_has_bytes(names)
+        )
+    else:
+        scored = [(name, plain.get(name, NEVER)) for name in names]
+        model = models.Unigram(scored, tokenizer.unk_id - 1, _has_bytes(names))
+    converted = Tokenizer(model)
+    # Lowercase does not know that a sigma at the end of a word has another form.
+    lower = [normalizers.Replace(Regex(FINAL_SIGMA), "ς"), normalizers.Lowercase()]
+    steps = [
+        *(lower if tokenizer.lower else []),
+        normalizers.Replace(ESCAPE, f"{ESCAPE}0"),
+        normalizers.Replace(META_SPACE, f"{ESCAPE}1"),
+        normalizers.Prepend(META_SPACE),
+        normalizers.Replace(" ", META_SPACE),
+    ]
+    converted.normalizer = normalizers.Sequence(steps)  # pyright: ignore[reportAttributeAccessIssue]
+    back = [
+        decoders.Replace(META_SPACE, " "),
+        decoders.ByteFallback(),
+        decoders.Fuse(),
+        decoders.Strip(" ", 1, 0),
+        decoders.Replace(f"{ESCAPE}1", META_SPACE),
+        decoders.Replace(f"{ESCAPE}0", ESCAPE),
+    ]
+    converted.decoder = decoders.Sequence(back)  # pyright: ignore[reportAttributeAccessIssue]
+    return converted
+
+
+def _is_plain(processor: sentencepiece.SentencePieceProcessor, i: int) -> bool:
+    return not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
+
+
+def _has_bytes(names: list[str]) -> bool:
+    return "<0x00>" in names
+
+
+def _merges(scores: dict[str, float]) -> Iterator[tuple[tuple[str, str], float]]:
+    """Each pair of pieces whose concatenation is a piece, with its score."""
+    for piece, score in scores.items():
+        for i in range(1, len(piece)):
+            pair = piece[:i], piece[i:]
+            if pair[0] in scores and pair[1] in scores:
+                yield pair, score
