@@ -272,11 +272,12 @@ def test_init_writes_a_configuration_that_can_be_read(
     tmp_path: Path, text_files: tuple[str, str]
 ) -> None:
     name = str(tmp_path / "my-model")
-    code, out, err = run("init", name, "--train", *text_files, "--validation", *text_files)
+    validation = "phrasebook:de-en:test"
+    code, out, err = run("init", name, "--train", *text_files, "--validation", validation)
     assert (code, out) == (0, "")
     assert "2 pairs" in err
     config = read_config(f"{name}.toml")
-    assert config.data.train == config.data.validation == text_files
+    assert (config.data.train, config.data.validation) == (text_files, (validation,))
     assert config.folder == "runs/my-model"
     assert {path.name for path in tmp_path.iterdir()} == {"a.en", "a.de", "my-model.toml"}
 
@@ -298,7 +299,7 @@ def test_init_writes_paths_that_start_in_the_folder_of_the_file(
 def test_an_option_of_files_takes_two_or_is_repeated(
     tmp_path: Path, text_files: tuple[str, str], form: str
 ) -> None:
-    words = form.format(tmp_path / "m", *text_files).split()
+    words = ["--validation=phrasebook:de-en", *form.format(tmp_path / "m", *text_files).split()]
     assert run("init", *words)[0] == 0
     assert read_config(tmp_path / "m.toml").data.train == text_files
 

@@ -16,13 +16,8 @@ from clearhead.data.checks import LABELLED, Rule
 from clearhead.data.hashes import input_hash
 from clearhead.data.labelled import Labelled, LabelledSequence, LabelledText
 from clearhead.data.parts import DataPart, Parts, parts_of
-from clearhead.data.preparation import (
-    check_classes,
-    check_labelled,
-    learn_inputs,
-    prepare_labelled,
-    read_labelled,
-)
+from clearhead.data.preparation import learn_inputs, prepare_labelled
+from clearhead.data.trainable import check_classes, check_labelled, read_labelled
 from clearhead.errors import DataError
 from clearhead.settings import DataConfig, RunConfig, TokenizerConfig
 from small_data import Row, labels, numbered

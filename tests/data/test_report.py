@@ -18,9 +18,9 @@ from clearhead.data.preparation import (
     learn_tokenizers,
     prepare_labelled,
     prepare_pairs,
-    read_labelled,
 )
 from clearhead.data.report import DataReport, Finding
+from clearhead.data.trainable import read_labelled
 from clearhead.settings import DataConfig, RunConfig, TokenizerConfig, config_from
 from small_runs import SMALL_MODEL, write_tsv
 

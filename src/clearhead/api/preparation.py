@@ -11,6 +11,7 @@ from torch import nn
 
 from clearhead.api.start import load_classifier, load_translator
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, tokenizer_files
+from clearhead.data.agreement import check_agreement
 from clearhead.data.inputs import Inputs, read_inputs
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import LABELS
@@ -20,10 +21,10 @@ from clearhead.data.preparation import (
     learn_tokenizers,
     prepare_labelled,
     prepare_pairs,
-    read_labelled,
 )
 from clearhead.data.report import DataReport
 from clearhead.data.text_style import TEXT_STYLE, style_of_texts, styles_of_pairs
+from clearhead.data.trainable import read_labelled
 from clearhead.files import Saveable
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
@@ -138,7 +139,10 @@ def _prepare_classification(
         notify(observers, Note(f"learning the {learned}"))
         return learn_inputs(config, train)
 
-    data = prepare_labelled(config, read_labelled(config, parts), make_inputs)
+    parts = read_labelled(config, parts)
+    if resumed is None:
+        _note_doubts(config, parts, observers)
+    data = prepare_labelled(config, parts, make_inputs)
     task = ClassificationTask(config, data)
 
     def build_model() -> nn.Module:
@@ -151,6 +155,11 @@ def _prepare_classification(
     if config.input == "text":
         files[TEXT_STYLE] = style_of_texts([example.input for example in data.train])
     return Prepared(task, build_model, files, data.reports)
+
+
+def _note_doubts(config: RunConfig, parts: Parts, observers: Sequence[Observer]) -> None:
+    for line in check_agreement(config, parts):
+        notify(observers, Note(f"warning: {line}"))
 
 
 class EncodingProgress:

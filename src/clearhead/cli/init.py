@@ -16,6 +16,7 @@ prints the score of a linear model, if scikit-learn is installed.
 from __future__ import annotations
 
 import shlex
+import tomllib
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from pathlib import Path
@@ -73,6 +74,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="trained model to start from: a model folder, a folder of Hugging Face files, or hf: "
         "and a name on the Hugging Face hub (default: none)",
     )
+    parser.add_argument(
+        "--mismatch",
+        choices=("refuse", "warn"),
+        help="texts: what happens to data that clearly do not belong together, such as a "
+        "validation set in another language (default: refuse)",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite NAME.toml")
 
 
@@ -98,16 +105,33 @@ def run(args: Namespace) -> None:
             label_column=args.label_column,
             start_from=args.start_from,
         )
+    if args.mismatch:
+        proposal.values["data.mismatch"] = args.mismatch
+    text = proposal.to_toml(str(path.with_suffix("")))
+    warnings = _checked(text, args) if args.train else []
     try:
-        write_bytes(path, proposal.to_toml(str(path.with_suffix(""))).encode(), ConfigError)
+        write_bytes(path, text.encode(), ConfigError)
     except UnicodeEncodeError as error:
         raise unwritable(path, error, ConfigError) from None
     for line in proposal.seen:
         print_message(line)
+    for line in warnings:
+        print_message(f"warning: {line}")
     if args.task == "classification" and args.train:
         _print_baseline(path)
     dry_run = shlex.join(["clearhead", "train", str(path), "--dry-run"])
     print_message(f"wrote {path}; to see what training needs: {dry_run}")
+
+
+def _checked(text: str, args: Namespace) -> list[str]:
+    """Refuse data that cannot be trained on as proposed; the result has a line for each warning."""
+    from clearhead.data.trainable import check_trainable
+    from clearhead.settings import config_from
+
+    tree = tomllib.loads(text)
+    # Those in the text start in the folder of the file that is to be written.
+    tree["data"] |= {part: getattr(args, part) for part in ("train", "validation", "test")}
+    return check_trainable(config_from(tree))
 
 
 def _print_baseline(path: Path) -> None:
@@ -127,7 +151,7 @@ def _reject_unused(args: Namespace) -> None:
         options = {"--input": args.kind, **text_column, "--label-column": args.label_column}
         reject_unused(options, "translators", "add --task classification, or leave it out")
     if args.kind == "features":
-        reject_unused(text_column, "features")
+        reject_unused({**text_column, "--mismatch": args.mismatch}, "features")
 
 
 def _check_path(path: Path, force: bool) -> None:

@@ -146,7 +146,8 @@ def parts_of(
         raise ConfigError(
             "data.validation names no files",
             why="the best model is chosen by its score on pairs that it is not trained on",
-            todo="name two parallel files, such as a thousand pairs split off the training data",
+            todo="name files with other pairs than the training data, such as a thousand lines "
+            "split off both sides (init: --validation)",
         )
     return parts
 

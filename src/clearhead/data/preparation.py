@@ -6,38 +6,32 @@ corpus on disk. Labelled examples are kept in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from pathlib import Path
 
 import numpy as np
 
-from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
+from clearhead.data.checks import PAIRS, Checker
 from clearhead.data.corpus import Corpus, Tokenizers, build_corpus, encode_pairs, lengths_of
-from clearhead.data.features import count_features
 from clearhead.data.inputs import FeatureInputs, Inputs, feature_inputs, text_inputs
-from clearhead.data.labelled import Labelled, in_columns
+from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.data.parts import DataPart, Parts
 from clearhead.data.readers import Pair
-from clearhead.data.report import (
-    FINDINGS,
-    SHOWN_PLACES,
-    DataReport,
-    Finding,
-    count_classes,
-    write_findings,
+from clearhead.data.report import FINDINGS, DataReport, Finding, write_findings
+from clearhead.data.trainable import (
+    check_classes,
+    check_labelled,
+    pairs_to_learn,
+    unknown_labels,
+    unusable,
 )
-from clearhead.data.tables import header_hint
-from clearhead.data.validation_split import split_validation
-from clearhead.errors import ConfigError, DataError, first_few
+from clearhead.errors import ConfigError, DataError
 from clearhead.files import unwritable
-from clearhead.settings import DataConfig, RunConfig
+from clearhead.settings import RunConfig
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
-
-SHOWN_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -67,7 +61,7 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
     """
 
     def learn(*sides: int) -> Tokenizer:
-        texts = (pair[side] for pair in _pairs_to_learn(config, parts) for side in sides)
+        texts = (pair[side] for pair in pairs_to_learn(config, parts) for side in sides)
         return learn_tokenizer(texts, config.tokenizer)
 
     if config.tokenizer.joint:
@@ -81,24 +75,6 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
             todo="set tokenizer.joint = true, or share_embeddings = 'target'",
         )
     return learn(0), learn(1)
-
-
-def _pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[tuple[str, str]]:
-    dropped = parts.held_out if config.data.drop_held_out else ()
-    of_pair = PAIRS.hashes["pair"]
-    hashes = {of_pair(pair) for pair in dropped}
-    is_empty = True
-    for pair in parts.train.pairs():
-        if of_pair(pair) not in hashes:
-            is_empty = False
-            yield pair.source, pair.target
-    if is_empty:
-        raise DataError(
-            "no pair is left to train on",
-            where=parts.train.where,
-            why="all pairs are also in the validation or test data",
-            todo="name other files, or set data.drop_held_out = false",
-        )
 
 
 def prepare_pairs(
@@ -149,51 +125,6 @@ class LabelledData:
     validation: Sequence[Labelled]
     validation_rows: Sequence[np.ndarray]
     reports: tuple[DataReport, ...]
-
-
-def read_labelled(config: RunConfig, parts: Parts) -> Parts:
-    """The parts with all examples in memory.
-
-    Without validation files, a share of the training data becomes the validation part. If files
-    name their features, these are put into the order of the training data.
-
-    Raises:
-        DataError: a file cannot be used, or no example is left to validate on.
-        ConfigError: a part has two files.
-    """
-    train, validation, test = (part.read(config) for part in parts)
-    columns = train.examples[0].columns
-
-    def in_columns_if_possible(example: Labelled) -> Labelled:
-        try:
-            return in_columns(example, columns)
-        except DataError:
-            return example  # the report on the test data mentions it
-
-    test = replace(test, examples=tuple(map(in_columns_if_possible, test.examples)))
-    if not validation:
-        return Parts(*_split(config, train), test)
-    ordered = tuple(in_columns(example, columns) for example in validation.examples)
-    return Parts(train, replace(validation, examples=ordered), test)
-
-
-def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
-    examples = part.examples
-    share, smallest = config.data.validation_share, config.data.smallest_class
-    train, validation = split_validation(examples, share, config.seed, smallest)
-    if validation:
-        return replace(part, examples=train), DataPart("validation", part.files, validation)
-    count = round(share * len(examples))
-    why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g} is {count} "
-    why += f"example{'' if count == 1 else 's'} when rounded"
-    if count:
-        why += f", and each class keeps {smallest} different inputs to train on"
-    raise DataError(
-        "no example is left to validate on",
-        where=part.where,
-        why=why,
-        todo="give more examples, name validation files, or raise data.validation_share",
-    )
 
 
 def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
@@ -263,69 +194,13 @@ def prepare_labelled(
     return LabelledData(inputs, labels, train, rows, validation, validation_rows, tuple(reports))
 
 
-def check_labelled(
-    part: DataPart,
-    config: DataConfig,
-    held_out: Sequence[Labelled] = (),
-    lengths: Lengths | None = None,
-) -> tuple[tuple[Labelled, ...], DataReport]:
-    """The examples that are used, and the report on all; see `Checker` for the arguments."""
-    checker = Checker(part, LABELLED, config, held_out)
-    kept = tuple(compress(part.examples, checker.check(part.examples, lengths)))
-    features = count_features(kept, config.missing)
-    return kept, replace(checker.report(), classes=count_classes(kept), features=features)
-
-
-def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_class: int) -> None:
-    """Check the classes of the training examples, including dropped ones, and of their report.
-
-    Raises:
-        DataError: a class has fewer than `smallest_class` examples, or there is only one class.
-    """
-    kept, read = dict(report.classes), dict(count_classes(examples))
-    for name in sorted(read):
-        count = kept.get(name, 0)
-        if count >= smallest_class:
-            continue
-        place = next(example.place for example in examples if name in example.labels)
-        allow = f", or allow it: data.smallest_class = {count}" if count else ""
-        allow += header_hint(place)
-        raise DataError(
-            f"the class {name!r} has {count} training example{'' if count == 1 else 's'}, "
-            f"and {smallest_class} are needed",
-            where=place,
-            why=f"{read[name] - count} more were left out" if read[name] > count else None,
-            todo=f"add examples, merge it with another class or remove it{allow}",
-        )
-    if len(read) < 2:
-        raise DataError(
-            f"there is only one class: {next(iter(read))!r}" if read else "there is no label",
-            where=examples[0].place,
-            todo="give examples of at least two classes",
-        )
-
-
 def _unusable(part: DataPart, labels: Labels, inputs: Inputs) -> tuple[Finding, ...]:
     """The test examples that an evaluation would reject, one finding for each reason."""
-    found: dict[tuple[str, str], list[Labelled]] = {}
-    known = set(labels.names)
-    unknown = [example for example in part.examples if not known.issuperset(example.labels)]
-    if names := sorted({name for example in unknown for name in example.labels} - known):
-        listed = first_few(list(map(repr, names)), SHOWN_NAMES)
-        what = f"the training data lack the label{'s' * (len(names) > 1)} {listed}"
-        found["unknown_label", what] = unknown
+    found: dict[str, list[Labelled]] = {}
     for example in part.examples if isinstance(inputs, FeatureInputs) else ():
         try:
             inputs.rows([example])
         except DataError as error:  # such as another number of features, or a missing value
-            found.setdefault(("unreadable", error.what), []).append(example)
-    return tuple(
-        Finding(
-            rule,
-            f"the model cannot be evaluated on it: {what}",
-            len(examples),
-            tuple(map(part.place, examples[:SHOWN_PLACES])),
-            left_out=False,
-        )
-        for (rule, what), examples in found.items()
-    )
+            found.setdefault(error.what, []).append(example)
+    unreadable = (unusable(part, "unreadable", what, each) for what, each in found.items())
+    return (*unknown_labels(part, labels), *unreadable)

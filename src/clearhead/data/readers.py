@@ -27,6 +27,10 @@ class Pair(NamedTuple):
     line: int
 
 
+HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
+"""Line 1 of a `.tsv` file with one of these, in any case, is no pair."""
+
+
 def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
     """The pairs of two parallel files, of one file with both sides, or of the phrasebook.
 
@@ -95,8 +99,17 @@ def _read_parallel(source: str, target: str) -> Iterator[Pair]:
 
 
 def _read_tsv(path: str) -> Iterator[Pair]:
+    is_empty = True
     for line, (source, target) in read_tsv(path, ("source", "target")):
-        yield Pair(source, target, line)
+        names = (source.strip().lower(), target.strip().lower())
+        if line == 1 and names[::-1] in HEADERS:
+            todo = "exchange the columns"
+            raise DataError("the target comes before the source", where=f"{path}:1", todo=todo)
+        if line > 1 or names not in HEADERS:
+            is_empty = False
+            yield Pair(source, target, line)
+    if is_empty:
+        raise DataError("the file has a header and no pair", where=path)
 
 
 def _read_jsonl(path: str) -> Iterator[Pair]:

@@ -201,7 +201,7 @@ def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBa
 def _examples(config: RunConfig) -> tuple[Sequence[Labelled[str]], Sequence[Labelled[str]]]:
     """The training and validation examples of a run, without those that a rule leaves out."""
     from clearhead.data.parts import parts_of
-    from clearhead.data.preparation import check_labelled, read_labelled  # which loads torch
+    from clearhead.data.trainable import check_labelled, read_labelled
 
     parts = read_labelled(config, parts_of(config))
     train, _ = check_labelled(parts.train, config.data, parts.held_out)

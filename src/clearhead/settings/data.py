@@ -133,6 +133,14 @@ class DataConfig:
         ge=1,
         runs=Runs.LABELLED,
     )
+    mismatch: Literal["refuse", "warn"] = setting(
+        "refuse",
+        "what happens to data that clearly do not belong together",
+        details="Such as sides of pairs that are shifted against each other, or a validation set "
+        'in another language. `"refuse"`: an error; `"warn"`: only a warning.',
+        runs=Runs.TEXT,
+        init_if_changed=Runs.TEXT,
+    )
     missing: Literal["refuse", "zero", "mean", "interpolate"] = setting(
         "refuse",
         "how missing values are handled",

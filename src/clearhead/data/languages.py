@@ -1,0 +1,92 @@
+"""How similar the languages of two sets of texts are, by the trigrams of letters in their words.
+
+`Profile.overlap` is the Bhattacharyya coefficient of the trigrams of two sets, between 0 and 1. It
+grows with the number of texts, so that `Likeness` divides it by the overlap of two sets of the same
+texts: 1 is the same kind of text, and other languages of one script have about 0.5.
+
+docs/decisions/0018 has the measurements behind the thresholds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from clearhead.data.pairing import READ, UNSPACED
+
+LEAST_TEXTS = 100
+"""Fewer texts show nothing."""
+
+LEAST_LETTERS = 2000
+"""Nor do fewer letters."""
+
+TEXTS = 500
+"""Texts of a set that are compared, at most."""
+
+FOREIGN = 0.57
+"""Texts that are less like each other than this are not in the same language."""
+
+OTHER_SCRIPT = 0.1
+"""Texts that are less like each other than this have hardly a letter in common."""
+
+SIMILAR = 0.75
+"""Texts that are more like each other than this are of one language and of similar content."""
+
+CLOSER = 0.1
+"""Swapped sides are more like the other side by this much."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+class Profile:
+    """The trigrams of the words of texts, with their ends; single letters in unspaced scripts."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self.grams: Counter[str] = Counter()
+        self.letters = self.unspaced = 0
+        for text in texts:
+            for word in _WORD.findall(text[:READ].lower()):
+                self.letters += len(word)
+                if UNSPACED.search(word):
+                    self.unspaced += len(word)
+                    self.grams.update(word)
+                else:
+                    marked = f" {word} "
+                    self.grams.update(marked[n : n + 3] for n in range(len(marked) - 2))
+
+    def overlap(self, other: Profile) -> float:
+        """The Bhattacharyya coefficient of two profiles: 0 without common trigrams."""
+        common = self.grams.keys() & other.grams.keys()
+        products = sum((self.grams[gram] * other.grams[gram]) ** 0.5 for gram in common)
+        return products / max(1.0, (self.grams.total() * other.grams.total()) ** 0.5)
+
+    @property
+    def is_unspaced(self) -> bool:
+        """Whether most letters are of a script without spaces between words."""
+        return 2 * self.unspaced > self.letters
+
+
+class Likeness:
+    """Compares texts with a set of known texts.
+
+    Args:
+        known: the texts, of which several hundred are enough.
+        asked: how many texts are compared with them; at most half as many as `known`.
+    """
+
+    def __init__(self, known: Sequence[str], asked: int) -> None:
+        every = max(1, len(known) // asked)
+        chosen = set(range(0, every * asked, every))
+        rest = [text for number, text in enumerate(known) if number not in chosen]
+        self._own = Profile([known[number] for number in sorted(chosen)])
+        self._known = Profile(rest)
+
+    def of(self, asked: Profile) -> float | None:
+        """How similar texts are; about 1 for the same kind of text, None if that is not clear."""
+        profiles = (asked, self._own)
+        if min(profile.letters for profile in profiles) < LEAST_LETTERS:
+            return None
+        if asked.is_unspaced and self._known.is_unspaced:
+            return None  # their characters depend on the subject
+        return asked.overlap(self._known) / max(1e-9, self._own.overlap(self._known))

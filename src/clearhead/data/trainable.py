@@ -1,0 +1,183 @@
+"""Whether data can be trained on, as far as that is known without a vocabulary.
+
+`check_trainable` is for `init`. Training makes the same checks, and later those that need tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import compress
+
+from clearhead.data.agreement import check_agreement, check_labels
+from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
+from clearhead.data.features import count_features
+from clearhead.data.labelled import Labelled, in_columns
+from clearhead.data.labels import Labels
+from clearhead.data.parts import DataPart, Parts, parts_of
+from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, count_classes
+from clearhead.data.tables import header_hint
+from clearhead.data.validation_split import split_validation
+from clearhead.errors import DataError, first_few
+from clearhead.settings import DataConfig, RunConfig
+
+SHOWN_NAMES = 5
+
+
+def check_trainable(config: RunConfig) -> list[str]:
+    """Read and check the files of a run; the result has a line for each warning.
+
+    Raises:
+        DataError: training would refuse the data.
+        ConfigError: a part that the run needs is missing.
+    """
+    if config.task == "translation" and not config.data.validation:
+        # If these are no pairs, that is the first thing to know.
+        train = DataPart("train", config.data.train)
+        check_agreement(config, Parts(train, DataPart("validation"), DataPart("test")))
+    parts = parts_of(config)
+    if config.task == "translation":
+        validation, test = parts.validation.read(config), parts.test.read(config)
+        parts = parts._replace(validation=validation, test=test)
+        warnings = check_agreement(config, parts)
+        next(pairs_to_learn(config, parts))
+        return warnings
+    parts = read_labelled(config, parts)
+    warnings = check_agreement(config, parts)
+    train, report = check_labelled(parts.train, config.data, parts.held_out)
+    check_classes(parts.train.examples, report, config.data.smallest_class)
+    labels = Labels.learn(example.labels for example in train)
+    for example in parts.validation.examples:
+        labels.encode(example.labels, example.place)
+    unknown = unknown_labels(parts.test, labels)
+    return [*warnings, *(finding.line(parts.test.name) for finding in unknown)]
+
+
+def pairs_to_learn(config: RunConfig, parts: Parts) -> Iterator[tuple[str, str]]:
+    """The training pairs that are not held out.
+
+    Raises:
+        DataError: there are none.
+    """
+    dropped = parts.held_out if config.data.drop_held_out else ()
+    of_pair = PAIRS.hashes["pair"]
+    hashes = {of_pair(pair) for pair in dropped}
+    is_empty = True
+    for pair in parts.train.pairs():
+        if of_pair(pair) not in hashes:
+            is_empty = False
+            yield pair.source, pair.target
+    if is_empty:
+        raise DataError(
+            "no pair is left to train on",
+            where=parts.train.where,
+            why="all pairs are also in the validation or test data",
+            todo="name other files, or set data.drop_held_out = false",
+        )
+
+
+def read_labelled(config: RunConfig, parts: Parts) -> Parts:
+    """The parts with all examples in memory.
+
+    Without validation files, a share of the training data becomes the validation part. If files
+    name their features, these are put into the order of the training data.
+
+    Raises:
+        DataError: a file cannot be used, or no example is left to validate on.
+        ConfigError: a part has two files.
+    """
+    train, validation, test = (part.read(config) for part in parts)
+    check_labels(config, train)
+    columns = train.examples[0].columns
+
+    def in_columns_if_possible(example: Labelled) -> Labelled:
+        try:
+            return in_columns(example, columns)
+        except DataError:
+            return example  # the report on the test data mentions it
+
+    test = replace(test, examples=tuple(map(in_columns_if_possible, test.examples)))
+    if not validation:
+        return Parts(*_split(config, train), test)
+    ordered = tuple(in_columns(example, columns) for example in validation.examples)
+    return Parts(train, replace(validation, examples=ordered), test)
+
+
+def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
+    examples = part.examples
+    share, smallest = config.data.validation_share, config.data.smallest_class
+    train, validation = split_validation(examples, share, config.seed, smallest)
+    if validation:
+        return replace(part, examples=train), DataPart("validation", part.files, validation)
+    count = round(share * len(examples))
+    why = f"{len(examples)} × data.validation_share = {len(examples)} × {share:g} is {count} "
+    why += f"example{'' if count == 1 else 's'} when rounded"
+    if count:
+        why += f", and each class keeps {smallest} different inputs to train on"
+    raise DataError(
+        "no example is left to validate on",
+        where=part.where,
+        why=why,
+        todo="give more examples, name validation files, or raise data.validation_share",
+    )
+
+
+def check_labelled(
+    part: DataPart,
+    config: DataConfig,
+    held_out: Sequence[Labelled] = (),
+    lengths: Lengths | None = None,
+) -> tuple[tuple[Labelled, ...], DataReport]:
+    """The examples that are used, and the report on all; see `Checker` for the arguments."""
+    checker = Checker(part, LABELLED, config, held_out)
+    kept = tuple(compress(part.examples, checker.check(part.examples, lengths)))
+    features = count_features(kept, config.missing)
+    return kept, replace(checker.report(), classes=count_classes(kept), features=features)
+
+
+def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_class: int) -> None:
+    """Check the classes of the training examples, including dropped ones, and of their report.
+
+    Raises:
+        DataError: a class has fewer than `smallest_class` examples, or there is only one class.
+    """
+    kept, read = dict(report.classes), dict(count_classes(examples))
+    for name in sorted(read):
+        count = kept.get(name, 0)
+        if count >= smallest_class:
+            continue
+        place = next(example.place for example in examples if name in example.labels)
+        allow = f", or allow it: data.smallest_class = {count}" if count else ""
+        allow += header_hint(place)
+        raise DataError(
+            f"the class {name!r} has {count} training example{'' if count == 1 else 's'}, "
+            f"and {smallest_class} are needed",
+            where=place,
+            why=f"{read[name] - count} more were left out" if read[name] > count else None,
+            todo=f"add examples, merge it with another class or remove it{allow}",
+        )
+    if len(read) < 2:
+        raise DataError(
+            f"there is only one class: {next(iter(read))!r}" if read else "there is no label",
+            where=examples[0].place,
+            todo="give examples of at least two classes",
+        )
+
+
+def unknown_labels(part: DataPart, labels: Labels) -> tuple[Finding, ...]:
+    """A finding for the examples of a part with labels that the training data lack, if any."""
+    known = set(labels.names)
+    unknown = [example for example in part.examples if not known.issuperset(example.labels)]
+    names = sorted({name for example in unknown for name in example.labels} - known)
+    if not names:
+        return ()
+    listed = first_few(list(map(repr, names)), SHOWN_NAMES)
+    what = f"the training data lack the label{'s' * (len(names) > 1)} {listed}"
+    return (unusable(part, "unknown_label", what, unknown),)
+
+
+def unusable(part: DataPart, rule: str, what: str, examples: Sequence[Labelled]) -> Finding:
+    """The finding for examples on which no model can be evaluated."""
+    text = f"the model cannot be evaluated on it: {what}"
+    places = tuple(map(part.place, examples[:SHOWN_PLACES]))
+    return Finding(rule, text, len(examples), places, left_out=False)
