@@ -288,7 +288,8 @@ def test_init_writes_paths_that_start_in_the_folder_of_the_file(
 ) -> None:
     (tmp_path / "shell/here").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "shell")
-    assert run("init", name, "--train", "../a.en", text_files[1])[0] == 0
+    files = ("--train", "../a.en", text_files[1], "--validation", "phrasebook:de-en")
+    assert run("init", name, *files)[0] == 0
     assert str(tmp_path / "a.en") not in Path(f"{name}.toml").read_text()
     assert read_config(f"{name}.toml").data.train == text_files
 

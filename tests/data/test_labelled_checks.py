@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data import preparation
+from clearhead.data import trainable
 from clearhead.data.checks import LABELLED, Rule
 from clearhead.data.hashes import input_hash
 from clearhead.data.labelled import Labelled, LabelledSequence, LabelledText
@@ -269,7 +269,7 @@ def test_rows_belong_to_their_examples_whichever_rule_drops_others(
 ) -> None:
     first = Rule("first", "it is the first", lambda block: np.arange(len(block.examples)) == 0)
     kind = dataclasses.replace(LABELLED, rules=(*LABELLED.rules, first))
-    monkeypatch.setattr(preparation, "LABELLED", kind)
+    monkeypatch.setattr(trainable, "LABELLED", kind)
     rows: list[Row] = [(f"{n} " * n, ("x" if n % 2 else "y",)) for n in range(1, 6)]
     data = dataclasses.replace(CONFIG, drop_held_out=False)
     config = RunConfig(task="classification", tokenizer=WORDS, data=data)

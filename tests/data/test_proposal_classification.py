@@ -515,13 +515,14 @@ def test_files_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
 
 
 def test_init_writes_a_classification_that_can_be_read(tmp_path: Path) -> None:
-    train = write_csv(tmp_path / "train.csv", [("sentence", "label"), ("a b", "x"), ("c d e", "y")])
+    rows = [(f"a b {n}", "xy"[n % 2]) for n in range(20)]
+    train = write_csv(tmp_path / "train.csv", [("sentence", "label"), *rows])
     name = str(tmp_path / "topics")
     options = ("--task", "classification", "--text-column", "sentence")
     code, out, err = run("init", name, *options, "--train", train)
     assert (code, out) == (0, "")
-    assert "training: 2 texts, 8 characters, 3 to 5 each" in err
-    assert "training: 2 classes: x (1), y (1)" in err
+    assert "training: 20 texts, 110 characters, 5 to 6 each" in err
+    assert "training: 2 classes: x (10), y (10)" in err
     config = read_config(f"{name}.toml")
     assert config.data.train == (train,)
     assert config.data.text_column == "sentence"
@@ -530,8 +531,11 @@ def test_init_writes_a_classification_that_can_be_read(tmp_path: Path) -> None:
 
 def test_init_says_which_columns_are_features(tmp_path: Path) -> None:
     header = ("sequence", "subject_id", "label", "time", "pitch")
-    rows = [(f"s{n}", "7", "xy"[n % 2], "0", str(n)) for n in range(6)]
-    files = [write_csv(tmp_path / f"{part}.csv", [header, *rows]) for part in ("train", "test")]
+    rows = [(f"s{n}", "7", "xy"[n % 2], "0", str(n)) for n in range(36)]
+    files = [
+        write_csv(tmp_path / "train.csv", [header, *rows[:30]]),
+        write_csv(tmp_path / "test.csv", [header, *rows[30:]]),
+    ]
     name = str(tmp_path / "voices")
     options = ("--task", "classification", "--input", "features")
     code, _, err = run("init", name, *options, "--train", files[0], "--test", files[1])
