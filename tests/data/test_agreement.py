@@ -47,7 +47,7 @@ def shuffled(texts: list[str]) -> list[str]:
 @pytest.mark.parametrize("turn", [1, -1])
 def test_the_phrasebook_belongs_together(pair: str, turn: int) -> None:
     parts = [[each[::turn] for each in BOOKS[pair, part]] for part in ("train", "validation")]
-    assert warnings(*parts) == []
+    assert warnings(parts[0], parts[1]) == []
     for count in (1, 50, 200, 500):
         assert warnings(parts[1][:count], parts[0][:count]) == []
 

@@ -57,6 +57,7 @@ OTHER: dict[str, Any] = {
     "data.label_column": "kind",
     "data.validation_share": 0.3,
     "data.smallest_class": 1,
+    "data.mismatch": "warn",
     "data.missing": "zero",
     "data.normalise": False,
     "tokenizer.kind": "unigram",

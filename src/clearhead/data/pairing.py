@@ -54,7 +54,7 @@ UNSPACED = re.compile(
 
 _TOKEN = re.compile(r"\d+|[^\W\d_]+|[^\w\s]")
 _QUOTES = '«»„“”‟"‘’‚`´「」『』'
-_MARKS = dict.fromkeys(_QUOTES, "'")
+_MARKS: dict[str, str] = {mark: "'" for mark in _QUOTES}  # noqa: C420
 _MARKS |= {"。": ".", "।": ".", "、": ",", "،": ",", "؟": "?", "—": "-", "–": "-"}
 
 
