@@ -58,6 +58,7 @@ OTHER: dict[str, Any] = {
     "data.validation_share": 0.3,
     "data.smallest_class": 1,
     "data.mismatch": "warn",
+    "training.export": False,
     "data.missing": "zero",
     "data.normalise": False,
     "tokenizer.kind": "unigram",
