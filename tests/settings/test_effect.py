@@ -40,6 +40,7 @@ KINDS = [
 ]
 BY_ITSELF = {
     "translation": {"training.fine_tuning.head_rate"},
+    "classification": {"data.replay", "tokenizer.new_words"},
     "features": {"classifier.multi_label"},
 }
 """What a configuration rejects by itself, wherever it comes from, by task or input."""
@@ -53,6 +54,7 @@ ONLY_WITH = {
 
 OTHER: dict[str, Any] = {
     "data.max_length_ratio": 1.5,
+    "data.replay_share": 0.3,
     "data.text_column": "question",
     "data.label_column": "kind",
     "data.validation_share": 0.3,
@@ -156,8 +158,13 @@ def test_settings_without_effect_are_rejected_and_others_accepted(
     rest = OTHER.keys() - idle(task, kind)
     if kind == "features":
         rest -= {"classifier.multi_label"}  # has a rule of its own
-    # Likewise, where the vocabulary has pieces; and vectors need n-grams.
-    rest -= {"model.character_ngrams", "tokenizer.split_punctuation", "model.ngram_vectors"}
+    # Likewise, where the vocabulary has pieces; vectors need n-grams, and a share earlier pairs.
+    rest -= {
+        "data.replay_share",
+        "model.character_ngrams",
+        "tokenizer.split_punctuation",
+        "model.ngram_vectors",
+    }
     read_config(path, assignments(rest, OTHER))
 
 

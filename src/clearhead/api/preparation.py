@@ -9,7 +9,7 @@ from pathlib import Path
 
 from torch import nn
 
-from clearhead.api.start import load_classifier, load_translator
+from clearhead.api.start import extend_tokenizers, load_classifier, load_translator
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, tokenizer_files
 from clearhead.data.agreement import check_agreement
 from clearhead.data.inputs import Inputs, read_inputs
@@ -97,11 +97,15 @@ def _prepare_translation(
     # First, so that their errors come early. The training pairs are read as a stream.
     validation, test = parts.validation.read(config), parts.test.read(config)
     parts = parts._replace(validation=validation, test=test)
+    rows = None
     if resumed is not None:
         tokenizers = read_tokenizers(resumed, config)
+        if start is not None:
+            _, rows = extend_tokenizers(read_tokenizers(start.path, start.config), config)
     elif start is not None:
         notify(observers, Note(f"using the vocabulary of {config.start_from}"))
-        tokenizers = read_tokenizers(start.path, start.config)
+        old = read_tokenizers(start.path, start.config)
+        tokenizers, rows = extend_tokenizers(old, config)
     else:
         notify(observers, Note(f"learning the vocabulary ({config.tokenizer.kind})"))
         tokenizers = learn_tokenizers(config, parts)
@@ -115,7 +119,7 @@ def _prepare_translation(
     def build_model() -> nn.Module:
         model = task.build_model()
         if start is not None:
-            load_translator(model, start)
+            load_translator(model, start, rows)
         return model
 
     return Prepared(task, build_model, files, data.reports, data.findings)

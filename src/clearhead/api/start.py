@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import torch
 from pydantic import ValidationError
 from torch import nn
 
 from clearhead.checkpoint.folder import ModelFolder, read_folder_config, read_model_folder
 from clearhead.checkpoint.tensors import STATE, load_parameters, read_tensors
+from clearhead.data.corpus import Tokenizers
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.huggingface.reading import import_model, is_huggingface
@@ -21,11 +23,12 @@ from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import ModelConfig, RunConfig, TokenizerConfig
 from clearhead.settings.declare import Runs
 from clearhead.settings.reading import config_error
+from clearhead.tokenizer.extension import extended
 
 ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
 
-FREE = {"model.dropout"}
+FREE = {"model.dropout", "tokenizer.new_words"}
 """Settings that a run may choose, whatever model it starts from."""
 
 
@@ -127,13 +130,48 @@ def _settings(config: RunConfig, kind: Runs | None = None) -> dict[str, Any]:
     return found if kind in Runs.TEXT else found | {"data.normalise": config.data.normalise}
 
 
-def load_translator(model: nn.Module, start: ModelFolder) -> None:
+Rows = Sequence[Sequence[int]]
+"""For each token of a new vocabulary, the tokens of the old one that it consists of."""
+
+
+def extend_tokenizers(
+    old: Tokenizers, config: RunConfig
+) -> tuple[Tokenizers, tuple[Rows, Rows] | None]:
+    """The tokenizers of source and target with `tokenizer.new_words`, and their rows if any.
+
+    Raises:
+        ConfigError: words are given, and the tokenizers are those of an imported model.
+    """
+    source, target = old
+    if not config.tokenizer.new_words:
+        return old, None
+    new_source, source_rows = extended(source, config.tokenizer.new_words)
+    if source is target:
+        return (new_source, new_source), (source_rows, source_rows)
+    new_target, target_rows = extended(target, config.tokenizer.new_words)
+    return (new_source, new_target), (source_rows, target_rows)
+
+
+def load_translator(
+    model: nn.Module, start: ModelFolder, rows: tuple[Rows, Rows] | None = None
+) -> None:
     """Copy all weights of a trained translator into a model of the same shape.
+
+    Args:
+        model: the translator.
+        start: the trained translator.
+        rows: of source and target, if the vocabulary has new words. Their vectors are the means of
+            the vectors of the tokens that they were.
 
     Raises:
         ModelFolderError: the weights cannot be read.
     """
-    load_parameters(model, read_tensors(start.weights)[0], start.weights)
+    tensors, _ = read_tensors(start.weights)
+    for name in tensors if rows else ():
+        if name.endswith("embedding.weight") or name.startswith("output."):
+            of_side = rows[0 if name.startswith("source_input.") else 1]
+            tensors[name] = torch.stack([tensors[name][list(old)].mean(0) for old in of_side])
+    load_parameters(model, tensors, start.weights)
 
 
 def load_classifier(

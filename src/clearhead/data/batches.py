@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from clearhead.data.corpus import Corpus
+from clearhead.data.replay import Mixture
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
 PREPARED_BATCHES = 4
@@ -38,6 +39,9 @@ SIZE_BITS = 4
 
 IdPair = tuple[list[int], list[int]]
 """The ids of a source and of a target, without BOS and EOS."""
+
+Pairs = Corpus | Mixture
+"""Encoded pairs, which are read by row."""
 
 T = TypeVar("T")
 
@@ -111,7 +115,7 @@ class SubwordSampling:
 
 
 def epoch_batches(
-    corpus: Corpus,
+    corpus: Pairs,
     batch_tokens: int,
     seed: int,
     epoch: int,
@@ -136,7 +140,7 @@ def epoch_batches(
         yield from batches
 
 
-def largest_batch(corpus: Corpus, batch_tokens: int, seed: int, sampling: SubwordSampling) -> Batch:
+def largest_batch(corpus: Pairs, batch_tokens: int, seed: int, sampling: SubwordSampling) -> Batch:
     """The first epoch's batch with the most positions; with sampling its rows are resampled."""
     lengths = corpus.source_lengths, corpus.target_lengths
     order = batch_order(*lengths, batch_tokens, seed, 0)
@@ -145,7 +149,7 @@ def largest_batch(corpus: Corpus, batch_tokens: int, seed: int, sampling: Subwor
 
 
 def _resampled(
-    corpus: Corpus,
+    corpus: Pairs,
     chunks: Sequence[Sequence[np.ndarray]],
     seed: tuple[int, int],
     start: int,
@@ -187,7 +191,7 @@ def _divided(pairs: Sequence[IdPair], batches: int, seed: Sequence[int]) -> list
     return [[pairs[row] for row in parts[i].tolist()] for i in order.tolist()]
 
 
-def _pairs(corpus: Corpus, rows: np.ndarray) -> list[IdPair]:
+def _pairs(corpus: Pairs, rows: np.ndarray) -> list[IdPair]:
     return [(corpus.source(row).tolist(), corpus.target(row).tolist()) for row in rows.tolist()]
 
 

@@ -233,7 +233,8 @@ class Checker:
         self, part: DataPart, kind: Kind, config: DataConfig, held_out: Iterable[Any] = ()
     ) -> None:
         self.kind, self.config, self._part = kind, config, part
-        training, held_out = part.name == "train", list(held_out)
+        training = part.name in ("train", "replay")
+        held_out = list(held_out)
         self.held_out = {key: HashSet() for key in kind.hashes}
         for key, hash_of in kind.hashes.items():
             self.held_out[key].add(hashes_of(held_out, hash_of))

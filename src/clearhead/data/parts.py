@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class DataPart:
         examples: the pairs or labelled examples that were read, or given.
     """
 
-    name: Part
+    name: Part | Literal["replay"]
     files: tuple[str, ...] = ()
     examples: tuple[Any, ...] = ()
 
@@ -63,13 +63,18 @@ class DataPart:
         """
         if not self.files and self.examples:
             return [("memory", _memory_hash(self.examples))]
-        return [(file, file_hash(file, self.name)) for file in self.files]
+        return [(file, file_hash(file, self._kind)) for file in self.files]
 
     def pairs(self) -> Iterator[Pair]:
         """The sentence pairs, as a stream if they are not in memory; errors as `read_pairs`."""
         if self.examples or not self.files:
             return iter(self.examples)
-        return read_pairs(self.files, self.name)
+        return read_pairs(self.files, self._kind)
+
+    @property
+    def _kind(self) -> Part:
+        """The part of built-in data that is named without one."""
+        return "train" if self.name == "replay" else self.name
 
     def place(self, example: Pair | Labelled[Any], in_target: bool = False) -> str:
         """The place of an example, or of the target of a pair, in a report.
@@ -114,6 +119,7 @@ class Parts(NamedTuple):
     train: DataPart
     validation: DataPart
     test: DataPart
+    replay: DataPart = DataPart("replay")
 
     @property
     def held_out(self) -> tuple[Any, ...]:
@@ -137,6 +143,7 @@ def parts_of(
         _part(config, "train", data.train, examples),
         _part(config, "validation", data.validation, validation),
         _part(config, "test", data.test, None),
+        _part(config, "replay", data.replay, None),
     )
     if not parts.train:
         two = "name two parallel files: train = ['train.en', 'train.de']"
@@ -152,7 +159,12 @@ def parts_of(
     return parts
 
 
-def _part(config: RunConfig, name: Part, files: tuple[str, ...], given: Given | None) -> DataPart:
+def _part(
+    config: RunConfig,
+    name: Part | Literal["replay"],
+    files: tuple[str, ...],
+    given: Given | None,
+) -> DataPart:
     if given is None:
         for file in files:
             if config.input == "text" and os.path.isdir(os.path.expanduser(file)):

@@ -36,7 +36,7 @@ from clearhead.tokenizer import Tokenizer, learn_tokenizer
 
 @dataclass(frozen=True)
 class TranslationData:
-    """The training and validation data of a translator.
+    """The training and validation data of a translator, and the earlier pairs to replay.
 
     `findings` are files with all places, for the reports that have only the first ones.
     """
@@ -46,6 +46,7 @@ class TranslationData:
     corpus: Corpus
     validation: tuple[Pair, ...]
     reports: tuple[DataReport, ...]
+    replay: Corpus | None = None
     findings: tuple[Path, ...] = ()
 
 
@@ -94,6 +95,10 @@ def prepare_pairs(
     """
     corpus = build_corpus(folder, parts.train, tokenizers, config.data, parts.held_out, progress)
     found = [(corpus.report, corpus.findings)]
+    replay = None
+    if parts.replay:
+        replay = build_corpus(folder, parts.replay, tokenizers, config.data, parts.held_out)
+        found.append((replay.report, replay.findings))
     for part, held_out in ((parts.validation, ()), (parts.test, parts.validation.examples)):
         if not part:
             continue
@@ -108,7 +113,7 @@ def prepare_pairs(
         found.append((checker.report(), file))
     reports = tuple(report for report, _ in found)
     files = tuple(file for report, file in found if report.has_more)
-    return TranslationData(*tokenizers, corpus, parts.validation.examples, reports, files)
+    return TranslationData(*tokenizers, corpus, parts.validation.examples, reports, replay, files)
 
 
 @dataclass(frozen=True)

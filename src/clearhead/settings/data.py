@@ -15,7 +15,7 @@ def _path_as_text(value: Any) -> Any:
     return str(value) if isinstance(value, PurePath) else value
 
 
-PARTS = ("train", "validation", "test")
+PARTS = ("train", "validation", "test", "replay")
 """The settings of `data` that name files. In a TOML file, a relative name starts in its folder."""
 
 PHRASEBOOK = "phrasebook:"
@@ -79,6 +79,22 @@ class DataConfig:
         details="Formats as for `data.train`. Never trained on. Examples on which a classifier "
         "cannot be evaluated are reported.",
         init=Runs.ALL,
+    )
+    replay: Files = setting(
+        (),
+        "earlier training pairs to mix in, so that less is forgotten",
+        details="Formats as for `data.train`; with `start_from`.",
+        runs=Runs.TRANSLATION,
+        init_if_changed=Runs.TRANSLATION,
+    )
+    replay_share: float = setting(
+        0.5,
+        "share of the pairs of an epoch that are from `replay`",
+        details="Each epoch has all training pairs and another sample of the earlier ones.",
+        gt=0,
+        lt=1,
+        runs=Runs.TRANSLATION,
+        only_with=("replay",),
     )
     max_length: int = setting(
         256,
@@ -183,6 +199,14 @@ class TokenizerConfig:
     joint: bool = setting(
         True, "one vocabulary for source and target", runs=Runs.TRANSLATION, init=Runs.TRANSLATION
     )
+    new_words: tuple[str, ...] = setting(
+        (),
+        "words to add to the vocabulary of the model of `start_from`",
+        details="At first the vector of a new word is the mean of the vectors of its pieces. Turns "
+        "subword sampling off.",
+        runs=Runs.TRANSLATION,
+        init_if_changed=Runs.TRANSLATION,
+    )
     lower: bool = setting(False, "lower-case all text", init=Runs.TEXT)
     split_punctuation: bool = setting(
         False,
@@ -207,6 +231,8 @@ class TokenizerConfig:
     )
 
     def __post_init__(self) -> None:
+        for word in self.new_words:
+            require(word.split() == [word], "new_words", f"has {word!r}, which is not one word")
         if self.kind == "pretrained":
             return  # nothing is learned
         words = self.kind == "words"

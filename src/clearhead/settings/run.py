@@ -118,6 +118,16 @@ class RunConfig:
             "is for a run that starts from a trained model: name it in start_from, or leave "
             "training.fine_tuning out",
         )
+        for path, given in (
+            ("data.replay", self.data.replay),
+            ("tokenizer.new_words", self.tokenizer.new_words),
+        ):
+            require(
+                bool(self.start_from) or not given,
+                path,
+                "is for a run that starts from a trained model: name it in start_from, or leave "
+                f"{path} out",
+            )
         positions = self.model.positions
         if isinstance(positions, Learned):
             # The tokens of an imported encoder include its start symbol.

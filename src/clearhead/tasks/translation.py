@@ -13,6 +13,7 @@ from torch import nn
 
 from clearhead.data.batches import (
     Batch,
+    Pairs,
     SubwordSampling,
     batch_order,
     collate,
@@ -22,6 +23,7 @@ from clearhead.data.batches import (
 from clearhead.data.corpus import encode_pairs
 from clearhead.data.inputs import hide_words
 from clearhead.data.preparation import TranslationData
+from clearhead.data.replay import Mixture
 from clearhead.decoding.texts import CutSourceWarning, translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.evaluation.scores import bleu_and_chrf, exact_match
@@ -60,21 +62,29 @@ class TranslationTask:
         source, target = map(len, self._tokenizers)
         return build_model(self.config.model, source, target)
 
+    def pairs(self, epoch: int) -> Pairs:
+        """The training pairs of an epoch."""
+        data, config = self.data, self.config
+        if data.replay is None:
+            return data.corpus
+        share = config.data.replay_share
+        return Mixture(data.corpus, data.replay, share, config.seed, epoch)
+
     def batch_count(self, epoch: int) -> int:
         """Batches in an epoch."""
-        corpus, limit = self.data.corpus, self.config.training.batch_tokens
-        lengths = corpus.source_lengths, corpus.target_lengths
+        pairs, limit = self.pairs(epoch), self.config.training.batch_tokens
+        lengths = pairs.source_lengths, pairs.target_lengths
         return len(batch_order(*lengths, limit, self.config.seed, epoch))
 
     def batches(self, epoch: int, first: int) -> Iterator[Batch]:
         """The batches of an epoch from index `first` on."""
         limit, seed = self.config.training.batch_tokens, self.config.seed
-        return epoch_batches(self.data.corpus, limit, seed, epoch, first, self._sampling)
+        return epoch_batches(self.pairs(epoch), limit, seed, epoch, first, self._sampling)
 
     def largest_batch(self) -> Batch:
         """The largest batch of the first epoch. Subword sampling segments its words again."""
         limit = self.config.training.batch_tokens
-        return largest_batch(self.data.corpus, limit, self.config.seed, self._sampling)
+        return largest_batch(self.pairs(0), limit, self.config.seed, self._sampling)
 
     def counts(self, batch: Batch) -> Mapping[str, int]:
         """Tokens of both sides, and all positions of the padded batch."""

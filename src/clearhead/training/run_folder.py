@@ -55,7 +55,8 @@ OTHER_ENTRIES = ("corpus", Path(LOCK).name, Path(REMOVED_CONFIG).name)
 """What else may be in `training/` without a config.json, if a restart was interrupted."""
 
 MAY_CHANGE = {
-    *("data.train", "data.validation", "data.test"),  # the content of the files is compared
+    # The content of the files is compared.
+    *("data.train", "data.validation", "data.test", "data.replay"),
     *("folder", "training.max_steps", "training.max_epochs", "training.max_minutes"),
     *("training.patience", "training.checkpoint_minutes", "training.threads", "training.device"),
     *("training.tensorboard", "training.report_every", "training.export"),
@@ -224,7 +225,8 @@ def refuse_other_data(folder: Path, hashes: Mapping[str, Mapping[str, str]]) -> 
             todo="restore the folder training/, or start over: --restart",
         )
     before, now = read_json(folder / DATA), _contents(hashes)
-    changed = [part for part in now if before.get(part) != now[part]]
+    # Older folders name only the first three parts.
+    changed = [part for part in now if before.get(part, []) != now[part]]
     if changed:
         raise TrainingError(
             f"the {' and '.join(changed)} data have changed since the run started",

@@ -1,0 +1,81 @@
+"""New words in the vocabulary of a trained model."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from clearhead.errors import ConfigError
+from clearhead.tokenizer.protocol import Tokenizer
+from clearhead.tokenizer.sampling import META_SPACE
+from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
+from clearhead.tokenizer.words import WordTokenizer
+
+USER_DEFINED = 4
+"""The type, in a SentencePiece model, of a piece that is never divided."""
+
+
+def extended(tokenizer: Tokenizer, words: Sequence[str]) -> tuple[Tokenizer, list[list[int]]]:
+    """A tokenizer with new words as tokens of their own.
+
+    Words that are one token already are ignored. SentencePiece also finds a new word at the start
+    of a longer one. Subword sampling is off, because it would divide the new words.
+
+    Args:
+        tokenizer: of the trained model.
+        words: without white space.
+
+    Returns:
+        The new tokenizer, and for each of its tokens the old tokens that it consists of. The old
+        tokens keep their numbers, but for the unknown word of whole words, which stays the last.
+
+    Raises:
+        ConfigError: the tokenizer is that of an imported model.
+    """
+    if isinstance(tokenizer, WordTokenizer):
+        return _with_words(tokenizer, words)
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return _with_pieces(tokenizer, words)
+    raise ConfigError(
+        "words cannot be added to the vocabulary of an imported model",
+        setting="tokenizer.new_words",
+        todo="leave tokenizer.new_words out",
+    )
+
+
+def _with_words(old: WordTokenizer, words: Sequence[str]) -> tuple[Tokenizer, list[list[int]]]:
+    parts = dict.fromkeys(part for word in words for part in old.words_of(word))
+    new = [word for word in parts if old.encode(word) == [old.unk_id]]
+    tokenizer = WordTokenizer(
+        (*old.words, *new), lower=old.lower, split_punctuation=old.split_punctuation
+    )
+    known = [[i] for i in range(old.unk_id)]
+    return tokenizer, [*known, *[[old.unk_id]] * (len(new) + 1)]
+
+
+def _with_pieces(
+    old: SentencePieceTokenizer, words: Sequence[str]
+) -> tuple[Tokenizer, list[list[int]]]:
+    cased = dict.fromkeys(word.lower() if old.lower else word for word in words)
+    pieces = {word: ids for word in cased if len(ids := old.encode(word)) > 1}
+    # A model in protobuf's format: what is appended continues its list of pieces.
+    model = old.model + b"".join(map(_piece, pieces))
+    tokenizer = SentencePieceTokenizer(model, kind=old.kind, lower=old.lower)
+    return tokenizer, [*([i] for i in range(len(old))), *pieces.values()]
+
+
+def _piece(word: str) -> bytes:
+    """A piece of `ModelProto`: field 1 of the model, with its own fields piece, score and type."""
+    text = (META_SPACE + word).encode()
+    piece = b"\x0a" + _varint(len(text)) + text + b"\x15" + struct.pack("<f", 0.0)
+    piece += b"\x18" + _varint(USER_DEFINED)
+    return b"\x0a" + _varint(len(piece)) + piece
+
+
+def _varint(number: int) -> bytes:
+    """A whole number in protobuf's format, seven bits a byte."""
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    return bytes((*found, number))
