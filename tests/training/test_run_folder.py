@@ -137,7 +137,9 @@ def test_a_restart_removes_the_run_and_leaves_files_of_others(tmp_path: Path) ->
     own = {"training/notes.txt": b"dear", "training/checkpoints/mine.txt": b"me", "README.md": b"I"}
     for name, content in own.items():
         (folder / name).write_bytes(content)
-    parts = {name for name in files_of(folder) if name.startswith(("labels", "tokenizer"))}
+    parts = {
+        name for name in files_of(folder) if name.startswith(("labels", "tokenizer", "text_style"))
+    }
     assert parts
     forget_run(folder)
     assert files_of(folder).keys() == own.keys() | parts
