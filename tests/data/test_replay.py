@@ -79,6 +79,7 @@ def test_each_epoch_has_another_sample_and_always_the_same() -> None:
 def begun(first: RunConfig, name: str, old: Path, **data: Any) -> RunConfig:
     tree: dict[str, Any] = dataclasses.asdict(first)
     tree |= {"start_from": first.folder, "folder": str(Path(first.folder).with_name(name))}
+    tree["training"] |= {"max_steps": 4, "validate_every": 2}
     tree["data"] |= {"replay": [str(old)], **data}
     return config_from(tree)
 
@@ -97,7 +98,7 @@ def test_a_run_with_replay_resumes_exactly_and_reports_the_earlier_pairs(tmp_pat
     api.train(through, observers=[watcher])
     notes = [getattr(event, "text", "") for event in watcher.events]
     assert any(note.startswith("replay: 41 pairs, 40 kept") for note in notes), notes
-    assert not api.train(stopped, observers=[Watcher(interrupt_at=4)]).finished
+    assert not api.train(stopped, observers=[Watcher(interrupt_at=2)]).finished
     assert api.train(stopped, observers=()).finished
     assert_same(final_state(stopped), final_state(through))
 
