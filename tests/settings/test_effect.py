@@ -55,7 +55,6 @@ ONLY_WITH = {
 OTHER: dict[str, Any] = {
     "data.max_length_ratio": 1.5,
     "data.replay_share": 0.3,
-    "training.export": False,
     "data.text_column": "question",
     "data.label_column": "kind",
     "data.validation_share": 0.3,

@@ -151,7 +151,7 @@ class DataConfig:
     )
     mismatch: Literal["refuse", "warn"] = setting(
         "refuse",
-        "what happens to data that clearly do not belong together",
+        "treatment of data that do not belong together",
         details="Such as sides of pairs that are shifted against each other, or a validation set "
         'in another language. `"refuse"`: an error; `"warn"`: only a warning.',
         runs=Runs.TEXT,
