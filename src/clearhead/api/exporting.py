@@ -13,6 +13,7 @@ from clearhead.ctranslate2.export import export_ctranslate2
 from clearhead.ctranslate2.folder import NAME as CTRANSLATE2
 from clearhead.errors import ClearheadError, ExportError, meant, reason
 from clearhead.exports import DESCRIPTION, command, read_export
+from clearhead.huggingface.classifiers import export_classifier
 from clearhead.huggingface.export import export_translator
 from clearhead.onnx.export import export_onnx
 from clearhead.settings.declare import Runs
@@ -32,10 +33,15 @@ class ExportFormat(NamedTuple):
     options: tuple[str, ...] = ()
 
 
+def _export_huggingface(found: ModelFolder, output: Path) -> list[str]:
+    translates = found.config.task == "translation"
+    return (export_translator if translates else export_classifier)(found, output)
+
+
 FORMATS = {
     "ctranslate2": ExportFormat(Runs.TRANSLATION, export_ctranslate2),
-    "huggingface": ExportFormat(Runs.TRANSLATION, export_translator),
     "onnx": ExportFormat(Runs.LABELLED, export_onnx, ("int8",)),
+    "huggingface": ExportFormat(Runs.TEXT, _export_huggingface),
 }
 """The formats by name. The first one that a kind of model has is its default."""
 
@@ -55,8 +61,8 @@ def export_model(
 
     Args:
         folder: written by training.
-        format: `ctranslate2` or `huggingface` for a translator, `onnx` for a classifier; by default
-            the first one that the model has.
+        format: `ctranslate2` or `huggingface` for a translator, `onnx` or `huggingface` for a
+            classifier; by default the first one.
         output: the folder of the export; by default a folder with the name of the format in the
             model folder, where `load` finds it.
         int8: with `onnx`, also write the model with 8-bit weights, and measure its accuracy.

@@ -1,7 +1,8 @@
 """Write a model in a format that other programs run.
 
   ctranslate2  translators, without PyTorch: translate and evaluate use it
-  huggingface  translators, as Marian or Pegasus models for transformers
+  huggingface  translators, as Marian or Pegasus models for transformers, and
+               classifiers with the shape of BERT or DistilBERT
   onnx         classifiers, with onnxruntime and without clearhead; --int8 also
                writes a smaller model and prints its accuracy
 

@@ -158,7 +158,7 @@ def _build(found: ModelFolder, folder: Path) -> dict[str, Any]:
             folder, output_loading_info=True, dtype=torch.float32
         )
         if wrong := [name for kind in facts.values() for name in kind]:
-            raise _unequal(f"the tensor {wrong[0]} is missing or unknown")
+            raise unequal(f"the tensor {wrong[0]} is missing or unknown")
         theirs = transformers.AutoTokenizer.from_pretrained(folder)
     sources = _random_sources(len(tokenizers[0]))
     texts = _compare_tokens(tokenizers, theirs, numberings, sources)
@@ -318,11 +318,11 @@ def _compare_tokens(
     texts = [*SENTENCES, *map(ours.decode, sources)]
     for text, found in zip(texts, ours.encode_batch(texts), strict=True):
         if [int(numberings.source.theirs[i]) for i in found] != theirs(text)["input_ids"]:
-            raise _unequal(f"the tokens of {text!r} differ")
+            raise unequal(f"the tokens of {text!r} differ")
         output = [i for i in target.encode(text) if i not in (EOS, target.unk_id)]
         numbers = [int(numberings.target.theirs[i]) for i in output]
         if target.decode(output) != theirs.decode(numbers, skip_special_tokens=True):
-            raise _unequal(f"the text of the tokens of {text!r} differs")
+            raise unequal(f"the text of the tokens of {text!r} differs")
     return len(texts)
 
 
@@ -351,12 +351,12 @@ def _compare_outputs(
         difference = float((own - other).abs().max())
         # Written so that NaN is an error too.
         if not difference <= TOLERANCE:
-            raise _unequal(f"logits differ by {difference:.2g}")
+            raise unequal(f"logits differ by {difference:.2g}")
         largest = max(largest, difference)
         if found != expected:
             at = next(i for i, (a, b) in enumerate(zip(found, expected, strict=False)) if a != b)
             if abs(float(own[at - 1, found[at]] - own[at - 1, expected[at]])) > TIE:
-                raise _unequal(f"greedy outputs differ at token {at}")
+                raise unequal(f"greedy outputs differ at token {at}")
     return largest
 
 
@@ -390,7 +390,8 @@ def _logits(
     return own[:, ours[:-1]], other
 
 
-def _unequal(why: str) -> ExportError:
+def unequal(why: str) -> ExportError:
+    """The error of an export that differs from the model."""
     return ExportError(
         "the exported model differs from the model, so it was discarded",
         why=why,

@@ -23,16 +23,20 @@ NEVER = -1e6
 """The score of unigram pieces that are not pieces of texts."""
 
 
-def fast_tokenizer(tokenizer: SentencePieceTokenizer) -> tokenizers.Tokenizer:
+def fast_tokenizer(
+    tokenizer: SentencePieceTokenizer, start: str = SPECIAL[BOS]
+) -> tokenizers.Tokenizer:
     """The same tokens, numbered from BOS on: without PAD, each has our id minus one.
 
-    It adds no tokens to a text, as clearhead's own translators read none.
+    It adds no tokens to a text, as clearhead's own translators read none. `start` is the name of
+    BOS.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers
 
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     ids = range(PAD + 1, len(tokenizer))
-    names = [SPECIAL.get(i) or processor.id_to_piece(i) for i in ids]
+    special = SPECIAL | {BOS: start}
+    names = [special.get(i) or processor.id_to_piece(i) for i in ids]
     unknown = names[tokenizer.unk_id - 1]
     plain = {
         name: processor.get_score(i)

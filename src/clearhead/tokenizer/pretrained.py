@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError
 from clearhead.files import fingerprint_of, write_description
 from clearhead.tokenizer.protocol import BOS, EOS, Boundaries
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,16 @@ class Numbering:
     @cached_property
     def theirs(self) -> np.ndarray:
         """The model's own number of each of our tokens, int64 (size,)."""
+        import numpy as np
+
         special = [self.pad, self.bos, self.eos]
         return np.concatenate((special, np.delete(np.arange(self.size), special)))
 
     @cached_property
     def ours(self) -> np.ndarray:
         """Our number of each of the model's own tokens, int64 (size,)."""
+        import numpy as np
+
         return np.argsort(self.theirs)
 
 
@@ -98,6 +103,11 @@ class JsonTokenizer:
         encoded = self._tokenizer.encode_batch_fast(texts)
         return [self.numbering.ours[each.ids].tolist() if each.ids else [] for each in encoded]
 
+    @property
+    def description(self) -> str:
+        """The JSON text of the library."""
+        return self._tokenizer.to_str()
+
     def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
         """The same as `encode_batch`: there is no sampling."""
         return self.encode_batch(texts)
@@ -127,7 +137,7 @@ class JsonTokenizer:
             "library": "tokenizers",
             "numbering": [numbers.size, numbers.pad, numbers.bos, numbers.eos],
             "unk": self.unk_id,
-            "description": json.loads(self._tokenizer.to_str()),
+            "description": json.loads(self.description),
         }
 
     @classmethod
