@@ -12,6 +12,7 @@ from clearhead import api
 from clearhead.api.exporting import FORMATS, exports_after_training
 from clearhead.api.loading import AutoEngine
 from clearhead.api.training import train
+from clearhead.cli import export
 from clearhead.errors import ExportError
 from clearhead.exports import DESCRIPTION
 from clearhead.settings.declare import Runs
@@ -110,3 +111,7 @@ def test_without_the_package_or_for_a_classifier_nothing_is_written(
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     assert list(exports_after_training(tmp_path / "translator", automatic=True)) == []
     assert not list(tmp_path.glob("*/ctranslate2"))
+
+
+def test_the_command_knows_all_formats() -> None:
+    assert set(export.FORMATS) == set(FORMATS)

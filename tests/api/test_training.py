@@ -185,7 +185,7 @@ def test_the_folder_keeps_the_best_scores_and_a_log(tmp_path: Path) -> None:
     assert scores["scores"] == ended.scores
     assert "version" in scores["signatures"]["bleu"]
     facts = json.loads((folder / "provenance.json").read_text())
-    assert set(facts["data"]) == {"train", "validation", "test"}
+    assert set(facts["data"]) == {"train", "validation", "test", "replay"}
     (started,) = (event for event in watcher.events if isinstance(event, RunStarted))
     assert (facts["device"], facts["precision"]) == (started.device, started.precision)
     log = (folder / "training" / "log.jsonl").read_text().splitlines()

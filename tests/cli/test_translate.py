@@ -239,9 +239,10 @@ def test_a_full_disk_gives_an_error(tmp_path: Path, lines: int) -> None:
             command, stdin=given_, stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
     assert done.returncode == 3
-    what, why = done.stderr.splitlines()
+    what, why, todo = done.stderr.splitlines()
     assert what == "clearhead: standard output: the output cannot be written"
     assert why.startswith("Why: ")
+    assert "free" in todo
 
 
 def test_prefixes_go_with_their_lines(translator: Backwards, tmp_path: Path) -> None:

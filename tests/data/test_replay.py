@@ -48,7 +48,7 @@ class FakeCorpus:
 def test_an_epoch_has_all_new_pairs_and_a_share_of_earlier_ones(
     new: int, earlier: int, share: float, seed: int, epoch: int
 ) -> None:
-    corpora: Any = FakeCorpus(1, new), FakeCorpus(2, earlier)
+    corpora: tuple[Any, Any] = FakeCorpus(1, new), FakeCorpus(2, earlier)
     mixed = Mixture(*corpora, share, seed, epoch)
     rows = [tuple(mixed.source(row).tolist()) for row in range(len(mixed))]
     assert rows[:new] == [(1, row) for row in range(new)]
@@ -66,7 +66,7 @@ def test_an_epoch_has_all_new_pairs_and_a_share_of_earlier_ones(
 
 
 def test_each_epoch_has_another_sample_and_always_the_same() -> None:
-    corpora: Any = FakeCorpus(1, 30), FakeCorpus(2, 300)
+    corpora: tuple[Any, Any] = FakeCorpus(1, 30), FakeCorpus(2, 300)
 
     def sample(seed: int, epoch: int) -> list[int]:
         mixed = Mixture(*corpora, 0.5, seed, epoch)

@@ -549,7 +549,7 @@ def sizes(letter: str, *settings: str) -> tuple[int, int, int]:
     """The numbers of training, validation and held-out examples."""
     config = config_of(letter, *settings)
     parts = read_labelled(config, parts_of(config))
-    train, validation, test = (len(part.examples) for part in parts)
+    train, validation, test = (len(part.examples) for part in parts[:3])
     return train, validation, test
 
 

@@ -167,8 +167,8 @@ def load_translator(
         ModelFolderError: the weights cannot be read.
     """
     tensors, _ = read_tensors(start.weights)
-    for name in tensors if rows else ():
-        if name.endswith("embedding.weight") or name.startswith("output."):
+    for name in tensors:
+        if rows and (name.endswith("embedding.weight") or name.startswith("output.")):
             of_side = rows[0 if name.startswith("source_input.") else 1]
             tensors[name] = torch.stack([tensors[name][list(old)].mean(0) for old in of_side])
     load_parameters(model, tensors, start.weights)

@@ -23,16 +23,17 @@ from pathlib import Path
 from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_shared
 
+FORMATS = ("ctranslate2", "onnx", "huggingface")
+"""Those of `clearhead.api.exporting`, which would have to be loaded for the help."""
+
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Declare the arguments and options."""
-    from clearhead.api.exporting import FORMATS
-
     parser.usage = "%(prog)s FOLDER [options]"
     add_shared(parser, "folder")
     parser.add_argument(
         "--format",
-        choices=tuple(FORMATS),
+        choices=FORMATS,
         help="format of the export (default: ctranslate2 for translators, onnx for classifiers)",
     )
     parser.add_argument(

@@ -229,5 +229,5 @@ def _tokens(text: str) -> list[str]:
         if UNSPACED.search(token):
             tokens += token
         else:
-            tokens.append(_MARKS.get(token, token))
+            tokens.append(_MARKS.get(token) or token)
     return tokens

@@ -99,7 +99,7 @@ def _unsupported(config: RunConfig, inputs: Any, labels: Labels) -> Iterator[tup
         yield what, f"a head of theirs has the width d_model / n_heads = {width}"
 
 
-def _build(found: ModelFolder, inputs: TextInputs, labels: Labels, folder: Path) -> dict[str, Any]:
+def _build(found: ModelFolder, inputs: Any, labels: Labels, folder: Path) -> dict[str, Any]:
     """Write all files of the export, load it, and compare it with the model."""
     import torch
     import transformers

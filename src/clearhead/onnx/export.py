@@ -180,7 +180,7 @@ def _facts(
 def _examples(found: ModelFolder, inputs: Inputs, labels: Labels) -> Examples:
     """The validation data, or random inputs if they cannot be read any more."""
     from clearhead.data.parts import parts_of
-    from clearhead.data.preparation import read_labelled
+    from clearhead.data.trainable import read_labelled
     from clearhead.evaluation.class_scores import truth_of
 
     try:

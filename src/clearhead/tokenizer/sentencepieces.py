@@ -56,7 +56,7 @@ class SentencePieceTokenizer:
         sampling: float = 0.0,
     ) -> None:
         self.model = model
-        self.kind = kind
+        self.kind: Literal["bpe", "unigram"] = kind
         self.lower = lower
         self.sampling = sampling
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
