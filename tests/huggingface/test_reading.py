@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 import clearhead
 from clearhead import api
@@ -131,7 +132,7 @@ def test_settings_that_differ_from_the_model_are_rejected_before_anything_is_wri
         assert not folder.exists()
 
 
-@pytest.mark.parametrize("damage", ["absent", "weights", "config", "type", "taken"])
+@pytest.mark.parametrize("damage", ["absent", "weights", "tensor", "config", "type", "taken"])
 def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str) -> None:
     hf, ours = tmp_path / "hf", tmp_path / "ours"
     written(hf, "Bert", head=False)
@@ -139,6 +140,10 @@ def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str)
         shutil.rmtree(hf)
     elif damage == "weights":
         (hf / "model.safetensors").write_bytes(b"nothing")
+    elif damage == "tensor":  # `transformers` would draw it at random
+        tensors = load_file(hf / "model.safetensors")
+        del tensors["encoder.layer.1.output.dense.weight"]
+        save_file(tensors, hf / "model.safetensors", metadata={"format": "pt"})
     elif damage == "config":
         (hf / "config.json").write_text('{"model_type": "bert", ')
     elif damage == "type":
