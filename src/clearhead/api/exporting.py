@@ -153,7 +153,7 @@ def _automatic_export(found: ModelFolder, path: Path) -> str:
         export_ctranslate2(found, path)
     except ClearheadError as error:
         why = ": ".join(filter(None, (error.what, error.why)))
-    except (RuntimeError, MemoryError) as error:
+    except Exception as error:  # an installed package may be damaged in any way
         why = reason(error)
     except KeyboardInterrupt:
         why = f"interrupted; to write it: {command(found, CTRANSLATE2)}"

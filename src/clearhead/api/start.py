@@ -13,7 +13,12 @@ import torch
 from pydantic import ValidationError
 from torch import nn
 
-from clearhead.checkpoint.folder import ModelFolder, read_folder_config, read_model_folder
+from clearhead.checkpoint.folder import (
+    ModelFolder,
+    folder_of,
+    read_folder_config,
+    read_model_folder,
+)
 from clearhead.checkpoint.tensors import STATE, load_parameters, read_tensors
 from clearhead.data.corpus import Tokenizers
 from clearhead.data.labels import LABELS, Labels
@@ -54,6 +59,14 @@ def starting_point(
         yield config, None
         return
     own = Path(config.folder)
+    if config.folder and folder_of(config.start_from).resolve() == own.resolve():
+        raise ConfigError(
+            "start_from is the folder that the run writes",
+            setting="start_from",
+            where=config.start_from,
+            why="the run would replace the model that it starts from",
+            todo="choose another folder: --set folder=runs/other",
+        )
     if bool(config.folder) and not restart and (own / "config.json").exists():
         config = _with_settings_of(read_folder_config(own), config)
         if (own / STATE).exists():

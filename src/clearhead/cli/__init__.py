@@ -44,7 +44,7 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead classify runs/my-classifier < texts.txt
   clearhead figures runs/my-model --input "A sentence."
   clearhead export runs/my-model --format ctranslate2
-  clearhead import hf bert-base-uncased runs/bert
+  clearhead import hf hf:bert-base-uncased runs/bert
 """
 
 SPIN_COUNT = 4000

@@ -114,6 +114,8 @@ def check_exportable(config: RunConfig) -> None:
 def _unsupported(config: RunConfig) -> Iterator[tuple[str, str]]:
     """The settings that `transformers` does not have, each with the reason."""
     tokens, model = config.tokenizer, config.model
+    if tokens.new_words:
+        yield "tokenizer.new_words", "the tokenizer of the export would divide the new words"
     theirs = "Marian" if model.norm == "post" else "Pegasus"
     if tokens.kind == "words":
         yield "tokenizer.kind = 'words'", "the export has pieces of SentencePiece"

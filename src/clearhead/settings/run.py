@@ -128,6 +128,11 @@ class RunConfig:
                 "is for a run that starts from a trained model: name it in start_from, or leave "
                 f"{path} out",
             )
+        require(
+            not (self.tokenizer.new_words and self.training.fine_tuning.frozen_layers),
+            "tokenizer.new_words",
+            "would never be trained with training.fine_tuning.frozen_layers: leave one of them out",
+        )
         positions = self.model.positions
         if isinstance(positions, Learned):
             # The tokens of an imported encoder include its start symbol.
