@@ -13,7 +13,6 @@ from clearhead.ctranslate2.export import export_ctranslate2
 from clearhead.ctranslate2.folder import NAME as CTRANSLATE2
 from clearhead.errors import ClearheadError, ExportError, meant, reason
 from clearhead.exports import DESCRIPTION, command, read_export
-from clearhead.huggingface.classifiers import export_classifier
 from clearhead.huggingface.export import export_translator
 from clearhead.onnx.export import export_onnx
 from clearhead.settings.declare import Runs
@@ -34,8 +33,11 @@ class ExportFormat(NamedTuple):
 
 
 def _export_huggingface(found: ModelFolder, output: Path) -> list[str]:
-    translates = found.config.task == "translation"
-    return (export_translator if translates else export_classifier)(found, output)
+    if found.config.task == "translation":
+        return export_translator(found, output)
+    from clearhead.huggingface.classifiers import export_classifier
+
+    return export_classifier(found, output)
 
 
 FORMATS = {
