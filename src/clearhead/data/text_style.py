@@ -290,7 +290,7 @@ def _differences(trained: TextStyle, given: TextStyle) -> list[str]:
         forms = {True: "separated by spaces", False: "attached to words"}
         here, there = forms[bool(given.tokenised)], forms[bool(trained.tokenised)]
         found.append(f"punctuation {here} (training: {there})")
-    # Nothing tells which of two typographic marks a straight one stands for.
+    # A straight mark may stand for either of two typographic ones.
     known = given.quotes is not None and trained.quotes not in (None, "typographic")
     if known and given.quotes != trained.quotes:
         found.append(f"{given.quotes} quotation marks or apostrophes (training: {trained.quotes})")

@@ -19,8 +19,9 @@ from clearhead.data.inputs import TextInputs, read_inputs
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ExportError
 from clearhead.exports import write_export
-from clearhead.huggingface.encoders import ACTIVATIONS, BERT, DISTILBERT, Family
+from clearhead.huggingface.encoders import BERT, DISTILBERT, Family
 from clearhead.huggingface.export import NAME, SENTENCES, TOLERANCE, unequal
+from clearhead.huggingface.library import ACTIVATIONS, quiet, require_transformers
 from clearhead.settings import RunConfig, Sinusoidal
 from clearhead.tokenizer import BOS, PAD, JsonTokenizer, SentencePieceTokenizer, Tokenizer
 from clearhead.tokenizer.pretrained import Numbering
@@ -56,11 +57,7 @@ def export_classifier(found: ModelFolder, output: Path) -> list[str]:
             why=why,
             todo="use the format onnx, or train a model of another shape",
         )
-    try:
-        import transformers  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError:
-        what = "the package transformers is not installed"
-        raise ExportError(what, todo="pip install 'clearhead[huggingface]'") from None
+    require_transformers(ExportError)
     description = write_export(found, NAME, output, partial(_build, found, inputs, labels))
     equality = description["equality"]
     return [
@@ -105,7 +102,6 @@ def _build(found: ModelFolder, inputs: Any, labels: Labels, folder: Path) -> dic
     import transformers
 
     from clearhead.decoding.torch_engine import with_weights
-    from clearhead.huggingface.library import quiet
     from clearhead.model.build import build_classifier
 
     config = found.config

@@ -14,14 +14,9 @@ import torch
 from torch import Tensor
 
 from clearhead.errors import ModelFolderError
+from clearhead.huggingface.library import ACTIVATIONS
 from clearhead.settings import ClassifierConfig, DropoutConfig, Learned, ModelConfig
 from clearhead.tokenizer.pretrained import Numbering
-
-ACTIVATIONS = {
-    **{"gelu": "gelu", "relu": "relu", "silu": "swish", "swish": "swish"},
-    **{"gelu_new": "gelu_tanh", "gelu_pytorch_tanh": "gelu_tanh"},
-}
-"""Our names of the activation functions that Hugging Face's configurations name."""
 
 
 @dataclass(frozen=True)

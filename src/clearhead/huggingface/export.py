@@ -15,6 +15,7 @@ from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
 from clearhead.decoding.engine import longest_output
 from clearhead.errors import ExportError
 from clearhead.exports import write_export
+from clearhead.huggingface.library import ACTIVATIONS, quiet, require_transformers
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, Sinusoidal
 from clearhead.tokenizer import BOS, EOS, SentencePieceTokenizer, Tokenizer
 from clearhead.tokenizer.marian import MarianTokenizer
@@ -88,11 +89,7 @@ def export_translator(found: ModelFolder, output: Path) -> list[str]:
         ModelFolderError: the model folder is damaged.
     """
     check_exportable(found.config)
-    try:
-        import transformers  # noqa: F401  # pyright: ignore[reportUnusedImport]
-    except ImportError:
-        what = "the package transformers is not installed"
-        raise ExportError(what, todo="pip install 'clearhead[huggingface]'") from None
+    require_transformers(ExportError)
     description = write_export(found, NAME, output, partial(_build, found))
     return [str(Equality(**description["equality"]))]
 
@@ -148,7 +145,6 @@ def _build(found: ModelFolder, folder: Path) -> dict[str, Any]:
     import transformers
 
     from clearhead.decoding.torch_engine import trained_translator
-    from clearhead.huggingface.library import quiet
 
     model = trained_translator(found, torch.device("cpu"))
     tokenizers = read_tokenizers(found.path, found.config)
@@ -214,8 +210,6 @@ def _write_model(
 def huggingface_config(settings: ModelConfig, numberings: Numberings) -> Any:
     """The `MarianConfig` or `PegasusConfig` of a model."""
     import transformers
-
-    from clearhead.huggingface.marian import ACTIVATIONS
 
     source, target = numberings
     activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}

@@ -1,9 +1,30 @@
-"""The package `transformers`, without its messages and progress bars."""
+"""The package `transformers`: whether it is installed, its names, its messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from clearhead.errors import ClearheadError
+
+ACTIVATIONS = {
+    "relu": "relu",
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "swish": "swish",
+    "silu": "swish",
+}
+"""The activation functions of `transformers` that clearhead has, with its names for them."""
+
+
+def require_transformers(kind: type[ClearheadError]) -> None:
+    """Raise an error of this kind if `transformers` is not installed."""
+    try:
+        import transformers  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except ImportError:
+        what = "the package transformers is not installed"
+        raise kind(what, todo="pip install 'clearhead[huggingface]'") from None
 
 
 @contextmanager

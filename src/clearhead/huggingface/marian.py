@@ -23,21 +23,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from clearhead.errors import ModelFolderError
+from clearhead.huggingface.library import ACTIVATIONS
 from clearhead.model.positions import sinusoids
 from clearhead.settings import DropoutConfig, ModelConfig
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.pretrained import Numbering
 from clearhead.tokenizer.protocol import Boundaries
-
-ACTIVATIONS = {
-    "relu": "relu",
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "swish": "swish",
-    "silu": "swish",
-}
-"""The activation functions of `transformers` that clearhead has, with its names for them."""
 
 NEVER = -100.0
 """The output bias of clearhead's padding token."""

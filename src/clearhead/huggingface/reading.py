@@ -28,7 +28,7 @@ from clearhead.huggingface.encoders import (
     parameters_from,
 )
 from clearhead.huggingface.imported import SENTENCES, Imported, compare
-from clearhead.huggingface.library import quiet
+from clearhead.huggingface.library import quiet, require_transformers
 from clearhead.huggingface.translators import imported_translator, verify_translator
 from clearhead.model.build import build_classifier
 from clearhead.settings import DataConfig, Learned, RunConfig, TokenizerConfig
@@ -117,13 +117,8 @@ def _naming(source: str | Path) -> Iterator[None]:
 
 def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model and its tokenizer, with the head if it is a classifier or a translator."""
-    try:
-        import transformers
-    except ImportError:
-        raise ModelFolderError(
-            "the package transformers is not installed",
-            todo="pip install 'clearhead[huggingface]'",
-        ) from None
+    require_transformers(ModelFolderError)
+    import transformers
 
     name = str(source).removeprefix(HUB)
     if not str(source).startswith(HUB):
