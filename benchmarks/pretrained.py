@@ -98,8 +98,11 @@ def run_clearhead(options: argparse.Namespace, precision: str, seed: int) -> flo
         settings = [f"seed={seed}", f"folder={run}", f"training.threads={options.threads}"]
         settings += [f"training.precision={precision}"]
         _output([*command, "train", f"{run}.toml", *(w for s in settings for w in ("--set", s))])
-        found = _output([*command, "evaluate", run, str(options.test.resolve()), "--json"])
-    return float(json.loads(found)["scores"]["accuracy"])
+        found = _output(
+            [*command, "evaluate", run, "--data", str(options.test.resolve()), "--json"]
+        )
+    (system,) = json.loads(found)["systems"].values()
+    return float(system["scores"]["accuracy"])
 
 
 def _output(command: list[str]) -> str:
