@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pty
 import re
@@ -41,6 +42,8 @@ class Terminal:
         self.settings = termios.tcgetattr(slave)
         self.slave = slave
         self.shown = ""
+        # One read may end within a character.
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
 
         def own_terminal() -> None:
             os.setsid()
@@ -58,6 +61,9 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self.master, keys.encode())
 
+    def read(self) -> None:
+        self.shown += self.decoder.decode(os.read(self.master, 4096))
+
     def wait_for(self, pattern: str) -> None:
         """Read until the text that was not waited for yet has the pattern, and drop it."""
         until = time.monotonic() + WAIT_S
@@ -65,7 +71,7 @@ class Terminal:
             left = until - time.monotonic()
             assert left > 0, f"{pattern!r} is not in {self.shown!r}"
             if select.select([self.master], [], [], min(left, 1))[0]:
-                self.shown += os.read(self.master, 4096).decode()
+                self.read()
         self.shown = self.shown[found.end() :]
 
     def ended(self) -> int:
@@ -74,9 +80,9 @@ class Terminal:
         while self.process.poll() is None:
             assert time.monotonic() < until, f"it hangs after {self.shown!r}"
             if select.select([self.master], [], [], 0.05)[0]:
-                self.shown += os.read(self.master, 4096).decode()
+                self.read()
         while select.select([self.master], [], [], 0)[0]:
-            self.shown += os.read(self.master, 4096).decode()
+            self.read()
         return self.process.returncode
 
     def close(self) -> None:
