@@ -22,6 +22,7 @@ from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
 from huggingface_models import written
+from marian_models import write_marian
 from small_runs import assert_same, text_run
 
 transformers = pytest.importorskip("transformers")
@@ -159,6 +160,41 @@ def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str)
         name for name in ("hf", "ours") if (tmp_path / name).exists()
     )
     assert ours.exists() == (damage == "taken")
+
+
+@pytest.mark.parametrize(
+    ("kind", "gone"),
+    [
+        ("Bert", ("tokenizer.json", "vocab.txt")),
+        ("DistilBert", ("tokenizer.json", "vocab.txt", "tokenizer_config.json")),
+        ("Roberta", ("tokenizer.json", "vocab.json", "merges.txt")),
+        ("Marian", ("target.spm",)),
+        ("Marian", ("vocab.json", "source.spm", "target.spm", "tokenizer_config.json")),
+    ],
+)
+def test_a_folder_without_the_files_of_a_tokenizer_is_refused(
+    tmp_path: Path, kind: str, gone: tuple[str, ...]
+) -> None:
+    if kind == "Marian":
+        write_marian(tmp_path / "hf")
+    else:
+        written(tmp_path / "hf", kind, head=True)
+    for name in gone:
+        (tmp_path / "hf" / name).unlink()
+    with pytest.raises(ModelFolderError) as error:
+        import_model(tmp_path / "hf", tmp_path / "ours")
+    assert error.value.where == str(tmp_path / "hf")
+    assert all(name in str(error.value.why) for name in gone if name != "tokenizer_config.json")
+    assert error.value.todo
+    assert not (tmp_path / "ours").exists()
+
+
+def test_a_tokenizer_without_words_is_refused(tmp_path: Path) -> None:
+    written(tmp_path / "hf", "Bert", head=True)
+    (tmp_path / "hf" / "tokenizer.json").unlink()
+    (tmp_path / "hf" / "vocab.txt").write_text("", encoding="utf-8")
+    with pytest.raises(ModelFolderError, match="tokenizer"):
+        import_model(tmp_path / "hf", tmp_path / "ours")
 
 
 def test_an_import_that_computes_something_else_is_refused(

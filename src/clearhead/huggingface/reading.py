@@ -44,6 +44,9 @@ HUB = "hf:"
 MARIAN = "marian"
 """The `model_type` of a translator's configuration."""
 
+MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
+"""The files of a translator's tokenizer."""
+
 
 def is_huggingface(source: str | Path) -> bool:
     """Whether a source names files of Hugging Face instead of a model folder of clearhead."""
@@ -134,7 +137,9 @@ def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]
             model, facts = kind.from_pretrained(
                 name, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
             )
-            tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+            tokenizer = _read_tokenizer(name, config.model_type)
+    except ModelFolderError:
+        raise
     except Exception as error:  # damaged files raise errors of many libraries
         first = str(error).strip().partition("\n")[0]
         raise ModelFolderError("transformers cannot read it", why=first) from None
@@ -144,6 +149,38 @@ def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]
         what = f"its file of weights lacks {len(missing)} tensors"
         raise ModelFolderError(what, why=f"the first is {missing[0]}")
     return model.eval(), tokenizer
+
+
+def _read_tokenizer(name: str, model_type: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or of a name on the hub.
+
+    Raises:
+        ModelFolderError: its files are missing.
+    """
+    import transformers
+
+    def check(*choices: tuple[str, ...], is_empty: bool = False) -> None:
+        folder = Path(name)
+        complete = any(all((folder / file).is_file() for file in files) for files in choices)
+        if is_empty or (folder.is_dir() and not complete):
+            needed = ", or ".join(" and ".join(files) for files in choices)
+            raise ModelFolderError(
+                "the files of its tokenizer are missing",
+                why=f"it needs {needed}",
+                todo="put them beside config.json: copy them from the original model, or write "
+                'them with tokenizer.save_pretrained("FOLDER")',
+            )
+
+    if model_type == MARIAN:
+        check(MARIAN_FILES)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    if model_type in FAMILIES:
+        # Without its files, `transformers` gives a tokenizer that has special tokens only.
+        files = dict(tokenizer.vocab_files_names)
+        whole = files.pop("tokenizer_file", "tokenizer.json")
+        is_empty = len(tokenizer) <= len(tokenizer.all_special_tokens)
+        check((whole,), tuple(files.values()), is_empty=is_empty)
+    return tokenizer
 
 
 def _has_head(config: Any) -> bool:
