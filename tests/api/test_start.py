@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from clearhead import api
-from clearhead.errors import ConfigError
+from clearhead.errors import ConfigError, ModelFolderError, TrainingError
 from clearhead.settings import config_from
+from fake_translator import run
 from small_runs import small_run
 
 
@@ -25,6 +26,51 @@ def test_a_run_does_not_replace_the_model_that_it_starts_from(
         api.train(again, observers=(), restart=restart)
     assert raised.value.setting == "start_from"
     assert (tmp_path / "run" / "weights.safetensors").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("named", "suggested"), [("org/name", "hf:org/name"), ("bert-base", "hf:bert-base")]
+)
+def test_a_name_on_the_hub_needs_its_prefix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, suggested: str
+) -> None:
+    (tmp_path / "shell").mkdir()
+    monkeypatch.chdir(tmp_path / "shell")
+    toml = tmp_path / "run.toml"
+    toml.write_text(f'start_from = "{named}"\n[data]\ntrain = ["phrasebook:en-es"]\n')
+    folder = f"folder={tmp_path / 'run'}"
+    for arguments, where in (
+        (("train", str(toml), "--set", folder), tmp_path / named),
+        (("train", str(toml), "--set", folder, "--set", f"start_from={named}"), Path.cwd() / named),
+        (("import", "hf", named, "ours"), Path.cwd() / named),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (ModelFolderError.exit_code, "")
+        assert suggested in err
+        assert str(where) in err
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_run_resumes_after_it_was_moved_with_the_model_it_starts_from(tmp_path: Path) -> None:
+    before = tmp_path / "before"
+    before.mkdir()
+    first = small_run(before, "first", max_steps=2)
+    api.train(first, observers=())
+    own = dataclasses.replace(small_run(before, "run", max_steps=2), start_from=first.folder)
+    api.train(own, observers=())
+    after = tmp_path / "after"
+    before.rename(after)
+    moved = dataclasses.asdict(own)
+    moved |= {
+        "start_from": f"{after}/first",
+        "folder": own.folder.replace(*map(str, (before, after))),
+    }
+    for part in ("train", "validation", "test"):
+        files = [file.replace(str(before), str(after)) for file in moved["data"][part]]
+        moved["data"][part] = files
+    assert api.train(config_from(moved), observers=()).finished
+    with pytest.raises(TrainingError, match="other settings"):
+        api.train(config_from(moved | {"start_from": f"{after}/second"}), observers=())
 
 
 def test_new_words_that_would_never_be_trained_are_rejected() -> None:

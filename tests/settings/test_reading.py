@@ -38,7 +38,7 @@ from clearhead.settings import (
     read_config,
     with_absolute_paths,
 )
-from clearhead.settings.data import absolute_data_path, data_path_from
+from clearhead.settings.data import absolute_path, path_from
 
 LIMIT: dict[str, Any] = {"max_steps": 10}
 
@@ -655,13 +655,43 @@ def test_relative_data_paths_of_an_override_start_in_the_current_folder(
     assert with_absolute_paths(config).data.train == (str(tmp_path / "x.tsv"),)
 
 
-@given(files=st.lists(st.sampled_from(["a", "../a b", "/c/ä", "phrasebook:en-es", "d/../e"])))
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("../runs/x", "{tmp}/runs/x"),
+        ("x", "{tmp}/f/x"),
+        ("/models/x", "/models/x"),
+        ("~/x", "{home}/x"),
+        ("hf:org/name", "hf:org/name"),
+        ("", ""),
+    ],
+)
+def test_a_relative_start_from_starts_in_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, found: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "f").mkdir()
+    path = written(tmp_path / "f", f'start_from = "{named}"\n')
+    expected = found.format(tmp=tmp_path, home=tmp_path / "home")
+    assert read_config(path).start_from == expected
+    # That of an override starts in the current folder.
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")
+    config = read_config(path, ["start_from=../runs/y"])
+    assert config.start_from == "../runs/y"
+    assert with_absolute_paths(config).start_from == str(tmp_path / "runs/y")
+
+
+@given(
+    files=st.lists(st.sampled_from(["hf:o/n", "a", "../a b", "/c/ä", "phrasebook:en-es", "d/../e"]))
+)
 def test_a_written_data_path_names_the_same_file(files: list[str]) -> None:
     for file in files:
         for folder in ("", "conf", "../other", "/tmp"):
-            again = absolute_data_path(data_path_from(folder, file), folder)
-            assert again == absolute_data_path(file)
-            assert os.path.isabs(data_path_from(folder, file)) == os.path.isabs(file)
+            again = absolute_path(path_from(folder, file), folder)
+            assert again == absolute_path(file)
+            assert os.path.isabs(path_from(folder, file)) == os.path.isabs(file)
 
 
 def test_variables_are_not_expanded_in_plain_values(monkeypatch: pytest.MonkeyPatch) -> None:

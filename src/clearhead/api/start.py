@@ -23,7 +23,7 @@ from clearhead.checkpoint.tensors import STATE, load_parameters, read_tensors
 from clearhead.data.corpus import Tokenizers
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.huggingface.reading import import_model, is_huggingface
+from clearhead.huggingface.reading import check_exists, import_model, is_huggingface
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import ModelConfig, RunConfig, TokenizerConfig
 from clearhead.settings.declare import Runs
@@ -73,6 +73,7 @@ def starting_point(
             yield config, None
             return
     with TemporaryDirectory() as scratch:
+        check_exists(folder_of(config.start_from))
         folder = Path(config.start_from)
         if is_huggingface(config.start_from):
             note(f"importing {config.start_from}")

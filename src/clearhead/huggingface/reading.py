@@ -7,6 +7,7 @@ An import is verified: the imported model must give the same ids, hidden states 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,14 +33,12 @@ from clearhead.huggingface.library import quiet, require_transformers
 from clearhead.huggingface.translators import imported_translator, verify_translator
 from clearhead.model.build import build_classifier
 from clearhead.settings import DataConfig, Learned, RunConfig, TokenizerConfig
+from clearhead.settings.data import HUB
 from clearhead.tokenizer import JsonTokenizer
 from clearhead.tokenizer.pretrained import Numbering
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-HUB = "hf:"
-"""Begins the name of a model on the Hugging Face hub."""
 
 MARIAN = "marian"
 """The `model_type` of a translator's configuration."""
@@ -59,6 +58,29 @@ def is_huggingface(source: str | Path) -> bool:
         return False  # reading the model folder raises the error
 
 
+def check_exists(source: str | Path) -> None:
+    """Check that there is something at a path, or that it is a name on the hub.
+
+    Raises:
+        ModelFolderError: there is nothing.
+    """
+    path = Path(os.path.abspath(os.path.expanduser(source)))
+    if str(source).startswith(HUB) or os.path.lexists(path):
+        return
+    # Below a folder without access, nothing is known.
+    known = next(parent for parent in path.parents if os.path.lexists(parent))
+    if not os.access(known, os.X_OK):
+        return
+    name = path.relative_to(known).as_posix()
+    is_name = re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name)
+    raise ModelFolderError(
+        "there is no such model folder",
+        where=path,
+        todo="check the path; a model on the Hugging Face hub is named "
+        f"{HUB}{name if is_name else 'NAME'}",
+    )
+
+
 def import_model(source: str | Path, folder: str | Path) -> Path:
     """Write the model folder of a Hugging Face model, which then is used like a trained one.
 
@@ -73,14 +95,15 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
         The model folder.
 
     Raises:
-        ModelFolderError: the source cannot be read, or has parts that clearhead lacks; the import
-            does not compute the same; or the folder exists or cannot be written.
+        ModelFolderError: the source is missing or cannot be read, or has parts that clearhead
+            lacks; the import does not compute the same; or the folder exists or cannot be written.
     """
     folder = Path(os.path.expanduser(folder))
     if folder.exists():
         raise ModelFolderError(
             "the folder exists", where=folder, todo="choose another folder, or remove it"
         )
+    check_exists(source)
     with _naming(source):
         original, tokenizer = _read(source)
         if original.config.model_type == MARIAN:

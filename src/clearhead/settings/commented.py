@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
-from clearhead.settings.data import PARTS, data_path_from
+from clearhead.settings.data import PARTS, path_from
 from clearhead.settings.declare import Runs, Setting, settings_of, value_at
 from clearhead.settings.run import RunConfig
 
@@ -97,8 +97,9 @@ class CommentedConfig:
         """A commented file that `read_config` reads.
 
         Args:
-            name: the path of the file without `.toml`. Relative data paths, which start in the
-                current folder, are written so that they start in the folder of the file.
+            name: the path of the file without `.toml`. Relative paths of data and `start_from`,
+                which start in the current folder, are written so that they start in the folder of
+                the file.
         """
         lines, section = self._header(name), ""
         for path, meaning in self.form.meanings.items():
@@ -112,7 +113,9 @@ class CommentedConfig:
                 section = inside
             value = self.values[path]
             if setting in PARTS:
-                value = tuple(data_path_from(PurePath(name).parent, file) for file in value)
+                value = tuple(path_from(PurePath(name).parent, file) for file in value)
+            if path == "start_from":
+                value = path_from(PurePath(name).parent, value)
             lines += self._written(setting, value, meaning, self.reasons.get(path, ""))
         return "\n".join(lines) + "\n"
 
@@ -129,7 +132,7 @@ class CommentedConfig:
         width = len(train) + len(" --dry-run")
         return [
             _comment(f"{run}: configuration of clearhead; the model folder is runs/{run}."),
-            _comment("Relative paths of data start in the folder of this file."),
+            _comment("Relative paths of data and start_from start in the folder of this file."),
             *(line for seen in self.seen for line in _wrapped(seen, "  ")),
             "#",
             *(_comment(f"  {line:<{width}}   {does}".rstrip()) for line, does in commands.items()),

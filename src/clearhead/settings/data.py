@@ -21,20 +21,23 @@ PARTS = ("train", "validation", "test", "replay")
 PHRASEBOOK = "phrasebook:"
 """The start of the names of built-in data, which are not paths."""
 
+HUB = "hf:"
+"""The start of the names of models on the Hugging Face hub, which are not paths."""
 
-def absolute_data_path(path: str, folder: str | PurePath = "") -> str:
-    """The path of a data file that is relative to a folder (default: the current folder).
 
-    Names of built-in data and paths that begin with `~` do not change.
+def absolute_path(path: str, folder: str | PurePath = "") -> str:
+    """The path of data or of a model that is relative to a folder (default: the current folder).
+
+    Names of built-in data and of models on the hub, and paths that begin with `~`, do not change.
     """
-    if not path or path.startswith((PHRASEBOOK, "~")):
+    if not path or path.startswith((PHRASEBOOK, HUB, "~")):
         return path
     return os.path.normpath(os.path.join(os.path.realpath(folder), path))
 
 
-def data_path_from(folder: str | PurePath, path: str) -> str:
+def path_from(folder: str | PurePath, path: str) -> str:
     """A path of the current folder, as a TOML file in this folder names it; absolute ones stay."""
-    if os.path.isabs(path) or (absolute := absolute_data_path(path)) == path:
+    if os.path.isabs(path) or (absolute := absolute_path(path)) == path:
         return path
     return os.path.relpath(absolute, os.path.realpath(folder))
 

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from clearhead.errors import ConfigError, meant, nearest, reason
-from clearhead.settings.data import PARTS, DataConfig, absolute_data_path
+from clearhead.settings.data import PARTS, DataConfig, absolute_path
 from clearhead.settings.declare import (
     BOUNDS,
     Setting,
@@ -32,8 +32,9 @@ from clearhead.settings.run import RunConfig
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a TOML file and apply overrides, `path=value`.
 
-    `${NAME}` in a string is replaced by the environment variable NAME. Relative data paths in the
-    file start in its folder and become absolute; those in overrides do not change.
+    `${NAME}` in a string is replaced by the environment variable NAME. Relative paths of data and
+    of `start_from` in the file start in its folder and become absolute; those in overrides do not
+    change.
 
     Raises:
         ConfigError: the file is missing or not TOML; a key, type or value is wrong; or a setting
@@ -45,6 +46,8 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         apply_override(tree, override)
     tree = _with_environment(tree, "", str(path))
     overridden = {override.partition("=")[0].strip() for override in overrides}
+    if "start_from" not in overridden and isinstance(start := tree.get("start_from"), str):
+        tree["start_from"] = absolute_path(start, path.parent)
     if "data" not in overridden:
         of_file = [name for name in PARTS if f"data.{name}" not in overridden]
         _make_absolute(tree.get("data"), of_file, path.parent)
@@ -87,10 +90,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
-    """The run with absolute data paths; relative ones start in the current folder."""
+    """The run with absolute paths of data and `start_from`; they start in the current folder."""
     data = dataclasses.asdict(config.data)
     _make_absolute(data, PARTS, Path())
-    return dataclasses.replace(config, data=DataConfig(**data))
+    start_from = absolute_path(config.start_from)
+    return dataclasses.replace(config, data=DataConfig(**data), start_from=start_from)
 
 
 def _make_absolute(data: Any, names: Iterable[str], folder: Path) -> None:
@@ -98,7 +102,7 @@ def _make_absolute(data: Any, names: Iterable[str], folder: Path) -> None:
     for name in names if isinstance(data, dict) else ():
         files = data.get(name)
         if isinstance(files, list | tuple):
-            data[name] = [absolute_data_path(f, folder) if isinstance(f, str) else f for f in files]
+            data[name] = [absolute_path(f, folder) if isinstance(f, str) else f for f in files]
 
 
 def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunConfig:

@@ -92,7 +92,9 @@ class RunConfig:
         "changed. A model folder or a checkpoint in one; a folder of Hugging Face files (BERT, "
         "DistilBERT, RoBERTa, XLM-R, Marian); or `hf:` and a name on the Hugging Face hub, such as "
         "`hf:bert-base-uncased`. A translator starts from a translator. A classifier uses the "
-        "encoder of either, and also the output layer of a classifier with the same labels.",
+        "encoder of either, and also the output layer of a classifier with the same labels. A "
+        "relative path in a TOML file starts in the folder of that file, with `--set` in the "
+        "current folder.",
         init_if_changed=Runs.ALL,
     )
     seed: int = setting(

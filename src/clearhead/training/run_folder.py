@@ -142,6 +142,8 @@ def _refuse_other_config(path: Path) -> None:
 
 def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
     before, after = (_flat(asdict(config)) for config in (old, new))
+    if Path(old.start_from).name == Path(new.start_from).name:
+        before["start_from"] = new.start_from  # the model and the run may have been moved
     changed = sorted(
         name
         for name in before.keys() | after.keys()
