@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 
 import pytest
 
 from clearhead import api
+from clearhead.checkpoint.tensors import read_tensors
 from clearhead.data.proposal_classification import propose_classification
-from clearhead.errors import ConfigError
-from clearhead.settings import RunConfig, read_config
+from clearhead.errors import ModelFolderError
+from clearhead.huggingface.reading import import_model
+from clearhead.settings import RunConfig, config_from, read_config
 from fake_translator import run
-from small_runs import small_run
+from huggingface_models import written
+from small_runs import small_run, text_run
 
 
 def labelled(folder: Path, count: int) -> str:
@@ -57,12 +61,112 @@ def test_a_step_has_32_examples_of_mean_length_and_the_length_has_a_limit(tmp_pa
     assert values["data.max_length"] == 256
 
 
-def test_a_model_that_is_not_there_is_reported_by_training(tmp_path: Path) -> None:
-    name = str(tmp_path / "next")
-    gone = tmp_path / "gone"
+@pytest.mark.parametrize(
+    ("named", "suggested"),
+    [("gone", "hf:gone"), ("org/name", "hf:org/name"), ("a b", "hf:NAME")],
+)
+def test_a_model_that_is_not_there_is_reported_before_a_file_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, suggested: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
     data = labelled(tmp_path, 60)
-    arguments = ("--task", "classification", "--train", data, "--start-from", str(gone))
-    assert run("init", name, *arguments)[0] == 0
-    code, _, err = run("train", f"{name}.toml", "--dry-run")
-    assert code != ConfigError.exit_code
-    assert str(gone) in err
+    for files in ((), ("--train", data)):
+        arguments = ("--task", "classification", *files, "--start-from", named)
+        code, out, err = run("init", "next", *arguments)
+        assert (code, out) == (ModelFolderError.exit_code, "")
+        assert str(tmp_path / named) in err
+        assert suggested in err
+        assert not Path("next.toml").exists()
+
+
+def test_a_name_on_the_hub_is_not_looked_up(tmp_path: Path) -> None:
+    name = str(tmp_path / "next")
+    start = ("--start-from", "hf:no/such-model")
+    assert run("init", name, "--task", "classification", *start)[0] == 0
+    assert read_config(f"{name}.toml").start_from == "hf:no/such-model"
+
+
+def test_a_relative_path_is_written_so_that_it_starts_in_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = small_run(tmp_path, "first", max_steps=2)
+    api.train(first, observers=())
+    monkeypatch.chdir(Path(first.folder).parent)
+    (tmp_path / "configurations").mkdir()
+    name = tmp_path / "configurations" / "next"
+    assert run("init", str(name), "--start-from", Path(first.folder).name)[0] == 0
+    monkeypatch.chdir(tmp_path / "configurations")
+    assert read_config("next.toml").start_from == first.folder
+
+
+def test_a_model_that_is_none_for_the_task_is_reported_before_a_file_is_written(
+    tmp_path: Path,
+) -> None:
+    texts = text_run(tmp_path, "texts", training={"max_steps": 2})
+    api.train(texts, observers=())
+    translator = small_run(tmp_path, "translator", max_steps=2)
+    api.train(translator, observers=())
+    for start, options in (
+        (texts.folder, ()),
+        (translator.folder, ("--task", "classification", "--input", "features")),
+    ):
+        code, _, err = run("init", str(tmp_path / "next"), *options, "--start-from", start)
+        assert code == ModelFolderError.exit_code, err
+        assert start in err
+    assert not (tmp_path / "next.toml").exists()
+
+
+LEARNED = {"positions": {"kind": "learned", "max_length": 21}}
+
+
+@pytest.mark.parametrize("task", ["translation", "classification"])
+def test_the_longest_example_fits_the_positions_of_the_model(tmp_path: Path, task: str) -> None:
+    first = small_run(tmp_path, "first", max_steps=2)
+    data = {**dataclasses.asdict(first.data), "max_length": 20}
+    model = {**dataclasses.asdict(first.model), **LEARNED}
+    tree = dataclasses.asdict(first) | {"data": data, "model": model}
+    api.train(config_from(tree), observers=())
+    files = ["--train", *first.data.train, "--validation", *first.data.validation]
+    if task == "classification":
+        files = ["--task", task, "--train", labelled(tmp_path, 60)]
+    for number, given in enumerate((files, files[:2] if files[0] == "--task" else [])):
+        name = str(tmp_path / f"next{number}")
+        code, _, err = run("init", name, "--start-from", first.folder, *given)
+        assert code == 0, err
+        # One position is for the start symbol.
+        assert read_config(f"{name}.toml").data.max_length == 20
+    folder = f"folder={tmp_path / 'run'}"
+    config = read_config(f"{tmp_path}/next0.toml", [folder, "training.max_epochs=1"])
+    assert api.train(config, observers=()).finished
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_the_output_layer_is_kept_if_the_labels_are_the_same(
+    tmp_path: Path, imported: bool
+) -> None:
+    pytest.importorskip("transformers")
+    # The import sorts no labels, a run does.
+    original = written(tmp_path / "hf", "Bert", head=True, id2label={0: "odd", 1: "even"})
+    start = tmp_path / "hf"
+    if imported:
+        start = import_model(tmp_path / "hf", tmp_path / "ours")
+    data = labelled(tmp_path, 120)
+    arguments = ("--task", "classification", "--train", data, "--start-from", str(start))
+    assert run("init", str(tmp_path / "same"), *arguments)[0] == 0
+    folder = f"folder={tmp_path / 'run'}"
+    config = read_config(tmp_path / "same.toml", [folder, "training.max_epochs=1"])
+    assert (config.classifier.pooling, config.classifier.hidden) == (("first",), "tanh")
+    assert config.data.max_length <= 40
+    assert config.training.fine_tuning == RunConfig().training.fine_tuning
+    still = ["training.schedule.peak=1e-12", "training.average_last=1"]
+    api.train(read_config(tmp_path / "same.toml", [folder, *still, "training.max_epochs=1"]))
+    weight = read_tensors(tmp_path / "run" / "weights.safetensors")[0]["output.weight"]
+    expected = original.classifier.weight.detach()[[1, 0]]
+    assert (weight - expected).abs().max() < 1e-5
+    # Other labels: a new output layer.
+    text = Path(data).read_text(encoding="utf-8").replace("odd\t", "other\t")
+    Path(data).write_text(text, encoding="utf-8")
+    assert run("init", str(tmp_path / "other"), *arguments)[0] == 0
+    config = read_config(tmp_path / "other.toml")
+    assert config.classifier.hidden == "none"
+    assert config.training.fine_tuning.head_rate > 1

@@ -22,10 +22,17 @@ from clearhead.checkpoint.folder import (
 from clearhead.checkpoint.tensors import STATE, load_parameters, read_tensors
 from clearhead.data.corpus import Tokenizers
 from clearhead.data.labels import LABELS, Labels
+from clearhead.data.proposal import Brought
 from clearhead.errors import ConfigError, ModelFolderError
-from clearhead.huggingface.reading import check_exists, import_model, is_huggingface
+from clearhead.huggingface.reading import (
+    check_exists,
+    import_model,
+    is_huggingface,
+    settings_of_files,
+)
 from clearhead.model.transformer import EncoderClassifier
-from clearhead.settings import ModelConfig, RunConfig, TokenizerConfig
+from clearhead.settings import DataConfig, ModelConfig, RunConfig, TokenizerConfig, config_from
+from clearhead.settings.data import HUB
 from clearhead.settings.declare import Runs
 from clearhead.settings.reading import config_error
 from clearhead.tokenizer.extension import extended
@@ -82,6 +89,35 @@ def starting_point(
         start = read_model_folder(folder)
         _check_task(start.config, config)
         yield _with_settings_of(start.config, config), start
+
+
+def brought_by(source: str, task: str, input: str) -> Brought | None:
+    """What a model brings to a run that starts from it, read without its weights.
+
+    None for a name on the Hugging Face hub: nothing is read from there.
+
+    Args:
+        source: an absolute path, or `hf:` and a name on the hub.
+        task: of the run; `input` likewise.
+
+    Raises:
+        ModelFolderError: there is no model, it cannot be read, or it is none for the task.
+    """
+    if source.startswith(HUB):
+        return None
+    check_exists(folder_of(source))
+    if is_huggingface(source):
+        trained, labels = settings_of_files(source)
+    else:
+        found = read_model_folder(source)
+        trained, labels = found.config, Labels(())
+        if trained.task == "classification":
+            labels = Labels.load(found.path, LABELS)
+    run = config_from({"task": task, "input": input, "start_from": source})
+    _check_task(trained, run)
+    shape = {"model": trained.model, "tokenizer": trained.tokenizer}
+    run = replace(run, **shape, data=DataConfig(max_length=1))
+    return Brought(run.longest_example, trained.classifier, labels.names)
 
 
 def _check_task(trained: RunConfig, config: RunConfig) -> None:
@@ -193,7 +229,8 @@ def load_classifier(
 ) -> bool:
     """Copy the input and the encoder of a trained model into a classifier.
 
-    The rest is copied too if it is that of a classifier with the same labels and the same head.
+    The rest is copied too if it is that of a classifier with the same labels, in any order, and the
+    same head.
 
     Args:
         model: the classifier.
@@ -208,10 +245,13 @@ def load_classifier(
         ModelFolderError: the weights cannot be read, or the encoder has another shape.
     """
     tensors, _ = read_tensors(start.weights)
-    has_head = start.config.task == "classification" and _same_head(start, config, labels)
-    if has_head:
-        load_parameters(model, tensors, start.weights)
-        return True
+    if start.config.task == "classification" and _same_head(start.config, config):
+        names = Labels.load(start.path, LABELS).names
+        if set(names) == set(labels.names):
+            order = [names.index(name) for name in labels.names]
+            output = {n: t[order] for n, t in tensors.items() if n.startswith("output.")}
+            load_parameters(model, tensors | output, start.weights)
+            return True
     encoder = {
         new + name.removeprefix(old): tensor
         for name, tensor in tensors.items()
@@ -223,10 +263,6 @@ def load_classifier(
     return False
 
 
-def _same_head(start: ModelFolder, config: RunConfig, labels: Labels) -> bool:
-    old, new = start.config.classifier, config.classifier
-    return (old.pooling, old.hidden, old.multi_label) == (
-        new.pooling,
-        new.hidden,
-        new.multi_label,
-    ) and Labels.load(start.path, LABELS).names == labels.names
+def _same_head(trained: RunConfig, config: RunConfig) -> bool:
+    old, new = trained.classifier, config.classifier
+    return (old.pooling, old.hidden, old.multi_label) == (new.pooling, new.hidden, new.multi_label)

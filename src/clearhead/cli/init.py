@@ -72,7 +72,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="",
         metavar="MODEL",
         help="trained model to start from: a model folder, a folder of Hugging Face files, or hf: "
-        "and a name on the Hugging Face hub (default: none)",
+        "and a name on the Hugging Face hub, which is not looked up here (default: none)",
     )
     parser.add_argument(
         "--mismatch",
@@ -86,15 +86,23 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Write NAME.toml and print what was found in the data."""
     from clearhead.files import unwritable, write_bytes
+    from clearhead.settings.data import absolute_path
 
     _reject_unused(args)
     path = Path(f"{args.name.removesuffix('.toml')}.toml")
     _check_path(path, args.force)
+    start = absolute_path(args.start_from)
+    brought = None
+    if start:
+        from clearhead.api.start import brought_by
+
+        brought = brought_by(start, args.task, args.kind or "text")
     proposal: CommentedConfig
     if args.task == "translation":
         from clearhead.data.proposal_translation import propose_translation
 
-        proposal = propose_translation(args.train, args.validation, args.test, args.start_from)
+        files = args.train, args.validation, args.test
+        proposal = propose_translation(*files, args.start_from, brought)
     else:
         from clearhead.data.proposal_classification import propose_classification
 
@@ -104,6 +112,7 @@ def run(args: Namespace) -> None:
             text_column=args.text_column,
             label_column=args.label_column,
             start_from=args.start_from,
+            brought=brought,
         )
     if args.mismatch:
         proposal.values["data.mismatch"] = args.mismatch

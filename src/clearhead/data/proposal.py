@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args
 
 from clearhead.data.phrasebook import Part
 from clearhead.data.survey import Survey
+from clearhead.settings import ClassifierConfig
 from clearhead.settings.commented import CommentedConfig, Form
 
 VALIDATIONS = 25  # in a run of full length, approximately
@@ -47,6 +48,21 @@ def validations_in(steps: float, usual: int = VALIDATIONS) -> tuple[int, int]:
     if steps < SHORT_RUN:
         return usual // 2, (AVERAGE + 1) // 2
     return usual, AVERAGE
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What a trained model brings to a run that starts from it.
+
+    Attributes:
+        longest: the most tokens or frames of an example; None: no limit.
+        head: the settings of its output, if it is a classifier.
+        labels: of a classifier.
+    """
+
+    longest: int | None
+    head: ClassifierConfig
+    labels: tuple[str, ...]
 
 
 R = TypeVar("R", bound=Recipe)
@@ -128,6 +144,12 @@ class Proposal:
         self.choose("training.patience", 0, none)
         falls = "Falls to zero at the end of the run."
         self.choose("training.schedule.kind", kind, falls)
+
+    def limit_length(self, brought: Brought | None) -> None:
+        """Lower the maximum length to that of the model to start from."""
+        longest = brought and brought.longest
+        if longest and longest < self.values["data.max_length"]:
+            self.choose("data.max_length", longest, "The model has no more positions.")
 
     def config(self) -> CommentedConfig:
         """The settings as a commented file."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from clearhead.data.labelled import other_columns
 from clearhead.data.proposal import (
+    Brought,
     Proposal,
     Recipe,
     choose_fine_tuning,
@@ -111,6 +112,7 @@ def propose_classification(
     text_column: Column | None = None,
     label_column: Column | None = None,
     start_from: str = "",
+    brought: Brought | None = None,
 ) -> CommentedConfig:
     """Survey labelled examples and propose settings; without training data, the defaults.
 
@@ -122,6 +124,7 @@ def propose_classification(
         text_column: name or position of the column; `label_column` likewise. Without both, they
             are `text` and `label`, or the columns that are likely by their cells.
         start_from: a trained model.
+        brought: what it brings, if that is known.
 
     Raises:
         ConfigError: texts and labels are in the same column.
@@ -156,7 +159,7 @@ def propose_classification(
     if start_from and train:
         _choose_tuned_length(proposal)
         _choose_classes(proposal)
-        _choose_fine_tuning(proposal)
+        _choose_fine_tuning(proposal, brought)
     elif train:
         recipe = recipe_for(proposal.train)
         _choose_length(proposal, recipe)
@@ -165,6 +168,7 @@ def propose_classification(
         _choose_model(proposal, recipe)
         _choose_classes(proposal)
         _choose_training(proposal, recipe)
+    proposal.limit_length(brought)
     return proposal.config()
 
 
@@ -202,16 +206,23 @@ def _choose_length(p: Proposal, recipe: ClassificationRecipe) -> None:
 
 
 def _choose_tuned_length(p: Proposal) -> None:
-    """The maximum length of an example for a model whose number of positions is not known."""
+    """The maximum length of an example, if it is not limited by the model."""
     lengths = np.concatenate([found.most_tokens for found in p.surveys.values()])
     limit = min(TUNED_LENGTH, STEP * math.ceil((lengths.max() + 2) / STEP))
     reason = f"Most pretrained models have {2 * TUNED_LENGTH} positions; the cost grows with them."
     p.choose("data.max_length", limit, reason if limit == TUNED_LENGTH else "")
 
 
-def _choose_fine_tuning(p: Proposal) -> None:
+def _choose_fine_tuning(p: Proposal, brought: Brought | None) -> None:
     choose_fine_tuning(p, _used(p), TUNED_BATCH, TUNED_PEAK)
     p.choose("training.label_smoothing", 0.0)
+    several = p.values.get("classifier.multi_label", False)
+    names = {name for name, _ in p.train.classes}
+    if brought and set(brought.labels) == names and brought.head.multi_label == several:
+        same = "That of the model, which has the same labels: its output layer is used."
+        p.choose("classifier.pooling", brought.head.pooling, same)
+        p.choose("classifier.hidden", brought.head.hidden)
+        return
     new = "The output layer is new, and learns with a higher rate than the encoder."
     p.choose("training.fine_tuning.head_rate", TUNED_HEAD, new)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from clearhead.data.proposal import (
     VALIDATIONS,
+    Brought,
     Proposal,
     Recipe,
     choose_fine_tuning,
@@ -64,6 +65,7 @@ def propose_translation(
     validation: Sequence[str] = (),
     test: Sequence[str] = (),
     start_from: str = "",
+    brought: Brought | None = None,
 ) -> CommentedConfig:
     """Survey sentence pairs and propose settings; without training files, the defaults.
 
@@ -72,6 +74,7 @@ def propose_translation(
         validation: likewise.
         test: likewise; training pairs that occur in it are dropped.
         start_from: a trained translator.
+        brought: what it brings, if that is known.
 
     Raises:
         DataError: a file cannot be used.
@@ -88,6 +91,7 @@ def propose_translation(
         _choose_model(proposal, recipe)
         _choose_training(proposal, recipe)
         _choose_score(proposal)
+    proposal.limit_length(brought)
     return proposal.config()
 
 

@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,9 +114,7 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
             imported = _imported_encoder(original, tokenizer, folder)
             _verify_encoder(imported, original, tokenizer)
         else:
-            known = ", ".join(sorted([*FAMILIES, MARIAN]))
-            what = f"the model is of the type {original.config.model_type!r}"
-            raise ModelFolderError(what, why=f"clearhead imports {known}")
+            raise _unknown_type(original.config.model_type)
     partial = folder.with_name(f".{folder.name}.partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)  # left by an import that was killed
@@ -127,6 +126,33 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return folder
+
+
+def settings_of_files(source: str | Path) -> tuple[RunConfig, Labels]:
+    """The settings and labels of a folder of Hugging Face files, without reading the weights.
+
+    Of a translator only the task is read.
+
+    Raises:
+        ModelFolderError: a file cannot be read, or the model has parts that clearhead lacks.
+    """
+    require_transformers(ModelFolderError)
+    import transformers
+
+    with _naming(source):
+        with _reading():
+            config: Any = transformers.AutoConfig.from_pretrained(_name(source))
+        if config.model_type == MARIAN:
+            return RunConfig(task="translation"), Labels(())
+        if config.model_type not in FAMILIES:
+            raise _unknown_type(config.model_type)
+        return _encoder_settings(config)
+
+
+def _unknown_type(model_type: str) -> ModelFolderError:
+    what = f"the model is of the type {model_type!r}"
+    known = ", ".join(sorted([*FAMILIES, MARIAN]))
+    return ModelFolderError(what, why=f"clearhead imports {known}")
 
 
 @contextmanager
@@ -141,31 +167,43 @@ def _naming(source: str | Path) -> Iterator[None]:
         ) from None
 
 
-def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model and its tokenizer, with the head if it is a classifier or a translator."""
-    require_transformers(ModelFolderError)
-    import transformers
-
-    name = str(source).removeprefix(HUB)
-    if not str(source).startswith(HUB):
-        name = str(Path(source).expanduser().absolute())  # never a name on the hub
+@contextmanager
+def _reading() -> Iterator[None]:
+    """What `transformers` raises becomes a ModelFolderError, and it prints only errors."""
     try:
         with quiet():
-            config = transformers.AutoConfig.from_pretrained(name)
-            kind = transformers.AutoModel
-            if config.model_type == MARIAN:
-                kind = transformers.AutoModelForSeq2SeqLM
-            elif _has_head(config):
-                kind = transformers.AutoModelForSequenceClassification
-            model, facts = kind.from_pretrained(
-                name, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
-            )
-            tokenizer = _read_tokenizer(name, config.model_type)
+            yield
     except ModelFolderError:
         raise
     except Exception as error:  # damaged files raise errors of many libraries
         first = str(error).strip().partition("\n")[0]
         raise ModelFolderError("transformers cannot read it", why=first) from None
+
+
+def _name(source: str | Path) -> str:
+    """The name of a model for `transformers`: on the hub, or an absolute path."""
+    if str(source).startswith(HUB):
+        return str(source).removeprefix(HUB)
+    return str(Path(source).expanduser().absolute())
+
+
+def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model and its tokenizer, with the head if it is a classifier or a translator."""
+    require_transformers(ModelFolderError)
+    import transformers
+
+    name = _name(source)
+    with _reading():
+        config = transformers.AutoConfig.from_pretrained(name)
+        kind = transformers.AutoModel
+        if config.model_type == MARIAN:
+            kind = transformers.AutoModelForSeq2SeqLM
+        elif _has_head(config):
+            kind = transformers.AutoModelForSequenceClassification
+        model, facts = kind.from_pretrained(
+            name, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
+        )
+        tokenizer = _read_tokenizer(name, config.model_type)
     # `transformers` draws at random what is missing. Only a head uses the pooler of an encoder.
     unused = () if _has_head(config) else ("pooler.",)
     if missing := sorted(name for name in facts["missing_keys"] if not name.startswith(unused)):
@@ -215,8 +253,17 @@ def _imported_encoder(
 ) -> Imported:
     """The import of an encoder of the BERT family, with its head if it has one."""
     config: Any = original.config
-    family, has_head = FAMILIES[config.model_type], _has_head(config)
+    run, labels = _encoder_settings(config)
     tokens = _json_tokenizer(tokenizer, config.vocab_size)
+    family, state = FAMILIES[config.model_type], original.state_dict()
+    parameters = parameters_from(family, config, state, tokens.numbering, _has_head(config))
+    files = {"tokenizer": tokens, LABELS: labels}
+    return Imported(replace(run, folder=str(folder)), parameters, files)
+
+
+def _encoder_settings(config: Any) -> tuple[RunConfig, Labels]:
+    """The settings and labels of an encoder of the BERT family, by its `PretrainedConfig`."""
+    family, has_head = FAMILIES[config.model_type], _has_head(config)
     model = model_settings(family, config)
     longest = model.positions.max_length if isinstance(model.positions, Learned) else 512
     names = [str(config.id2label[i]) for i in range(config.num_labels)] if has_head else []
@@ -226,15 +273,12 @@ def _imported_encoder(
         raise ModelFolderError("its labels cannot be used", why=str(error)) from None
     run = RunConfig(
         task="classification",
-        folder=str(folder),
         data=DataConfig(max_length=longest),
         tokenizer=TokenizerConfig(kind="pretrained"),
         model=model,
         classifier=classifier_settings(family, config, has_head),
     )
-    state = original.state_dict()
-    parameters = parameters_from(family, config, state, tokens.numbering, has_head)
-    return Imported(run, parameters, {"tokenizer": tokens, LABELS: labels})
+    return run, labels
 
 
 def _json_tokenizer(tokenizer: PreTrainedTokenizerBase, embeddings: int) -> JsonTokenizer:

@@ -39,9 +39,10 @@ class ClassifierConfig:
     )
     hidden: Literal["none", "tanh", "relu"] = setting(
         "none",
-        "activation function of a hidden layer between pooling and output",
-        details='The layer has the width of the pooled vector. `"tanh"` with '
+        "activation function of a hidden layer",
+        details='The layer is between pooling and output, and has the width of the pooled vector. `"tanh"` with '
         '`pooling = "first"` is the head of BERT (Devlin et al. 2019).',
+        init_if_changed=Runs.LABELLED,
     )
     dropout: float = setting(
         0.1, "dropout rate before the output layer", ge=0, lt=1, init=Runs.LABELLED
@@ -135,17 +136,15 @@ class RunConfig:
             "tokenizer.new_words",
             "would never be trained with training.fine_tuning.frozen_layers: leave one of them out",
         )
-        positions = self.model.positions
-        if isinstance(positions, Learned):
-            # The tokens of an imported encoder include its start symbol.
-            has_start = self.tokenizer.kind == "pretrained" and self.task == "classification"
-            needed = self.data.max_length + (not has_start)
-            including = "" if has_start else ", including one for the start symbol,"
+        positions, longest = self.model.positions, self.longest_example
+        if isinstance(positions, Learned) and longest is not None:
+            added = positions.max_length - longest
+            including = ", including one for the start symbol," if added else ""
             require(
-                needed <= positions.max_length,
+                self.data.max_length <= longest,
                 "data.max_length",
-                f"= {self.data.max_length} needs {needed} positions{including} and "
-                f"model.positions.max_length = {positions.max_length}: "
+                f"= {self.data.max_length} needs {self.data.max_length + added} "
+                f"positions{including} and model.positions.max_length = {positions.max_length}: "
                 "raise it, or lower data.max_length",
             )
 
@@ -193,6 +192,16 @@ class RunConfig:
         if self.task == "translation":
             return Runs.TRANSLATION
         return Runs.TEXTS if self.input == "text" else Runs.SEQUENCES
+
+    @property
+    def longest_example(self) -> int | None:
+        """The most tokens or frames for which there are learned positions; None: no limit."""
+        positions = self.model.positions
+        if not isinstance(positions, Learned):
+            return None
+        # The tokens of an imported encoder include its start symbol.
+        has_start = self.tokenizer.kind == "pretrained" and self.task == "classification"
+        return positions.max_length - (not has_start)
 
     @property
     def lowercase(self) -> bool:
