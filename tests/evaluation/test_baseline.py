@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.abc
 import json
 import random
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -130,6 +132,36 @@ def test_without_scikit_learn_there_is_none(
     assert baseline_on_files(config) is None
     labels = Labels.load(Path(config.folder), LABELS)
     assert baseline_of_run(Path(config.folder), config, labels) is None
+
+
+@pytest.mark.parametrize("failure", [ImportError("no numpy.core"), RuntimeError("damaged\nfile")])
+def test_a_damaged_scikit_learn_costs_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception
+) -> None:
+    class Damaged(importlib.abc.MetaPathFinder):
+        def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+            if fullname.startswith("sklearn.feature_extraction"):
+                raise failure
+
+    for name in [name for name in sys.modules if name.startswith("sklearn.feature_extraction")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Damaged(), *sys.meta_path])
+    config, watcher = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2}), Watcher()
+    assert train(config, observers=[watcher]).finished
+    notes = [e.text for e in watcher.events if isinstance(e, Note) and "baseline" in e.text]
+    assert len(notes) == 1
+    (data,) = config.data.train
+    name = str(tmp_path / "proposed")
+    commands = (
+        ("init", name, "--task", "classification", "--train", data),
+        ("evaluate", config.folder, "--data", data),
+    )
+    for command in commands:
+        code, _, err = run(*command)
+        assert code == 0
+        assert len([line for line in err.splitlines() if "no linear baseline" in line]) == 1
+        assert "Traceback" not in err
+    assert Path(f"{name}.toml").exists()
 
 
 def test_the_commands_put_it_beside_the_model(

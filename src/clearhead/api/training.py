@@ -140,8 +140,15 @@ def _train(
 
 
 def _baseline(task: Task, ended: RunEnded) -> str | None:
-    """The scores of a linear model beside those of a text classifier, if there can be one."""
-    from clearhead.evaluation.baseline import baseline_on_validation, is_available
+    """A line with the scores of a linear model beside those of a text classifier.
+
+    None if there can be no linear model. If it fails, the line gives the reason.
+    """
+    from clearhead.evaluation.baseline import (
+        BaselineError,
+        baseline_on_validation,
+        is_available,
+    )
     from clearhead.tasks.classification import ClassificationTask
 
     if not isinstance(task, ClassificationTask) or task.config.input != "text":
@@ -149,9 +156,12 @@ def _baseline(task: Task, ended: RunEnded) -> str | None:
     if not is_available():
         return None
     data = task.data
-    return baseline_on_validation(
-        data.train, data.validation, data.labels, task.config, ended.scores
-    )
+    try:
+        return baseline_on_validation(
+            data.train, data.validation, data.labels, task.config, ended.scores
+        )
+    except BaselineError as error:
+        return f"no linear baseline: {error.why}"
 
 
 def dry_run(

@@ -183,7 +183,7 @@ def _evaluate_classifiers(
     args: Namespace, configs: Mapping[str, RunConfig], models: Mapping[str, ModelFolder]
 ) -> Report[ClassifierScores]:
     from clearhead.data.labels import LABELS, Labels
-    from clearhead.evaluation.baseline import LinearBaseline, baseline_of_run
+    from clearhead.evaluation.baseline import BaselineError, LinearBaseline, baseline_of_run
     from clearhead.evaluation.evaluate import evaluate_classifiers
 
     options = {"--source": args.source, "--reference": args.reference, "--tokenize": args.tokenize}
@@ -204,7 +204,11 @@ def _evaluate_classifiers(
     classify = partial(_probabilities, args)
 
     def linear_baseline(name: str) -> LinearBaseline | None:
-        return baseline_of_run(models[name].path, configs[name], labels[name])
+        try:
+            return baseline_of_run(models[name].path, configs[name], labels[name])
+        except BaselineError as error:
+            print_message(f"no linear baseline: {error.why}")
+            return None
 
     return evaluate_classifiers(
         configs, labels, data, classify, args.text_column, args.label_column, linear_baseline

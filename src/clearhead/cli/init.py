@@ -18,7 +18,6 @@ from __future__ import annotations
 import shlex
 import tomllib
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,12 +145,16 @@ def _checked(text: str, args: Namespace) -> list[str]:
 def _print_baseline(path: Path) -> None:
     """Print how well a linear model does on the validation data, if it can be fitted."""
     from clearhead.errors import ClearheadError
-    from clearhead.evaluation.baseline import baseline_on_files
+    from clearhead.evaluation.baseline import BaselineError, baseline_on_files
     from clearhead.settings import read_config
 
-    with suppress(ClearheadError):  # training reports what is wrong with the data
+    try:
         if line := baseline_on_files(read_config(path)):
             print_message(f"{line} on the validation data (TF-IDF)")
+    except BaselineError as error:
+        print_message(f"no linear baseline: {error.why}")
+    except ClearheadError:
+        pass  # training reports what is wrong with the data
 
 
 def _reject_unused(args: Namespace) -> None:

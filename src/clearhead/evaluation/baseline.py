@@ -1,14 +1,13 @@
 """A linear model as the baseline of a text classifier: TF-IDF with logistic regression.
 
 It is fitted in seconds, and with few texts it is hard to beat. It needs scikit-learn, the extra
-`baseline`; without it there is no baseline.
+`baseline`; without it there is no baseline. A damaged one raises a `BaselineError`.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from clearhead.errors import ClearheadError
+from clearhead.errors import ClearheadError, reason
 from clearhead.evaluation.calibration import negative_log_likelihood
 from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.files import read_json
@@ -33,6 +32,10 @@ INVERSE_REGULARISATION = 10.0
 
 MOST_WORK = 15_000_000
 """Characters × (labels + 1) to fit on, which takes a few seconds. More texts are sampled."""
+
+
+class BaselineError(ClearheadError):
+    """scikit-learn failed, for example because its installation is damaged."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,17 @@ def fit_baseline(
         truth: which labels each text has, bool (N, labels).
         multi_label: whether a text may have several labels, or none. Otherwise the probabilities
             of a text are scaled so that they add up to 1.
+
+    Raises:
+        BaselineError: scikit-learn failed.
     """
     chosen = _sample(texts, truth.shape[1])
-    vectorise, rows = _vectoriser([texts[i] for i in chosen])
-    predictors = [_predictor(rows, has_label) for has_label in truth[chosen].T]
+    try:
+        vectorise, rows = _vectoriser([texts[i] for i in chosen])
+        predictors = [_predictor(rows, has_label) for has_label in truth[chosen].T]
+    except Exception as error:  # an installed package may be damaged in any way
+        why = f"scikit-learn failed: {reason(error)}"
+        raise BaselineError("there is no linear baseline", why=why) from None
 
     def probabilities(texts: Sequence[str]) -> np.ndarray:
         rows = vectorise(texts)
@@ -138,6 +148,9 @@ def baseline_on_validation(
         labels: of the run.
         config: of the run; its measure is the first score.
         model_scores: the scores of the run's own model, which the line puts beside.
+
+    Raises:
+        BaselineError: scikit-learn failed.
     """
     multi_label = config.classifier.multi_label
     model = fit_baseline([example.input for example in train], truth_of(train, labels), multi_label)
@@ -169,6 +182,7 @@ def baseline_on_files(config: RunConfig) -> str | None:
     Raises:
         DataError: a file cannot be used.
         ConfigError: a part has two files.
+        BaselineError: scikit-learn failed.
     """
     if not is_available() or config.input != "text":
         return None
@@ -184,18 +198,23 @@ def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBa
 
     None if there is no scikit-learn, if the model reads features, or if the files are missing or
     have changed.
+
+    Raises:
+        BaselineError: scikit-learn failed.
     """
     from clearhead.data.parts import file_hash
 
     if not is_available() or config.input != "text" or not config.data.train:
         return None
-    with suppress(ClearheadError):
+    try:
         trained_on = read_json(folder / "provenance.json")["data"]["train"].values()
-        if [file_hash(file).hex() for file in config.data.train] == list(trained_on):
-            train, _ = _examples(config)
-            texts, truth = [example.input for example in train], truth_of(train, labels)
-            return fit_baseline(texts, truth, config.classifier.multi_label)
-    return None
+        if [file_hash(file).hex() for file in config.data.train] != list(trained_on):
+            return None
+        train, _ = _examples(config)
+        texts, truth = [example.input for example in train], truth_of(train, labels)
+    except ClearheadError:
+        return None
+    return fit_baseline(texts, truth, config.classifier.multi_label)
 
 
 def _examples(config: RunConfig) -> tuple[Sequence[Labelled[str]], Sequence[Labelled[str]]]:

@@ -40,8 +40,8 @@ class ClassifierConfig:
     hidden: Literal["none", "tanh", "relu"] = setting(
         "none",
         "activation function of a hidden layer",
-        details='The layer is between pooling and output, and has the width of the pooled vector. `"tanh"` with '
-        '`pooling = "first"` is the head of BERT (Devlin et al. 2019).',
+        details="The layer is between pooling and output, and has the width of the pooled vector. "
+        '`"tanh"` with `pooling = "first"` is the head of BERT (Devlin et al. 2019).',
         init_if_changed=Runs.LABELLED,
     )
     dropout: float = setting(
