@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import csv
 import json
 import math
@@ -17,6 +18,7 @@ from PIL import Image
 
 from clearhead import api
 from clearhead.checkpoint.folder import read_folder_config
+from clearhead.cli import failures
 from clearhead.errors import DataError
 from clearhead.settings import RunConfig
 from fake_translator import Backwards, run
@@ -481,7 +483,27 @@ def test_the_file_of_predictions_is_checked_before_the_models_run(
     assert run("evaluate", "good", *test_set, "--output", "p.xlsx")[0] == 2
     assert run("evaluate", "good", "bad", *test_set, "--output", "p.csv")[0] == 2
     assert run("evaluate", "good", *overwriting)[0] == 3
+    code, _, err = run("evaluate", "good", *test_set, "--output", "absent/p.csv")
+    assert code == 3
+    assert "mkdir -p absent" in err
+    assert not Path("absent").exists()
     assert not any(translator.calls for translator in translators.values())
+
+
+def test_the_predictions_are_written_although_the_output_is_closed(
+    translators: dict[str, Backwards],
+    test_set: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def closed(*arguments: object, file: object = None, **options: object) -> None:
+        if file is None:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(builtins, "print", closed)
+    monkeypatch.setattr(failures, "_discard_output", lambda: None)
+    code, _, _ = run("evaluate", "bad", *test_set, "--output", "p.jsonl")
+    assert code == failures.BROKEN_PIPE
+    assert len(Path("p.jsonl").read_text().splitlines()) == 40
 
 
 def test_python_scores_a_classifier_as_the_command_does(models: Path) -> None:

@@ -305,6 +305,11 @@ def test_the_p_value_of_many_differing_examples_does_not_overflow() -> None:
     assert found.p_value == pytest.approx(math.erfc(z / math.sqrt(2)), rel=0.01)
 
 
+def test_a_small_p_value_is_not_printed_as_zero() -> None:
+    assert "p < 0.0001" in mcnemar(*two_systems(0, 60, 0, 0)).line("first")
+    assert "p = 0.0625" in mcnemar(*two_systems(0, 5, 0, 0)).line("first")
+
+
 def test_only_a_system_that_differs_is_significant() -> None:
     for multi_label in (False, True):
         predicted, truth = output(300, 4, multi_label, seed=13, quality=1)

@@ -107,6 +107,12 @@ def test_a_tsv_has_one_line_a_row_and_jsonl_keeps_everything(tmp_path: Path) -> 
     assert list(map(json.loads, (tmp_path / "p.jsonl").read_text().splitlines())) == ROWS
 
 
+def test_a_folder_that_is_missing_is_not_created(tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        write_table(tmp_path / "absent" / "p.csv", ROWS)
+    assert not (tmp_path / "absent").exists()
+
+
 def test_other_endings_and_folders_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError):
         write_table(tmp_path / "p.xlsx", ROWS)

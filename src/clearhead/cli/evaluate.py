@@ -134,11 +134,14 @@ def run(args: Namespace) -> None:
         report = _evaluate_translators(args, configs)
     else:
         report = _evaluate_classifiers(args, configs, models)
-    print(json.dumps(report.to_dict(), indent=2) if args.as_json else report.to_text())
-    if args.output is not None:
-        report.write_predictions(args.output)
-    if args.figures is not None:
-        _draw(report.systems, Path(args.figures))
+    try:
+        text = json.dumps(report.to_dict(), indent=2) if args.as_json else report.to_text()
+        print(text, flush=True)
+    finally:  # the files are also written if the standard output is closed
+        if args.output is not None:
+            report.write_predictions(args.output)
+        if args.figures is not None:
+            _draw(report.systems, Path(args.figures))
 
 
 def _check_output(args: Namespace) -> None:

@@ -18,6 +18,7 @@ from rich.cells import cell_len
 
 from clearhead.errors import DataError
 from clearhead.evaluation import calibration
+from clearhead.evaluation.scores import p_text
 
 if TYPE_CHECKING:
     from clearhead.data.labelled import Labelled
@@ -128,7 +129,7 @@ class Comparison:
         """The comparison for the report on the second classifier; `first` is the other's name."""
         return (
             f"compared with {first}: {self.second_only} examples are correct only here, "
-            f"{self.first_only} only there, p = {self.p_value:.4f} (McNemar's exact test)"
+            f"{self.first_only} only there, {p_text(self.p_value)} (McNemar's exact test)"
         )
 
 

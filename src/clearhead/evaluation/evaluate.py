@@ -78,7 +78,7 @@ class Report(Generic[System]):
 
         Raises:
             ConfigError: the name has another ending.
-            DataError: the file cannot be written.
+            DataError: the file cannot be written, for example because its folder does not exist.
         """
         rows = [example.row() for example in next(iter(self.predictions.values()))]
         write_table(Path(path).expanduser(), rows)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -126,7 +127,7 @@ def check_table_path(path: Path) -> None:
 
     Raises:
         ConfigError: the name has no ending of a table.
-        DataError: it is a folder.
+        DataError: it is a folder, or in a folder that does not exist.
     """
     if path.suffix.lower() not in TABLES:
         raise ConfigError(
@@ -136,6 +137,12 @@ def check_table_path(path: Path) -> None:
         )
     if path.is_dir():
         raise DataError("this is a folder", where=path, todo="name a file")
+    if not path.parent.is_dir():
+        raise DataError(
+            f"the folder {path.parent.absolute()} is missing",
+            where=path,
+            todo=f"create it: mkdir -p {shlex.quote(str(path.parent))}",
+        )
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -62,6 +62,11 @@ class Scores:
         return tuple(vars(self).values())
 
 
+def p_text(p_value: float) -> str:
+    """A p-value for a line of text: `p = 0.0123`, or `p < 0.0001`."""
+    return "p < 0.0001" if p_value < 0.0001 else f"p = {p_value:.4f}"
+
+
 @dataclass(frozen=True)
 class LengthScores:
     """The scores in percent of the sentences whose sources have "6-10" words, or "41+"."""
@@ -97,7 +102,7 @@ class TranslatorScores:
             if measure.low is not None and measure.high is not None:
                 line += f"  [{measure.low:.2f}, {measure.high:.2f}]"
             if measure.p_value is not None:
-                line += f"  p = {measure.p_value:.4f}"
+                line += f"  {p_text(measure.p_value)}"
             yield line
         yield f"  exact {self.exact:6.2f} % of the sentences"
         yield ""
