@@ -49,9 +49,10 @@ DIFFERS = {
     r"^(validation: .*?), .*": r"\1",
     r"^(finished at .*: \w+).*;": r"\1;",
     r"^(clearhead: translation: ).*": r"\1",
+    r"\bp < ": "p = ",
 }
 """What differs between runs besides numbers: the unit of a duration, the precision, which
-checkpoint is the best, which scores fit into a line, and a translation."""
+checkpoint is the best, which scores fit into a line, a translation, and a very small p-value."""
 
 
 def lines_of(output: str) -> set[str]:
