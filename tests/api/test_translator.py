@@ -137,7 +137,7 @@ def test_a_prefix_beyond_learned_positions_is_named_by_its_line(short_sighted: T
 def test_data_longer_than_learned_positions_is_an_error() -> None:
     for most, fits in ((19, True), (20, False)):
         model = ModelConfig(positions=Learned(max_length=20))
-        with nullcontext() if fits else pytest.raises(ValueError, match=r"needs 21 positions"):
+        with nullcontext() if fits else pytest.raises(ConfigError, match=r"needs 21 positions"):
             RunConfig(model=model, data=DataConfig(max_length=most))
 
 

@@ -24,6 +24,7 @@ from clearhead.settings import (
     DataConfig,
     DropoutConfig,
     EvaluationConfig,
+    FineTuningConfig,
     Learned,
     ModelConfig,
     NoPositions,
@@ -76,18 +77,37 @@ def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert config.start_from == str(tmp_path / "runs" / "y")
 
 
-def test_wrong_values_in_python_raise_value_errors() -> None:
+def test_wrong_values_in_python_name_the_setting() -> None:
     cases: list[tuple[Any, str, Any]] = [
-        (ClassifierConfig, "pooling", "maen"),
-        (DataConfig, "train", "train.tsv"),
-        (ModelConfig, "dropout", "0.1"),
-        (ModelConfig, "d_modl", 3),
-        (SearchConfig, "beam_size", 0),
-        (TrainingConfig, "max_steps", True),
+        (ClassifierConfig, "classifier.hidden", "than"),
+        (DataConfig, "data.train", "train.tsv"),
+        (DropoutConfig, "model.dropout.hidden", 1.5),
+        (EvaluationConfig, "evaluation.measure", 3),
+        (FineTuningConfig, "training.fine_tuning.frozen_layers", "2"),
+        (Learned, "model.positions.max_length", "9"),
+        (ModelConfig, "model.dropout", "0.1"),
+        (ModelConfig, "model.d_model", "512"),
+        (ModelConfig, "model.d_modl", 3),
+        (ModelConfig, "model.n_heads", 7),
+        (OptimizerConfig, "training.optimizer.kind", "adm"),
+        (RunConfig, "seed", "x"),
+        (RunConfig, "model", 3),
+        (ScheduleConfig, "training.schedule.peak", None),
+        (SearchConfig, "search.beam_size", 0),
+        (Sinusoidal, "model.positions.length", 3),
+        (TokenizerConfig, "tokenizer.kind", "bp"),
+        (TrainingConfig, "training.max_steps", True),
     ]
-    for kind, name, value in cases:
-        with pytest.raises(ValueError, match=name):
+    for kind, path, value in cases:
+        name = path.rpartition(".")[2]
+        with pytest.raises(ConfigError) as raised:
             kind(**{name: value})
+        assert raised.value.where == kind.__name__
+        assert name in raised.value.what
+        if name != "n_heads":  # the other of two settings is named
+            assert raised.value.setting == path
+    with pytest.raises(ConfigError):
+        dataclasses.replace(ModelConfig(), d_model="512")  # pyright: ignore[reportArgumentType]
     paths: Any = (Path("a.en"), Path("a.de"))
     assert DataConfig(train=paths) == DataConfig(train=("a.en", "a.de"))
 
@@ -438,7 +458,7 @@ def test_settings_that_go_together_are_accepted() -> None:
 def test_head_widths_default_to_a_share_of_d_model() -> None:
     config = ModelConfig(d_model=24, n_heads=4, d_v=5)
     assert (config.key_width, config.value_width) == (6, 5)
-    with pytest.raises(ValueError, match="d_model = 24 is not a multiple of n_heads = 5"):
+    with pytest.raises(ConfigError, match="d_model = 24 is not a multiple of n_heads = 5"):
         ModelConfig(d_model=24, n_heads=5, d_v=5)
 
 
@@ -882,7 +902,7 @@ def test_configurations_are_values() -> None:
         assert hash(other) == hash(config)
     assert {config, dataclasses.replace(config)} == {config}
     assert dataclasses.replace(config, seed=4) != config
-    with pytest.raises(ValueError, match="seed"):
+    with pytest.raises(ConfigError, match="seed"):
         dataclasses.replace(config, seed=-1)
 
 

@@ -10,7 +10,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import nn
 
 from clearhead.checkpoint.folder import (
@@ -34,7 +33,7 @@ from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import DataConfig, ModelConfig, RunConfig, TokenizerConfig, config_from
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import Runs
-from clearhead.settings.reading import config_error
+from clearhead.settings.reading import located
 from clearhead.tokenizer.extension import extended
 
 ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
@@ -160,8 +159,8 @@ def _with_settings_of(trained: RunConfig, config: RunConfig) -> RunConfig:
     try:
         changed = {s: replace(getattr(config, s), **values) for s, values in sections.items()}
         return replace(config, **changed)
-    except ValidationError as error:  # for example data.max_length and the learned positions
-        raise config_error(error, config.start_from) from None
+    except ConfigError as error:  # for example data.max_length and the learned positions
+        raise located(error, config.start_from) from None
 
 
 def _settings(config: RunConfig, kind: Runs | None = None) -> dict[str, Any]:

@@ -147,8 +147,9 @@ class Proposal:
 
     def limit_length(self, brought: Brought | None) -> None:
         """Lower the maximum length to that of the model to start from."""
-        longest = brought and brought.longest
-        if longest and longest < self.values["data.max_length"]:
+        most: Any = self.values["data.max_length"]
+        longest = brought.longest if brought else None
+        if longest and longest < most:
             self.choose("data.max_length", longest, "The model has no more positions.")
 
     def config(self) -> CommentedConfig:

@@ -9,9 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from clearhead.decoding.engine import LONGEST_SOURCE, Engine, Hypothesis, check_batch_size
-from clearhead.errors import SearchError, warn
+from clearhead.errors import ConfigError, SearchError, warn
 from clearhead.settings import SearchConfig
-from clearhead.settings.reading import config_error
 from clearhead.settings.search import idle_for, method_for
 from clearhead.tokenizer import Tokenizer, cut
 
@@ -36,10 +35,11 @@ def chosen_search(
     method = method_for(choices, search.method)
     try:
         chosen = dataclasses.replace(search, **{"method": method, **choices})
-    except ValidationError as error:
-        wrong = config_error(error, where or "", section="search")
+    except ConfigError as wrong:
         # Only an error about two settings may concern one that is not given.
-        about_two = error.errors()[0]["type"] == "value_error"
+        found = wrong.__context__
+        kinds = [e["type"] for e in found.errors()] if isinstance(found, ValidationError) else []
+        about_two = kinds[:1] == ["value_error"]
         why = "settings that are not given are those of the model" if about_two else None
         raise SearchError(wrong.what, where=where, why=why, todo=wrong.todo) from None
     if idle := idle_for(chosen.method, choices):

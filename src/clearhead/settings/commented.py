@@ -111,7 +111,7 @@ class CommentedConfig:
             if inside != section:
                 lines += ["", f"[{inside}]"]
                 section = inside
-            value = self.values[path]
+            value: Any = self.values[path]
             if setting in PARTS:
                 value = tuple(path_from(PurePath(name).parent, file) for file in value)
             if path == "start_from":

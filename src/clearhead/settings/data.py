@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
-from clearhead.settings.declare import STRICT, Runs, WrongSettingError, require, setting
+from clearhead.settings.declare import STRICT, Runs, Section, WrongSettingError, require, setting
 
 
 def _path_as_text(value: Any) -> Any:
@@ -56,7 +56,7 @@ Files = tuple[Annotated[str, BeforeValidator(_path_as_text)], ...]
 
 
 @dataclass(frozen=True, config=STRICT)
-class DataConfig:
+class DataConfig(Section):
     """The data files, and which of their examples are used."""
 
     train: Files = setting(
@@ -182,7 +182,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class TokenizerConfig:
+class TokenizerConfig(Section):
     """How text is split into tokens. The vocabulary is learned from the training data."""
 
     kind: Literal["words", "bpe", "unigram", "pretrained"] = setting(

@@ -1,6 +1,6 @@
 """How a setting is declared: once, as a field with its default, bounds, meaning and runs.
 
-A section of settings is a frozen pydantic dataclass, each of whose fields is a `setting(...)` or
+A `Section` of settings is a frozen pydantic dataclass, each of whose fields is a `setting(...)` or
 an inner section. Error messages, `docs/settings.md` and the comments that `clearhead init` writes
 are generated from these declarations.
 """
@@ -12,9 +12,18 @@ from enum import Flag, auto
 from functools import reduce
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, ValidationError
 
 from clearhead.errors import ConfigError
 
@@ -23,6 +32,24 @@ STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 
 BOUNDS = {"ge": "at least", "gt": "greater than", "le": "at most", "lt": "less than"}
 """The bounds of a number, by their names in pydantic."""
+
+
+class _Checked(type):
+    """The type of sections: a wrong argument raises a ConfigError that names the setting."""
+
+    if not TYPE_CHECKING:  # which would no longer see the arguments
+
+        def __call__(cls, *arguments, **named):
+            try:
+                return super().__call__(*arguments, **named)
+            except ValidationError as error:
+                from clearhead.settings.reading import section_error
+
+                raise section_error(error, cls) from None
+
+
+class Section(metaclass=_Checked):
+    """The base of the sections of settings."""
 
 
 class Runs(Flag):

@@ -11,6 +11,7 @@ from clearhead.settings.declare import (
     STRICT,
     Declaration,
     Runs,
+    Section,
     WrongSettingError,
     require,
     setting,
@@ -18,7 +19,7 @@ from clearhead.settings.declare import (
 
 
 @dataclass(frozen=True, config=STRICT)
-class Sinusoidal:
+class Sinusoidal(Section):
     """Sines and cosines of the position (Vaswani et al. 2017, section 3.5)."""
 
     kind: Literal["sinusoidal"] = setting(
@@ -32,7 +33,7 @@ class Sinusoidal:
 
 
 @dataclass(frozen=True, config=STRICT)
-class Learned:
+class Learned(Section):
     """A trained vector for each position up to `max_length`."""
 
     kind: Literal["learned"] = setting("learned", "positional encoding")
@@ -42,7 +43,7 @@ class Learned:
 
 
 @dataclass(frozen=True, config=STRICT)
-class NoPositions:
+class NoPositions(Section):
     """The model does not see the order of its input."""
 
     kind: Literal["none"] = setting("none", "positional encoding")
@@ -52,7 +53,7 @@ Positions = Annotated[Sinusoidal | Learned | NoPositions, Field(discriminator="k
 
 
 @dataclass(frozen=True, config=STRICT)
-class DropoutConfig:
+class DropoutConfig(Section):
     """A dropout rate for each place that has one."""
 
     embeddings: float = setting(0.0, "rate on the sum of embeddings and positions", ge=0, lt=1)
@@ -103,7 +104,7 @@ def _of_size(name: Any) -> dict[str, int]:
 
 
 @dataclass(frozen=True, config=STRICT)
-class ModelConfig:
+class ModelConfig(Section):
     """The shape of a Transformer and each choice of its parts (Vaswani et al. 2017, section 3)."""
 
     SHORTHANDS: ClassVar = {

@@ -115,8 +115,15 @@ def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunCon
     """
     try:
         return RunConfig(**tree)
-    except ValidationError as error:
-        raise config_error(error, where) from None
+    except ConfigError as error:
+        raise located(error, where) from None
+
+
+def located(error: ConfigError, where: str) -> ConfigError:
+    """The same error with another place."""
+    return ConfigError(
+        error.what, setting=error.setting, where=where, why=error.why, todo=error.todo
+    )
 
 
 def apply_override(tree: dict[str, Any], override: str) -> None:
@@ -190,17 +197,17 @@ TYPES = {
 """What is expected, by the type of pydantic's error."""
 
 
-def config_error(error: ValidationError, where: str, section: str = "") -> ConfigError:
+def section_error(error: ValidationError, checked: type) -> ConfigError:
     """The first of pydantic's errors, unknown settings before all others, as one of ours.
 
     Args:
         error: what pydantic raised.
-        where: the file or call.
-        section: the dotted path of the section that was checked; empty for a whole run.
+        checked: the class of the section; its name is the place of the error.
     """
+    where, section = checked.__name__, _section_of(checked)
     errors = error.errors(include_url=False)
     first = min(errors, key=lambda each: each["type"] != "unexpected_keyword_argument")
-    path, tag = _path((*filter(None, section.split(".")), *first["loc"]))
+    path, tag = _path((*section, *first["loc"]))
     kind, context, got = first["type"], first.get("ctx", {}), first["input"]
     if kind == "unexpected_keyword_argument":
         what, todo = f"{path}: there is no such setting", _suggestion(path, tag, bool(section))
@@ -228,6 +235,15 @@ def config_error(error: ValidationError, where: str, section: str = "") -> Confi
     got = text if len(text := repr(got)) <= 100 else f"{text[:97]}..."
     what = f"{path or 'the configuration'} {problem}; got {got}"
     return ConfigError(what, where=where, setting=path, todo=todo)
+
+
+def _section_of(kind: Any) -> tuple[str, ...]:
+    """The location of the section of a class; empty for a whole run."""
+    for each in _known().values():
+        if found := next((s for s in each.sections if issubclass(kind, s)), None):
+            tag = (found.kind,) if len(each.sections) > 1 else ()
+            return (*each.path.split("."), *tag)
+    return ()
 
 
 def _in_place_of(setting: Setting, got: Any) -> str | None:

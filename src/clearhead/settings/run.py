@@ -8,7 +8,7 @@ from pydantic import BeforeValidator
 from pydantic.dataclasses import dataclass
 
 from clearhead.settings.data import DataConfig, TokenizerConfig
-from clearhead.settings.declare import STRICT, Runs, require, setting
+from clearhead.settings.declare import STRICT, Runs, Section, require, setting
 from clearhead.settings.model import Learned, ModelConfig
 from clearhead.settings.search import MEASURES, EvaluationConfig, SearchConfig
 from clearhead.settings.training import FineTuningConfig, TrainingConfig
@@ -28,7 +28,7 @@ Pooling = Literal["mean", "first", "maximum", "attention"]
 
 
 @dataclass(frozen=True, config=STRICT)
-class ClassifierConfig:
+class ClassifierConfig(Section):
     """How the output of the encoder becomes labels, and how labels are learned."""
 
     pooling: Annotated[tuple[Pooling, ...], BeforeValidator(_as_list)] = setting(
@@ -67,7 +67,7 @@ class ClassifierConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class RunConfig:
+class RunConfig(Section):
     """A whole run: everything that `clearhead train` needs to know."""
 
     task: Literal["translation", "classification"] = setting(

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from clearhead.settings.declare import STRICT, Runs, require, setting, settings_of
+from clearhead.settings.declare import STRICT, Runs, Section, require, setting, settings_of
 
 Method = Literal["beam", "sampling"]
 
@@ -14,7 +14,7 @@ MOST = 1_000_000  # larger counts have no use and could overflow during a search
 
 
 @dataclass(frozen=True, config=STRICT)
-class SearchConfig:
+class SearchConfig(Section):
     """How translations are searched for, in validation and by default in `clearhead translate`.
 
     Each setting is also an option of `clearhead translate` (`--sample` sets `method`), and an
@@ -138,7 +138,7 @@ MEASURES = {
 
 
 @dataclass(frozen=True, config=STRICT)
-class EvaluationConfig:
+class EvaluationConfig(Section):
     """How outputs are scored, and which score selects the best model."""
 
     tokenize: Literal["13a", "none", "intl", "char", "zh"] = setting(

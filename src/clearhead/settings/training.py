@@ -7,11 +7,11 @@ from typing import Literal
 
 from pydantic.dataclasses import dataclass
 
-from clearhead.settings.declare import STRICT, Runs, require, setting
+from clearhead.settings.declare import STRICT, Runs, Section, require, setting
 
 
 @dataclass(frozen=True, config=STRICT)
-class OptimizerConfig:
+class OptimizerConfig(Section):
     """Adam (Kingma and Ba 2015; betas of Vaswani et al. 2017, section 5.3) or SGD with momentum."""
 
     kind: Literal["adam", "sgd"] = setting("adam", "optimizer")
@@ -37,7 +37,7 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class ScheduleConfig:
+class ScheduleConfig(Section):
     """The learning rate at each step: a linear rise to `peak` over `warmup` steps, then `kind`."""
 
     kind: Literal["paper", "inverse_sqrt", "cosine", "linear", "constant"] = setting(
@@ -86,7 +86,7 @@ class ScheduleConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class FineTuningConfig:
+class FineTuningConfig(Section):
     """Learning rates by layer for a run that starts from a trained model (`start_from`)."""
 
     layer_decay: float = setting(
@@ -115,7 +115,7 @@ class FineTuningConfig:
 
 
 @dataclass(frozen=True, config=STRICT)
-class TrainingConfig:
+class TrainingConfig(Section):
     """How a run trains, when it ends, and what it keeps.
 
     The run ends at the first limit that it reaches: `max_steps`, `max_epochs`, `max_minutes` or
