@@ -6,8 +6,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
+import numpy as np
 import pytest
+import torch
 
 import clearhead
 from clearhead import api
@@ -16,8 +19,10 @@ from clearhead.data.phrasebook import phrasebook_pairs
 from clearhead.errors import ModelFolderError
 from clearhead.huggingface import translators
 from clearhead.huggingface.reading import import_model
+from clearhead.inspect.figures import figures_of
 from clearhead.settings import DropoutConfig, RunConfig, config_from
-from clearhead.tokenizer import EOS
+from clearhead.tokenizer import BOS, EOS
+from clearhead.tokenizer.marian import MarianTokenizer
 from fake_translator import run
 from marian_models import TAGS, write_marian
 from small_runs import Watcher, assert_same, final_state
@@ -122,6 +127,55 @@ def test_its_heads_are_recorded(imported: Path) -> None:
     tokens = translator.source_tokenizer.encode("the cat")
     assert list(record.source) == translator.source_tokenizer.pieces(tokens)
     assert record.source[-1] == "</s>"
+
+
+def test_the_record_of_its_translation_has_the_attention_of_transformers(
+    hf: Path, imported: Path
+) -> None:
+    translator = api.load_translator(imported, engine="torch")
+    tokens = translator.target_tokenizer
+    assert isinstance(tokens, MarianTokenizer)
+    for text in TEXTS[:3]:
+        ((best,),) = translator.translate([text], beam_size=1, max_length=12)
+        found = clearhead.record(translator, text, best)
+        # The record replays the search: at each position the token that was chosen.
+        chosen = [*best.tokens, EOS][: len(best.token_scores)]
+        shifted = np.exp(found.logits - found.logits.max(axis=-1, keepdims=True))
+        probabilities = shifted / shifted.sum(axis=-1, keepdims=True)
+        np.testing.assert_allclose(probabilities.sum(axis=-1), 1, rtol=1e-6)
+        likely = probabilities[: len(chosen)]
+        assert likely.argmax(axis=-1).tolist() == chosen
+        scores = np.log(likely[np.arange(len(chosen)), chosen])
+        np.testing.assert_allclose(scores, best.token_scores, atol=1e-4)
+
+        model = transformers.AutoModelForSeq2SeqLM.from_pretrained(hf, attn_implementation="eager")
+        source = transformers.AutoTokenizer.from_pretrained(hf)(text, return_tensors="pt")
+        read = tokens.numbering.theirs[[BOS, *best.tokens]][None]
+        given = torch.from_numpy(read[:, : len(found.target)])
+        with torch.inference_mode():
+            theirs = model.eval()(**source, decoder_input_ids=given, output_attentions=True)
+        for name in ("encoder_attentions", "decoder_attentions", "cross_attentions"):
+            ours = getattr(found, name)
+            np.testing.assert_allclose(ours.sum(axis=-1), 1, rtol=1e-5)
+            expected = torch.cat(getattr(theirs, name)).numpy()
+            np.testing.assert_allclose(ours, expected, atol=1e-5)
+
+
+def test_its_figures_show_the_translation_that_it_gives(imported: Path, tmp_path: Path) -> None:
+    text = TEXTS[0]
+    folder = tmp_path / "pictures"
+    words = ("--input", text, "--format", "svg", "-o", str(folder))
+    code, out, err = run("figures", str(imported), *words)
+    assert code == 0, err
+    translator = api.load_translator(imported)
+    best = translator.translate([text])[0][0]
+    assert err.splitlines()[0] == f"clearhead: translation: {best.text}"
+    drawn = {Path(line).stem for line in out.splitlines()}
+    expected = [name for name, _ in figures_of(clearhead.record(translator, text, best))]
+    assert drawn == set(expected)
+    svg = (folder / "cross-attention.svg").read_text(encoding="utf-8")
+    pieces = translator.source_tokenizer.pieces(translator.source_tokenizer.encode(text))
+    assert all(f">{escape(piece)}<" in svg for piece in pieces)
 
 
 @pytest.mark.parametrize(
