@@ -20,8 +20,8 @@ from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ExportError
 from clearhead.exports import write_export
 from clearhead.huggingface.encoders import BERT, DISTILBERT, Family
-from clearhead.huggingface.export import NAME, SENTENCES, TOLERANCE, unequal
-from clearhead.huggingface.library import ACTIVATIONS, quiet, require_transformers
+from clearhead.huggingface.export import NAME, TOLERANCE, unequal
+from clearhead.huggingface.library import ACTIVATIONS, SENTENCES, quiet, require_transformers
 from clearhead.settings import RunConfig, Sinusoidal
 from clearhead.tokenizer import BOS, PAD, JsonTokenizer, SentencePieceTokenizer, Tokenizer
 from clearhead.tokenizer.pretrained import Numbering

@@ -15,7 +15,7 @@ from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
 from clearhead.decoding.engine import longest_output
 from clearhead.errors import ExportError
 from clearhead.exports import write_export
-from clearhead.huggingface.library import ACTIVATIONS, quiet, require_transformers
+from clearhead.huggingface.library import ACTIVATIONS, SENTENCES, quiet, require_transformers
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, Sinusoidal
 from clearhead.tokenizer import BOS, EOS, SentencePieceTokenizer, Tokenizer
 from clearhead.tokenizer.marian import MarianTokenizer
@@ -45,15 +45,6 @@ TIE = 1e-3
 
 LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34)
 GREEDY = SearchConfig(beam_size=1, max_length=48)
-
-SENTENCES = (
-    "Two dogs play in the snow.",
-    "  The quick brown fox, 23,481 others and a \u2581 look on; none of them moves. ",
-    "Das hätte ich nicht gedacht: Straßen, Brücken, überall Wasser!",
-    "¿Qué hora es? — No lo sé; pregúntale a Íñigo.",
-    "中文句子也可以。 Ещё одно предложение. 🙂 x² + y² ≠ z²",
-)
-"""Texts whose tokens are compared, besides the texts of random tokens."""
 
 
 @dataclass(frozen=True)

@@ -14,17 +14,6 @@ from clearhead.settings import RunConfig
 TOLERANCE = 1e-4
 """Greatest difference between hidden states or logits of the import and of the original."""
 
-SENTENCES = (
-    "Two dogs play in the snow.",
-    "How many people lived in Madrid in 1987?",
-    "The quick brown fox jumps over the lazy dog, while 23,481 others look on; none of them moves.",
-    "Das hätte ich nicht gedacht: Straßen, Brücken, überall Wasser!",
-    "¿Qué hora es? — No lo sé; pregúntale a Íñigo.",
-    "中文句子也可以。 Ещё одно предложение. 🙂 x² + y² ≠ z²",
-    "a",
-)
-"""Compared in one padded batch."""
-
 
 @dataclass(frozen=True)
 class Imported:

@@ -1,4 +1,4 @@
-"""The package `transformers`: whether it is installed, its names, its messages."""
+"""The package `transformers`: its names, its messages, and the texts that it is compared with."""
 
 from __future__ import annotations
 
@@ -16,6 +16,18 @@ ACTIVATIONS = {
     "silu": "swish",
 }
 """The activation functions of `transformers` that clearhead has, with its names for them."""
+
+
+SENTENCES = (
+    "Two dogs play in the snow.",
+    "How many people lived in Madrid in 1987?",
+    "  The quick brown fox, 23,481 others and a \u2581 look on; none of them moves. ",
+    "Das hätte ich nicht gedacht: Straßen, Brücken, überall Wasser!",
+    "¿Qué hora es? — No lo sé; pregúntale a Íñigo.",
+    "中文句子也可以。 Ещё одно предложение. 🙂 x² + y² ≠ z²",
+    "a",
+)
+"""Texts for which an import or an export is compared with the original."""
 
 
 def require_transformers(kind: type[ClearheadError]) -> None:

@@ -29,8 +29,8 @@ from clearhead.huggingface.encoders import (
     model_settings,
     parameters_from,
 )
-from clearhead.huggingface.imported import SENTENCES, Imported, compare
-from clearhead.huggingface.library import quiet, require_transformers
+from clearhead.huggingface.imported import Imported, compare
+from clearhead.huggingface.library import SENTENCES, quiet, require_transformers
 from clearhead.huggingface.translators import imported_translator, verify_translator
 from clearhead.model.build import build_classifier
 from clearhead.settings import DataConfig, Learned, RunConfig, TokenizerConfig

@@ -12,7 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.checkpoint.tensors import load_parameters
 from clearhead.errors import ModelFolderError
-from clearhead.huggingface.imported import SENTENCES, Imported, compare
+from clearhead.huggingface.imported import Imported, compare
+from clearhead.huggingface.library import SENTENCES
 from clearhead.huggingface.marian import (
     model_settings,
     numberings_of,
