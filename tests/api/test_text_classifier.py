@@ -514,14 +514,14 @@ class RowClassifier(TextClassifier):
     def fit(self, texts: Any, y: Any, sample_weight: Any = None) -> TextClassifier:
         return super().fit(as_texts(texts), y, sample_weight)
 
-    def predict_proba(self, texts: Any) -> np.ndarray:
-        return super().predict_proba(as_texts(texts))
+    def predict_proba(self, texts: Any, **options: Any) -> np.ndarray:
+        return super().predict_proba(as_texts(texts), **options)
 
-    def predict(self, texts: Any) -> np.ndarray:
-        return super().predict(as_texts(texts))
+    def predict(self, texts: Any, **options: Any) -> np.ndarray:
+        return super().predict(as_texts(texts), **options)
 
-    def score(self, texts: Any, y: Any, sample_weight: Any = None) -> float:
-        return super().score(as_texts(texts), y, sample_weight)
+    def score(self, texts: Any, y: Any, sample_weight: Any = None, **options: Any) -> float:
+        return super().score(as_texts(texts), y, sample_weight, **options)
 
 
 def as_texts(rows: Any) -> Any:
@@ -756,3 +756,21 @@ def test_it_learns_where_scikit_learn_is_not_installed() -> None:
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) <= set(LABELS)
     assert len(done.stdout.split()) == len(UNSEEN)
+
+
+def test_texts_of_another_style_are_normalised_on_demand() -> None:
+    pytest.importorskip("sacremoses")
+    prepared = [f"this text , like the others , says {text} ." for text in TEXTS]
+    classifier = small(epochs=2, words=False, vocabulary=0).fit(prepared, LABELS)
+    plain = [f"This text, like the others, says {text}." for text in UNSEEN]
+    expected = [f"this text , like the others , says {text} ." for text in UNSEEN]
+    wanted = classifier.predict_proba(expected)
+    found = classifier.predict_proba(plain, normalise=True)
+    np.testing.assert_array_equal(found, wanted)
+    labels = classifier.predict(plain, normalise=True)
+    np.testing.assert_array_equal(labels, classifier.classes_[wanted.argmax(axis=1)])
+    right = np.mean(labels == np.array(RIGHT))
+    assert classifier.score(plain, RIGHT, normalise=True) == pytest.approx(right)
+    with pytest.warns(UserWarning, match="normalise=True"):
+        differing = classifier.predict_proba(plain)
+    assert (differing != wanted).any()

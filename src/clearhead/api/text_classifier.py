@@ -190,15 +190,21 @@ class TextClassifier:
         self.classes_, self.model_ = classes, model
         return self
 
-    def predict(self, texts: Iterable[str]) -> np.ndarray:
-        """The most probable label of each text, (N,)."""
-        probabilities = self.predict_proba(texts)
+    def predict(self, texts: Iterable[str], *, normalise: bool = False) -> np.ndarray:
+        """The most probable label of each text, (N,); arguments and errors as `predict_proba`."""
+        probabilities = self.predict_proba(texts, normalise=normalise)
         return self.classes_[probabilities.argmax(axis=1)]
 
-    def predict_proba(self, texts: Iterable[str]) -> np.ndarray:
+    def predict_proba(self, texts: Iterable[str], *, normalise: bool = False) -> np.ndarray:
         """The calibrated probability of each label, (N, K), in the order of `classes_`.
 
+        Args:
+            texts: (N,).
+            normalise: bring the texts into the style of the training text first: case, tokenisation
+                and quotation marks.
+
         Raises:
+            ConfigError: the texts are to be normalised, and sacremoses is not installed.
             InputError: a text is not a string.
             NotTrainedError: `fit` was not called; with scikit-learn it is also a `NotFittedError`.
             TypeError: `texts` is a single string.
@@ -207,10 +213,15 @@ class TextClassifier:
             raise _not_trained()
         order = [self.model_.labels.index(name) for name in _names(self.classes_)]
         with self._errors():
-            return self.model_.probabilities(_cleaned(texts))[:, order]
+            return self.model_.probabilities(_cleaned(texts), normalise=normalise)[:, order]
 
     def score(
-        self, texts: Iterable[str], y: Iterable[Any], sample_weight: Iterable[float] | None = None
+        self,
+        texts: Iterable[str],
+        y: Iterable[Any],
+        sample_weight: Iterable[float] | None = None,
+        *,
+        normalise: bool = False,
     ) -> float:
         """The share of texts whose label is predicted, from 0 to 1.
 
@@ -218,6 +229,7 @@ class TextClassifier:
             texts: (N,).
             y: (N,), the true labels.
             sample_weight: (N,), the weight of each text; by default all have the same.
+            normalise: as in `predict_proba`.
 
         Raises:
             InputError: there are no texts, or `texts`, `y` or `sample_weight` cannot be used.
@@ -229,7 +241,8 @@ class TextClassifier:
             if not texts:
                 raise DataError("there are no texts to score")
             weights = None if sample_weight is None else _weights(sample_weight, len(texts))
-        return float(np.average(self.predict(texts) == names[numbers], weights=weights))
+        predicted = self.predict(texts, normalise=normalise)
+        return float(np.average(predicted == names[numbers], weights=weights))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The arguments of the constructor, by name."""
