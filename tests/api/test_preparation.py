@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -67,6 +69,42 @@ def test_the_data_report_is_noted_once_before_training_begins(tmp_path: Path) ->
             if isinstance(event, Note) and event.text.startswith(part)
         )
         assert noted < begun
+
+
+def shifted_run(folder: Path, mismatch: Literal["refuse", "warn"]) -> RunConfig:
+    """A run on pairs of the phrasebook, whose targets are shifted by a line."""
+    pairs = list(islice(read_pairs(("phrasebook:en-es",)), 600))
+    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    rows = zip(sources, targets[1:] + targets[:1], strict=True)
+    data = DataConfig(
+        train=write_tsv(folder / "shifted.tsv", rows),
+        validation=("phrasebook:en-es",),
+        mismatch=mismatch,
+    )
+    return dataclasses.replace(small_run(folder, max_steps=1), data=data)
+
+
+def notes(watcher: Watcher) -> list[str]:
+    return [event.text for event in watcher.events if isinstance(event, Note)]
+
+
+def test_shifted_training_pairs_are_refused_before_a_vocabulary_is_learned(tmp_path: Path) -> None:
+    watcher, config = Watcher(), shifted_run(tmp_path, "refuse")
+    with pytest.raises(DataError) as caught:
+        prepare(config, None, tmp_path / "corpus", (watcher,))
+    assert caught.value.where == str(tmp_path / "shifted.tsv")
+    assert "shifted by 1 line" in caught.value.what
+    assert watcher.events == []
+
+
+def test_with_the_setting_shifted_pairs_are_a_warning_of_the_new_run_alone(tmp_path: Path) -> None:
+    config = shifted_run(tmp_path, "warn")
+    for steps, expected in ((1, 1), (2, 0)):
+        watcher = Watcher()
+        longer = dataclasses.replace(config.training, max_steps=steps)
+        ended = api.train(dataclasses.replace(config, training=longer), observers=[watcher])
+        assert ended.step == steps
+        assert sum("shifted by 1 line" in text for text in notes(watcher)) == expected
 
 
 WORDS = TokenizerConfig(kind="words", max_vocabulary=0, joint=False)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from clearhead.data.agreement import check_agreement
-from clearhead.data.parts import Parts, parts_of
+from clearhead.data.parts import DataPart, Parts, parts_of
 from clearhead.data.phrasebook import LANGUAGE_PAIRS, phrasebook_pairs
+from clearhead.data.readers import Pair
 from clearhead.data.trainable import check_trainable, read_labelled
 from clearhead.errors import ClearheadError, ConfigError, DataError
 from clearhead.settings import RunConfig, config_from
@@ -61,6 +62,17 @@ def test_targets_shifted_by_lines_are_refused(count: int, shift: int) -> None:
     assert str(abs(shift)) in error.what
     assert error.where == "train examples"
     assert "data.mismatch" in str(error.todo)
+
+
+def test_shifted_pairs_to_replay_are_refused() -> None:
+    parts = parts_of(run(), KNOWN, KNOWN)
+    pairs = tuple(
+        Pair(source, target, line)
+        for line, (source, target) in enumerate(zip(ENGLISH, SPANISH[1:], strict=False), start=1)
+    )
+    with pytest.raises(DataError, match="shifted") as caught:
+        check_agreement(run(), parts._replace(replay=DataPart("replay", (), pairs)))
+    assert caught.value.where == "replay examples"
 
 
 def test_shuffled_targets_are_refused() -> None:

@@ -97,6 +97,8 @@ def _prepare_translation(
     # First, so that their errors come early. The training pairs are read as a stream.
     validation, test = parts.validation.read(config), parts.test.read(config)
     parts = parts._replace(validation=validation, test=test)
+    if resumed is None:
+        _note_doubts(config, parts, observers)
     rows = None
     if resumed is not None:
         tokenizers = read_tokenizers(resumed, config)
