@@ -337,6 +337,34 @@ def test_a_note_explains_that_one_checkpoint_has_no_average(
     assert json.loads((Path(config.folder) / "scores.json").read_text())["weights"] == "current"
 
 
+@pytest.mark.parametrize("keep", ["best", "average"])
+def test_a_finished_run_that_is_continued_keeps_no_average_of_its_first_end(
+    tmp_path: Path, keep: str
+) -> None:
+    config = small_run(tmp_path, max_steps=12, average_last=2, keep=keep)
+    folder = Path(config.folder)
+    average = folder / "training" / "checkpoints" / "average.safetensors"
+
+    def trained_to(steps: int) -> tuple[list[str], dict[str, Any]]:
+        watcher, longer = Watcher(), dataclasses.replace(config.training, max_steps=steps)
+        api.train(dataclasses.replace(config, training=longer), observers=[watcher])
+        notes = [e.text for e in watcher.events if isinstance(e, Note) and "average" in e.text]
+        return notes, json.loads((folder / "scores.json").read_text())
+
+    notes, _ = trained_to(12)
+    assert notes == []
+    assert read_tensors(average)[1]["step"] == 12
+    # One validation more: there is no average, and the notes have the steps.
+    (continued, *others), scores = trained_to(16)
+    assert "step 12" in continued
+    assert not average.exists()
+    assert len(others) == (keep == "average")
+    assert all(f"step {scores['step']}" in note for note in others)
+    notes, _ = trained_to(24)
+    assert len(notes) == 1
+    assert read_tensors(average)[1]["step"] == 24
+
+
 @pytest.mark.parametrize("every", [1, 5])
 def test_the_loss_is_reported_at_the_steps_requested(tmp_path: Path, every: int) -> None:
     watcher = Watcher()

@@ -201,6 +201,14 @@ class Keeper:
         for path in self._recent():
             path.unlink()
 
+    def forget_average(self) -> None:
+        """Remove the average at the end of a run that continues, and checkpoints from before.
+
+        The weights in the model folder stay, also if they are that average.
+        """
+        self.forget_recent()
+        self._checkpoint("average").unlink(missing_ok=True)
+
     def restore_current(self, model: nn.Module) -> None:
         """Load the weights of the last saved state into the model, if the run is resumable."""
         if not self.resumable:

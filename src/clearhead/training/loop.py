@@ -39,8 +39,13 @@ IF_MEMORY_IS_FULL = (
 """What to do if a step does not fit into the memory of the GPU."""
 
 NO_AVERAGE = (
-    "there is only one checkpoint, so the model is not an average; for more, lower "
-    "validate_every (--restart)"
+    "there is only one checkpoint to average, so the model has the weights of step {step}; for "
+    "more checkpoints, lower validate_every (--restart)"
+)
+
+CONTINUED = (
+    "the run had ended at step {step}; the average at its new end is that of checkpoints from "
+    "now on"
 )
 
 
@@ -187,7 +192,8 @@ class Trainer:
         if reason and self.state.finished:
             self.keeper.forget_recent()  # if the run was killed between its end and this
             return self._end(f"already finished: {reason}", finished=True)
-        self.state.finished = False
+        if self.state.finished:
+            self._begin_again()
         if warning := self.limits.warmup_warning():
             notify(self.observers, Note(warning))
         try:
@@ -204,6 +210,13 @@ class Trainer:
             what, where = "the memory of the GPU is full", f"step {self.state.step}"
             raise TrainingError(what, where=where, why=str(error), todo=IF_MEMORY_IS_FULL) from None
         return self._end(reason or "interrupted", finished=reason is not None)
+
+    def _begin_again(self) -> None:
+        """Continue a finished run, whose limits were raised."""
+        self.state.finished = False
+        self.keeper.forget_average()
+        if self.config.average_last > 1:
+            notify(self.observers, Note(CONTINUED.format(step=self.state.step)))
 
     def _resume(self) -> None:
         """Load the saved state if there is one, and announce the run."""
@@ -331,7 +344,7 @@ class Trainer:
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
         elif self.config.keep == "average" and state.best_score is not None:
-            notify(self.observers, Note(NO_AVERAGE))
+            notify(self.observers, Note(NO_AVERAGE.format(step=state.best_step)))
         if state.best_score is None:
             raise TrainingError(
                 f"no validation had a finite {self.task.measure}: there is no model to keep",
