@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
+from clearhead.checkpoint.folder import read_folder_config
 from clearhead.checkpoint.tensors import read_tensors
-from clearhead.errors import ConfigError
+from clearhead.errors import ConfigError, TrainingError
 from clearhead.settings import RunConfig, TokenizerConfig, config_from
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 from clearhead.tokenizer.extension import extended
@@ -82,6 +83,15 @@ def test_a_run_starts_with_the_mean_vectors_and_translates_with_the_new_words(
     assert api.train(run, observers=()).finished
     again = begun(first, tokenizer={"new_words": ["abcd", "hgfe"]})
     assert api.train(again, observers=()).finished  # resumes, without an error
+    for words in ([], ["abcd"]):
+        with pytest.raises(TrainingError) as caught:
+            api.train(begun(first, tokenizer={"new_words": words}), observers=())
+        assert "tokenizer.new_words" in str(caught.value.why)
+    # A run that starts from this one has its words without naming them, and resumes so.
+    third = dataclasses.replace(begun(run, tokenizer={"new_words": []}), folder=str(tmp_path / "3"))
+    for _ in range(2):
+        assert api.train(third, observers=()).finished
+    assert read_folder_config(tmp_path / "3").tokenizer.new_words == ("abcd", "hgfe")
     model = api.load_translator(run.folder)
     assert len(model.source_tokenizer.encode("abcd")) == 1
     assert isinstance(model.translate(["abcd 1"])[0], str | object)

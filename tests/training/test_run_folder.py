@@ -21,9 +21,11 @@ from clearhead.checkpoint.folder import read_folder_config
 from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
+from clearhead.huggingface.reading import import_model
 from clearhead.settings import ClassifierConfig, RunConfig, config_from
 from clearhead.training.run_folder import PREPARED_FILES, SELECTED_FILES, forget_run
 from fake_translator import run
+from huggingface_models import written
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
 
 SHORT = {"max_steps": 4, "validate_every": 2}
@@ -93,6 +95,28 @@ def test_a_restart_leaves_the_config_of_another_program(tmp_path: Path) -> None:
         api.train(config, restart=True)
     assert caught.value.where == str(folder / "config.json")
     assert files_of(folder) == {"config.json": b'{"model_type": "marian"}'}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_imported_model_is_not_trained_over(tmp_path: Path, restart: bool) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    folder = Path(config.folder)
+    written(tmp_path / "original", "Bert", head=False)
+    import_model(tmp_path / "original", folder)
+    before = files_of(folder)
+    with pytest.raises(TrainingError) as caught:
+        api.train(config, restart=restart)
+    assert caught.value.where == str(folder)
+    assert "imported" in caught.value.what
+    assert "start_from" in str(caught.value.todo)
+    assert files_of(folder) == before
+
+
+def test_the_treatment_of_mismatched_data_may_change_in_a_run(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    data = dataclasses.replace(config.data, mismatch="warn")
+    assert api.train(dataclasses.replace(config, data=data)).finished
 
 
 def test_a_restart_takes_the_place_of_a_damaged_config(tmp_path: Path) -> None:
@@ -357,8 +381,8 @@ def test_a_run_killed_before_its_first_checkpoint_begins_with_the_encoder_again(
     api.train(through)
     killed = begun_with(encoders["text"], tmp_path, "killed")
     api.train(killed)
-    for written in ("weights.safetensors", "scores.json", "training/state.safetensors"):
-        (Path(killed.folder) / written).unlink()
+    for name in ("weights.safetensors", "scores.json", "training/state.safetensors"):
+        (Path(killed.folder) / name).unlink()
     api.train(killed)
     assert_same(final_state(killed), final_state(through))
 

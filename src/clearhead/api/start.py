@@ -74,7 +74,11 @@ def starting_point(
             todo="choose another folder: --set folder=runs/other",
         )
     if bool(config.folder) and not restart and (own / "config.json").exists():
-        config = _with_settings_of(read_folder_config(own), config)
+        old = read_folder_config(own)
+        words = config.tokenizer.new_words or _new_words_of(config.start_from, old)
+        config = _with_settings_of(old, config)
+        # The words of the run itself may not be left out.
+        config = replace(config, tokenizer=replace(config.tokenizer, new_words=words))
         if (own / STATE).exists():
             yield config, None
             return
@@ -88,6 +92,15 @@ def starting_point(
         start = read_model_folder(folder)
         _check_task(start.config, config)
         yield _with_settings_of(start.config, config), start
+
+
+def _new_words_of(source: str, otherwise: RunConfig) -> tuple[str, ...]:
+    """`tokenizer.new_words` of a model to start from, or of another run if the model is gone."""
+    if is_huggingface(source):
+        return ()
+    folder = folder_of(source)
+    found = read_folder_config(folder) if (folder / "config.json").exists() else otherwise
+    return found.tokenizer.new_words if otherwise.task == "translation" else ()
 
 
 def brought_by(source: str, task: str, input: str) -> Brought | None:

@@ -93,6 +93,18 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     return ModelFolder(path, config, weights)
 
 
+IMPORTED_FROM = "imported from"
+"""The fact in `provenance.json` of an imported model: its source."""
+
+
+def is_imported(path: Path) -> bool:
+    """Whether a model folder has a model that `clearhead import` wrote and no run has trained."""
+    try:
+        return IMPORTED_FROM in read_json(path / "provenance.json")
+    except ModelFolderError:  # missing or damaged
+        return False
+
+
 def folder_of(path: str | Path) -> Path:
     """The model folder of a path, which is the folder or one of its checkpoints."""
     path = Path(os.path.expanduser(path))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from clearhead import __version__
-from clearhead.checkpoint.folder import write_model_folder
+from clearhead.checkpoint.folder import IMPORTED_FROM, write_model_folder
 from clearhead.checkpoint.tensors import SCORES, WEIGHTS, load_parameters, write_tensors
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ModelFolderError
@@ -334,7 +334,7 @@ def _verify_encoder(
 
 def _write(imported: Imported, folder: Path, source: str) -> None:
     write_model_folder(folder, imported.config, imported.files)
-    facts = {"imported from": source, "clearhead": __version__}
+    facts = {IMPORTED_FROM: source, "clearhead": __version__}
     digest = write_tensors(folder / WEIGHTS, imported.parameters, facts)
     # A temperature of 1 leaves the probabilities as the original has them.
     write_json(folder / SCORES, {"digest": digest, "scores": {"temperature": 1.0}})

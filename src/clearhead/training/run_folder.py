@@ -19,7 +19,7 @@ import sentencepiece
 import torch
 
 from clearhead import __version__
-from clearhead.checkpoint.folder import read_folder_config
+from clearhead.checkpoint.folder import is_imported, read_folder_config
 from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason
 from clearhead.files import read_json, write_json
@@ -60,6 +60,8 @@ MAY_CHANGE = {
     *("folder", "training.max_steps", "training.max_epochs", "training.max_minutes"),
     *("training.patience", "training.checkpoint_minutes", "training.threads", "training.device"),
     *("training.tensorboard", "training.report_every", "training.export"),
+    # The data are checked before the first step only.
+    "data.mismatch",
 }
 """Settings that may differ when a run is resumed."""
 
@@ -71,8 +73,9 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
 
     Raises:
         ConfigError: the configuration names no folder.
-        TrainingError: the folder has a run with other settings, or one without its config.json, or
-            files that no run has written where a run writes; or it cannot be read or created.
+        TrainingError: the folder has an imported model, a run with other settings, or one without
+            its config.json, or files that no run has written where a run writes; or it cannot be
+            read or created.
     """
     if not config.folder:
         raise ConfigError("folder is empty", todo='name the model folder: folder = "runs/my-model"')
@@ -80,6 +83,8 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
     try:
         if not (folder / "config.json").exists():
             _refuse_other_files(folder, restart)
+        elif is_imported(folder):
+            raise _imported(folder)
         elif restart:
             _refuse_other_config(folder / "config.json")
         else:
@@ -123,6 +128,15 @@ def _refuse_other_files(folder: Path, restart: bool) -> None:
                 why=f"there is {name}, but no config.json",
                 todo="restore config.json, choose another folder, or start over: --restart",
             )
+
+
+def _imported(folder: Path) -> TrainingError:
+    return TrainingError(
+        "the folder has an imported model, which the run would replace",
+        where=folder,
+        why="a model from Hugging Face was imported into it, and no run has trained it",
+        todo=f'{ELSEWHERE}; to train this model further, set start_from = "{folder}" there',
+    )
 
 
 def _refuse_other_config(path: Path) -> None:
