@@ -72,6 +72,20 @@ def test_tsv_is_source_tab_target(name: str, write: Write) -> None:
     assert list(read_pairs([path])) == [Pair("a b", "c d", 1), Pair("", "e", 2)]
 
 
+@pytest.mark.parametrize(
+    ("line", "header"),
+    [
+        *((line, True) for line in ("source\ttarget", "SRC\ttrg", "en\tde", " EN\tDe ")),
+        *((line, False) for line in ("no\tno", "no\tnay", "en\tder Hund", "ab\txx", "\tde")),
+    ],
+)
+def test_names_of_sides_and_language_codes_in_line_1_are_a_header(
+    line: str, header: bool, write: Write
+) -> None:
+    path = write("p.tsv", f"{line}\na\tb\n{line}\n".encode())
+    assert [pair.line for pair in read_pairs([path])] == ([2, 3] if header else [1, 2, 3])
+
+
 def test_the_phrasebook_is_named_by_languages_and_part() -> None:
     named = {part: list(read_pairs([f"phrasebook:en-es:{part}"])) for part in ("train", "test")}
     assert named["train"] == list(read_pairs(["phrasebook:en-es"]))

@@ -30,6 +30,16 @@ class Pair(NamedTuple):
 HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 """Line 1 of a `.tsv` file with one of these, in any case, is no pair."""
 
+LANGUAGE_CODES = frozenset(
+    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy "
+    "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu "
+    "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb "
+    "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om "
+    "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw "
+    "ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu".split()
+)
+"""The codes of ISO 639-1. Line 1 of a `.tsv` file with two of them is no pair: `en`, tab, `de`."""
+
 
 def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
     """The pairs of two parallel files, of one file with both sides, or of the phrasebook.
@@ -105,11 +115,16 @@ def _read_tsv(path: str) -> Iterator[Pair]:
         if line == 1 and names[::-1] in HEADERS:
             todo = "exchange the columns"
             raise DataError("the target comes before the source", where=f"{path}:1", todo=todo)
-        if line > 1 or names not in HEADERS:
+        if line > 1 or not _is_header(*names):
             is_empty = False
             yield Pair(source, target, line)
     if is_empty:
         raise DataError("the file has a header and no pair", where=path)
+
+
+def _is_header(source: str, target: str) -> bool:
+    codes = source != target and LANGUAGE_CODES.issuperset((source, target))
+    return codes or (source, target) in HEADERS
 
 
 def _read_jsonl(path: str) -> Iterator[Pair]:
