@@ -9,6 +9,7 @@ import itertools
 import json
 import math
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any, TextIO
@@ -119,6 +120,23 @@ def test_the_text_column_is_named_or_a_position(models: Path) -> None:
     assert run(*words, "-", "--text-column", "1")[0] == 2
     features = ("classify", str(models / "features"), "-i", "x.npz", "--text-column", "a")
     assert run(*features)[0] == 2
+
+
+def test_labels_that_would_be_read_as_texts_are_refused(models: Path) -> None:
+    rows = [(f"text number {n}", "yes" if n % 3 else "no") for n in range(12)]
+    words = ("classify", str(models / "texts"), "-i")
+    for name, header, column in (("bare.tsv", [], "1"), ("names.tsv", [("says", "is")], "says")):
+        Path(name).write_text("".join("\t".join(row) + "\n" for row in (*header, *rows)))
+        code, out, err = run(*words, name)
+        assert (code, out) == (3, "")
+        assert name in err
+        (option,) = re.findall(r"--text-column (\S+)", err)
+        assert option.strip('"') == column
+        code, out, _ = run(*words, name, "--text-column", option.strip('"'))
+        assert (code, len(out.splitlines())) == (0, len(rows))
+    # The other order is that of training.
+    Path("first.tsv").write_text(labelled((label, text) for text, label in rows))
+    assert run(*words, "first.tsv")[0] == 0
 
 
 def test_an_empty_line_gives_an_empty_line(models: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -109,7 +110,7 @@ def read_texts(file: str, text_column: Column = "text") -> Iterator[str]:
 
     Raises:
         DataError: the file is missing, unreadable, empty or of the wrong format, or lacks the
-            column.
+            column; or no column is given and the texts are in another one than read by default.
     """
     if file.lower().removesuffix(".gz").endswith(".jsonl"):
         for line, record in read_jsonl(file):
@@ -124,6 +125,7 @@ def read_texts(file: str, text_column: Column = "text") -> Iterator[str]:
             if len(cells) > 2:
                 Header(cells, where).column(text_column, "text_column")
             text_column = len(cells)
+            _check_text_column(file, text_column)
         if isinstance(text_column, str):
             index = Header(cells, where).column(text_column, "text_column")
         else:
@@ -134,6 +136,18 @@ def read_texts(file: str, text_column: Column = "text") -> Iterator[str]:
             yield join_lines(cells[index])
         for _, cells in rows:
             yield join_lines(cells[index])
+
+
+def _check_text_column(file: str, read: int) -> None:
+    """Check that the texts of a file without known columns are in the column that is read."""
+    likely = likely_columns(file)
+    if likely is not None and likely.text != read:
+        raise DataError(
+            f"the texts are not in column {read}, which is read by default",
+            where=file,
+            why=f"the cells look like {likely.described}",
+            todo=f"name the column: --text-column {json.dumps(likely.text, ensure_ascii=False)}",
+        )
 
 
 _Rows = Generator[tuple[int, str, object], None, None]
