@@ -18,6 +18,7 @@ from clearhead.data.text_style import (
     styles_of_pairs,
 )
 from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.files import write_json
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import WordTokenizer
 
@@ -55,6 +56,8 @@ def test_abbreviations_in_tokenised_text_and_french_spaces_are_no_other_style() 
     [
         (("a/train.lc.norm.tok.en.gz", "b.de"), ("en", "de")),
         (("train.txt", "train.de"), ("", "de")),
+        (("train.de.gz", "en/train.gz"), ("de", "")),
+        (("train.en.lc", "train.gz.gz"), ("", "")),
         (("phrasebook:en-es",), ("en", "es")),
         (("phrasebook:de-en:train",), ("de", "en")),
         (("pairs.tsv",), ("", "")),
@@ -155,6 +158,26 @@ def test_hyphens_are_split_as_in_the_training_text() -> None:
     convert = converter(TextStyle(tokenised=True, split_hyphens=True))
     assert convert("a well-known dog.") == "a well @-@ known dog ."
     assert convert("a well @-@ known dog .") == "a well @-@ known dog ."
+
+
+def test_hyphens_are_split_if_most_texts_with_hyphens_split_them() -> None:
+    split, whole = "a well @-@ known dog .", "a well-known dog ."
+    for number in (1, 8, 40):
+        style = TextStyle.of([split] * number + [whole] * 4)
+        assert style.split_hyphens == (number == 40)
+    assert not TextStyle.of([whole, "a dog ."]).split_hyphens
+    assert not TextStyle.of(["a dog ."]).split_hyphens
+
+
+def test_the_reason_why_an_imported_model_cannot_normalise_is_its_own(tmp_path: Path) -> None:
+    reasons = []
+    for fact in ("imported from", "clearhead"):
+        write_json(tmp_path / "provenance.json", {fact: "x"})
+        with pytest.raises(ModelFolderError) as caught:
+            InputStyle(tmp_path, None).read(["a"], normalise=True)
+        reasons.append((caught.value.why, caught.value.todo))
+    assert "imported" in str(reasons[0])
+    assert "imported" not in str(reasons[1])
 
 
 def test_what_cannot_be_normalised_is_an_error(

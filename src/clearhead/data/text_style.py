@@ -16,8 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
-from clearhead.checkpoint.folder import ModelFolder
+from clearhead.checkpoint.folder import ModelFolder, is_imported
 from clearhead.data.phrasebook import PHRASEBOOK
+from clearhead.data.readers import LANGUAGE_CODES
 from clearhead.errors import ConfigError, ModelFolderError, warn
 from clearhead.files import fingerprint_of, read_description, write_description
 from clearhead.settings import TokenizerConfig
@@ -35,7 +36,7 @@ JUDGED = 1000
 CAPITALS = 0.001  # lower-cased text has at most this many capitals for each small letter
 CLEARLY = 5  # times as many texts show the one tokenisation as the other
 OFTEN = 0.2  # of the texts show a tokenisation
-MOSTLY = 0.9  # of the quotation marks are of one kind
+MOSTLY = 0.9  # of the quotation marks are of one kind, or of the texts with hyphens split them
 
 Quotes = Literal["straight", "typographic", "escaped"]
 MARKS: dict[Quotes, re.Pattern[str]] = {
@@ -43,8 +44,8 @@ MARKS: dict[Quotes, re.Pattern[str]] = {
     "typographic": re.compile("[‘’‚‛“”„‟«»‹›]"),
     "escaped": re.compile("&(?:apos|quot);"),
 }
-LANGUAGE = re.compile(r"\.([a-z]{2})(?:\.gz)?$")
 SPLIT_HYPHEN = " @-@ "
+HYPHEN = re.compile(r"\w-\w")
 SPLIT_ENDING = re.compile(r" '(?=(?:s|t|re|ve|ll|m|d)\b)", re.IGNORECASE)
 """An English ending that is split already; Moses would split it further."""
 
@@ -96,7 +97,7 @@ class StyleCounts:
     """
 
     def __init__(self) -> None:
-        self.texts = self._apart = self._attached = self._hyphens = 0
+        self.texts = self._apart = self._attached = self._split = self._whole = 0
         self.characters: Counter[str] = Counter()
         self._marks: Counter[Quotes] = Counter()
 
@@ -111,7 +112,8 @@ class StyleCounts:
             self._attached += any(len(word) > 1 and word[-1] in ",?!" for word in words) or (
                 bool(words) and len(words[-1]) > 1 and words[-1][-1] == "."
             )
-            self._hyphens += SPLIT_HYPHEN in text
+            self._split += SPLIT_HYPHEN in text
+            self._whole += bool(HYPHEN.search(text))
             for kind, marks in MARKS.items():
                 self._marks[kind] += len(marks.findall(text))
 
@@ -121,7 +123,7 @@ class StyleCounts:
             lower_cased=self._lower_cased(),
             tokenised=self._tokenised(),
             quotes=self._quotes(),
-            split_hyphens=self._hyphens > 0,
+            split_hyphens=self._split > MOSTLY * (self._split + self._whole),
             language=language,
         )
 
@@ -206,8 +208,8 @@ def languages_of(files: Sequence[str]) -> tuple[str, str]:
             source, _, target = name.split(":")[1].partition("-")
             return source, target
         case [source, target]:
-            found = [LANGUAGE.search(name) for name in (source, target)]
-            source, target = (match[1] if match else "" for match in found)
+            endings = [Path(name.removesuffix(".gz")).suffix[1:] for name in (source, target)]
+            source, target = (code if code in LANGUAGE_CODES else "" for code in endings)
             return source, target
         case _:
             return "", ""
@@ -270,12 +272,14 @@ class InputStyle:
     def _converter(self) -> Callable[[str], str]:
         if self._convert is None:
             if self._style is None:
+                imported = is_imported(self._folder)
                 raise ModelFolderError(
                     "the input cannot be normalised",
                     where=self._folder,
-                    why="an earlier version trained the model and did not record how its training "
-                    "text looked",
-                    todo="train the model again, or prepare the input as the training text was",
+                    why="the folder does not record how the training text looked, because "
+                    + ("the model was imported" if imported else "an earlier version trained it"),
+                    todo=("leave --normalise out" if imported else "train the model again")
+                    + ", or prepare the input as the training text was",
                 )
             self._convert = converter(self._style)
         return self._convert
