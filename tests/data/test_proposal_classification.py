@@ -334,6 +334,27 @@ def test_a_run_of_words_has_checkpoints_to_take_the_average_of(
     assert 2 * training.average_last <= steps // training.validate_every <= 60
 
 
+@pytest.mark.parametrize("kind", ["text", "features"])
+def test_a_short_run_validates_half_as_often_and_averages_the_same_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: InputKind
+) -> None:
+    frames = 10 if kind == "text" else 16
+    seen = {"short": 0, "long": 0}
+    for examples in (10, 40, 100, 270, 500, 1_000, 2_000, 5_000, 15_000):
+        training = proposed_for(examples, tmp_path, monkeypatch, kind).training
+        steps = training.max_epochs * -(-0.9 * examples * frames // training.batch_tokens)
+        # Validations of the loop, one of them at the end.
+        validations = len({*range(0, int(steps), training.validate_every), steps}) - 1
+        length = "short" if steps < 200 else "long"
+        seen[length] += 1
+        # Long intervals are round figures.
+        least, most = (12, 16) if length == "short" else (17, 36)
+        assert least <= validations <= most, (examples, steps)
+        averaged = training.average_last * training.validate_every / steps
+        assert 0.12 <= averaged <= 0.3, (examples, steps)
+    assert all(seen.values())
+
+
 @pytest.mark.parametrize("recipes", [WORD_RECIPES, PIECE_RECIPES, SEQUENCE_RECIPES])
 def test_within_a_table_more_data_never_gets_a_smaller_model_or_more_regularisation(
     recipes: Sequence[Recipe],
