@@ -122,10 +122,13 @@ def test_the_text_column_is_named_or_a_position(models: Path) -> None:
     assert run(*features)[0] == 2
 
 
-def test_labels_that_would_be_read_as_texts_are_refused(models: Path) -> None:
-    rows = [(f"text number {n}", "yes" if n % 3 else "no") for n in range(12)]
+@pytest.mark.parametrize("count", [1, 4, 12])
+def test_labels_that_would_be_read_as_texts_are_refused(models: Path, count: int) -> None:
+    rows = [(f"text number {n}", "yes" if n % 3 else "no") for n in range(count)]
     words = ("classify", str(models / "texts"), "-i")
-    for name, header, column in (("bare.tsv", [], "1"), ("names.tsv", [("says", "is")], "says")):
+    tables = [("bare.tsv", [], "1"), ("names.tsv", [("says", "is")], "says")]
+    # A header with other names needs more rows to be recognised.
+    for name, header, column in tables if count > 10 else tables[:1]:
         Path(name).write_text("".join("\t".join(row) + "\n" for row in (*header, *rows)))
         code, out, err = run(*words, name)
         assert (code, out) == (3, "")

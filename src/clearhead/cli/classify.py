@@ -116,8 +116,9 @@ def _read(
                 todo="name the file: --input texts.csv",
             )
         chosen = text_column or classifier.config.data.text_column
-        total = sum(1 for _ in read_texts(path, chosen))  # checks all lines
-        return ((text, text) for text in read_texts(path, chosen)), total
+        labels = classifier.labels
+        total = sum(1 for _ in read_texts(path, chosen, labels))  # checks all lines
+        return ((text, text) for text in read_texts(path, chosen, labels)), total
     reject_unused({"--text-column": text_column}, "features")
     from clearhead.data.feature_sequences import read_feature_sequences
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import NamedTuple
@@ -64,10 +64,11 @@ NAMED = Columns("text", "label")
 BY_POSITION = "if line 1 is not a header, give both columns by position, from 1"
 
 
-def likely_columns(path: str) -> Columns | None:
+def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
     """The columns of a `.csv`, `.tsv` or `.txt` file; None if they are not clear.
 
-    They are names if line 1 is a header, positions otherwise.
+    They are names if line 1 is a header, positions otherwise. Of two columns, the one in which all
+    cells are `known` labels has the labels.
     """
     try:
         rows = _first_rows(path)
@@ -78,6 +79,12 @@ def likely_columns(path: str) -> Columns | None:
     first, *others = rows
     if set(NAMED) <= set(first):
         return NAMED
+    if len(first) == 2:
+        match [set(known).issuperset(_labels_of(cells)) for cells in zip(*rows, strict=True)]:
+            case [True, False]:
+                return Columns(2, 1)
+            case [False, True]:
+                return Columns(1, 2)
     if len(others) < LEAST:
         return None
     columns = list(zip(*others, strict=True))
@@ -106,9 +113,13 @@ def holds_texts(cells: Sequence[str]) -> bool:
 
 
 def _holds_labels(cells: Sequence[str]) -> bool:
-    # A cell may have several labels.
-    labels = [name for cell in cells for name in cell.split("|")]
+    labels = _labels_of(cells)
     return 2 <= len(set(labels)) <= len(labels) / 2 and _words(labels) <= LABEL_WORDS
+
+
+def _labels_of(cells: Sequence[str]) -> list[str]:
+    """The labels in cells, each of which may have several."""
+    return [name for cell in cells for name in cell.split("|")]
 
 
 def _words(cells: Sequence[str]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -101,12 +101,14 @@ def read_labelled_texts(
     return _examples(file, read(file, text_column, label_column), multi_label)
 
 
-def read_texts(file: str, text_column: Column = "text") -> Iterator[str]:
+def read_texts(
+    file: str, text_column: Column = "text", labels: Collection[str] = ()
+) -> Iterator[str]:
     """The texts of a `.csv`, `.tsv` or `.jsonl` file with or without labels, on one line each.
 
     A `.csv` has a header. A `.tsv` has one if the name of the column is in it; otherwise each line
     is a text, or `label<TAB>text`. A column that is given by position, from 1, means that there is
-    no header.
+    no header. `labels` are known ones, by which a column of labels is recognised.
 
     Raises:
         DataError: the file is missing, unreadable, empty or of the wrong format, or lacks the
@@ -125,7 +127,7 @@ def read_texts(file: str, text_column: Column = "text") -> Iterator[str]:
             if len(cells) > 2:
                 Header(cells, where).column(text_column, "text_column")
             text_column = len(cells)
-            _check_text_column(file, text_column)
+            _check_text_column(file, text_column, labels)
         if isinstance(text_column, str):
             index = Header(cells, where).column(text_column, "text_column")
         else:
@@ -138,9 +140,9 @@ def read_texts(file: str, text_column: Column = "text") -> Iterator[str]:
             yield join_lines(cells[index])
 
 
-def _check_text_column(file: str, read: int) -> None:
+def _check_text_column(file: str, read: int, labels: Collection[str]) -> None:
     """Check that the texts of a file without known columns are in the column that is read."""
-    likely = likely_columns(file)
+    likely = likely_columns(file, labels)
     if likely is not None and likely.text != read:
         raise DataError(
             f"the texts are not in column {read}, which is read by default",
