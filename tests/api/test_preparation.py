@@ -74,7 +74,7 @@ def test_the_data_report_is_noted_once_before_training_begins(tmp_path: Path) ->
 def shifted_run(folder: Path, mismatch: Literal["refuse", "warn"]) -> RunConfig:
     """A run on pairs of the phrasebook, whose targets are shifted by a line."""
     pairs = list(islice(read_pairs(("phrasebook:en-es",)), 600))
-    sources, targets = ([pair[side] for pair in pairs] for side in (0, 1))
+    sources, targets = [pair.source for pair in pairs], [pair.target for pair in pairs]
     rows = zip(sources, targets[1:] + targets[:1], strict=True)
     data = DataConfig(
         train=write_tsv(folder / "shifted.tsv", rows),

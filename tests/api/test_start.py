@@ -63,7 +63,7 @@ def test_a_run_resumes_after_it_was_moved_with_the_model_it_starts_from(tmp_path
     moved = dataclasses.asdict(own)
     moved |= {
         "start_from": f"{after}/first",
-        "folder": own.folder.replace(*map(str, (before, after))),
+        "folder": own.folder.replace(str(before), str(after)),
     }
     for part in ("train", "validation", "test"):
         files = [file.replace(str(before), str(after)) for file in moved["data"][part]]

@@ -105,9 +105,9 @@ def proposed(folder: Path, kind: InputKind = "text", *parts: str, **columns: str
 
 def test_texts_and_labels_of_the_same_column_are_rejected(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "train.csv", [("text", "label"), *[("a b", "x"), ("c", "y")] * 30])
-    for columns in ({"text_column": "label"}, {"label_column": "text"}):
+    for columns in (("label", None), (None, "text")):
         with pytest.raises(ConfigError) as caught:
-            propose_classification("text", (path,), **columns)
+            propose_classification("text", (path,), text_column=columns[0], label_column=columns[1])
         assert caught.value.setting == "data.label_column"
         assert "--text-column" in str(caught.value.todo)
     propose_classification("features", label_column="text")
@@ -200,13 +200,14 @@ def test_every_setting_is_written_with_the_value_proposed_and_a_comment(
     if kind == "text":
         rows = [("words", "topic"), *((f"word {i}", "a|b" if i else "b") for i in range(9))]
         path = write_csv(tmp_path / "train.csv", rows)
-        columns = {"text_column": "words", "label_column": "topic"}
+        text_column = "words"
     else:
-        path, columns = str(tmp_path / "train.csv"), {"label_column": "topic"}
-        write_csv(
-            tmp_path / "train.csv", [("sequence", "topic", "x"), ("1", "a", ""), ("2", "b", "1")]
-        )
-    proposal = propose_classification(kind, (path,), (path,), (path,), **columns)
+        rows = [("sequence", "topic", "x"), ("1", "a", ""), ("2", "b", "1")]
+        path = write_csv(tmp_path / "train.csv", rows)
+        text_column = None
+    proposal = propose_classification(
+        kind, (path,), (path,), (path,), text_column=text_column, label_column="topic"
+    )
     text = proposal.to_toml("my-model")
     tree = tomllib.loads(text)
     for setting, meaning in proposal.form.meanings.items():
