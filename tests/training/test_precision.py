@@ -81,6 +81,7 @@ def copying_run(folder: Path, precision: str, **training: object) -> RunConfig:
     return RunConfig(
         folder=str(folder / precision),
         data=DataConfig(
+            mismatch="warn",  # the model learns to copy
             train=(str(path),),
             validation=(str(held_out),),
             drop_duplicates=False,
