@@ -79,6 +79,8 @@ def test_transformers_translates_as_the_model(choices: dict[str, Any], tmp_path:
         tmp_path / "export", output_loading_info=True
     )
     assert not any(facts.values())
+    penalty = found.config.search.length_penalty
+    assert theirs.generation_config.length_penalty == pytest.approx(3 / 4 * penalty)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "export")
     ours = TorchEngine(trained_translator(found, torch.device("cpu")))
     search = SearchConfig(beam_size=1, max_length_ratio=0, max_length_offset=20)

@@ -70,7 +70,10 @@ def test_it_translates_as_transformers_by_both_engines(
     assert translations(folder, texts) == expected
     export_model(folder)
     assert translations(folder, texts, "ctranslate2") == expected
-    assert api.load_translator(folder).config.search.beam_size == 4
+    search = api.load_translator(folder).config.search
+    assert search.beam_size == 4
+    # ((5 + 15) / 6) ** α and 15 ** λ grow by the same factor from here, with λ = 1 as is usual.
+    assert search.length_penalty / (5 + 15) == pytest.approx(1 / 15, rel=1e-4)
 
 
 def fine_tuning(folder: Path, hf: Path, **changes: Any) -> RunConfig:

@@ -178,7 +178,7 @@ def _write_model(
     import transformers
 
     from clearhead.checkpoint.tensors import parameters_of
-    from clearhead.huggingface.marian import from_clearhead
+    from clearhead.huggingface.marian import LENGTH_PENALTY, from_clearhead
 
     settings = huggingface_config(config.model, numberings)
     kind = "MarianMTModel" if config.model.norm == "post" else "PegasusForConditionalGeneration"
@@ -192,7 +192,7 @@ def _write_model(
         eos_token_id=settings.eos_token_id,
         bad_words_ids=[[settings.pad_token_id]],
         num_beams=config.search.beam_size,
-        length_penalty=config.search.length_penalty,
+        length_penalty=round(config.search.length_penalty / LENGTH_PENALTY, 4),
         max_length=LONGEST,
     )
     theirs.save_pretrained(folder)

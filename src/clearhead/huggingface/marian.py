@@ -33,6 +33,13 @@ from clearhead.tokenizer.protocol import Boundaries
 NEVER = -100.0
 """The output bias of clearhead's padding token."""
 
+LENGTH_PENALTY = 4 / 3
+"""clearhead's length penalty for one of `transformers`.
+
+The search of `transformers` divides by |Y| ** λ, clearhead's by ((5 + |Y|) / 6) ** α. With
+α = 4/3 λ both prefer the same outputs if these have about 15 tokens.
+"""
+
 SHARED = "model.shared.weight"
 SOURCE = "model.encoder.embed_tokens.weight"
 TARGET = "model.decoder.embed_tokens.weight"

@@ -15,6 +15,7 @@ from clearhead.errors import ModelFolderError
 from clearhead.huggingface.imported import Imported, compare
 from clearhead.huggingface.library import SENTENCES
 from clearhead.huggingface.marian import (
+    LENGTH_PENALTY,
     model_settings,
     numberings_of,
     to_clearhead,
@@ -38,17 +39,26 @@ def imported_translator(original: Any, tokenizer: Any, folder: Path) -> Imported
     config, tensors = original.config.to_dict(), original.state_dict()
     settings, numberings = model_settings(config, tensors), numberings_of(config)
     source, target = tokenizers_of(tokenizer, config)
-    beams = original.generation_config.num_beams
     run = RunConfig(
         task="translation",
         folder=str(folder),
         # Both sides may have the same vocabulary, but they have different pieces.
         tokenizer=TokenizerConfig(kind="pretrained", joint=False),
         model=settings,
-        search=SearchConfig(beam_size=beams) if beams else SearchConfig(),
+        search=_search_of(original.generation_config),
     )
     parameters = to_clearhead(tensors, settings, numberings)
     return Imported(run, parameters, {"source": source, "target": target})
+
+
+def _search_of(generation: Any) -> SearchConfig:
+    """The settings of the search that is nearest to that of `transformers`."""
+    if not (generation.num_beams or 0) > 1:
+        return SearchConfig(beam_size=1)
+    theirs = 1.0 if generation.length_penalty is None else max(0.0, generation.length_penalty)
+    return SearchConfig(
+        beam_size=generation.num_beams, length_penalty=round(theirs * LENGTH_PENALTY, 4)
+    )
 
 
 @torch.inference_mode()
