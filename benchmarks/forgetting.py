@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 from command import exit_code_of, has_data, log, make_parser, positive
-from results import Results, print_results
+from results import Results, print_results, rounded
 
 from clearhead import api
 from clearhead.evaluation.scores import compare
@@ -90,8 +90,8 @@ def measure(options: argparse.Namespace, words: list[str] | None) -> None:
                 "BLEU",
                 [bleu.score],
                 subject=name,
-                min=bleu.low,
-                max=bleu.high,
+                min=bleu.low and rounded(bleu.low),
+                max=bleu.high and rounded(bleu.high),
                 range="95 % interval",
                 more={"terms right %": round(100 * right / asked, 1)},
                 note=None if bleu.p_value is None else f"p = {bleu.p_value:.3f} against captions",
