@@ -73,6 +73,20 @@ def test_a_run_resumes_after_it_was_moved_with_the_model_it_starts_from(tmp_path
         api.train(config_from(moved | {"start_from": f"{after}/second"}), observers=())
 
 
+def test_another_model_to_start_from_is_another_run_whatever_its_name(tmp_path: Path) -> None:
+    for name in ("x", "y"):
+        (tmp_path / name).mkdir()
+        api.train(small_run(tmp_path / name, "m", max_steps=2), observers=())
+    config = dataclasses.replace(
+        small_run(tmp_path, "run", max_steps=2), start_from=f"{tmp_path}/x/m"
+    )
+    api.train(config, observers=())
+    for other in (f"{tmp_path}/y/m", "hf:m"):
+        with pytest.raises(TrainingError, match="other settings") as raised:
+            api.train(dataclasses.replace(config, start_from=other), observers=())
+        assert "start_from" in str(raised.value.why)
+
+
 def test_new_words_that_would_never_be_trained_are_rejected() -> None:
     with pytest.raises(ConfigError) as raised:
         config_from(

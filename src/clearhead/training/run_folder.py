@@ -19,11 +19,12 @@ import sentencepiece
 import torch
 
 from clearhead import __version__
-from clearhead.checkpoint.folder import is_imported, read_folder_config
+from clearhead.checkpoint.folder import folder_of, is_imported, read_folder_config
 from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason
 from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig
+from clearhead.settings.data import HUB
 
 LOCK = "training/.lock"
 """Created by every run before it writes anything else."""
@@ -156,8 +157,8 @@ def _refuse_other_config(path: Path) -> None:
 
 def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
     before, after = (_flat(asdict(config)) for config in (old, new))
-    if Path(old.start_from).name == Path(new.start_from).name:
-        before["start_from"] = new.start_from  # the model and the run may have been moved
+    if _was_moved(old.start_from, new.start_from):
+        before["start_from"] = new.start_from
     changed = sorted(
         name
         for name in before.keys() | after.keys()
@@ -170,6 +171,16 @@ def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
             why=", ".join(f"{n} was {before.get(n)}, now {after.get(n)}" for n in changed),
             todo="use the old settings, choose another folder, or start over: --restart",
         )
+
+
+def _was_moved(old: str, new: str) -> bool:
+    """Whether a model to start from is gone from its old path, and the new one has its name.
+
+    The path changes if the model is moved together with the run.
+    """
+    if any(source.startswith(HUB) for source in (old, new)) or folder_of(old).exists():
+        return False
+    return folder_of(old).name == folder_of(new).name and Path(old).name == Path(new).name
 
 
 def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
