@@ -359,7 +359,8 @@ def test_a_finished_run_that_is_continued_keeps_no_average_of_its_first_end(
     assert "step 12" in continued
     assert not average.exists()
     assert len(others) == (keep == "average")
-    assert all(f"step {scores['step']}" in note for note in others)
+    assert all(f"step {scores['step']} ({scores['weights']})" in note for note in others)
+    assert not any("--restart" in note for note in others)
     notes, _ = trained_to(24)
     assert len(notes) == 1
     assert read_tensors(average)[1]["step"] == 24

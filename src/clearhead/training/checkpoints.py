@@ -25,7 +25,7 @@ from clearhead.checkpoint.tensors import (
     write_tensors,
 )
 from clearhead.errors import ModelFolderError
-from clearhead.files import link_file, write_json
+from clearhead.files import link_file, read_json, write_json
 from clearhead.training.task import Evaluation
 
 
@@ -170,6 +170,14 @@ class Keeper:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         facts = {"written": now, **self.provenance, "step": step}
         write_json(self.folder / "provenance.json", facts)
+
+    def kept_weights(self) -> str:
+        """`current` or `average`: which weights the model folder has.
+
+        Raises:
+            ModelFolderError: `scores.json` is missing or damaged.
+        """
+        return str(read_json(self.folder / SCORES).get("weights"))
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Write a checkpoint, and remove all but the last few."""

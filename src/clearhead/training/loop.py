@@ -39,9 +39,11 @@ IF_MEMORY_IS_FULL = (
 """What to do if a step does not fit into the memory of the GPU."""
 
 NO_AVERAGE = (
-    "there is only one checkpoint to average, so the model has the weights of step {step}; for "
-    "more checkpoints, lower validate_every (--restart)"
+    "there is only one checkpoint to average, so the model is that of step {step} ({weights}); for "
+    "more checkpoints, raise the limit of the run"
 )
+
+OR_RESTART = ", or lower validate_every (--restart)"
 
 CONTINUED = (
     "the run had ended at step {step}; the average at its new end is that of checkpoints from "
@@ -344,7 +346,10 @@ class Trainer:
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
         elif self.config.keep == "average" and state.best_score is not None:
-            notify(self.observers, Note(NO_AVERAGE.format(step=state.best_step)))
+            kept = self.keeper.kept_weights()
+            # A restart would also give up the average of an earlier end.
+            note = NO_AVERAGE + (OR_RESTART if kept == "current" else "")
+            notify(self.observers, Note(note.format(step=state.best_step, weights=kept)))
         if state.best_score is None:
             raise TrainingError(
                 f"no validation had a finite {self.task.measure}: there is no model to keep",
