@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,34 @@ def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str)
         name for name in ("hf", "ours") if (tmp_path / name).exists()
     )
     assert ours.exists() == (damage == "taken")
+
+
+def test_a_folder_that_is_no_download_is_named_as_what_it_is(tmp_path: Path) -> None:
+    written(tmp_path / "hf", "Bert", head=False)
+    import_model(tmp_path / "hf", tmp_path / "ours")
+    (tmp_path / "empty").mkdir()
+    for name, named in (("ours", "start_from"), ("empty", "config.json")):
+        code, out, err = run("import", "hf", str(tmp_path / name), str(tmp_path / "again"))
+        assert (code, out) == (ModelFolderError.exit_code, "")
+        assert str(tmp_path / name) in err
+        assert named in err
+
+
+def test_without_a_network_one_message_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_network(name: str) -> None:
+        logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s")
+        raise OSError("We couldn't connect")
+
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", no_network)
+    # By itself the library does not pass its messages on.
+    monkeypatch.setattr(logging.getLogger("huggingface_hub"), "propagate", True)
+    code, out, err = run("import", "hf", "hf:foo/bar", str(tmp_path / "ours"))
+    assert (code, out) == (ModelFolderError.exit_code, "")
+    assert "hf:foo/bar" in err
+    assert "network" in err
+    assert not caplog.records
 
 
 @pytest.mark.parametrize(

@@ -41,15 +41,19 @@ def require_transformers(kind: type[ClearheadError]) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """`transformers` prints only errors, and shows no progress bars."""
+    """`transformers` and its downloads print only errors, and show no progress bars."""
+    from huggingface_hub.utils import logging as downloads
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level_of_downloads = downloads.get_verbosity()
     logging.set_verbosity_error()
+    downloads.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(level)
+        downloads.set_verbosity(level_of_downloads)
         if bars:
             logging.enable_progress_bar()

@@ -22,7 +22,7 @@ from clearhead.checkpoint.folder import IMPORTED_FROM, write_model_folder
 from clearhead.checkpoint.tensors import SCORES, WEIGHTS, load_parameters, write_tensors
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ModelFolderError
-from clearhead.files import move_into_place, unwritable, write_json
+from clearhead.files import move_into_place, read_json, unwritable, write_json
 from clearhead.huggingface.encoders import (
     FAMILIES,
     classifier_settings,
@@ -46,6 +46,9 @@ MARIAN = "marian"
 
 MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
 """The files of a translator's tokenizer."""
+
+DOWNLOAD = "check the network and the name, or download the model and name its folder"
+"""What to do if a name on the hub cannot be read."""
 
 
 def is_huggingface(source: str | Path) -> bool:
@@ -82,6 +85,27 @@ def check_exists(source: str | Path) -> None:
     )
 
 
+def _check_config(source: str | Path) -> None:
+    """Check that a source has a config.json of Hugging Face.
+
+    Raises:
+        ModelFolderError: it has none, or that of clearhead, or it cannot be read.
+    """
+    if is_huggingface(source):
+        return
+    try:
+        config = read_json(Path(source).expanduser() / "config.json")
+    except ModelFolderError as error:
+        error.todo = "name a folder with config.json, weights and tokenizer"
+        raise
+    if "format" in config:
+        raise ModelFolderError(
+            "this is a model folder of clearhead already",
+            where=source,
+            todo=f'use it as it is; to train it further, set start_from = "{source}"',
+        )
+
+
 def import_model(source: str | Path, folder: str | Path) -> Path:
     """Write the model folder of a Hugging Face model, which then is used like a trained one.
 
@@ -105,6 +129,7 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
             "the folder exists", where=folder, todo="choose another folder, or remove it"
         )
     check_exists(source)
+    _check_config(source)
     with _naming(source):
         original, tokenizer = _read(source)
         if original.config.model_type == MARIAN:
@@ -140,7 +165,7 @@ def settings_of_files(source: str | Path) -> tuple[RunConfig, Labels]:
     import transformers
 
     with _naming(source):
-        with _reading():
+        with _reading(source):
             config: Any = transformers.AutoConfig.from_pretrained(_name(source))
         if config.model_type == MARIAN:
             return RunConfig(task="translation"), Labels(())
@@ -168,7 +193,7 @@ def _naming(source: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def _reading() -> Iterator[None]:
+def _reading(source: str | Path) -> Iterator[None]:
     """What `transformers` raises becomes a ModelFolderError, and it prints only errors."""
     try:
         with quiet():
@@ -177,7 +202,8 @@ def _reading() -> Iterator[None]:
         raise
     except Exception as error:  # damaged files raise errors of many libraries
         first = str(error).strip().partition("\n")[0]
-        raise ModelFolderError("transformers cannot read it", why=first) from None
+        todo = DOWNLOAD if str(source).startswith(HUB) else None
+        raise ModelFolderError("transformers cannot read it", why=first, todo=todo) from None
 
 
 def _name(source: str | Path) -> str:
@@ -193,7 +219,7 @@ def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]
     import transformers
 
     name = _name(source)
-    with _reading():
+    with _reading(source):
         config = transformers.AutoConfig.from_pretrained(name)
         kind = transformers.AutoModel
         if config.model_type == MARIAN:
