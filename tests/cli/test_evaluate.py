@@ -6,6 +6,7 @@ import builtins
 import csv
 import json
 import math
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -347,6 +348,33 @@ def test_an_evaluation_can_name_the_columns_of_its_file(models: Path) -> None:
     code, _, err = run("evaluate", model, "--data", "other.csv")
     assert code == 3
     assert "--text-column" in err
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "columns"),
+    [
+        ("bare.tsv", None, ("1", "2")),
+        ("bare.csv", None, ("1", "2")),
+        ("bare.txt", None, ("1", "2")),
+        ("names.tsv", ("question", "kind"), ("question", "kind")),
+        ("names.csv", ("question", "kind"), ("question", "kind")),
+    ],
+)
+def test_a_file_with_other_columns_is_refused_with_the_options_that_read_it(
+    models: Path, name: str, header: tuple[str, str] | None, columns: tuple[str, str]
+) -> None:
+    mark = "," if name.endswith(".csv") else "\t"
+    rows = [line.split("\t")[::-1] for line in Path("test.tsv").read_text().splitlines()]
+    lines = [mark.join(row) for row in ([header] if header else []) + rows]
+    Path(name).write_text("".join(f"{line}\n" for line in lines))
+    code, out, err = run("evaluate", str(models / "texts"), "--data", name)
+    assert (code, out) == (3, "")
+    found = re.search(r"--text-column (\S+) --label-column ([^\s)]+)", err)
+    assert found, err
+    assert tuple(option.strip('"') for option in found.groups()) == columns
+    options = ("--text-column", columns[0], "--label-column", columns[1])
+    code, _, err = run("evaluate", str(models / "texts"), "--data", name, *options)
+    assert code == 0, err
 
 
 def test_confusion_matrices_are_drawn_into_files_named_after_the_models(models: Path) -> None:

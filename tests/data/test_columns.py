@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.data.columns import Columns, likely_columns
+from clearhead.data.columns import Columns, columns_hint, columns_of, likely_columns
 from clearhead.data.labelled import other_columns, read_labelled_texts
 from clearhead.data.proposal_classification import propose_classification
 from clearhead.data.tables import Column
@@ -173,3 +173,64 @@ def test_where_the_columns_are_not_clear_the_error_has_both_ways(tmp_path: Path)
         examples(path)
     assert 'data.text_column = "NAME"' in str(caught.value.todo)
     assert "data.text_column = 1" in str(caught.value.todo)
+
+
+KNOWN = ("calm", "wild")
+
+
+@pytest.mark.parametrize(
+    ("cells", "known", "expected"),
+    [
+        (["a text", "calm"], (), (2, 1)),
+        (["label", "text"], (), ("text", "label")),
+        (["any", "text"], (), ("text", "label")),
+        (["text", "any"], (), (2, 1)),  # a label may be "text"
+        (["text", "any"], KNOWN, ("text", "label")),
+        (["text", "any"], ("text", "calm"), (2, 1)),
+        (["any"], (), ("text", "label")),
+        (["a", "b", "c"], KNOWN, ("text", "label")),
+    ],
+)
+def test_a_table_with_tabs_is_read_by_name_if_line_1_has_a_name(
+    cells: list[str], known: tuple[str, ...], expected: tuple[Column, Column]
+) -> None:
+    assert columns_of("a.tsv", cells, Columns("text", "label"), known) == expected
+    assert columns_of("a.csv", cells, Columns("text", "label"), known) == ("text", "label")
+    assert columns_of("a.tsv", cells, Columns(1, 2), known) == (1, 2)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 24])
+def test_known_labels_show_the_columns_of_few_rows(tmp_path: Path, rows: int) -> None:
+    texts, labels = TEXTS[:rows], LABELS[:rows]
+    several = [f"{label}|wild" if n % 3 else "" for n, label in enumerate(labels, start=1)]
+    for cells in (labels, several):
+        path = write(tmp_path / "a.tsv", texts, cells)
+        assert likely_columns(path, KNOWN) == (1, 2)
+        path = write(tmp_path / "a.tsv", texts, cells, header="sentence\tmood")
+        assert likely_columns(path, KNOWN) == ("sentence", "mood")
+        path = write(tmp_path / "a.csv", cells, texts, header="mood,sentence")
+        assert likely_columns(path, KNOWN) == ("sentence", "mood")
+    # A sentence is no name of a column.
+    path = write(tmp_path / "a.tsv", [*texts, TEXTS[0]], ["new", *labels])
+    assert likely_columns(path, KNOWN) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("place", "hinted"),
+    [("a.tsv:1", True), ("a.tsv:2", False), ("a.tsv:11", False), ("", False), (None, False)],
+)
+def test_only_the_label_of_line_1_may_be_from_another_column(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str | None, hinted: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(Path("a.tsv"), TEXTS, LABELS)
+    hint = columns_hint(place, TEXTS[0], KNOWN)
+    assert ("--text-column 1 --label-column 2" in hint) == hinted
+    # The column of the labels was read.
+    assert columns_hint("a.tsv:1", "calm", KNOWN) == ""
+
+
+def test_a_table_whose_columns_are_not_clear_may_have_a_header(tmp_path: Path) -> None:
+    for name, hinted in (("a:b.tsv", True), ("a.CSV", True), ("a.txt", False)):
+        path = write(tmp_path / name, TEXTS[:2], TEXTS[2:4])
+        assert ("header" in columns_hint(f"{path}:1", "any", KNOWN)) == hinted

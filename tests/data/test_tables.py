@@ -11,7 +11,7 @@ import pytest
 
 from clearhead import api
 from clearhead.data.labelled import read_labelled_texts
-from clearhead.data.tables import FIXED_COLUMNS, Header, header_hint, read_csv
+from clearhead.data.tables import FIXED_COLUMNS, Header, read_csv
 from clearhead.errors import DataError
 from clearhead.settings import config_from
 
@@ -113,23 +113,6 @@ def test_tabs_are_advised_where_files_with_tabs_are_read(mark: str) -> None:
         assert ("commas" in todo, ".tsv" in todo) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("place", "hinted"),
-    [
-        ("train.tsv:1", True),
-        ("a/b:c.TSV.gz:1", True),
-        ("train.tsv:2", False),
-        ("train.tsv:11", False),
-        ("train.csv:1", True),
-        ("train.txt:1", False),
-        ("", False),
-        (None, False),
-    ],
-)
-def test_only_line_1_of_a_table_may_be_a_header_unawares(place: str | None, hinted: bool) -> None:
-    assert bool(header_hint(place)) == hinted
-
-
 def test_a_header_that_is_learned_from_as_a_label_is_thought_of(tmp_path: Path) -> None:
     lines = ["topic\tquestion", *(f"{label}\tword {n}" for n in range(20) for label in "ab")]
     (tmp_path / "train.tsv").write_text("".join(f"{line}\n" for line in lines))
@@ -141,4 +124,4 @@ def test_a_header_that_is_learned_from_as_a_label_is_thought_of(tmp_path: Path) 
     }
     with pytest.raises(DataError, match="the class 'topic'") as caught:
         api.dry_run(config_from(tree))
-    assert "if line 1 is a header, name its columns" in str(caught.value)
+    assert 'if line 1 is a header, set data.text_column = "question"' in str(caught.value)

@@ -103,6 +103,7 @@ def _read(
 ) -> tuple[Iterator[tuple[str, Any]], int | None]:
     """The inputs, each with its name, and their number if it is known."""
     if classifier.config.input == "text":
+        from clearhead.data.columns import Columns
         from clearhead.data.labelled import TEXT_FORMATS, read_texts
 
         table = TEXT_FORMATS.of(path)
@@ -115,10 +116,11 @@ def _read(
                 "--text-column has no effect on the standard input",
                 todo="name the file: --input texts.csv",
             )
-        chosen = text_column or classifier.config.data.text_column
-        labels = classifier.labels
-        total = sum(1 for _ in read_texts(path, chosen, labels))  # checks all lines
-        return ((text, text) for text in read_texts(path, chosen, labels)), total
+        data = classifier.config.data
+        columns = Columns(text_column or data.text_column, data.label_column)
+        known = () if text_column else classifier.labels
+        total = sum(1 for _ in read_texts(path, columns, known))  # checks all lines
+        return ((text, text) for text in read_texts(path, columns, known)), total
     reject_unused({"--text-column": text_column}, "features")
     from clearhead.data.feature_sequences import read_feature_sequences
 

@@ -14,7 +14,7 @@ from contextlib import closing
 from itertools import islice
 from typing import NamedTuple
 
-from clearhead.data.tables import Column, read_csv, read_tsv
+from clearhead.data.tables import Column, is_csv, read_rows
 from clearhead.errors import DataError, first_few
 
 SAMPLE = 1000
@@ -61,14 +61,40 @@ class Columns(NamedTuple):
 NAMED = Columns("text", "label")
 """The columns that are read unless others are given."""
 
+LABEL_FIRST = Columns(2, 1)
+"""The columns of a file with tabs and without a header, unless positions are given."""
+
 BY_POSITION = "if line 1 is not a header, give both columns by position, from 1"
+
+
+def columns_of(
+    path: str, cells: Sequence[str], chosen: Columns, known: Collection[str] = ()
+) -> Columns:
+    """The columns that are read: the chosen ones, or positions if the table has no header.
+
+    Line 1 of two cells in a file with tabs is a header if it has a chosen name. As a label may be
+    `text`, that name of the text column counts before the label only if it is not among the known
+    labels, if there are any.
+
+    Args:
+        path: of the table.
+        cells: of its line 1.
+        chosen: the columns in the settings.
+        known: labels.
+    """
+    if chosen.by_position or is_csv(path) or len(cells) != 2:
+        return chosen
+    starts_with_text = cells[0] == chosen.text and known and cells[0] not in known
+    if chosen.label in cells or cells[1] == chosen.text or starts_with_text:
+        return chosen
+    return LABEL_FIRST
 
 
 def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
     """The columns of a `.csv`, `.tsv` or `.txt` file; None if they are not clear.
 
-    They are names if line 1 is a header, positions otherwise. Of two columns, the one in which all
-    cells are `known` labels has the labels.
+    They are names if line 1 is a header, positions otherwise. Of two columns, the one that has only
+    `known` labels, at least from line 2 on, has the labels.
     """
     try:
         rows = _first_rows(path)
@@ -79,12 +105,8 @@ def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
     first, *others = rows
     if set(NAMED) <= set(first):
         return NAMED
-    if len(first) == 2:
-        match [set(known).issuperset(_labels_of(cells)) for cells in zip(*rows, strict=True)]:
-            case [True, False]:
-                return Columns(2, 1)
-            case [False, True]:
-                return Columns(1, 2)
+    if len(first) == 2 and (found := _by_known_labels(rows, set(known))):
+        return found
     if len(others) < LEAST:
         return None
     columns = list(zip(*others, strict=True))
@@ -101,9 +123,53 @@ def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
     return None
 
 
+def _by_known_labels(rows: Sequence[Sequence[str]], known: set[str]) -> Columns | None:
+    """The columns of a table of two, of which one has only known labels, below a header or not."""
+    for header in ([], rows[0]):
+        below = rows[1:] if header else rows
+        match [_are_known(cells, known) for cells in zip(*below, strict=True)]:
+            case [True, False]:
+                label, text = 0, 1
+            case [False, True]:
+                label, text = 1, 0
+            case _:
+                continue
+        if header and all(header) and _words([header[text]]) <= LABEL_WORDS:
+            return Columns(header[text], header[label])
+        return Columns(text + 1, label + 1)
+    return None
+
+
+def _are_known(cells: Sequence[str], known: set[str]) -> bool:
+    """Whether the cells have known labels only; a text may have none."""
+    names = set(_labels_of(cells)) - {""}
+    return bool(names) and names <= known
+
+
+def columns_hint(place: str | None, label: str, known: Collection[str] = ()) -> str:
+    """A hint for an unusual label, if its place is line 1 of a table that may be misread.
+
+    Args:
+        place: of the label, `train.tsv:1`.
+        label: that was read there.
+        known: other labels.
+    """
+    file, _, line = (place or "").rpartition(":")
+    kind = file.lower().removesuffix(".gz")[-4:]
+    if line != "1" or kind not in (".csv", ".tsv", ".txt"):
+        return ""
+    likely = likely_columns(file, known)
+    if likely is None:
+        names = "data.text_column and data.label_column (init and evaluate: --text-column …)"
+        return "" if kind == ".txt" else f"; if line 1 is a header, name its columns: {names}"
+    if isinstance(likely.label, int):
+        is_read = label in _labels_of([_first_rows(file)[0][likely.label - 1]])
+        return "" if is_read else f"; the cells look like {likely.described}: set {likely.settings}"
+    return "" if kind == ".txt" else f"; if line 1 is a header, set {likely.settings}"
+
+
 def _first_rows(path: str) -> list[list[str]]:
-    is_csv = path.lower().removesuffix(".gz").endswith(".csv")
-    with closing(read_csv(path) if is_csv else read_tsv(path)) as rows:
+    with closing(read_rows(path)) as rows:
         return [[cell.strip() for cell in cells] for _, cells in islice(rows, SAMPLE + 1)]
 
 

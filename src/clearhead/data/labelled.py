@@ -12,14 +12,23 @@ from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from clearhead.data.columns import BY_POSITION, NAMED, Columns, described, likely_columns
+from clearhead.data.columns import (
+    BY_POSITION,
+    LABEL_FIRST,
+    NAMED,
+    Columns,
+    columns_of,
+    described,
+    likely_columns,
+)
 from clearhead.data.lines import Format, Formats
 from clearhead.data.tables import (
     Column,
     Header,
     Row,
-    read_csv,
+    is_csv,
     read_jsonl,
+    read_rows,
     read_tsv,
     refuse_unwritable,
     string_of,
@@ -62,6 +71,7 @@ def read_labelled_texts(
     text_column: Column = "text",
     label_column: Column = "label",
     multi_label: bool = False,
+    known: Collection[str] = (),
 ) -> Iterator[LabelledText]:
     """The texts of a file and their labels. The name may end in `.gz`.
 
@@ -74,7 +84,7 @@ def read_labelled_texts(
     Columns that are given by position, from 1, mean that the table has no header.
 
     With `multi_label`, `|` separates the labels in a cell, and an empty cell or list means that no
-    label applies. An empty text is read as "".
+    label applies. An empty text is read as "". `known` are labels by which columns are recognised.
 
     Raises:
         DataError: the file is missing, unreadable, empty, not UTF-8 or of the wrong format, a
@@ -98,58 +108,51 @@ def read_labelled_texts(
             "data.text_column and data.label_column",
         )
     read = TEXT_FORMATS.reader(file, "labelled texts")
-    return _examples(file, read(file, text_column, label_column), multi_label)
+    return _examples(file, read(file, Columns(text_column, label_column), known), multi_label)
 
 
-def read_texts(
-    file: str, text_column: Column = "text", labels: Collection[str] = ()
-) -> Iterator[str]:
+def read_texts(file: str, columns: Columns = NAMED, known: Collection[str] = ()) -> Iterator[str]:
     """The texts of a `.csv`, `.tsv` or `.jsonl` file with or without labels, on one line each.
 
-    A `.csv` has a header. A `.tsv` has one if the name of the column is in it; otherwise each line
-    is a text, or `label<TAB>text`. A column that is given by position, from 1, means that there is
-    no header. `labels` are known ones, by which a column of labels is recognised.
+    Args:
+        file: its name, which may end in `.gz`.
+        columns: the text column, and the label column if there is one.
+        known: labels. With them, a file with tabs may also have no header: a line is then a text,
+            or `label<TAB>text`.
 
     Raises:
         DataError: the file is missing, unreadable, empty or of the wrong format, or lacks the
-            column; or no column is given and the texts are in another one than read by default.
+            column; or with `known` labels, the texts are likely in another column.
     """
-    if file.lower().removesuffix(".gz").endswith(".jsonl"):
+    form = TEXT_FORMATS.of(file)
+    if form is not None and form.read is _read_jsonl:
         for line, record in read_jsonl(file):
             where = f"{file}:{line}"
-            yield join_lines(string_of(record, str(text_column), where, "text_column"))
+            yield join_lines(string_of(record, str(columns.text), where, "text_column"))
         return
-    is_csv = file.lower().removesuffix(".gz").endswith(".csv")
-    with closing(read_csv(file) if is_csv else read_tsv(file)) as rows:
-        line, cells = next(rows)
-        where = f"{file}:{line}"
-        if isinstance(text_column, str) and not is_csv and text_column not in cells:
-            if len(cells) > 2:
-                Header(cells, where).column(text_column, "text_column")
-            text_column = len(cells)
-            _check_text_column(file, text_column, labels)
-        if isinstance(text_column, str):
-            index = Header(cells, where).column(text_column, "text_column")
-        else:
-            index = text_column - 1
-            if index >= len(cells):
-                why = f"the columns are 1 to {len(cells)}"
-                raise DataError(f"there is no column {text_column}", where=where, why=why)
-            yield join_lines(cells[index])
-        for _, cells in rows:
+    with closing(read_rows(file)) as rows:
+        first = next(rows)
+        text = _text_column(file, first[1], columns, known) if known else columns.text
+        index = _index(file, first, text, "text_column", known)
+        for _, cells in _examples_of(text, first, rows):
             yield join_lines(cells[index])
 
 
-def _check_text_column(file: str, read: int, labels: Collection[str]) -> None:
-    """Check that the texts of a file without known columns are in the column that is read."""
-    likely = likely_columns(file, labels)
-    if likely is not None and likely.text != read:
+def _text_column(
+    file: str, cells: Sequence[str], chosen: Columns, known: Collection[str]
+) -> Column:
+    if len(cells) == 1 and not is_csv(file) and chosen.text not in cells:
+        return 1
+    columns = columns_of(file, cells, chosen, known)
+    likely = likely_columns(file, known) if columns.by_position else None
+    if likely is not None and likely.text != columns.text:
         raise DataError(
-            f"the texts are not in column {read}, which is read by default",
+            f"the texts are not in column {columns.text}, which is read by default",
             where=file,
             why=f"the cells look like {likely.described}",
             todo=f"name the column: --text-column {json.dumps(likely.text, ensure_ascii=False)}",
         )
+    return columns.text
 
 
 _Rows = Generator[tuple[int, str, object], None, None]
@@ -181,10 +184,6 @@ def _labels(cell: object, multi_label: bool, where: str) -> tuple[str, ...]:
     )
 
 
-LABEL_FIRST = (2, 1)
-"""The positions of text and label in a file without a header for which no positions are given."""
-
-
 def other_columns(path: str) -> Columns | None:
     """The likely columns of a file, unless they are those that are read by default."""
     form = TEXT_FORMATS.of(path)
@@ -193,7 +192,7 @@ def other_columns(path: str) -> Columns | None:
         return None
     if form.read is _read_txt and not likely.by_position:
         return None  # its columns have no names
-    is_default = form.read is not _read_csv and likely == LABEL_FIRST
+    is_default = not is_csv(path) and likely == LABEL_FIRST
     return None if is_default and _has_two_columns(path) else likely
 
 
@@ -202,64 +201,57 @@ def _has_two_columns(path: str) -> bool:
         return len(next(rows)[1]) == 2
 
 
-def _read_csv(path: str, text_column: Column, label_column: Column) -> _Rows:
-    with closing(read_csv(path)) as rows:
-        yield from _of_table(path, rows, text_column, label_column)
+def _read_table(path: str, chosen: Columns, known: Collection[str]) -> _Rows:
+    with closing(read_rows(path)) as rows:
+        first = next(rows)
+        columns = columns_of(path, first[1], chosen, known)
+        yield from _of_table(path, first, rows, columns, known)
 
 
-def _read_tsv(path: str, text_column: Column, label_column: Column) -> _Rows:
-    with closing(read_tsv(path)) as rows:
-        line, cells = next(rows)
-        # Line 1 is a header if a column name is in it; the settings may have other names. A label
-        # may be "text", but hardly "label", and a text is hardly one of these words.
-        named = len(cells) != 2 or label_column in cells or cells[1] == text_column
-        if isinstance(text_column, str) and not named:
-            text_column, label_column = LABEL_FIRST
-        yield from _of_table(path, chain([(line, cells)], rows), text_column, label_column)
+def _read_txt(path: str, chosen: Columns, known: Collection[str]) -> _Rows:
+    columns, form = (chosen, ()) if chosen.by_position else (LABEL_FIRST, ("label", "text"))
+    with closing(read_tsv(path, form)) as rows:
+        yield from _of_table(path, next(rows), rows, columns, known)
 
 
-def _read_txt(path: str, text_column: Column, label_column: Column) -> _Rows:
-    if isinstance(text_column, int):
-        yield from _read_tsv(path, text_column, label_column)
-        return
-    with closing(read_tsv(path, ("label", "text"))) as rows:
-        yield from _of_table(path, rows, *LABEL_FIRST)
-
-
-def _of_table(path: str, rows: Iterator[Row], text_column: Column, label_column: Column) -> _Rows:
-    """The texts and labels of all rows, or of those after the header if columns have names."""
-    line, cells = next(rows)
-    if isinstance(text_column, int) and isinstance(label_column, int):
-        rows = chain([(line, cells)], rows)
-        text, label = text_column - 1, label_column - 1
-        if (last := max(text, label)) >= len(cells):
-            why = f"the columns are 1 to {len(cells)}"
-            raise DataError(f"there is no column {last + 1}", where=f"{path}:{line}", why=why)
-    else:
-        header = Header(cells, f"{path}:{line}")
-        text = _named(path, header, str(text_column), "text_column")
-        label = _named(path, header, str(label_column), "label_column")
-    for line, cells in rows:
+def _of_table(
+    path: str, first: Row, rows: Iterator[Row], columns: Columns, known: Collection[str]
+) -> _Rows:
+    text = _index(path, first, columns.text, "text_column", known)
+    label = _index(path, first, columns.label, "label_column", known)
+    for line, cells in _examples_of(columns.text, first, rows):
         yield line, cells[text], cells[label]
 
 
-def _named(path: str, header: Header, name: str, setting: str) -> int:
+def _examples_of(text_column: Column, first: Row, rows: Iterator[Row]) -> Iterator[Row]:
+    """All rows, or those after the header if the columns have names."""
+    return chain([first], rows) if isinstance(text_column, int) else rows
+
+
+def _index(path: str, first: Row, column: Column, setting: str, known: Collection[str]) -> int:
     """The index of a column; the error suggests the columns that are likely by their cells."""
+    line, cells = first
+    if isinstance(column, int):
+        if column > len(cells):
+            why = f"the columns are 1 to {len(cells)}"
+            raise DataError(f"there is no column {column}", where=f"{path}:{line}", why=why)
+        return column - 1
     try:
-        return header.column(name, setting)
+        return Header(cells, f"{path}:{line}").column(column, setting)
     except DataError as error:
-        if name in header.names:
+        if column in cells:
             raise
-        if likely := likely_columns(path):
+        if likely := likely_columns(path, known):
             error.todo = f"set {likely.settings}"
             if likely.by_position:
-                error.why = f"line 1 is no header: {described(header.names)}"
+                error.why = f"line 1 is no header: {described(cells)}"
         else:
             error.todo = f"{error.todo}; {BY_POSITION}: data.{setting} = 1"
         raise
 
 
-def _read_jsonl(path: str, text_column: Column, label_column: Column) -> _Rows:
+def _read_jsonl(path: str, chosen: Columns, known: Collection[str]) -> _Rows:
+    text_column, label_column = chosen
     if not isinstance(text_column, str) or not isinstance(label_column, str):
         what, todo = "the keys of JSON objects have no positions", "give the names of two keys"
         raise DataError(what, where=path, why=f"{text_column} is not a name", todo=todo)
@@ -276,10 +268,10 @@ def _read_jsonl(path: str, text_column: Column, label_column: Column) -> _Rows:
         yield line, text, label if isinstance(label, list) else [label]
 
 
-TEXT_FORMATS: Formats[Callable[[str, Column, Column], _Rows]] = Formats(
+TEXT_FORMATS: Formats[Callable[[str, Columns, Collection[str]], _Rows]] = Formats(
     {
-        ".csv": Format(_read_csv, "columns text and label", named_columns=True),
-        ".tsv": Format(_read_tsv, "the same with tabs, or label, tab, text", named_columns=True),
+        ".csv": Format(_read_table, "columns text and label", named_columns=True),
+        ".tsv": Format(_read_table, "the same with tabs, or label, tab, text", named_columns=True),
         ".jsonl": Format(_read_jsonl, "keys text and label or labels", named_columns=True),
         ".txt": Format(_read_txt, "label, tab, text"),
     }

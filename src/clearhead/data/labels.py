@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from clearhead.data.tables import header_hint
+from clearhead.data.columns import columns_hint
 from clearhead.errors import DataError, first_few, nearest
 from clearhead.files import fingerprint_of, read_description, write_description
 
@@ -60,7 +60,7 @@ class Labels:
                 why=f"these are {first_few(self.names, SHOWN_NAMES)}",
                 todo="correct the label, or train on examples that have it"
                 + (f" (did you mean {like!r}?)" if like else "")
-                + header_hint(where),
+                + columns_hint(where, name, self.names),
             )
         return number
 

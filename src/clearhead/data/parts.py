@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -243,8 +243,10 @@ def _text(text: object, what: str, where: str) -> str:
     return join_lines(text)
 
 
-def read_examples(path: str, config: RunConfig) -> list[Labelled]:
+def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> list[Labelled]:
     """The labelled texts of a file, or the feature sequences of a file or folder.
+
+    `known` are labels by which the columns of texts are recognised.
 
     Raises:
         DataError: they cannot be used; `where` is the file and line.
@@ -253,7 +255,7 @@ def read_examples(path: str, config: RunConfig) -> list[Labelled]:
     if config.input == "features":
         return list(read_feature_sequences(path, str(data.label_column)))
     several = config.classifier.multi_label
-    return list(read_labelled_texts(path, data.text_column, data.label_column, several))
+    return list(read_labelled_texts(path, data.text_column, data.label_column, several, known))
 
 
 def file_hash(file: str, part: Part = "train") -> bytes:

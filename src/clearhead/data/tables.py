@@ -77,21 +77,22 @@ class Header(NamedTuple):
         return f"{start} data.{setting} = {value} (init and evaluate: {option})"
 
 
-def header_hint(place: str | None) -> str:
-    """A hint for an unusual label, if its place is line 1 of a file that may have a header."""
-    file, _, line = (place or "").rpartition(":")
-    if line != "1" or not file.lower().removesuffix(".gz").endswith((".csv", ".tsv")):
-        return ""
-    columns = "data.text_column, data.label_column (init and evaluate: --text-column …)"
-    return f"; if line 1 is a header, name its columns: {columns}"
-
-
 @contextmanager
 def csv_table(path: str) -> Iterator[tuple[Header, Iterator[Row]]]:
     """The header of an open CSV file and its other rows; `read_csv` has the rules and errors."""
     with closing(read_csv(path)) as rows:
         line, names = next(rows)
         yield Header(names, f"{path}:{line}"), rows
+
+
+def is_csv(path: str) -> bool:
+    """Whether a table has commas and quotes, by its name; otherwise it has tabs."""
+    return path.lower().removesuffix(".gz").endswith(".csv")
+
+
+def read_rows(path: str) -> Generator[Row, None, None]:
+    """The rows of a table: those of `read_csv` or `read_tsv`, by its name."""
+    return read_csv(path) if is_csv(path) else read_tsv(path)
 
 
 def read_csv(path: str) -> Generator[Row, None, None]:

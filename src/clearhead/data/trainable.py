@@ -11,12 +11,12 @@ from itertools import compress
 
 from clearhead.data.agreement import check_agreement, check_labels
 from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
+from clearhead.data.columns import columns_hint
 from clearhead.data.features import count_features
 from clearhead.data.labelled import Labelled, in_columns
 from clearhead.data.labels import Labels
 from clearhead.data.parts import DataPart, Parts, parts_of
 from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, count_classes
-from clearhead.data.tables import header_hint
 from clearhead.data.validation_split import split_validation
 from clearhead.errors import DataError, first_few
 from clearhead.settings import DataConfig, RunConfig
@@ -148,7 +148,7 @@ def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_cla
             continue
         place = next(example.place for example in examples if name in example.labels)
         allow = f", or allow it: data.smallest_class = {count}" if count else ""
-        allow += header_hint(place)
+        allow += columns_hint(place, name)
         raise DataError(
             f"the class {name!r} has {count} training example{'' if count == 1 else 's'}, "
             f"and {smallest_class} are needed",

@@ -217,7 +217,9 @@ def evaluate_classifiers(
     for name, config in configs.items():
         _check_columns(name, config, data, columns)
     examples = {
-        name: read_examples(data, replace(config, data=replace(config.data, **columns)))
+        name: read_examples(
+            data, replace(config, data=replace(config.data, **columns)), labels[name].names
+        )
         for name, config in configs.items()
     }
     baseline = next(iter(configs))
