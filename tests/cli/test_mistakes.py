@@ -15,13 +15,14 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from clearhead.cli.streams import BLOCK_LINES
+from clearhead.data.phrasebook import phrasebook_pairs
 from fake_translator import run
 from model_folders import TEXTS, TRUTH, labelled, write_models
 
@@ -73,6 +74,30 @@ def _mistakes() -> list[Mistake]:
             ("missing/m", 2, "missing", "mkdir"),
             ("good", 2, "good.toml", "--force"),
             ("m --trian a.en", 2, "--trian", "--train"),
+            # Data that do not belong together.
+            ("m --train bare.tsv", 3, "bare.tsv", "--task classification"),
+            (
+                "m --task classification --train texts.csv --text-column label --label-column text",
+                *(3, "texts.csv", "swapped", "--text-column"),
+            ),
+            ("m --train book.en shifted.es --validation val.en val.es", 3, "shifted.es", "shifted"),
+            ("m --train book.en book.es --validation val.es val.en", 3, "val.es", "swapped"),
+            ("m --train book.en copy.en --validation val.en val.es", 3, "copy.en", "same"),
+            (
+                "m --task classification --train texts.csv --validation unseen.tsv",
+                *(3, "unseen.tsv:1", "maybe"),
+            ),
+            # Models to start from.
+            ("m --train pairs.tsv --start-from no", 4, "HERE/no", "hf:no"),
+            ("m --train pairs.tsv --start-from folder", 4, "folder", "config.json"),
+            (
+                "m --train texts.csv --start-from runs/texts",
+                *(4, "runs/texts", "--task classification"),
+            ),
+            (
+                "m --task classification --train texts.csv --start-from runs/features",
+                *(4, "runs/features", "features"),
+            ),
         ],
         "train": [
             ("", 2, "CONFIG.toml"),
@@ -113,6 +138,12 @@ def _mistakes() -> list[Mistake]:
             ("good.toml --set folder=/dev/null/x", 6, "/dev/null/x"),
             ("one-class.toml", 3, "one-class.csv"),
             ("classes.toml --set data.label_column=topic", 3, "texts.csv", "topic"),
+            ("bare.toml", 3, "bare.tsv", "data.text_column = 1 and data.label_column = 2"),
+            ("""bare.toml --set 'data.train=["bare.csv"]'""", 3, "bare.csv:1", "--text-column 1"),
+            ("good.toml --set start_from=no", 4, "HERE/no", "hf:no"),
+            ("good.toml --set start_from=runs/texts", 4, "runs/texts", "translator"),
+            ("good.toml --set start_from=runs/failed", 2, "start_from", "folder"),
+            ("good.toml --set start_from=runs/translator", 2, "model.d_model", "start_from"),
             ("variable.toml", 2, "CLEARHEAD_NO_SUCH_VARIABLE"),
         ],
         "translate": [
@@ -152,6 +183,8 @@ def _mistakes() -> list[Mistake]:
             ("runs/texts --input sequences.npy", 3, "sequences.npy", "NumPy"),
             ("runs/texts --top 0", 2, "--top"),
             ("runs/texts -i no.txt", 3, "no.txt"),
+            ("runs/texts -i bare.tsv", 3, "bare.tsv", "--text-column 1"),
+            ("runs/texts -i names.tsv", 3, "names.tsv", '--text-column "sentence"'),
         ],
         "evaluate": [
             ("runs/translator", 3, "--source"),
@@ -165,6 +198,8 @@ def _mistakes() -> list[Mistake]:
             ("runs/texts --data other.csv", 3, "other.csv", "--text-column"),
             ("runs/texts --data unseen.tsv", 3, "unseen.tsv:1", "maybe"),
             ("runs/texts --data a.en", 3, "a.en", ".tsv"),
+            ("runs/texts --data bare.tsv", 3, "bare.tsv:1", "--text-column 1 --label-column 2"),
+            ("runs/texts --data names.tsv", 3, '--text-column "sentence" --label-column "mood"'),
             ("runs/texts runs/texts --data test.tsv", 3, "twice"),
             ("runs/translator runs/texts --source a.en --reference a.de", 2, "runs/texts"),
         ],
@@ -182,6 +217,19 @@ def _mistakes() -> list[Mistake]:
             ("folder --format ctranslate2", 4, "config.json"),
             ("runs/translator --format keras", 2, "--format", "ctranslate2"),
             ("runs/no --format ctranslate2", 4, "runs/no"),
+            ("runs/no --format huggingface", 4, "runs/no"),
+            ("runs/features --format huggingface", 7, "runs/features", "features"),
+            ("runs/translator --format onnx", 7, "runs/translator", "onnx"),
+            ("runs/translator --int8", 2, "--int8", "onnx"),
+            ("runs/texts --format onnx --output folder", 7, "folder"),
+        ],
+        "import": [
+            ("runs/texts runs/new", 2, "hf"),
+            ("hf runs/texts", 2, "FOLDER"),
+            ("hf no runs/new", 4, "HERE/no", "hf:no"),
+            ("hf folder runs/new", 4, "folder", "config.json"),
+            ("hf runs/texts runs/new", 4, "runs/texts", "start_from"),
+            ("hf runs/foreign runs/texts", 4, "runs/texts", "exists"),
         ],
         "phrasebook": [
             ("en-fr new", 3, "en-fr", "en-es"),
@@ -203,6 +251,13 @@ MISTAKES = _mistakes()
 
 def write_files(folder: Path) -> None:
     """Good and bad data, configurations and model folders."""
+
+    def lines(side: Iterable[str]) -> str:
+        return "".join(f"{text}\n" for text in side)
+
+    english, spanish = zip(*phrasebook_pairs("phrasebook:en-es", "test"), strict=True)
+    known = list(zip(*phrasebook_pairs("phrasebook:en-es", "validation"), strict=True))
+    rows = [(f"a film of {n} hours", "yes" if n % 2 else "no") for n in range(48)]
     texts = {
         "a.en": "".join(f"{text}\n" for text in TEXTS),
         "a.de": "".join(f"{text}\n" for text in TEXTS),
@@ -218,6 +273,15 @@ def write_files(folder: Path) -> None:
         + "".join(f"{n} a,{'yes' if n % 2 else 'no'}\n" for n in range(40)),
         "other.csv": "body,topic\na b,yes\nc d,no\n",
         "semicolons.csv": "text;label\na b;yes\nc d;no\n",
+        "bare.tsv": "".join(f"{text}\t{label}\n" for text, label in rows),
+        "bare.csv": "".join(f"{text},{label}\n" for text, label in rows),
+        "names.tsv": "sentence\tmood\na good film\tyes\na bad film\tno\n",
+        "book.en": lines(english),
+        "book.es": lines(spanish),
+        "copy.en": lines(english),
+        "shifted.es": lines([*spanish[1:], spanish[0]]),
+        "val.en": lines(known[0]),
+        "val.es": lines(known[1]),
         "one-class.csv": "text,label\n" + "".join(f"{n} a,yes\n" for n in range(40)),
         "bad.jsonl": '{"text": "a", "label": "b"}\n{"text": "a"\n',
         "good.toml": f'{SMALL}[data]\ntrain = ["pairs.tsv"]\nvalidation = ["val.tsv"]\n',
@@ -230,6 +294,7 @@ def write_files(folder: Path) -> None:
         "moved/moved.toml": '[data]\ntrain = ["pairs.tsv"]\nvalidation = ["val.tsv"]\n',
         "one-class.toml": f'task = "classification"\n{SMALL}[data]\ntrain = ["one-class.csv"]\n',
         "classes.toml": f'task = "classification"\n{SMALL}[data]\ntrain = ["texts.csv"]\n',
+        "bare.toml": f'task = "classification"\n{SMALL}[data]\ntrain = ["bare.tsv"]\n',
         "variable.toml": '[data]\ntrain = ["${CLEARHEAD_NO_SUCH_VARIABLE}/a.tsv"]\n',
         "folder/notes.txt": "a\n",
         "runs/foreign/config.json": '{"architectures": ["BertModel"]}\n',

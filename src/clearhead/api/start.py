@@ -141,7 +141,8 @@ def _check_task(trained: RunConfig, config: RunConfig) -> None:
         raise ModelFolderError(
             "a translator cannot start from a classifier, which has no decoder",
             where=where,
-            todo="name a translator in start_from",
+            todo='name a translator in start_from; for a classifier, set task = "classification" '
+            "(init: --task classification)",
         )
 
 
