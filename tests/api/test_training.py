@@ -360,7 +360,6 @@ def test_a_finished_run_that_is_continued_keeps_no_average_of_its_first_end(
     assert not average.exists()
     assert len(others) == (keep == "average")
     assert all(f"step {scores['step']} ({scores['weights']})" in note for note in others)
-    assert not any("--restart" in note for note in others)
     notes, _ = trained_to(24)
     assert len(notes) == 1
     assert read_tensors(average)[1]["step"] == 24

@@ -220,7 +220,7 @@ def _mistakes() -> list[Mistake]:
             ("runs/no --format huggingface", 4, "runs/no"),
             ("runs/features --format huggingface", 7, "runs/features", "features"),
             ("runs/translator --format onnx", 7, "runs/translator", "onnx"),
-            ("runs/translator --int8", 2, "--int8", "onnx"),
+            ("runs/translator --int8", 7, "int8", "--compute-type"),
             ("runs/texts --format onnx --output folder", 7, "folder"),
         ],
         "import": [

@@ -40,10 +40,8 @@ IF_MEMORY_IS_FULL = (
 
 NO_AVERAGE = (
     "there is only one checkpoint to average, so the model is that of step {step} ({weights}); for "
-    "more checkpoints, raise the limit of the run"
+    "more checkpoints, raise the limit of the run, or lower validate_every (--restart)"
 )
-
-OR_RESTART = ", or lower validate_every (--restart)"
 
 CONTINUED = (
     "the run had ended at step {step}; the average at its new end is that of checkpoints from "
@@ -347,9 +345,8 @@ class Trainer:
             self.keeper.restore_current(self.model)
         elif self.config.keep == "average" and state.best_score is not None:
             kept = self.keeper.kept_weights()
-            # A restart would also give up the average of an earlier end.
-            note = NO_AVERAGE + (OR_RESTART if kept == "current" else "")
-            notify(self.observers, Note(note.format(step=state.best_step, weights=kept)))
+            note = NO_AVERAGE.format(step=state.best_step, weights=kept)
+            notify(self.observers, Note(note))
         if state.best_score is None:
             raise TrainingError(
                 f"no validation had a finite {self.task.measure}: there is no model to keep",
