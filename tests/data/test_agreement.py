@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from clearhead.data import agreement
 from clearhead.data.agreement import check_agreement
 from clearhead.data.parts import DataPart, Parts, parts_of
 from clearhead.data.phrasebook import LANGUAGE_PAIRS, phrasebook_pairs
@@ -38,6 +40,11 @@ def refusal(train: list, validation: list = KNOWN) -> DataError:
     with pytest.raises(DataError) as caught:
         warnings(train, validation, "refuse")
     return caught.value
+
+
+def unsure(train: list, validation: list = KNOWN) -> int:
+    """The number of warnings about data that are not refused."""
+    return len(warnings(train, validation, "refuse"))
 
 
 def shuffled(texts: list[str]) -> list[str]:
@@ -137,6 +144,143 @@ def test_a_script_without_spaces_is_compared_too() -> None:
         "do not belong"
         in refusal(list(zip(sources, shuffled(targets), strict=True)), pairs[:50]).what
     )
+
+
+# Data that are not refused, although they look unusual
+
+
+def enciphered(text: str, key: int) -> str:
+    """The text in an invented language."""
+    return text.lower().translate({97 + n: 97 + (n + key) % 26 for n in range(26)})
+
+
+TRAIN = BOOKS["en-es", "train"][1000:4000]
+TARGETS = {
+    "es": list(TRAIN),
+    "de": [(english, german) for german, english in BOOKS["de-en", "train"][1000:4000]],
+    **{f"x{key}": [(en, enciphered(es, key)) for en, es in TRAIN] for key in (5, 11, 17)},
+}
+TAGGED = {
+    name: [(f">>{name}<< {source}", target) for source, target in pairs]
+    for name, pairs in TARGETS.items()
+}
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize("order", ["one after the other", "in turn"])
+@pytest.mark.parametrize("name", ["es", "x11"])
+def test_one_of_five_languages_is_enough_to_validate_on(name: str, order: str, turn: int) -> None:
+    parts = [pairs[:600] for pairs in TAGGED.values()]
+    if order == "in turn":
+        parts = [list(each) for each in zip(*parts, strict=True)]
+    train = [pair[::turn] for part in parts for pair in part]
+    validation = [pair[::turn] for pair in TAGGED[name][2500:]]
+    assert unsure(train, validation) == 0
+
+
+def test_a_language_in_none_of_the_training_pairs_is_refused() -> None:
+    train = [pair for name in TAGGED if name != "x11" for pair in TAGGED[name][:600]]
+    assert "another language" in refusal(train, TAGGED["x11"][2500:]).what
+
+
+def test_languages_are_looked_for_in_the_whole_training_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agreement, "START", 1000)
+    train = [pair for pairs in TAGGED.values() for pair in pairs * 3]
+    assert unsure(train, TAGGED["x17"][2500:]) == 0
+    without = train[: -3 * len(TAGGED["x17"])]
+    assert "another language" in refusal(without, TAGGED["x17"][2500:]).what
+
+
+def test_a_translator_of_both_directions_may_be_validated_in_the_rarer_one() -> None:
+    pairs = TARGETS["es"]
+    train = pairs[:300] + [pair[::-1] for pair in pairs[300:2500]]
+    assert unsure(train, pairs[2500:]) == 0
+
+
+def numbered(pairs: list) -> tuple[Pair, ...]:
+    return tuple(Pair(source, target, n) for n, (source, target) in enumerate(pairs, 1))
+
+
+def test_pairs_to_replay_may_be_of_another_language() -> None:
+    config = config_from({"start_from": "runs/old"})
+    old = TARGETS["de"]
+    parts = parts_of(config, TARGETS["es"][:2500], TARGETS["es"][2500:])
+    parts = parts._replace(
+        replay=DataPart("replay", (), numbered(old[:2500])),
+        test=DataPart("test", (), numbered(old[2500:])),
+    )
+    assert check_agreement(config, parts) == []
+    swapped = numbered([pair[::-1] for pair in TARGETS["es"][:500]])
+    (line,) = check_agreement(config, parts._replace(replay=DataPart("replay", (), swapped)))[:1]
+    assert "swapped" in line
+
+
+def test_a_model_to_start_from_may_know_other_languages() -> None:
+    config = config_from({"start_from": "runs/old"})
+    for validation in (TARGETS["de"][:500], [pair[::-1] for pair in KNOWN]):
+        (line,) = check_agreement(config, parts_of(config, TARGETS["es"], validation))
+        assert "validation" in line
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize("length", [1000, 3])
+def test_dialogues_are_not_shifted(turn: int, length: int) -> None:
+    """Each target is the next source, or the other way round, in dialogues of some length."""
+    pairs = [pair[::turn] for n, pair in enumerate(pairwise(ENGLISH)) if n % length != length - 1]
+    assert unsure(pairs, pairs[:50]) == 0
+
+
+def test_the_source_may_have_more_of_a_dialogue() -> None:
+    pairs = [
+        (f"{before} | {text}", answer)
+        for (before, text), answer in zip(pairwise(ENGLISH), ENGLISH[2:], strict=False)
+    ]
+    assert unsure(pairs, pairs[:50]) == 0
+
+
+def word(rng: random.Random, letters: str, least: int, most: int) -> str:
+    return "".join(rng.choices(letters, k=rng.randint(least, most)))
+
+
+def unrelated(kind: str) -> list[tuple[str, str]]:
+    """Pairs whose sides have nothing in common that can be counted, but belong together."""
+    rng = random.Random(0)
+    latin, han = "abcdefghijklmnopqrstuvwxyz", "".join(map(chr, range(0x4E00, 0x5200)))
+    match kind:
+        case "dictionary":
+            return [(word(rng, latin, 3, 12), word(rng, han, 1, 3)) for _ in range(1500)]
+        case "names":
+            return [
+                (f"{word(rng, '0123456789', 4, 9)}", f"{word(rng, latin, 3, 9)}")
+                for _ in range(1500)
+            ]
+        case "gaps":
+            return [(f"{text} ___", word(rng, latin, 1, 9)) for text in ENGLISH]
+        case _:
+            sums = [(rng.randrange(97), rng.randrange(97)) for _ in range(3000)]
+            return [(f"{a} + {b} modulo 97", str((a + b) % 97)) for a, b in sums]
+
+
+@pytest.mark.parametrize("kind", ["dictionary", "names", "gaps", "sums"])
+@pytest.mark.parametrize("turn", [1, -1])
+def test_words_and_numbers_without_a_visible_relation_are_not_refused(kind: str, turn: int) -> None:
+    pairs = [pair[::turn] for pair in unrelated(kind)]
+    assert unsure(pairs, pairs[:50]) <= 1
+
+
+def test_only_few_words_are_labels_beyond_doubt() -> None:
+    for labels, count in (
+        (["good", "bad"], None),
+        (["0", "1"], 1),
+        ([f"w{n}" for n in range(40)], 1),
+    ):
+        pairs = [(text, labels[n % len(labels)]) for n, text in enumerate(ENGLISH)]
+        if count is None:
+            assert "labels" in refusal(pairs).what
+        else:
+            assert unsure(pairs, pairs[:50]) == count
 
 
 # Texts with labels

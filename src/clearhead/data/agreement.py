@@ -1,18 +1,20 @@
 """Whether the parts of the data, and the two sides of pairs, belong together.
 
-A sample of each part is compared: pairs by `pairing`, the languages of parts by `languages`. What
-is beyond doubt is an error, unless `data.mismatch` is "warn"; the rest is a warning. Where a sample
-shows too little, nothing is reported.
+A sample of each part is compared: pairs by `pairing`, the languages of parts by `languages`. A
+finding is an error if it is beyond doubt and `data.mismatch` is "refuse", otherwise a warning.
+Where a sample shows too little, nothing is reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from random import Random
+from typing import TypeVar
 
 from clearhead.data import pairing
-from clearhead.data.columns import holds_texts, likely_columns
+from clearhead.data.columns import holds_texts, likely_columns, mean_words
 from clearhead.data.languages import (
     CLOSER,
     FOREIGN,
@@ -28,17 +30,34 @@ from clearhead.data.readers import Pair, holds_pairs
 from clearhead.errors import DataError, first_few
 from clearhead.settings import RunConfig
 
+T = TypeVar("T")
+
 START = 200_000
-"""Pairs at the start of a part from which the sample is taken."""
+"""Pairs at the start of a part from which its samples are taken."""
 
 BLOCKS = 8
 """Blocks of neighbouring pairs in a sample, of `pairing.BLOCK` pairs each."""
 
+SPREAD = 4000
+"""Pairs of a part, at random, whose languages are compared."""
+
+STEP = 101
+"""Every so many pairs of a long part are read to find more languages: no period of languages."""
+
 CERTAIN = 500
 """Pairs that leave no doubt whether sides belong together."""
 
+SENTENCE = 4
+"""Sides with fewer words on average, such as entries of a dictionary, may show no relation."""
+
+ERRORS = 4
+"""Figures for the fit that are less than this many standard errors above chance are chance."""
+
 FEW_LABELS = 20
 """Texts for each different label, at least, where pairs are texts with labels."""
+
+LABELS = 20
+"""More different values than this may be targets of a translator, such as results of sums."""
 
 LEAST_ROWS = 20
 """Fewer rows do not show whether a column has labels."""
@@ -46,7 +65,7 @@ LEAST_ROWS = 20
 IDENTICAL, MANY_IDENTICAL = 0.95, 0.5
 """The share of pairs with equal sides that is an error, and a warning."""
 
-INSIST = 'if they are meant to be so, set data.mismatch = "warn" (init: --mismatch warn)'
+INSIST = 'if the data are meant to be so, set data.mismatch = "warn" (init: --mismatch warn)'
 
 
 @dataclass(frozen=True)
@@ -102,23 +121,49 @@ def _refuse(config: RunConfig, doubts: Sequence[Doubt]) -> None:
 
 def _doubts(config: RunConfig, parts: Parts) -> Iterator[Doubt]:
     if config.task == "translation":
-        samples = [(part, sample_pairs(part)) for part in parts if part]
-        for part, pairs in samples:
-            yield from _about_sides(part, pairs)
-        (train, known), *others = samples
-        for part, pairs in others:
-            yield from _about_sides_of_parts(train, known, part, pairs)
+        samples = [Sample.of(part) for part in parts if part]
+        for sample in samples:
+            yield from _about_sides(sample.part, sample.blocks)
+        yield from _about_languages_of_pairs(config, samples)
     elif config.input == "text":
         yield from _about_labels(config, parts.train)
         for part in parts[1:]:
             # Without files of its own, the validation part is a share of the training data.
             if part and part.where != parts.train.where:
-                yield from _about_texts_of_parts(parts.train, part)
+                for doubt in _about_texts_of_parts(parts.train, part):
+                    yield _unless_started(config, doubt)
 
 
-def sample_pairs(part: DataPart) -> list[Pair]:
-    """Blocks of neighbouring pairs, spread evenly over the start of a part."""
-    pairs = list(islice(part.pairs(), START))
+@dataclass(frozen=True)
+class Sample:
+    """Pairs of a part.
+
+    Attributes:
+        part: the part.
+        blocks: blocks of neighbouring pairs, spread evenly over the start of the part.
+        spread: pairs at random from the start of the part.
+        is_whole: whether the start is the whole part.
+    """
+
+    part: DataPart
+    blocks: list[Pair]
+    spread: list[Pair]
+    is_whole: bool
+
+    @classmethod
+    def of(cls, part: DataPart) -> Sample:
+        """The sample of a part."""
+        pairs = list(islice(part.pairs(), START))
+        return cls(part, _blocks(pairs), _at_random(pairs), len(pairs) < START)
+
+    def further(self) -> list[Pair]:
+        """Pairs at random from the whole part."""
+        if self.is_whole:
+            return self.spread
+        return _at_random(list(islice(self.part.pairs(), 0, None, STEP)))
+
+
+def _blocks(pairs: list[Pair]) -> list[Pair]:
     if len(pairs) <= BLOCKS * pairing.BLOCK:
         return pairs
     step = (len(pairs) - pairing.BLOCK) // (BLOCKS - 1)
@@ -127,6 +172,10 @@ def sample_pairs(part: DataPart) -> list[Pair]:
         for start in range(0, BLOCKS * step, step)
         for pair in pairs[start : start + pairing.BLOCK]
     ]
+
+
+def _at_random(examples: Sequence[T]) -> list[T]:
+    return Random(0).sample(examples, min(SPREAD, len(examples)))
 
 
 def _sides(pairs: Sequence[Pair]) -> tuple[list[str], list[str]]:
@@ -141,12 +190,14 @@ def _about_sides(part: DataPart, pairs: Sequence[Pair]) -> Iterator[Doubt]:
     for labels, texts, name in ((targets, sources, "targets"), (sources, targets, "sources")):
         few = FEW_LABELS * len(set(labels)) <= len(labels) and holds_texts(texts)
         if few and not holds_texts(labels):
+            worded = sum(any(map(str.isalpha, label)) for label in labels)
             yield Doubt(
                 f"these look like texts with labels: the {name} have only {len(set(labels)):,} "
                 f"different values in {len(labels):,} pairs",
                 part.where,
                 f"such as {first_few(list(map(repr, sorted(set(labels)))), 3)}",
                 'for a classifier, set task = "classification" (init: --task classification)',
+                certain=len(set(labels)) <= LABELS and 2 * worded > len(labels),
             )
             return
     same = [pair.source.strip() == pair.target.strip() for pair in pairs]
@@ -166,60 +217,88 @@ def _about_sides(part: DataPart, pairs: Sequence[Pair]) -> Iterator[Doubt]:
 
 def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismatch) -> Doubt:
     from_line = f", from about line {pairs[found.first].line:,} on" if found.first else ""
-    why = f"targets fit their sources better than other targets do in {found.fit} of the cases; "
+    length, tokens, words = found.fit.percent
+    why = (
+        f"a target fits its source better than a random one in {length} of cases by length, "
+        f"{tokens} by shared tokens, {words} by words (50 % is chance)"
+    )
+    certain = len(pairs) >= CERTAIN
     if found.better is None:
         what = "sources and targets do not belong together"
-        why += "50 % is chance"
         todo = "name files in which line n of one is the translation of line n of the other"
+        judged = pairs[found.first :][: pairing.BLOCK] if found.first else pairs
+        chance = 0.5 + ERRORS / (12 * len(judged)) ** 0.5
+        are_sentences = min(map(mean_words, _sides(judged))) >= SENTENCE
+        certain = certain and are_sentences and found.fit.most < chance
     else:
         lines = f"{abs(found.shift)} line{'s' * (abs(found.shift) > 1)}"
         what = f"the targets look shifted by {lines}"
-        direction = "after" if found.shift > 0 else "before"
-        why += f"those {lines} {direction} them: {found.better}"
+        why += f"; shifted by {lines}: {', '.join(found.better.percent)}"
         todo = "look for a line that is missing, or too many, in one of the sides"
-    return Doubt(what + from_line, part.where, why, todo, certain=len(pairs) >= CERTAIN)
+    return Doubt(what + from_line, part.where, why, todo, certain)
 
 
-def _about_sides_of_parts(
-    train: DataPart, known: Sequence[Pair], part: DataPart, pairs: Sequence[Pair]
-) -> Iterator[Doubt]:
-    """Whether the sides of a part are in the languages of those of the training data."""
-    asked = min(len(pairs), len(known) // 2, TEXTS)
+def _about_languages_of_pairs(config: RunConfig, samples: Sequence[Sample]) -> Iterator[Doubt]:
+    """Whether the sides of each part are in the languages of those of the training data."""
+    train, *others = samples
+    learned = [train, *(each for each in others if each.part.name == "replay")]
+    for sample in others:
+        known = [train] if sample.part.name == "replay" else learned
+        doubts = _compared(sample, [each.spread for each in known])
+        if doubts and not all(each.is_whole for each in known):
+            doubts = _compared(sample, [each.further() for each in known])
+        for doubt in doubts:
+            yield _unless_started(config, doubt)
+
+
+def _unless_started(config: RunConfig, doubt: Doubt) -> Doubt:
+    """A doubt about languages; a model to start from may know some that training data lack."""
+    return replace(doubt, certain=doubt.certain and not config.start_from)
+
+
+def _compared(sample: Sample, learned: Sequence[Sequence[Pair]]) -> list[Doubt]:
+    """The doubts about the languages of a part, compared with pairs that are learned."""
+    part, known = sample.part, _at_random([pair for pairs in learned for pair in pairs])
+    asked = min(len(sample.spread), len(known) // 2, TEXTS)
     if asked < LEAST_TEXTS:
-        return
-    chosen = pairs[:: len(pairs) // asked][:asked]
+        return []
     likeness = [Likeness(side, asked) for side in _sides(known)]
-    profiles = [Profile(side) for side in _sides(chosen)]
+    profiles = [Profile(side) for side in _sides(sample.spread[:asked])]
+    strange = [not likeness[side].covers(profiles[side]) for side in (0, 1)]
     own = [likeness[side].of(profiles[side]) for side in (0, 1)]
     other = [likeness[1 - side].of(profiles[side]) for side in (0, 1)]
     both = list(zip(own, other, strict=True))
-    if all(x is not None and y is not None and y - x > CLOSER for x, y in both):
-        yield Doubt(
-            f"the {part.name} source and target look swapped",
-            part.where,
-            f"likeness of the {part.name} source to the training source {own[0]:.2f}, to the "
-            f"training target {other[0]:.2f}; of the target to the target {own[1]:.2f}, to the "
-            f"source {other[1]:.2f}",
-            f"name the files in the order of the training data, {train.where}",
-        )
-        return
+    if all(strange) and all(x is not None and y is not None and y - x > CLOSER for x, y in both):
+        return [
+            Doubt(
+                f"the {part.name} source and target look swapped",
+                part.where,
+                f"likeness of the {part.name} source to the training source {own[0]:.2f}, to the "
+                f"training target {other[0]:.2f}; of the target to the target {own[1]:.2f}, to the "
+                f"source {other[1]:.2f}",
+                "name the files in the order of the training data",
+            )
+        ]
+    doubts = []
     for side, name in enumerate(("source", "target")):
         value, control = own[side], own[1 - side]
-        if value is not None and value < FOREIGN:
+        # Pairs to replay are for another language, often.
+        if part.name != "replay" and strange[side] and value is not None and value < FOREIGN:
             certain = value < OTHER_SCRIPT or (control is not None and control > SIMILAR)
             what = f"the {part.name} {name} looks like another language than the training {name}"
-            yield _about_language(part, what, value, certain)
+            doubts.append(_about_language(part, what, value, certain))
+    return doubts
 
 
 def _about_texts_of_parts(train: DataPart, part: DataPart) -> Iterator[Doubt]:
     """Whether the texts of a part are in the language of the training texts."""
-    known, texts = ([each.input for each in given.examples] for given in (train, part))
+    known, texts = ([each.input for each in _at_random(given.examples)] for given in (train, part))
     asked = min(len(texts), len(known) // 2, TEXTS)
     if asked < LEAST_TEXTS:
         return
-    known = known[:: max(1, len(known) // (BLOCKS * pairing.BLOCK))]
-    value = Likeness(known, asked).of(Profile(texts[:: len(texts) // asked][:asked]))
-    if value is not None and value < FOREIGN:
+    likeness, profile = Likeness(known, asked), Profile(texts[:asked])
+    value = likeness.of(profile)
+    if value is not None and value < FOREIGN and not likeness.covers(profile):
         what = f"the {part.name} texts look like another language than the training texts"
         yield _about_language(part, what, value, certain=value < OTHER_SCRIPT)
 

@@ -175,12 +175,12 @@ def _first_rows(path: str) -> list[list[str]]:
 
 def holds_texts(cells: Sequence[str]) -> bool:
     """Whether most cells are different from the others, and they have several words."""
-    return 2 * len(set(cells)) > len(cells) and _words(cells) >= 2
+    return 2 * len(set(cells)) > len(cells) and mean_words(cells) >= 2
 
 
 def _holds_labels(cells: Sequence[str]) -> bool:
     labels = _labels_of(cells)
-    return 2 <= len(set(labels)) <= len(labels) / 2 and _words(labels) <= LABEL_WORDS
+    return 2 <= len(set(labels)) <= len(labels) / 2 and mean_words(labels) <= LABEL_WORDS
 
 
 def _labels_of(cells: Sequence[str]) -> list[str]:
@@ -188,7 +188,7 @@ def _labels_of(cells: Sequence[str]) -> list[str]:
     return [name for cell in cells for name in cell.split("|")]
 
 
-def _words(cells: Sequence[str]) -> float:
+def mean_words(cells: Sequence[str]) -> float:
     """The mean number of words; a character of a script without spaces counts as a word."""
     unspaced = sum(ord(character) in UNSPACED for cell in cells for character in cell)
     return (sum(len(cell.split()) for cell in cells) + unspaced) / max(1, len(cells))
@@ -197,7 +197,7 @@ def _words(cells: Sequence[str]) -> float:
 def _is_header(text: str, label: str, labels: Sequence[str]) -> bool | None:
     """Whether the two cells of line 1 are names of columns; None if that is not clear."""
     counts = Counter(labels)
-    if label in counts or _words([text]) > LABEL_WORDS:
+    if label in counts or mean_words([text]) > LABEL_WORDS:
         return False
     # The label of line 1 may also be a rare one, unless there are no rare ones.
     rare = [name for name, count in counts.items() if count == 1]

@@ -4,6 +4,9 @@
 grows with the number of texts, so that `Likeness` divides it by the overlap of two sets of the same
 texts: 1 is the same kind of text, and other languages of one script have about 0.5.
 
+Known texts in several languages are unlike texts in one of them, although they cover it. So
+`Profile.coverage` counts the trigrams that are not much rarer in the known texts.
+
 docs/decisions/0018 has the measurements behind the thresholds.
 """
 
@@ -36,6 +39,12 @@ SIMILAR = 0.75
 CLOSER = 0.1
 """Swapped sides are more like the other side by this much."""
 
+RARER = 20
+"""Trigrams that are rarer by a factor up to this are covered: a language may be one of many."""
+
+COVERED = 0.8
+"""Known texts that cover this much of others have some of their language."""
+
 _WORD = re.compile(r"[^\W\d_]+")
 
 
@@ -61,17 +70,22 @@ class Profile:
         products = sum((self.grams[gram] * other.grams[gram]) ** 0.5 for gram in common)
         return products / max(1.0, (self.grams.total() * other.grams.total()) ** 0.5)
 
-    @property
-    def is_unspaced(self) -> bool:
-        """Whether most letters are of a script without spaces between words."""
-        return 2 * self.unspaced > self.letters
+    def coverage(self, known: Profile) -> float:
+        """The share of the trigrams that `known` has too, at most `RARER` times as rare."""
+        scale = RARER * self.grams.total() / max(1, known.grams.total())
+        covered = sum(min(count, scale * known.grams[gram]) for gram, count in self.grams.items())
+        return covered / max(1, self.grams.total())
+
+    def is_unspaced(self, share: float = 0.5) -> bool:
+        """Whether more than this share of letters is of a script without spaces between words."""
+        return self.unspaced > share * self.letters
 
 
 class Likeness:
     """Compares texts with a set of known texts.
 
     Args:
-        known: the texts, of which several hundred are enough.
+        known: the texts, of which several hundred are enough, in no particular order.
         asked: how many texts are compared with them; at most half as many as `known`.
     """
 
@@ -87,6 +101,10 @@ class Likeness:
         profiles = (asked, self._own)
         if min(profile.letters for profile in profiles) < LEAST_LETTERS:
             return None
-        if asked.is_unspaced and self._known.is_unspaced:
+        if asked.is_unspaced() and self._known.is_unspaced(1 / RARER):
             return None  # their characters depend on the subject
         return asked.overlap(self._known) / max(1e-9, self._own.overlap(self._known))
+
+    def covers(self, asked: Profile) -> bool:
+        """Whether some of the known texts are in the language of others."""
+        return asked.coverage(self._known) >= COVERED

@@ -9,7 +9,8 @@ A source is compared with its own target and with all other targets of the sampl
 
 The figure for each is the share of other targets that fit worse than the own one, on average. It is
 0.5 by chance, with a standard error of 1 / sqrt(12 n) for n pairs. The same figure with the targets
-shifted by a few lines shows whether the lines are displaced.
+shifted by a few lines shows whether the lines are displaced. In a dialogue, where each target is
+also the next source, it does not.
 
 docs/decisions/0018 has the measurements behind the thresholds.
 """
@@ -20,7 +21,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -39,6 +40,9 @@ BETTER = 0.1
 
 CLEAR = 0.75
 """Blocks are compared if one of them has at least this figure for words."""
+
+CHAINED = 0.3
+"""The share of targets that are the next source, at least, in a dialogue."""
 
 VARIED = 0.1
 """The least standard deviation of the logarithm of lengths that shows anything."""
@@ -66,9 +70,18 @@ class Fit:
     tokens: float
     words: float
 
-    def __str__(self) -> str:
-        percent = (f"{100 * value:.0f} %" for value in (self.length, self.tokens, self.words))
-        return "{} by length, {} by shared numbers, names and marks, {} by words".format(*percent)
+    @property
+    def most(self) -> float:
+        """The greatest figure."""
+        return max(self.length, self.tokens, self.words)
+
+    @property
+    def percent(self) -> tuple[str, str, str]:
+        """The figures for people."""
+        length, tokens, words = (
+            f"{100 * value:.0f} %" for value in (self.length, self.tokens, self.words)
+        )
+        return length, tokens, words
 
 
 @dataclass(frozen=True)
@@ -76,7 +89,7 @@ class Mismatch:
     """What is wrong with the sides of a sample.
 
     Attributes:
-        fit: of the targets as they are.
+        fit: of the targets as they are; without a shift, 0.5 is chance for all figures.
         shift: lines by which the targets are displaced; 0 if no shift makes them fit.
         better: the fit of the targets shifted back; None without a shift.
         first: the first pair of the sample that is affected; 0: all are.
@@ -93,14 +106,15 @@ def mismatch(sources: Sequence[str], targets: Sequence[str]) -> Mismatch | None:
     if len(sources) < LEAST:
         return None
     sides = _Sides(sources, targets)
-    if min(sides.spread) < VARIED:
+    if min(sides.spread) < VARIED or sides.chained.mean() >= CHAINED:
         return None
     fit = sides.fit(0)
     if found := sides.shifted(fit, sides.rows(0), learned=None):
         return found
-    by_chance = max(fit.length, fit.tokens) < CHANCE
-    if by_chance and 0.5 + fit.words - sides.words_by_chance() < CHANCE:
-        return Mismatch(fit)
+    if max(fit.length, fit.tokens) < CHANCE:
+        fit = replace(fit, words=0.5 + fit.words - sides.words_by_chance())
+        if fit.words < CHANCE:
+            return Mismatch(fit)
     return sides.mismatch_of_blocks()
 
 
@@ -112,6 +126,7 @@ class _Sides:
     """The sides of n pairs as numbers."""
 
     def __init__(self, sources: Sequence[str], targets: Sequence[str]) -> None:
+        self.chained = _chained(sources, targets)
         logs = [np.log1p([len(text) for text in side]) for side in (sources, targets)]
         self.spread = [float(side.std()) for side in logs]
         source, target = ((side - side.mean()) / (side.std() + 1e-9) for side in logs)
@@ -175,6 +190,8 @@ class _Sides:
         if max((fit.words for fit in fits), default=0.0) < CLEAR:
             return None
         for block, fit in zip(blocks, fits, strict=True):
+            if self.chained[block].mean() >= CHAINED:
+                continue
             if max(fit.length, fit.tokens, fit.words - 0.05) < CHANCE:
                 whole = Mismatch(fit, first=int(block[0]))
                 return self.shifted(fit, block, learned=0) or whole
@@ -201,6 +218,18 @@ class _Sides:
                 vectors = _unit(source[rows[asked]] @ counts)
                 found[asked] = _shares(vectors @ self._unit_target, own[asked])
         return found
+
+
+def _chained(sources: Sequence[str], targets: Sequence[str]) -> np.ndarray:
+    """For each pair, whether its target ends the next source, or its source has the next target."""
+    following = zip(sources, targets, [*sources[1:], ""], [*targets[1:], ""], strict=True)
+    return np.array(
+        [
+            bool(target and next_source.endswith(target))
+            or bool(next_target and source.endswith(next_target))
+            for source, target, next_source, next_target in following
+        ]
+    )
 
 
 def _shares(likeness: np.ndarray, own: np.ndarray) -> np.ndarray:
