@@ -134,7 +134,7 @@ def _by_known_labels(rows: Sequence[Sequence[str]], known: set[str]) -> Columns 
                 label, text = 1, 0
             case _:
                 continue
-        if header and all(header) and _words([header[text]]) <= LABEL_WORDS:
+        if header and all(header) and mean_words([header[text]]) <= LABEL_WORDS:
             return Columns(header[text], header[label])
         return Columns(text + 1, label + 1)
     return None
