@@ -42,7 +42,10 @@ SPREAD = 4000
 """Pairs of a part, at random, whose languages are compared."""
 
 STEP = 101
-"""Every so many pairs of a long part are read to find more languages: no period of languages."""
+"""Of a long part, one pair in so many is read to find more languages.
+
+If languages take turns, a prime number meets all of them.
+"""
 
 CERTAIN = 500
 """Pairs that leave no doubt whether sides belong together."""
@@ -51,7 +54,7 @@ SENTENCE = 4
 """Sides with fewer words on average, such as entries of a dictionary, may show no relation."""
 
 ERRORS = 4
-"""Figures for the fit that are less than this many standard errors above chance are chance."""
+"""A figure for the fit is at chance if it is less than this many standard errors above 0.5."""
 
 FEW_LABELS = 20
 """Texts for each different label, at least, where pairs are texts with labels."""
@@ -282,7 +285,7 @@ def _compared(sample: Sample, learned: Sequence[Sequence[Pair]]) -> list[Doubt]:
     doubts = []
     for side, name in enumerate(("source", "target")):
         value, control = own[side], own[1 - side]
-        # Pairs to replay are for another language, often.
+        # Pairs to replay are often in another language.
         if part.name != "replay" and strange[side] and value is not None and value < FOREIGN:
             certain = value < OTHER_SCRIPT or (control is not None and control > SIMILAR)
             what = f"the {part.name} {name} looks like another language than the training {name}"

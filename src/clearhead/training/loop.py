@@ -44,8 +44,8 @@ NO_AVERAGE = (
 )
 
 CONTINUED = (
-    "the run had ended at step {step}; the average at its new end is that of checkpoints from "
-    "now on"
+    "the run had ended at step {step} and goes on; the average at its new end contains only "
+    "checkpoints after that step"
 )
 
 
