@@ -67,7 +67,7 @@ def measure(options: argparse.Namespace, words: list[str] | None) -> None:
     """Train all translators and compare them on both test sets."""
     files = write_files(options.folder / "data")
     general, workshop = files["captions"], files["workshop"]
-    runs = {name: options.folder / name.replace(" ", "-") for name in ("captions", "workshop")}
+    runs = {"captions": options.folder / "captions"}
     settings = [f"training.max_epochs={options.epochs}", *SHORT]
     learn(EXAMPLE, runs["captions"], general, options, settings)
     for share in (0.0, 0.25, 0.5):

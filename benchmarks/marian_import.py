@@ -9,7 +9,8 @@ hf` makes a model folder of it. Both translate the test captions, greedily and w
 both fine-tune it for two epochs on the last 9,000 captions; they take turns, each in a process of
 its own, from the files to the trained model, and all of that time counts. The trainer saves once
 and does not validate; clearhead runs what `clearhead init --start-from` proposes, but for the
-number of epochs and of tokens per step, which are those of the trainer.
+number of epochs and of tokens per step, which are those of the trainer. With `--rounds 0` nothing
+is fine-tuned.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from command import exit_code_of, has_data, log, make_parser, positive
+from command import exit_code_of, has_data, log, make_parser, positive, whole
 from results import Results, print_results
 
 SIDES = ("en", "de")
@@ -47,7 +48,7 @@ def main(words: list[str] | None = None) -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="folder for models and runs")
     parser.add_argument("--epochs", type=positive, default=8, help="of the first training")
-    parser.add_argument("--rounds", type=positive, default=3, help="fine-tunings (default: 3)")
+    parser.add_argument("--rounds", type=whole(0), default=3, help="fine-tunings (default: 3)")
     parser.add_argument("--threads", type=positive, default=2, help="CPU threads (default: 2)")
     parser.add_argument("--peer", choices=("train", "tune"), help=argparse.SUPPRESS)
     parser.add_argument("--bf16", action="store_true", help=argparse.SUPPRESS)
@@ -100,7 +101,7 @@ def compare(options: argparse.Namespace, results: Results, folders: dict[str, Pa
 
 
 def tune(options: argparse.Namespace, results: Results, start: Path) -> None:
-    """Fine-tune with both by turns, and record the time and BLEU."""
+    """Fine-tune with both in turn, and record the time and BLEU."""
     import sacrebleu
 
     files = write_pairs(options.folder / "new")
