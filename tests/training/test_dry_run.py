@@ -86,12 +86,14 @@ def test_a_dry_run_notes_its_progress_and_returns_its_findings(tmp_path: Path) -
     assert watcher.closed == 1
 
 
-@pytest.mark.parametrize("kind", [text_run, small_run])
+@pytest.mark.parametrize(
+    ("kind", "export"), [(text_run, False), (small_run, False), (small_run, True)]
+)
 @pytest.mark.parametrize("max_steps", [6, 2])
 def test_the_space_on_the_disk_is_that_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, max_steps: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, export: bool, max_steps: int
 ) -> None:
-    training = {"max_steps": max_steps, "validate_every": 2, "average_last": 2}
+    training = {"max_steps": max_steps, "validate_every": 2, "average_last": 2, "export": export}
     config = kind(tmp_path, training=training) if kind is text_run else kind(tmp_path, **training)
     larger = dataclasses.replace(config.model, d_model=128, d_ff=256)
     config = dataclasses.replace(config, model=larger)

@@ -15,6 +15,7 @@ from clearhead.errors import ClearheadError, ExportError, meant, reason
 from clearhead.exports import DESCRIPTION, command, read_export
 from clearhead.huggingface.export import export_translator
 from clearhead.onnx.export import export_onnx
+from clearhead.settings import RunConfig
 from clearhead.settings.declare import Runs
 
 
@@ -123,6 +124,11 @@ def _format_for(found: ModelFolder, format: str | None) -> str:
     )
 
 
+def can_export_after_training(config: RunConfig) -> bool:
+    """Whether the model is a translator and CTranslate2 is installed."""
+    return config.task == "translation" and find_spec(CTRANSLATE2) is not None
+
+
 def exports_after_training(folder: Path, automatic: bool) -> Iterator[str]:
     """Write the CTranslate2 export of a model that was trained, and yield lines about its exports.
 
@@ -130,14 +136,14 @@ def exports_after_training(folder: Path, automatic: bool) -> Iterator[str]:
 
     Args:
         folder: of the model.
-        automatic: whether to write the export, if the model is a translator and CTranslate2 is
-            installed. Otherwise, and for other formats, an export that is out of date is reported.
+        automatic: whether to write the export, if that is possible. Otherwise, and for other
+            formats, an export that is out of date is reported.
 
     Raises:
         ModelFolderError: the model folder cannot be read.
     """
     found = read_model_folder(folder)
-    automatic &= found.config.task == "translation" and find_spec(CTRANSLATE2) is not None
+    automatic &= can_export_after_training(found.config)
     for name in FORMATS:
         path, writes = found.path / name, automatic and name == CTRANSLATE2
         if not (writes or (path / DESCRIPTION).is_file()):

@@ -187,7 +187,9 @@ def dry_run(
         ModelFolderError: the model of `start_from` cannot be used.
         TrainingError: TensorBoard is configured and not installed.
     """
+    from clearhead.api.exporting import can_export_after_training
     from clearhead.api.preparation import prepare
+    from clearhead.ctranslate2.folder import size_of_export
     from clearhead.data.parts import parts_of
     from clearhead.training.dry_run import try_steps
     from clearhead.training.events import Note, notify
@@ -205,10 +207,14 @@ def dry_run(
             width, lines = config.model.d_model, prepared.report_lines()
             write_model_folder(Path(folder), config, prepared.files)
             size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
-            return try_steps(prepared.task, model, training, width, lines, size)
+            found = try_steps(prepared.task, model, training, width, lines, size)
     finally:
         for observer in observers:
             observer.close()
+    if not (training.export and can_export_after_training(config)):
+        return found
+    end = found.disk_mb + size_of_export(config.model, found.parameters) / 1e6
+    return replace(found, disk_mb=end, disk_peak_mb=max(end, found.disk_peak_mb))
 
 
 def _started(
