@@ -291,11 +291,18 @@ def test_equal_checkpoints_share_their_space(tmp_path: Path) -> None:
                 assert_same(*equal)
 
 
-def test_a_run_that_is_not_resumable_ends_as_any_other_and_writes_less(tmp_path: Path) -> None:
+@pytest.mark.parametrize("patience", [0, 2])
+def test_a_run_that_is_not_resumable_ends_as_any_other_and_writes_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: int
+) -> None:
+    # With patience, the run ends after three validations.
+    monkeypatch.setattr(State, "is_best", lambda state, score, higher: state.best_score is None)
+    settings = {"max_steps": 20, "validate_every": 2, "average_last": 2, "keep": "average"}
     written = []
     for resumable in (True, False):
-        config = small_run(tmp_path, str(resumable), max_steps=20, validate_every=2)
-        api.train(config, resumable=resumable)
+        config = small_run(tmp_path, str(resumable), **settings, patience=patience)
+        ended = api.train(config, resumable=resumable)
+        assert ended.step == (6 if patience else 20)
         folder = Path(config.folder)
         written.append(read_tensors(folder / "weights.safetensors")[0])
         assert (folder / "training" / "state.safetensors").exists() == resumable

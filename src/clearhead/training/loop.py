@@ -299,6 +299,8 @@ class Trainer:
 
     def _is_averaged(self) -> bool:
         """Whether the weights of this step may be in the average at the end."""
+        if self.config.patience or self.config.max_minutes:
+            return True  # the run may end at any validation
         # Two more, because epochs differ a little in their number of batches.
         last = (self.config.average_last + 2) * self.config.validate_every
         return self.state.step > self.limits.total_steps - last
