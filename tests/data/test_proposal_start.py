@@ -52,6 +52,25 @@ def test_a_proposed_run_starts_from_the_model_and_trains(tmp_path: Path, task: s
     assert api.load(tmp_path / "run").config.model.d_model == first.model.d_model
 
 
+def test_the_search_of_a_translator_is_kept(tmp_path: Path) -> None:
+    first = small_run(tmp_path, "first", max_steps=2)
+    search = dataclasses.replace(
+        first.search, beam_size=3, length_penalty=1.5, max_length_ratio=3.0
+    )
+    first = dataclasses.replace(first, search=search)
+    api.train(first, observers=())
+    name = str(tmp_path / "next")
+    files = ["--train", *first.data.train, "--validation", *first.data.validation]
+    assert run("init", name, "--start-from", first.folder, *files)[0] == 0
+    proposed = read_config(f"{name}.toml").search
+    assert (proposed.beam_size, proposed.length_penalty) == (3, 1.5)
+    other = small_run(tmp_path, "other", max_steps=2)
+    chosen = dataclasses.replace(RunConfig().search, length_penalty=0.9)
+    api.train(dataclasses.replace(other, start_from=first.folder, search=chosen), observers=())
+    kept = api.load(other.folder).config.search
+    assert (kept.beam_size, kept.length_penalty, kept.max_length_ratio) == (3, 0.9, 3.0)
+
+
 def test_a_step_has_32_examples_of_mean_length_and_the_length_has_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "long.tsv"
     rows = [f"{'ab'[i % 2]}\t{'word ' * 600}{i}\n" for i in range(60)]

@@ -30,7 +30,14 @@ from clearhead.huggingface.reading import (
     settings_of_files,
 )
 from clearhead.model.transformer import EncoderClassifier
-from clearhead.settings import DataConfig, ModelConfig, RunConfig, TokenizerConfig, config_from
+from clearhead.settings import (
+    DataConfig,
+    ModelConfig,
+    RunConfig,
+    SearchConfig,
+    TokenizerConfig,
+    config_from,
+)
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import Runs
 from clearhead.settings.reading import located
@@ -39,7 +46,9 @@ from clearhead.tokenizer.extension import extended
 ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
 
-FREE = {"model.dropout", "tokenizer.new_words"}
+SEARCH = {f"search.{field.name}" for field in fields(SearchConfig)}
+
+FREE = {"model.dropout", "tokenizer.new_words", *SEARCH}
 """Settings that a run may choose, whatever model it starts from."""
 
 
@@ -129,7 +138,7 @@ def brought_by(source: str, task: str, input: str) -> Brought | None:
     _check_task(trained, run)
     shape = {"model": trained.model, "tokenizer": trained.tokenizer}
     run = replace(run, **shape, data=DataConfig(max_length=1))
-    return Brought(run.longest_example, trained.classifier, labels.names)
+    return Brought(run.longest_example, trained.classifier, trained.search, labels.names)
 
 
 def _check_task(trained: RunConfig, config: RunConfig) -> None:
@@ -183,6 +192,8 @@ def _settings(config: RunConfig, kind: Runs | None = None) -> dict[str, Any]:
     sections: dict[str, type] = {"model": ModelConfig}
     if kind in Runs.TEXT:
         sections["tokenizer"] = TokenizerConfig
+    if kind in Runs.TRANSLATION:
+        sections["search"] = SearchConfig
     found = {
         f"{section}.{field.name}": getattr(getattr(config, section), field.name)
         for section, type_ in sections.items()

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_args
 
 from clearhead.data.phrasebook import Part
 from clearhead.data.survey import Survey
-from clearhead.settings import ClassifierConfig
+from clearhead.settings import ClassifierConfig, SearchConfig
 from clearhead.settings.commented import CommentedConfig, Form
 
 VALIDATIONS = 25  # in a run of full length, approximately
@@ -57,11 +57,13 @@ class Brought:
     Attributes:
         longest: the most tokens or frames of an example; None: no limit.
         head: the settings of its output, if it is a classifier.
+        search: the settings of its search, if it is a translator.
         labels: of a classifier.
     """
 
     longest: int | None
     head: ClassifierConfig
+    search: SearchConfig
     labels: tuple[str, ...]
 
 

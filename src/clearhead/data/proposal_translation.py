@@ -85,6 +85,9 @@ def propose_translation(
     if start_from and train:
         choose_fine_tuning(proposal, 1.0, TUNED_BATCH, TUNED_PEAK)
         _choose_score(proposal)
+        if brought:
+            proposal.choose("search.beam_size", brought.search.beam_size)
+            proposal.choose("search.length_penalty", brought.search.length_penalty)
     elif train:
         recipe = row_for(RECIPES, proposal.train.examples)
         _choose_vocabulary(proposal, recipe)
