@@ -80,6 +80,14 @@ def _mistakes() -> list[Mistake]:
                 "m --task classification --train texts.csv --text-column label --label-column text",
                 *(3, "texts.csv", "swapped", "--text-column"),
             ),
+            (
+                "m --task classification --train words.tsv",
+                *(3, "words.tsv", "--text-column 1 --label-column 2"),
+            ),
+            (
+                "m --task classification --train swapped.tsv",
+                *(3, "swapped.tsv", '--text-column "label" --label-column "text"'),
+            ),
             ("m --train book.en shifted.es --validation val.en val.es", 3, "shifted.es", "shifted"),
             ("m --train book.en book.es --validation val.es val.en", 3, "val.es", "swapped"),
             ("m --train book.en copy.en --validation val.en val.es", 3, "copy.en", "same"),
@@ -275,6 +283,8 @@ def write_files(folder: Path) -> None:
         "semicolons.csv": "text;label\na b;yes\nc d;no\n",
         "bare.tsv": "".join(f"{text}\t{label}\n" for text, label in rows),
         "bare.csv": "".join(f"{text},{label}\n" for text, label in rows),
+        "words.tsv": "".join(f"word{n}\t{label}\n" for n, (_, label) in enumerate(rows)),
+        "swapped.tsv": "text\tlabel\n" + labelled((label, text) for text, label in rows),
         "names.tsv": "sentence\tmood\na good film\tyes\na bad film\tno\n",
         "book.en": lines(english),
         "book.es": lines(spanish),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -315,6 +317,64 @@ def test_columns_that_look_swapped_are_refused_with_the_right_ones(tmp_path: Pat
     with pytest.raises(DataError, match="swapped") as caught:
         check_agreement(config, parts_read(config))
     assert "data.text_column = 1 and data.label_column = 2" in str(caught.value.todo)
+
+
+ONE_WORD = ["".join(random.Random(n).choices("abcdefgh", k=9)) for n in range(60)]
+
+
+def rows_of(first: list[str], second: list[str], header: str, mark: str = "\t") -> str:
+    lines = [f"{one}{mark}{two}\n" for one, two in zip(first, second, strict=True)]
+    return "".join([header.replace(",", mark), *lines])
+
+
+SIXTY = [label for _, label in texts(ONE_WORD)]
+SWAPPED = {
+    "one-word.tsv": rows_of(ONE_WORD, SIXTY, ""),
+    "one-word.txt": rows_of(ONE_WORD, SIXTY, ""),
+    "header.tsv": rows_of(SIXTY, ENGLISH[:60], "text,label\n"),
+    "header.csv": rows_of(SIXTY, [f'"{text}"' for text in ENGLISH[:60]], "text,label\n", ","),
+    "sorted.tsv": rows_of(
+        [f"{text} {n}" for n, text in enumerate(ENGLISH[:500] * 6)], ["a"] * 1500 + ["b"] * 1500, ""
+    ),
+    "keys.jsonl": "".join(
+        f'{{"text": "{label}", "label": "{text}"}}\n'
+        for text, label in zip(ONE_WORD, SIXTY, strict=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SWAPPED)
+def test_the_advice_about_columns_that_look_swapped_is_right(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text(SWAPPED[name])
+    tree = {"task": "classification", "data": {"train": [str(path)]}}
+    with pytest.raises(DataError, match="swapped") as caught:
+        check_trainable(config_from(tree))
+    columns = r"data.text_column = (\S+) and data.label_column = (\S+)"
+    options = r"--text-column (\S+) --label-column (\S+)\)"
+    todo = str(caught.value.todo)
+    (setting,) = re.findall(columns, todo)
+    assert re.findall(options, todo) == [setting]
+    text, label = map(json.loads, setting)
+    tree["data"] |= {"text_column": text, "label_column": label}
+    assert check_trainable(config_from(tree)) == []
+
+
+def test_columns_that_are_read_already_are_no_advice(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = "".join(f"text of {n},id {n},{'ab'[n % 2]}\n" for n in range(60))
+    path.write_text(f"text,label,topic\n{rows}")
+    config = config_from({"task": "classification", "data": {"train": [str(path)]}})
+    with pytest.raises(DataError, match="labels") as caught:
+        check_trainable(config)
+    assert '"label"' not in str(caught.value.todo)
+    assert "--label-column" in str(caught.value.todo)
+
+
+def test_swapped_examples_in_memory_have_no_columns() -> None:
+    with pytest.raises(DataError, match="swapped") as caught:
+        of_texts([pair[::-1] for pair in texts(ENGLISH)], None)
+    assert "column" not in str(caught.value.todo)
 
 
 def test_labels_that_are_all_different_are_refused() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from clearhead.data.columns import Columns, columns_hint, columns_of, likely_columns
+from clearhead.data.columns import SAMPLE, Columns, columns_hint, columns_of, likely_columns
 from clearhead.data.labelled import other_columns, read_labelled_texts
 from clearhead.data.proposal_classification import propose_classification
 from clearhead.data.tables import Column
@@ -115,6 +115,17 @@ def test_columns_that_are_not_clear_are_not_guessed(
     tmp_path: Path, columns: list[list[str]]
 ) -> None:
     assert likely_columns(write(tmp_path / "a.tsv", *columns)) is None
+
+
+@pytest.mark.parametrize("first", [[], ["rare"] * 2])
+@pytest.mark.parametrize("header", ["", "sentence\tmood"])
+def test_columns_of_a_file_that_is_sorted_by_label_are_recognised(
+    tmp_path: Path, header: str, first: list[str]
+) -> None:
+    labels = [*first, *["calm"] * 3 * SAMPLE, *["wild"] * 3 * SAMPLE]
+    texts = [f"a text of number {n}" for n in range(len(labels))]
+    path = write(tmp_path / "a.tsv", texts, labels, header=header)
+    assert likely_columns(path) == (("sentence", "mood") if header else (1, 2))
 
 
 def test_a_header_with_the_usual_names_decides(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from random import Random
 from typing import TypeVar
 
 from clearhead.data import pairing
-from clearhead.data.columns import holds_texts, likely_columns, mean_words
+from clearhead.data.columns import Columns, holds_texts, likely_columns, mean_words
+from clearhead.data.labelled import columns_read
 from clearhead.data.languages import (
     CLOSER,
     FOREIGN,
@@ -330,17 +331,20 @@ def _about_labels(config: RunConfig, part: DataPart) -> Iterator[Doubt]:
             part.where,
             f"{len(set(labels)):,} different labels in {len(texts):,} rows, such as "
             f"{first_few([repr(name[:30]) for name in labels], 2)}",
-            _todo_about_labels(part, swapped, holds_texts(texts) and holds_texts(labels)),
+            _todo_about_labels(config, part, swapped, holds_texts(texts) and holds_texts(labels)),
         )
 
 
-def _todo_about_labels(part: DataPart, swapped: bool, are_pairs: bool) -> str:
-    likely = likely_columns(part.files[0]) if part.files else None
-    if likely:
+def _todo_about_labels(config: RunConfig, part: DataPart, swapped: bool, are_pairs: bool) -> str:
+    if not part.files:
+        return "give each example as (text, label)"
+    file = part.files[0]
+    read = columns_read(file, Columns(config.data.text_column, config.data.label_column))
+    likely = likely_columns(file)
+    if likely and likely != read:
         return f"set {likely.settings}"
     if swapped:
-        return "exchange data.text_column and data.label_column"
-    pairs = '; for a translator, set task = "translation"'
-    is_file_of_pairs = part.files and holds_pairs(part.files[0])
+        return f"set {Columns(read.label, read.text).settings}"
+    pairs = '; for a translator, set task = "translation"' if are_pairs else ""
     choose = "choose the column of the labels with data.label_column (init: --label-column)"
-    return choose + (pairs if are_pairs and is_file_of_pairs else "")
+    return choose + (pairs if holds_pairs(file) else "")

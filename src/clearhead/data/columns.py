@@ -12,13 +12,17 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import closing
 from itertools import islice
+from random import Random
 from typing import NamedTuple
 
 from clearhead.data.tables import Column, is_csv, read_rows
 from clearhead.errors import DataError, first_few
 
 SAMPLE = 1000
-"""Rows at the start of a table that are judged."""
+"""Rows that are judged: so many at the start of a table, and so many at random from the others.
+
+The start alone would show one label only of a file that is sorted by label.
+"""
 
 LEAST = 10
 """Fewer rows show nothing."""
@@ -97,7 +101,7 @@ def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
     `known` labels, at least from line 2 on, has the labels.
     """
     try:
-        rows = _first_rows(path)
+        rows = _judged_rows(path)
     except DataError:
         return None
     if len(set(map(len, rows))) > 1:
@@ -163,14 +167,21 @@ def columns_hint(place: str | None, label: str, known: Collection[str] = ()) -> 
         names = "data.text_column and data.label_column (init and evaluate: --text-column …)"
         return "" if kind == ".txt" else f"; if line 1 is a header, name its columns: {names}"
     if isinstance(likely.label, int):
-        is_read = label in _labels_of([_first_rows(file)[0][likely.label - 1]])
+        is_read = label in _labels_of([_judged_rows(file)[0][likely.label - 1]])
         return "" if is_read else f"; the cells look like {likely.described}: set {likely.settings}"
     return "" if kind == ".txt" else f"; if line 1 is a header, set {likely.settings}"
 
 
-def _first_rows(path: str) -> list[list[str]]:
+def _judged_rows(path: str) -> list[list[str]]:
+    """Line 1, and a sample of the other rows."""
     with closing(read_rows(path)) as rows:
-        return [[cell.strip() for cell in cells] for _, cells in islice(rows, SAMPLE + 1)]
+        first = list(islice(rows, SAMPLE + 1))
+        spread, random = list(islice(rows, SAMPLE)), Random(0)
+        for count, row in enumerate(rows, start=SAMPLE + 1):
+            # Each of the rows so far is in the sample with the same probability.
+            if (place := random.randrange(count)) < SAMPLE:
+                spread[place] = row
+    return [[cell.strip() for cell in cells] for _, cells in (*first, *spread)]
 
 
 def holds_texts(cells: Sequence[str]) -> bool:

@@ -196,6 +196,21 @@ def other_columns(path: str) -> Columns | None:
     return None if is_default and _has_two_columns(path) else likely
 
 
+def columns_read(path: str, chosen: Columns) -> Columns:
+    """The columns of a file of labelled texts that are read: positions if it has no header.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    form = TEXT_FORMATS.of(path)
+    if chosen.by_position or form is None or form.read is _read_jsonl:
+        return chosen
+    if form.read is _read_txt:
+        return LABEL_FIRST
+    with closing(read_rows(path)) as rows:
+        return columns_of(path, next(rows)[1], chosen)
+
+
 def _has_two_columns(path: str) -> bool:
     with closing(read_tsv(path)) as rows:
         return len(next(rows)[1]) == 2
