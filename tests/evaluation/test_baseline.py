@@ -105,7 +105,7 @@ def test_an_unwatched_run_and_one_on_features_have_no_baseline(
     assert baseline_on_files(feature_run(tmp_path)) is None
 
 
-def test_it_is_fitted_anew_on_the_files_of_a_run_unless_they_have_changed(tmp_path: Path) -> None:
+def test_it_is_fitted_anew_on_the_files_of_a_run(tmp_path: Path) -> None:
     config = text_run(tmp_path, training={"max_steps": 2, "validate_every": 2})
     train(config, observers=())
     folder = Path(config.folder)
@@ -115,11 +115,35 @@ def test_it_is_fitted_anew_on_the_files_of_a_run_unless_they_have_changed(tmp_pa
     warm = list(labels.names).index("warm")
     assert found.probabilities(["a red b"])[0, warm] > 0.5
     assert baseline_of_run(folder, replace(config, input="features"), labels) is None
-    file = Path(config.data.train[0])
-    file.write_text(file.read_text() + "warm\tone more\n")
-    assert baseline_of_run(folder, config, labels) is None
-    file.unlink()
-    assert baseline_of_run(folder, config, labels) is None
+
+
+@pytest.mark.parametrize("part", ["train", "validation", "test"])
+def test_it_is_left_out_with_the_reason_if_a_file_of_the_run_is_missing_or_has_changed(
+    tmp_path: Path, part: str
+) -> None:
+    files = {name: tmp_path / f"{name}.tsv" for name in ("train", "validation", "test")}
+    rows = write_texts(tmp_path).read_text().splitlines(keepends=True)
+    for file, some in zip(files.values(), (rows[40:], rows[:20], rows[20:40]), strict=True):
+        file.write_text("".join(some))
+    config = text_run(
+        tmp_path,
+        data={name: [str(file)] for name, file in files.items()},
+        training={"max_steps": 2, "validate_every": 2},
+    )
+    train(config, observers=())
+    words = ("evaluate", config.folder, "--data", str(tmp_path / "more.tsv"))
+    (tmp_path / "more.tsv").write_text("".join(rows[:30]))
+    _, out, err = run(*words)
+    assert "linear baseline" in out
+    assert "linear baseline" not in err
+    files[part].write_text(files[part].read_text() + rows[50])
+    for _ in ("changed", "missing"):
+        code, out, err = run(*words)
+        assert code == 0
+        assert "linear baseline" not in out
+        assert err.count("no linear baseline") == 1
+        assert f"{part}.tsv" in err
+        files[part].unlink(missing_ok=True)
 
 
 def test_without_scikit_learn_there_is_none(

@@ -9,7 +9,7 @@ confidence interval (bootstrap); the negative log-likelihood and the expected
 calibration error; precision, recall and F1 of each label; and the confusion
 matrix. With scikit-learn installed, each text classifier is compared with a
 linear model (TF-IDF, logistic regression), which is fitted on its training files
-if they are unchanged.
+if all data files of its run are unchanged.
 
 Each model but the first is compared with the first by a paired test. With one
 model, --output writes each prediction beside the correct answer: translations

@@ -35,7 +35,7 @@ MOST_WORK = 15_000_000
 
 
 class BaselineError(ClearheadError):
-    """scikit-learn failed, for example because its installation is damaged."""
+    """There is no baseline: scikit-learn failed, or data of a run are missing or have changed."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ def fit_baseline(
         vectorise, rows = _vectoriser([texts[i] for i in chosen])
         predictors = [_predictor(rows, has_label) for has_label in truth[chosen].T]
     except Exception as error:  # an installed package may be damaged in any way
-        why = f"scikit-learn failed: {reason(error)}"
-        raise BaselineError("there is no linear baseline", why=why) from None
+        raise _no_baseline(f"scikit-learn failed: {reason(error)}") from None
 
     def probabilities(texts: Sequence[str]) -> np.ndarray:
         rows = vectorise(texts)
@@ -194,27 +193,41 @@ def baseline_on_files(config: RunConfig) -> str | None:
 
 
 def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBaseline | None:
-    """The linear model fitted anew on the training files of a model folder.
+    """The linear model fitted anew on the training examples of a model folder.
 
-    None if there is no scikit-learn, if the model reads features, or if the files are missing or
-    have changed.
+    None if there is no scikit-learn, if the model reads features, or if it was not trained on
+    files.
 
     Raises:
-        BaselineError: scikit-learn failed.
+        BaselineError: scikit-learn failed; or a file of the run is missing or has changed. Those of
+            the validation and test data count, because they decide which examples are left out.
     """
-    from clearhead.data.parts import file_hash
-
     if not is_available() or config.input != "text" or not config.data.train:
         return None
     try:
-        trained_on = read_json(folder / "provenance.json")["data"]["train"].values()
-        if [file_hash(file).hex() for file in config.data.train] != list(trained_on):
-            return None
+        _check_unchanged(folder, config)
         train, _ = _examples(config)
         texts, truth = [example.input for example in train], truth_of(train, labels)
-    except ClearheadError:
-        return None
+    except BaselineError:
+        raise
+    except ClearheadError as error:
+        raise _no_baseline(f"{error.where}: {error.what}" if error.where else error.what) from None
     return fit_baseline(texts, truth, config.classifier.multi_label)
+
+
+def _no_baseline(why: str) -> BaselineError:
+    return BaselineError("there is no linear baseline", why=why)
+
+
+def _check_unchanged(folder: Path, config: RunConfig) -> None:
+    from clearhead.data.parts import parts_of
+
+    recorded = read_json(folder / "provenance.json").get("data", {})
+    for part in parts_of(config):
+        hashes = [content.hex() for _, content in part.hashes]
+        if hashes != list(recorded.get(part.name, {}).values()):
+            place = f" ({part.where})" if part.files else ""
+            raise _no_baseline(f"the {part.name} data{place} are not those of the run")
 
 
 def _examples(config: RunConfig) -> tuple[Sequence[Labelled[str]], Sequence[Labelled[str]]]:
