@@ -87,7 +87,7 @@ def sync(path: Path) -> None:
 def unwritable(
     path: Path, error: Exception, kind: type[ClearheadError] = ModelFolderError
 ) -> ClearheadError:
-    """The error of a file or folder that cannot be written."""
+    """The error of a file or folder that cannot be written: an OSError, or one of safetensors."""
     full = not isinstance(error, OSError) or error.errno in DISK_FULL
     return kind(
         "it cannot be written",

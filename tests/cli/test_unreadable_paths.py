@@ -206,3 +206,21 @@ def test_a_configuration_whose_name_has_no_room_for_another(tmp_path: Path) -> N
     assert code == ConfigError.exit_code
     assert "cannot be written" in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_init_cannot_write_a_name_that_is_not_utf_8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = os.fsdecode(b"caf\xe9.tsv")
+    try:
+        Path(name).write_text("".join(f"{'ab'[n % 2]}\ttext {n}\n" for n in range(40)))
+    except OSError:
+        pytest.skip("this file system has UTF-8 names only")
+    code, out, err = run("init", "m", "--task", "classification", "--train", name)
+    assert (code, out) == (2, "")
+    assert "m.toml" in err
+    assert 'train = ["caf' in err
+    assert "rename" in err
+    assert "space" not in err
+    assert not Path("m.toml").exists()

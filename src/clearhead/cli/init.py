@@ -84,7 +84,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> None:
     """Write NAME.toml and print what was found in the data."""
-    from clearhead.files import unwritable, write_bytes
+    from clearhead.files import write_bytes
     from clearhead.settings.data import absolute_path
 
     _reject_unused(args)
@@ -117,10 +117,7 @@ def run(args: Namespace) -> None:
         proposal.values["data.mismatch"] = args.mismatch
     text = proposal.to_toml(str(path.with_suffix("")))
     warnings = _checked(text, args) if args.train else []
-    try:
-        write_bytes(path, text.encode(), ConfigError)
-    except UnicodeEncodeError as error:
-        raise unwritable(path, error, ConfigError) from None
+    write_bytes(path, _encoded(text, path), ConfigError)
     for line in proposal.seen:
         print_message(line)
     for line in warnings:
@@ -140,6 +137,20 @@ def _checked(text: str, args: Namespace) -> list[str]:
     # Those in the text start in the folder of the file that is to be written.
     tree["data"] |= {part: getattr(args, part) for part in ("train", "validation", "test")}
     return check_trainable(config_from(tree))
+
+
+def _encoded(text: str, path: Path) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        line = text.splitlines()[text[: error.start].count("\n")]
+        shown = line.strip().encode(errors="backslashreplace").decode()
+        raise ConfigError(
+            "a name that would be in the file is not UTF-8",
+            where=path,
+            why=f"the line is {shown}",
+            todo="rename that file or folder",
+        ) from None
 
 
 def _print_baseline(path: Path) -> None:
