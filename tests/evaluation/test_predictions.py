@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.data.labelled import Labelled
+from clearhead.data.labelled import Labelled, read_labelled_texts
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.predictions import (
     classified_examples,
@@ -97,6 +97,23 @@ def test_a_csv_is_for_spreadsheets(tmp_path: Path) -> None:
     header, *rows = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""))
     assert header == ["line", "text"]
     assert rows == [["1", ROWS[0]["text"]], ["2", "'=1+1\tand\nmore"], ["3", "'- hello"]]
+
+
+def test_a_csv_keeps_labels_so_that_it_can_be_evaluated(tmp_path: Path) -> None:
+    example = Labelled("-1 point", ("-1",), "test.csv:2")
+    (found,) = classified_examples([example], np.array([[0.9, 0.1]]), ["+1", "-1"], False)
+    write_table(tmp_path / "p.csv", [found.row()])
+    (read,) = read_labelled_texts(str(tmp_path / "p.csv"))
+    assert (read.input, read.labels) == ("'-1 point", ("-1",))
+    (read,) = read_labelled_texts(str(tmp_path / "p.csv"), label_column="prediction")
+    assert read.labels == ("+1",)
+
+
+def test_a_csv_has_no_formula_in_a_translation(tmp_path: Path) -> None:
+    (found,) = translated_examples(["-a"], ["+b"], ["=c"], False)
+    write_table(tmp_path / "p.csv", [found.row()])
+    _, row = csv.reader((tmp_path / "p.csv").read_text("utf-8-sig").splitlines())
+    assert row[2:] == ["'-a", "'+b", "'=c"]
 
 
 def test_a_tsv_has_one_line_a_row_and_jsonl_keeps_everything(tmp_path: Path) -> None:

@@ -149,8 +149,8 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows with the same columns as `.csv`, `.tsv` or `.jsonl`, in UTF-8.
 
     The `.csv` is for spreadsheets: it begins with a byte order mark, and a text that a spreadsheet
-    would take for a formula gets an apostrophe before it. In a `.tsv`, texts have spaces instead of
-    tabs and line breaks.
+    would take for a formula gets an apostrophe before it. Labels stay as they are, so that the file
+    can be evaluated. In a `.tsv`, texts have spaces instead of tabs and line breaks.
 
     Raises:
         ConfigError, DataError: as `check_table_path`; or the file cannot be written.
@@ -161,13 +161,16 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    def cell(value: Any) -> Any:
-        return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    labels = ("label", "prediction") if "label" in rows[0] else ()
+
+    def cell(column: str, value: Any) -> Any:
+        is_text = isinstance(value, str) and column not in labels
+        return f"'{value}" if is_text and value.startswith(FORMULA) else value
 
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(rows[0])
-    writer.writerows([cell(value) for value in row.values()] for row in rows)
+    writer.writerows([cell(*item) for item in row.items()] for row in rows)
     return f"\ufeff{text.getvalue()}"
 
 
