@@ -141,6 +141,60 @@ def test_labels_that_would_be_read_as_texts_are_refused(models: Path, count: int
     assert run(*words, "first.tsv")[0] == 0
 
 
+@pytest.mark.parametrize("name", ["reviews.csv", "bare.csv", "ids.tsv", "keys.jsonl", "few.csv"])
+def test_the_advice_about_the_text_column_is_right(models: Path, name: str) -> None:
+    rows = list(zip(TEXTS, TRUTH, strict=True))
+    Path(name).write_text(
+        {
+            "reviews.csv": "review,rating\n" + "".join(f"{row[0]},{row[1]}\n" for row in rows),
+            "bare.csv": "".join(f"{text},{label}\n" for text, label in rows),
+            "ids.tsv": "id\tText\tnote\n" + "".join(f"1\t{text}\tx\n" for text in TEXTS),
+            "keys.jsonl": "".join(json.dumps({"texts": text}) + "\n" for text in TEXTS),
+            "few.csv": "a,b\n" + "".join(f"{text},1\n" for text in TEXTS),
+        }[name]
+    )
+    words = ("classify", str(models / "texts"), "-i")
+    code, out, err = run(*words, name)
+    assert (code, out) == (3, "")
+    assert name in err
+    assert "label" not in err.split("What to do")[1]
+    column = re.findall(r'--text-column "?(\w+)', err)[0].replace("NAME", "a")
+    Path("in.txt").write_text("".join(f"{text}\n" for text in TEXTS))
+    assert run(*words, name, "--text-column", column) == run(*words, "in.txt")
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_a_text_file_with_labels_is_read_as_in_training(models: Path, count: int) -> None:
+    words = ("classify", str(models / "texts"), "--json", "-i")
+    Path("in.txt").write_text("".join(f"{text}\n" for text in TEXTS[:count]))
+    expected = run(*words, "in.txt")
+    rows = list(zip(TRUTH, TEXTS, strict=True))[:count]
+    Path("first.txt").write_text(labelled(rows))
+    assert run(*words, "first.txt") == expected
+    Path("last.txt").write_text("".join(f"{text}\t{label}\n" for label, text in rows))
+    assert run(*words, "last.txt") == expected
+    # A file with other lines has texts only, perhaps with tabs.
+    for other in ("a\n", "maybe\ta\n", "a\tb\tc\n"):
+        for lines in (other + labelled(rows), labelled(rows) + other):
+            Path("other.txt").write_text(lines)
+            code, out, err = run(*words, "other.txt")
+            assert code == 0
+            inputs = [json.loads(line)["input"] for line in out.splitlines()]
+            assert inputs == lines.splitlines()
+            assert err.count("warning") == (not lines.startswith(other))
+
+
+def test_labels_in_the_standard_input_get_a_warning(models: Path) -> None:
+    words = ("classify", str(models / "texts"), "--json")
+    code, out, err = run(*words, stdin=labelled(zip(TRUTH, TEXTS, strict=True)))
+    assert code == 0
+    assert json.loads(out.splitlines()[0])["input"] == f"{TRUTH[0]}\t{TEXTS[0]}"
+    assert err.count("warning") == 1
+    assert ".tsv" in err
+    for stdin in ("a\tb\n", "yes\n", "a\nyes\ta\n"):
+        assert run(*words, stdin=stdin)[2] == ""
+
+
 def test_an_empty_line_gives_an_empty_line(models: Path) -> None:
     _, out, _ = run("classify", str(models / "texts"), stdin="a\n\n \nb\n")
     assert [bool(line) for line in out.split("\n")] == [True, False, False, True, False]

@@ -192,6 +192,8 @@ def _mistakes() -> list[Mistake]:
             ("runs/texts --top 0", 2, "--top"),
             ("runs/texts -i no.txt", 3, "no.txt"),
             ("runs/texts -i bare.tsv", 3, "bare.tsv", "--text-column 1"),
+            ("runs/texts -i names.csv", 3, "names.csv:1", '--text-column "sentence"'),
+            ("runs/texts -i semicolons.csv", 3, "semicolons.csv:1", "commas"),
             ("runs/texts -i names.tsv", 3, "names.tsv", '--text-column "sentence"'),
         ],
         "evaluate": [
@@ -285,6 +287,7 @@ def write_files(folder: Path) -> None:
         "bare.csv": "".join(f"{text},{label}\n" for text, label in rows),
         "words.tsv": "".join(f"word{n}\t{label}\n" for n, (_, label) in enumerate(rows)),
         "swapped.tsv": "text\tlabel\n" + labelled((label, text) for text, label in rows),
+        "names.csv": "sentence,mood\na good film,yes\na bad film,no\n",
         "names.tsv": "sentence\tmood\na good film\tyes\na bad film\tno\n",
         "book.en": lines(english),
         "book.es": lines(spanish),

@@ -6,8 +6,8 @@ labels, it has all labels with a probability of at least 0.5, perhaps none,
 unless --top gives their number. An empty line gives an empty line. The
 probabilities are calibrated on the validation data.
 
-A warning says if texts look different from the training text, for example if
-they have capitals and the training text has none. --normalise converts them.
+A warning is printed for texts that look different from the training text, for
+example with capitals if the training text has none. --normalise converts them.
 
   clearhead classify runs/trec < questions.txt
   clearhead classify runs/trec --top 3 --json < questions.txt
@@ -22,6 +22,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from clearhead.cli.failures import print_message
 from clearhead.cli.options import add_shared, column, loaded_classifier, positive, reject_unused
 from clearhead.cli.streams import (
     NOUNS,
@@ -48,9 +49,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         dest="input_file",
         metavar="FILE",
         default=STANDARD,
-        help="input file, one text per line, or a .csv, .tsv or .jsonl file with a text column "
-        "(default: -, stdin; a terminal shows a prompt); for features a .ts, .csv or .npz file, or "
-        "a folder",
+        help="input file, one text per line, or a .csv, .tsv or .jsonl file with a text column, or "
+        "a .txt file of label, tab, text (default: -, stdin; a terminal shows a prompt); for "
+        "features a .ts, .csv or .npz file, or a folder",
     )
     parser.add_argument(
         "--text-column",
@@ -103,14 +104,20 @@ def _read(
 ) -> tuple[Iterator[tuple[str, Any]], int | None]:
     """The inputs, each with its name, and their number if it is known."""
     if classifier.config.input == "text":
-        from clearhead.data.columns import Columns
+        from clearhead.data.columns import Columns, columns_with_labels
         from clearhead.data.labelled import TEXT_FORMATS, read_texts
 
         table = TEXT_FORMATS.of(path)
         has_columns = path != STANDARD and table is not None and table.named_columns
         if not has_columns and not isinstance(text_column, int):
             reject_unused({"--text-column": text_column}, "files without named columns")
-            return ((text, text) for text in input_lines(path)), count_lines(path)
+            total = count_lines(path)
+            # The columns are judged before the texts are read, so the file is read twice.
+            can_be_judged = table is not None and total is not None
+            labelled = columns_with_labels(path, classifier.labels) if can_be_judged else None
+            if labelled:
+                return ((text, text) for text in read_texts(path, labelled)), total
+            return _lines(path, classifier.labels), total
         if path == STANDARD:
             raise ConfigError(
                 "--text-column has no effect on the standard input",
@@ -127,6 +134,19 @@ def _read(
     label_column = str(classifier.config.data.label_column)
     examples = list(read_feature_sequences(path, label_column, labelled=False))
     return ((example.place, example) for example in examples), len(examples)
+
+
+def _lines(path: str, labels: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The lines of a file or of the standard input, with a warning if the first has a label."""
+    for number, line in enumerate(input_lines(path)):
+        if number == 0:
+            found = [cell for cell in line.split("\t") if cell in labels]
+            if "\t" in line and found:
+                print_message(
+                    f"warning: line 1 has a tab and the label {found[0]!r}, which is read as text; "
+                    "for texts with labels, name a .tsv file: -i FILE.tsv"
+                )
+        yield line, line
 
 
 def _as_text(number: int, item: tuple[str, Any], predictions: Sequence[Prediction]) -> str:

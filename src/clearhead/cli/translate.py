@@ -9,9 +9,9 @@ translation comes first; samples are in the order in which they were drawn.
 A sentence of more than 1,024 tokens, or of more than the model has learned
 positions for, is cut there. A warning names its line.
 
-A warning also says if the input looks different from the training text, for
-example if it has capitals and the training text has none. --normalise converts
-the input. The translations keep the style of the training text.
+A warning is printed for input that looks different from the training text, for
+example with capitals if the training text has none. --normalise converts the
+input. The translations keep the style of the training text.
 
   clearhead translate runs/my-model < in.txt > out.txt
   clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8

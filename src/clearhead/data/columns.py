@@ -68,7 +68,9 @@ NAMED = Columns("text", "label")
 LABEL_FIRST = Columns(2, 1)
 """The columns of a file with tabs and without a header, unless positions are given."""
 
-BY_POSITION = "if line 1 is not a header, give both columns by position, from 1"
+NO_HEADER = "if line 1 is not a header"
+
+BY_POSITION = f"{NO_HEADER}, give both columns by position, from 1"
 
 
 def columns_of(
@@ -125,6 +127,19 @@ def likely_columns(path: str, known: Collection[str] = ()) -> Columns | None:
         case False:
             return Columns(text + 1, label + 1)
     return None
+
+
+def columns_with_labels(path: str, known: Collection[str]) -> Columns | None:
+    """The positions of the texts and labels of a file of two columns with tabs, without a header.
+
+    None if not exactly one of the columns has only known labels, or the file has another form.
+    """
+    try:
+        rows = _judged_rows(path)
+    except DataError:
+        return None
+    found = _by_known_labels(rows, set(known)) if len(rows[0]) == 2 else None
+    return found if found and found.by_position else None
 
 
 def _by_known_labels(rows: Sequence[Sequence[str]], known: set[str]) -> Columns | None:

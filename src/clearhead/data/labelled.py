@@ -16,6 +16,7 @@ from clearhead.data.columns import (
     BY_POSITION,
     LABEL_FIRST,
     NAMED,
+    NO_HEADER,
     Columns,
     columns_of,
     described,
@@ -35,6 +36,9 @@ from clearhead.data.tables import (
     value_of,
 )
 from clearhead.errors import ConfigError, DataError
+
+TEXT_OPTION = "--text-column"
+"""The option of `clearhead classify` for the column of the texts."""
 
 SEPARATOR = "|"
 """Separates the labels of one text in a cell."""
@@ -128,12 +132,12 @@ def read_texts(file: str, columns: Columns = NAMED, known: Collection[str] = ())
     if form is not None and form.read is _read_jsonl:
         for line, record in read_jsonl(file):
             where = f"{file}:{line}"
-            yield join_lines(string_of(record, str(columns.text), where, "text_column"))
+            yield join_lines(string_of(record, str(columns.text), where, TEXT_OPTION))
         return
     with closing(read_rows(file)) as rows:
         first = next(rows)
         text = _text_column(file, first[1], columns, known) if known else columns.text
-        index = _index(file, first, text, "text_column", known)
+        index = _index(file, first, text, TEXT_OPTION, known)
         for _, cells in _examples_of(text, first, rows):
             yield join_lines(cells[index])
 
@@ -150,9 +154,13 @@ def _text_column(
             f"the texts are not in column {columns.text}, which is read by default",
             where=file,
             why=f"the cells look like {likely.described}",
-            todo=f"name the column: --text-column {json.dumps(likely.text, ensure_ascii=False)}",
+            todo=_name_the_texts(likely),
         )
     return columns.text
+
+
+def _name_the_texts(likely: Columns) -> str:
+    return f"name the column: {TEXT_OPTION} {json.dumps(likely.text, ensure_ascii=False)}"
 
 
 _Rows = Generator[tuple[int, str, object], None, None]
@@ -257,9 +265,12 @@ def _index(path: str, first: Row, column: Column, setting: str, known: Collectio
         if column in cells:
             raise
         if likely := likely_columns(path, known):
-            error.todo = f"set {likely.settings}"
+            is_option = setting == TEXT_OPTION
+            error.todo = _name_the_texts(likely) if is_option else f"set {likely.settings}"
             if likely.by_position:
                 error.why = f"line 1 is no header: {described(cells)}"
+        elif setting == TEXT_OPTION:
+            error.todo = f"{error.todo}; {NO_HEADER}, give its position, from 1: {setting} 1"
         else:
             error.todo = f"{error.todo}; {BY_POSITION}: data.{setting} = 1"
         raise

@@ -49,7 +49,8 @@ class Header(NamedTuple):
     def column(self, name: str, setting: str | None = None) -> int:
         """The index of the column with this name; DataError for none or two.
 
-        `setting` is the setting of `data` that has the name; None if the name is fixed.
+        `setting` is the setting of `data` that has the name, or an option such as `--text-column`;
+        None if the name is fixed.
         """
         found = self.optional(name)
         if found is None:
@@ -71,8 +72,10 @@ class Header(NamedTuple):
                 return 'for a classifier of texts, set input = "text" (init: without --input)'
             change = f"Rename it to {name!r}" if like else "add this column"
             return f"{meant}{change}: it {FIXED_COLUMNS[name]}"
-        start = f"{meant}Set" if like else "rename a column, or set"
         value = json.dumps(like or "NAME", ensure_ascii=False)
+        if setting.startswith("--"):
+            return f"{meant}Name the column: {setting} {value}"
+        start = f"{meant}Set" if like else "rename a column, or set"
         option = f"--{setting.replace('_', '-')}"
         return f"{start} data.{setting} = {value} (init and evaluate: {option})"
 
