@@ -87,6 +87,36 @@ def test_more_frozen_layers_than_there_are_are_an_error() -> None:
     assert raised.value.setting == "training.fine_tuning.frozen_layers"
 
 
+def test_a_model_that_would_be_frozen_as_a_whole_is_an_error() -> None:
+    settings = dataclasses.replace(
+        SHAPE, encoder_layers=2, norm="post", output_bias=False, share_embeddings="all"
+    )
+    freeze(build_model(settings, 9, 9), 1)
+    with pytest.raises(ConfigError) as raised:
+        freeze(build_model(settings, 9, 9), 2)
+    assert raised.value.setting == "training.fine_tuning.frozen_layers"
+    assert "at most 1" in str(raised.value.todo)
+
+
+@pytest.mark.parametrize("frozen", [1, 5])
+def test_restart_keeps_the_old_model_if_so_many_layers_cannot_be_frozen(
+    tmp_path: Path, frozen: int
+) -> None:
+    config = small_run(tmp_path, "first", max_steps=4)
+    shape = dataclasses.replace(config.model, norm="post", share_embeddings="all")
+    first = dataclasses.replace(config, model=shape)
+    api.train(first, observers=())
+    run = begun(first, "run")
+    api.train(run, observers=())
+    before = {path: path.read_bytes() for path in Path(run.folder).rglob("*") if path.is_file()}
+    for train in (api.dry_run, lambda config: api.train(config, observers=(), restart=True)):
+        with pytest.raises(ConfigError) as raised:
+            train(begun(first, "run", frozen_layers=frozen))
+        assert raised.value.setting == "training.fine_tuning.frozen_layers"
+    assert all(path.read_bytes() == content for path, content in before.items())
+    assert api.train(run, observers=()).finished
+
+
 def begun(first: RunConfig, name: str, **fine_tuning: float) -> RunConfig:
     """A run that starts from another one."""
     folder = str(Path(first.folder).with_name(name))

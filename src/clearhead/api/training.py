@@ -45,7 +45,7 @@ def train(
         validation: validation examples in the same form, instead of the files of
             `data.validation`.
         restart: start again. The old run in the folder is removed after the new data have been
-            checked and the new model has been built.
+            checked, and the new model and its optimizer have been built.
         observers: receive the events of the run. By default a live display on the standard error,
             or plain lines if that is not a terminal; `()` for silence. They are closed at the
             end, also after an error. The log in the folder is always written.
@@ -109,6 +109,11 @@ def _train(
     corpora = folder / "training" / "corpus"
     prepared = prepare(config, resumed, corpora, observers, parts, start)
     model = prepared.build_model().to(device)
+    reports = [report.to_dict() for report in prepared.reports]
+    facts = provenance(config.seed, device, training.precision, hashes, reports)
+    keeper = Keeper(folder, training.average_last, facts, resumable)
+    width = config.model.d_model
+    trainer = Trainer(prepared.task, model, training, config.seed, width, keeper, observers)
 
     # No error so far, so a new run may replace the old one.
     if resumed is None:
@@ -125,11 +130,6 @@ def _train(
     # From now on the run can be resumed, since the vocabulary is on disk.
     write_model_folder(folder, config, prepared.files)
 
-    reports = [report.to_dict() for report in prepared.reports]
-    facts = provenance(config.seed, device, training.precision, hashes, reports)
-    keeper = Keeper(folder, training.average_last, facts, resumable)
-    width = config.model.d_model
-    trainer = Trainer(prepared.task, model, training, config.seed, width, keeper, observers)
     ended = trainer.run()
     if is_watched and ended.finished and (line := _baseline(prepared.task, ended)):
         notify(observers, Note(line))

@@ -22,19 +22,25 @@ def freeze(model: nn.Module, layers: int) -> None:
     """Exclude the inputs and the lowest layers of each stack from training; 0: nothing.
 
     Raises:
-        ConfigError: a stack has fewer layers.
+        ConfigError: a stack has fewer layers, or no parameter would be trained.
     """
     if layers == 0:
         return
-    if layers > (most := min(_heights(model).values())):
-        raise ConfigError(
-            f"training.fine_tuning.frozen_layers = {layers}, and the model has {most} layers",
-            setting="training.fine_tuning.frozen_layers",
-            todo=f"set it to at most {most}",
-        )
     for name, parameter in model.named_parameters():
         stack, layer = _place(name)
         parameter.requires_grad_(stack == "" or layer >= layers)
+    most = min(_heights(model).values())
+    why = f"the model has {most} layer{'s' * (most != 1)}"
+    if layers <= most:
+        if any(parameter.requires_grad for parameter in model.parameters()):
+            return
+        most, why = layers - 1, "the model has no other parameters, so nothing would be trained"
+    raise ConfigError(
+        f"training.fine_tuning.frozen_layers = {layers} is too high",
+        setting="training.fine_tuning.frozen_layers",
+        why=why,
+        todo=f"set it to at most {most}",
+    )
 
 
 def parameter_groups(model: nn.Module, config: FineTuningConfig) -> list[dict[str, Any]]:
