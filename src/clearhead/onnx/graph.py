@@ -100,9 +100,12 @@ def write_graph(model: EncoderClassifier, inputs: Inputs, file: Path, names: lis
                 verbose=False,
             )
         except torch.onnx.OnnxExporterError as error:
+            cause: BaseException = error  # its own text tells how to report it to PyTorch
+            while cause.__cause__ is not None:
+                cause = cause.__cause__
             raise ExportError(
                 "PyTorch cannot convert this model to ONNX",
-                why=next(iter(reason(error).strip().splitlines()), None),
+                why=next(iter(reason(cause).strip().splitlines()), None),
                 todo="use it as it is: clearhead classify",
             ) from None
 
