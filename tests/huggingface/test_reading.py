@@ -18,7 +18,7 @@ from clearhead import api
 from clearhead.checkpoint.tensors import read_tensors
 from clearhead.errors import ModelFolderError
 from clearhead.huggingface import reading
-from clearhead.huggingface.reading import import_model, is_huggingface
+from clearhead.huggingface.reading import import_model, is_huggingface, settings_of_files
 from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
@@ -163,6 +163,23 @@ def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str)
     assert ours.exists() == (damage == "taken")
 
 
+def test_the_python_code_of_a_model_is_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    hf, executed = tmp_path / "hf", tmp_path / "executed"
+    hf.mkdir()
+    tree = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine"}}
+    (hf / "config.json").write_text(json.dumps(tree))
+    (hf / "mine.py").write_text(f"open({str(executed)!r}, 'w').close()\n")
+    monkeypatch.setattr("builtins.input", lambda prompt: "y")
+    for read in (settings_of_files, lambda source: import_model(source, tmp_path / "ours")):
+        with pytest.raises(ModelFolderError, match="Python code") as raised:
+            read(hf)
+        assert raised.value.where == str(hf)
+        assert not executed.exists()
+    assert capsys.readouterr() == ("", "")
+
+
 def test_a_folder_that_is_no_download_is_named_as_what_it_is(tmp_path: Path) -> None:
     written(tmp_path / "hf", "Bert", head=False)
     import_model(tmp_path / "hf", tmp_path / "ours")
@@ -177,7 +194,7 @@ def test_a_folder_that_is_no_download_is_named_as_what_it_is(tmp_path: Path) -> 
 def test_without_a_network_one_message_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def no_network(name: str) -> None:
+    def no_network(name: str, **options: object) -> None:
         logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s")
         raise OSError("We couldn't connect")
 

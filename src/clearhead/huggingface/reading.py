@@ -47,6 +47,9 @@ MARIAN = "marian"
 MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
 """The files of a translator's tokenizer."""
 
+NO_CODE = {"trust_remote_code": False}
+"""Without it, `transformers` asks whether to run Python files of a model."""
+
 DOWNLOAD = "check the network and the name, or download the model and name its folder"
 """What to do if a name on the hub cannot be read."""
 
@@ -121,7 +124,7 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
 
     Raises:
         ModelFolderError: the source is missing or cannot be read, or has parts that clearhead
-            lacks; the import does not compute the same; or the folder exists or cannot be written.
+            lacks or needs Python code of its own; the import does not compute the same; or the folder exists or cannot be written.
     """
     folder = Path(os.path.expanduser(folder))
     if folder.exists():
@@ -166,7 +169,7 @@ def settings_of_files(source: str | Path) -> tuple[RunConfig, Labels]:
 
     with _naming(source):
         with _reading(source):
-            config: Any = transformers.AutoConfig.from_pretrained(_name(source))
+            config: Any = transformers.AutoConfig.from_pretrained(_name(source), **NO_CODE)
         if config.model_type == MARIAN:
             return RunConfig(task="translation"), Labels(())
         if config.model_type not in FAMILIES:
@@ -201,6 +204,9 @@ def _reading(source: str | Path) -> Iterator[None]:
     except ModelFolderError:
         raise
     except Exception as error:  # damaged files raise errors of many libraries
+        if "trust_remote_code" in str(error):
+            why = "clearhead does not run the code of a model"
+            raise ModelFolderError("it needs Python code of its own", why=why) from None
         first = str(error).strip().partition("\n")[0]
         todo = DOWNLOAD if str(source).startswith(HUB) else None
         raise ModelFolderError("transformers cannot read it", why=first, todo=todo) from None
@@ -220,15 +226,14 @@ def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]
 
     name = _name(source)
     with _reading(source):
-        config = transformers.AutoConfig.from_pretrained(name)
+        config = transformers.AutoConfig.from_pretrained(name, **NO_CODE)
         kind = transformers.AutoModel
         if config.model_type == MARIAN:
             kind = transformers.AutoModelForSeq2SeqLM
         elif _has_head(config):
             kind = transformers.AutoModelForSequenceClassification
-        model, facts = kind.from_pretrained(
-            name, dtype=torch.float32, attn_implementation="eager", output_loading_info=True
-        )
+        options = {"dtype": torch.float32, "attn_implementation": "eager", **NO_CODE}
+        model, facts = kind.from_pretrained(name, **options, output_loading_info=True)
         tokenizer = _read_tokenizer(name, config.model_type)
     # `transformers` draws at random what is missing. Only a head uses the pooler of an encoder.
     unused = () if _has_head(config) else ("pooler.",)
@@ -260,7 +265,7 @@ def _read_tokenizer(name: str, model_type: str) -> PreTrainedTokenizerBase:
 
     if model_type == MARIAN:
         check(MARIAN_FILES)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(name, **NO_CODE)
     if model_type in FAMILIES:
         # Without its files, `transformers` gives a tokenizer that has special tokens only.
         files = dict(tokenizer.vocab_files_names)
