@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,23 @@ def roberta_tokens(folder: Path) -> int:
     return len(tokens)
 
 
+def xlm_roberta_tokens(folder: Path) -> int:
+    """Write a unigram tokenizer; the number of its tokens."""
+    import transformers
+
+    pieces = sorted({f"\u2581{word}" for word in LETTERS.split()} | set(string.ascii_lowercase))
+    special = [(token, 0.0) for token in ("<s>", "<pad>", "</s>", "<unk>")]
+    vocabulary = [*special, ("\u2581", -2.0), *((piece, -3.0) for piece in pieces), ("<mask>", 0.0)]
+    transformers.XLMRobertaTokenizer(vocab=vocabulary).save_pretrained(folder)
+    return len(vocabulary)
+
+
+TOKENS = {
+    **{"Bert": bert_tokens, "DistilBert": bert_tokens},
+    **{"Roberta": roberta_tokens, "XLMRoberta": xlm_roberta_tokens},
+}
+"""What writes the tokenizer of a kind of model into a folder."""
+
 SHAPE = dict(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=20)
 DISTILBERT_SHAPE = dict(dim=16, n_layers=2, n_heads=2, hidden_dim=20)
 
@@ -53,7 +71,7 @@ def written(folder: Path, kind: str, head: bool, **choices: Any) -> Any:
 
     folder.mkdir()
     torch.manual_seed(1)
-    size = roberta_tokens(folder) if kind == "Roberta" else bert_tokens(folder)
+    size = TOKENS[kind](folder)
     shape = DISTILBERT_SHAPE if kind == "DistilBert" else SHAPE
     tokens = transformers.AutoTokenizer.from_pretrained(folder)
     config = getattr(transformers, f"{kind}Config")(

@@ -16,7 +16,7 @@ from clearhead import api
 from clearhead.errors import ExportError
 from clearhead.huggingface.reading import import_model
 from clearhead.settings import RunConfig, config_from
-from huggingface_models import written
+from huggingface_models import TOKENS, written
 from small_runs import text_run
 
 transformers = pytest.importorskip("transformers")
@@ -78,7 +78,7 @@ def test_a_trained_classifier_has_the_same_probabilities_in_transformers(
     assert [found["label"] for found in pipeline(TEXTS)] == best
 
 
-@pytest.mark.parametrize("kind", ["Bert", "DistilBert", "Roberta"])
+@pytest.mark.parametrize("kind", TOKENS)
 def test_an_imported_classifier_is_exported_and_imported_again(tmp_path: Path, kind: str) -> None:
     written(tmp_path / "hf", kind, head=True, id2label={0: "zero", 1: "one"})
     import_model(tmp_path / "hf", tmp_path / "ours")

@@ -22,7 +22,7 @@ from clearhead.huggingface.reading import import_model, is_huggingface, settings
 from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
-from huggingface_models import written
+from huggingface_models import TOKENS, written
 from marian_models import write_marian
 from small_runs import assert_same, text_run
 
@@ -39,7 +39,7 @@ def outputs(folder: Path, model: Any, text: str) -> np.ndarray:
     return model(**tokens(text, return_tensors="pt"))[0][0].numpy()
 
 
-@pytest.mark.parametrize("kind", ["Bert", "DistilBert", "Roberta"])
+@pytest.mark.parametrize("kind", TOKENS)
 def test_the_hidden_states_of_an_encoder_are_those_of_transformers(
     tmp_path: Path, kind: str
 ) -> None:
@@ -57,7 +57,7 @@ def test_the_hidden_states_of_an_encoder_are_those_of_transformers(
         encoder.classify(TEXTS)
 
 
-@pytest.mark.parametrize("kind", ["Bert", "DistilBert", "Roberta"])
+@pytest.mark.parametrize("kind", TOKENS)
 def test_the_logits_of_a_classifier_are_those_of_transformers(tmp_path: Path, kind: str) -> None:
     names = {0: "zero", 1: "one", 2: "a b"}
     original = written(tmp_path / "hf", kind, head=True, id2label=names)
@@ -214,6 +214,7 @@ def test_without_a_network_one_message_names_it(
         ("Bert", ("tokenizer.json", "vocab.txt")),
         ("DistilBert", ("tokenizer.json", "vocab.txt", "tokenizer_config.json")),
         ("Roberta", ("tokenizer.json", "vocab.json", "merges.txt")),
+        ("XLMRoberta", ("tokenizer.json",)),
         ("Marian", ("target.spm",)),
         ("Marian", ("vocab.json", "source.spm", "target.spm", "tokenizer_config.json")),
     ],
@@ -260,10 +261,15 @@ def test_an_import_that_computes_something_else_is_refused(
     assert not (tmp_path / "ours").exists()
 
 
-def test_folders_of_clearhead_are_told_from_those_of_hugging_face(tmp_path: Path) -> None:
+def test_folders_of_clearhead_are_told_from_those_of_hugging_face(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written(tmp_path / "hf", "Bert", head=False)
     import_model(tmp_path / "hf", tmp_path / "ours")
     assert is_huggingface(tmp_path / "hf")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert is_huggingface("~/hf")
+    assert not is_huggingface("~/ours")
     assert is_huggingface("hf:bert-base-uncased")
     assert not is_huggingface(tmp_path / "ours")
     assert not is_huggingface(tmp_path / "absent")

@@ -20,8 +20,14 @@ from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ExportError
 from clearhead.exports import write_export
 from clearhead.huggingface.encoders import BERT, DISTILBERT, Family
-from clearhead.huggingface.export import NAME, TOLERANCE, unequal
-from clearhead.huggingface.library import ACTIVATIONS, SENTENCES, quiet, require_transformers
+from clearhead.huggingface.export import NAME, unequal
+from clearhead.huggingface.library import (
+    ACTIVATION_NAMES,
+    SENTENCES,
+    TOLERANCE,
+    quiet,
+    require_transformers,
+)
 from clearhead.settings import RunConfig, Sinusoidal
 from clearhead.tokenizer import BOS, PAD, JsonTokenizer, SentencePieceTokenizer, Tokenizer
 from clearhead.tokenizer.pretrained import Numbering
@@ -155,7 +161,6 @@ def _settings(config: RunConfig, numbering: Numbering, names: dict[int, str]) ->
     import transformers
 
     model, several = config.model, config.classifier.multi_label
-    activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     common: dict[str, Any] = dict(
         vocab_size=numbering.size,
         pad_token_id=numbering.pad,
@@ -164,7 +169,7 @@ def _settings(config: RunConfig, numbering: Numbering, names: dict[int, str]) ->
         label2id={name: number for number, name in names.items()},
         problem_type=f"{'multi' if several else 'single'}_label_classification",
     )
-    activation, dropout = activations[model.activation], model.dropout
+    activation, dropout = ACTIVATION_NAMES[model.activation], model.dropout
     if config.classifier.hidden == "relu":
         settings = transformers.DistilBertConfig(
             **common,

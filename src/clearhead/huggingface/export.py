@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,14 @@ from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
 from clearhead.decoding.engine import longest_output
 from clearhead.errors import ExportError
 from clearhead.exports import write_export
-from clearhead.huggingface.library import ACTIVATIONS, SENTENCES, quiet, require_transformers
+from clearhead.files import write_json
+from clearhead.huggingface.library import (
+    ACTIVATION_NAMES,
+    SENTENCES,
+    TOLERANCE,
+    quiet,
+    require_transformers,
+)
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, Sinusoidal
 from clearhead.tokenizer import BOS, EOS, SentencePieceTokenizer, Tokenizer
 from clearhead.tokenizer.marian import MarianTokenizer
@@ -36,9 +42,6 @@ POSITIONS = 1024
 
 LONGEST = 512
 """Maximum number of tokens of a source and of an output, by default."""
-
-TOLERANCE = 1e-4
-"""The largest allowed difference between logits in float64."""
 
 TIE = 1e-3
 """Greedy search may choose either of two tokens whose logits differ by no more."""
@@ -203,7 +206,6 @@ def huggingface_config(settings: ModelConfig, numberings: Numberings) -> Any:
     import transformers
 
     source, target = numberings
-    activations = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
     common: dict[str, Any] = dict(
         vocab_size=source.size - 1,
         d_model=settings.d_model,
@@ -213,7 +215,7 @@ def huggingface_config(settings: ModelConfig, numberings: Numberings) -> Any:
         decoder_attention_heads=settings.n_heads,
         encoder_ffn_dim=settings.d_ff,
         decoder_ffn_dim=settings.d_ff,
-        activation_function=activations[settings.activation],
+        activation_function=ACTIVATION_NAMES[settings.activation],
         scale_embedding=settings.scale_embeddings,
         max_position_embeddings=POSITIONS,
         dropout=settings.dropout.residual,
@@ -264,9 +266,9 @@ def _write_marian_tokenizer(source: MarianTokenizer, target: MarianTokenizer, fo
     separate = (source.vocabulary, source.numbering) != (target.vocabulary, target.numbering)
     (folder / "source.spm").write_bytes(source.model)
     (folder / "target.spm").write_bytes(target.model)
-    _write_json(folder / "vocab.json", source.numbers)
+    write_json(folder / "vocab.json", source.numbers)
     if separate:
-        _write_json(folder / "target_vocab.json", target.numbers)
+        write_json(folder / "target_vocab.json", target.numbers)
     names = source.vocabulary
     settings = {
         "tokenizer_class": "MarianTokenizer",
@@ -277,11 +279,7 @@ def _write_marian_tokenizer(source: MarianTokenizer, target: MarianTokenizer, fo
         "model_max_length": LONGEST,
         "clean_up_tokenization_spaces": False,
     }
-    _write_json(folder / "tokenizer_config.json", settings)
-
-
-def _write_json(path: Path, tree: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(tree, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / "tokenizer_config.json", settings)
 
 
 def _random_sources(vocabulary: int) -> list[list[int]]:

@@ -9,10 +9,8 @@ from torch import Tensor
 
 from clearhead.errors import ModelFolderError
 from clearhead.files import Saveable
+from clearhead.huggingface.library import TOLERANCE
 from clearhead.settings import RunConfig
-
-TOLERANCE = 1e-4
-"""Greatest difference between hidden states or logits of the import and of the original."""
 
 
 @dataclass(frozen=True)

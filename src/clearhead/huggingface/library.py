@@ -17,6 +17,11 @@ ACTIVATIONS = {
 }
 """The activation functions of `transformers` that clearhead has, with its names for them."""
 
+ACTIVATION_NAMES = {ours: theirs for theirs, ours in reversed(ACTIVATIONS.items())}
+"""The names of clearhead's activation functions in `transformers`; of several the first."""
+
+TOLERANCE = 1e-4
+"""Largest difference, in float64, of hidden states or logits between a model and its original."""
 
 SENTENCES = (
     "Two dogs play in the snow.",

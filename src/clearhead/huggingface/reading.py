@@ -58,7 +58,7 @@ def is_huggingface(source: str | Path) -> bool:
     """Whether a source names files of Hugging Face instead of a model folder of clearhead."""
     if str(source).startswith(HUB):
         return True
-    config = Path(source) / "config.json"
+    config = Path(source).expanduser() / "config.json"
     try:
         return config.is_file() and b'"model_type"' in config.read_bytes()
     except OSError:
@@ -123,8 +123,9 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
         The model folder.
 
     Raises:
-        ModelFolderError: the source is missing or cannot be read, or has parts that clearhead
-            lacks or needs Python code of its own; the import does not compute the same; or the folder exists or cannot be written.
+        ModelFolderError: the source is missing or cannot be read, needs Python code of its own, or
+            has parts that clearhead lacks; the import does not compute the same; or the folder
+            exists or cannot be written.
     """
     folder = Path(os.path.expanduser(folder))
     if folder.exists():
@@ -296,7 +297,7 @@ def _encoder_settings(config: Any) -> tuple[RunConfig, Labels]:
     """The settings and labels of an encoder of the BERT family, by its `PretrainedConfig`."""
     family, has_head = FAMILIES[config.model_type], _has_head(config)
     model = model_settings(family, config)
-    longest = model.positions.max_length if isinstance(model.positions, Learned) else 512
+    assert isinstance(model.positions, Learned)
     names = [str(config.id2label[i]) for i in range(config.num_labels)] if has_head else []
     try:
         labels = Labels(tuple(names))
@@ -304,7 +305,7 @@ def _encoder_settings(config: Any) -> tuple[RunConfig, Labels]:
         raise ModelFolderError("its labels cannot be used", why=str(error)) from None
     run = RunConfig(
         task="classification",
-        data=DataConfig(max_length=longest),
+        data=DataConfig(max_length=model.positions.max_length),
         tokenizer=TokenizerConfig(kind="pretrained"),
         model=model,
         classifier=classifier_settings(family, config, has_head),
