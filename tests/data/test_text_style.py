@@ -188,4 +188,4 @@ def test_what_cannot_be_normalised_is_an_error(
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     with pytest.raises(ConfigError) as caught:
         InputStyle(tmp_path, PREPARED).read(["a"], normalise=True)
-    assert "clearhead[normalise]" in str(caught.value.todo)
+    assert "pip install sacremoses" in str(caught.value.todo)

@@ -315,7 +315,7 @@ def converter(style: TextStyle) -> Callable[[str], str]:
         raise ConfigError(
             "sacremoses is not installed, which normalises texts",
             where="--normalise",
-            todo="install it: pip install 'clearhead[normalise]'",
+            todo="pip install sacremoses",
         ) from None
     language = style.language or "en"
     normaliser = MosesPunctNormalizer(language)

@@ -41,7 +41,7 @@ def require_transformers(kind: type[ClearheadError]) -> None:
         import transformers  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError:
         what = "the package transformers is not installed"
-        raise kind(what, todo="pip install 'clearhead[huggingface]'") from None
+        raise kind(what, todo="pip install transformers tokenizers") from None
 
 
 @contextmanager

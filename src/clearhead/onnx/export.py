@@ -77,7 +77,7 @@ def _check_installed() -> None:
     if missing:
         raise ExportError(
             f"the export to ONNX needs the package{'s' * (len(missing) > 1)} {', '.join(missing)}",
-            todo="install what it needs: pip install 'clearhead[onnx]'",
+            todo=f"pip install {' '.join(missing)}",
         )
 
 

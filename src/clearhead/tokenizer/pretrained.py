@@ -159,6 +159,6 @@ def _library() -> Any:
     except ImportError:
         raise ModelFolderError(
             "the tokens of this imported model need the package tokenizers",
-            todo="pip install 'clearhead[huggingface]'",
+            todo="pip install tokenizers",
         ) from None
     return tokenizers
