@@ -153,6 +153,7 @@ def test_a_convolution_has_one_width_or_several(value: Any, widths: tuple[int, .
         ("search.beamsize", "search.beam_size"),
         ("tokenizer.vocabulary", "tokenizer.max_vocabulary"),
         ("model.siz", "model.size"),
+        ("classifier.encoder_from", "start_from"),
         # The right name at the wrong place.
         ("max_steps", "training.max_steps"),
         ("size", "model.size"),

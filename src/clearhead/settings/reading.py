@@ -277,8 +277,14 @@ def _path(location: Iterable[int | str]) -> tuple[str, str]:
     return ".".join(names), tag
 
 
+RENAMED = {"classifier.encoder_from": "start_from"}
+"""Settings of earlier versions, with their present names."""
+
+
 def _suggestion(path: str, tag: str, only_here: bool) -> str:
     """What may have been meant by an unknown setting, in a section of the kind `tag` if any."""
+    if path in RENAMED:
+        return f"did you mean {RENAMED[path]}?"
     section, _, name = path.rpartition(".")
     around = _known().get(section)
     sections = around.sections if around else (RunConfig,)

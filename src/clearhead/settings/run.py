@@ -139,13 +139,15 @@ class RunConfig(Section):
         positions, longest = self.model.positions, self.longest_example
         if isinstance(positions, Learned) and longest is not None:
             added = positions.max_length - longest
+            # A model that the run starts from brings its positions, which cannot be changed.
+            change = "" if self.start_from else "raise it, or "
             including = ", including one for the start symbol," if added else ""
             require(
                 self.data.max_length <= longest,
                 "data.max_length",
                 f"= {self.data.max_length} needs {self.data.max_length + added} "
                 f"positions{including} and model.positions.max_length = {positions.max_length}: "
-                "raise it, or lower data.max_length",
+                f"{change}set data.max_length to at most {longest}",
             )
 
     def _check_task(self) -> None:
