@@ -78,6 +78,23 @@ def test_variants_of_bert_are_imported(tmp_path: Path, choices: dict[str, Any]) 
     assert import_model(tmp_path / "hf", tmp_path / "ours").is_dir()
 
 
+def test_an_encoder_without_labels_is_refused_where_labels_are_needed(tmp_path: Path) -> None:
+    written(tmp_path / "hf", "Bert", head=False)
+    ours = import_model(tmp_path / "hf", tmp_path / "ours")
+    data = tmp_path / "test.tsv"
+    data.write_text("yes\tred\nno\tball\n", encoding="utf-8")
+    for arguments in (
+        *(("export", str(ours)), ("export", str(ours), "--format", "huggingface")),
+        ("evaluate", str(ours), "--data", str(data)),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (ModelFolderError.exit_code, "")
+        assert str(ours) in err
+        assert "start_from" in err
+    with pytest.raises(ModelFolderError, match="no labels"):
+        api.load_classifier(ours).evaluate(["red"], ["yes"])
+
+
 def test_a_text_with_more_tokens_than_positions_ends_with_the_end_symbol(tmp_path: Path) -> None:
     written(tmp_path / "hf", "Bert", head=False)
     import_model(tmp_path / "hf", tmp_path / "ours")
@@ -126,11 +143,16 @@ def test_settings_that_differ_from_the_model_are_rejected_before_anything_is_wri
         f"[data]\ntrain = [{json.dumps(str(data))}]\n[training]\nmax_steps = 2\n"
     )
     folder = tmp_path / "run"
-    for setting, named in (("model.d_model=32", "model.d_model"), ("data.max_length=90", "40")):
+    for setting, named in (
+        ("model.d_model=32", "leave model.d_model out"),
+        ("data.max_length=90", "= 90 needs 90 positions"),
+        ("seed=2", "set data.max_length to at most 40"),
+    ):
         overrides = ("--set", setting, "--set", f"folder={folder}")
         code, out, err = run("train", str(toml), *overrides)
         assert (code, out) == (2, "")
         assert named in err
+        assert "raise it" not in err
         assert not folder.exists()
 
 

@@ -10,7 +10,7 @@ from clearhead.checkpoint.folder import ModelFolder
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
 from clearhead.data.text_style import InputStyle
-from clearhead.errors import ConfigError, DataError, ModelFolderError, warn
+from clearhead.errors import ConfigError, DataError, warn
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -173,12 +173,7 @@ class Classifier:
         """The output of the model for each label, (inputs, labels); see `classify`."""
         from clearhead.decoding.engine import check_batch_size
 
-        if not self.labels:
-            raise ModelFolderError(
-                "this model has no labels: it is an encoder to start from",
-                where=self.folder.path,
-                todo=f'train a classifier with it: start_from = "{self.folder.path}"',
-            )
+        self.label_set.check_any(self.folder.path)
         check_batch_size(batch_size, "inputs", "classify", DataError)
         numbered = enumerate(items_of(inputs, "inputs", arrays=True), start=offset + 1)
         examples = [_example(raw, f"input {number}") for number, raw in numbered]
@@ -214,6 +209,7 @@ class Classifier:
         from clearhead.data.parts import labelled_example
         from clearhead.evaluation.evaluate import score_classifiers
 
+        self.label_set.check_any(self.folder.path)
         inputs, labels = items_of(inputs, "inputs", arrays=True), items_of(labels, "labels")
         if len(inputs) != len(labels):
             raise DataError(f"there are {len(inputs):,} inputs and {len(labels):,} labels")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from clearhead.checkpoint.folder import ModelFolder, read_model_folder
 from clearhead.ctranslate2.export import export_ctranslate2
 from clearhead.ctranslate2.folder import NAME as CTRANSLATE2
+from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ClearheadError, ExportError, meant, reason
 from clearhead.exports import DESCRIPTION, command, read_export
 from clearhead.huggingface.export import export_translator
@@ -75,7 +76,7 @@ def export_model(
         ExportError: the format does not support the model or one of its settings, the package of
             the format is not installed, the export differs from the model, or the output contains
             other files that are in the way, or cannot be written.
-        ModelFolderError: the model folder is missing or damaged.
+        ModelFolderError: the model folder is missing or damaged, or has an encoder without labels.
     """
     if format is not None and format not in FORMATS:
         raise ExportError(
@@ -84,6 +85,8 @@ def export_model(
         )
     found = read_model_folder(folder)
     format = _format_for(found, format)
+    if found.config.task == "classification":
+        Labels.load(found.path, LABELS).check_any(found.path)
     if found.is_checkpoint and output is None:
         raise ExportError(
             "these are the weights of a checkpoint; the folder's export is of its final weights",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.data.columns import columns_hint
-from clearhead.errors import DataError, first_few, nearest
+from clearhead.errors import DataError, ModelFolderError, first_few, nearest
 from clearhead.files import fingerprint_of, read_description, write_description
 
 SHOWN_NAMES = 10
@@ -44,6 +44,19 @@ class Labels:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         return {name: number for number, name in enumerate(self.names)}
+
+    def check_any(self, folder: str | Path) -> None:
+        """Check that there are labels, so that the model in the folder classifies.
+
+        Raises:
+            ModelFolderError: there are none, as in an imported encoder.
+        """
+        if not self.names:
+            raise ModelFolderError(
+                "this model has no labels: it is an encoder to start from",
+                where=folder,
+                todo=f'train a classifier with it: start_from = "{folder}"',
+            )
 
     def index(self, name: str, where: str | None = None) -> int:
         """The number of a label; `where` is the place of its example, for the error.

@@ -206,6 +206,7 @@ def evaluate_classifiers(
             a column is named where columns have no names.
         DataError: the data cannot be read, contain a label that a classifier does not know, or
             give one classifier other labels than another.
+        ModelFolderError: a model has no labels.
     """
     # Imported here because it loads torch, which a translator may not need.
     from clearhead.data.parts import read_examples
@@ -215,6 +216,7 @@ def evaluate_classifiers(
     named = {"text_column": text_column, "label_column": label_column}
     columns = {key: column for key, column in named.items() if column}
     for name, config in configs.items():
+        labels[name].check_any(name)
         _check_columns(name, config, data, columns)
     examples = {
         name: read_examples(

@@ -57,7 +57,7 @@ def export_classifier(found: ModelFolder, output: Path) -> list[str]:
     """
     inputs = read_inputs(found.path, found.config)
     labels = Labels.load(found.path, LABELS)
-    for setting, why in _unsupported(found.config, inputs, labels):
+    for setting, why in _unsupported(found.config, inputs):
         raise ExportError(
             f"{setting} cannot be exported to Hugging Face",
             why=why,
@@ -72,12 +72,10 @@ def export_classifier(found: ModelFolder, output: Path) -> list[str]:
     ]
 
 
-def _unsupported(config: RunConfig, inputs: Any, labels: Labels) -> Iterator[tuple[str, str]]:
+def _unsupported(config: RunConfig, inputs: Any) -> Iterator[tuple[str, str]]:
     """The settings that BERT and DistilBERT do not have, each with the reason."""
     model, head = config.model, config.classifier
     both = "BERT and DistilBERT"
-    if not labels:
-        yield "an encoder without labels", "the export is a classifier"
     if config.input != "text":
         yield f"input = {config.input!r}", f"{both} read tokens"
     elif not isinstance(inputs.tokenizer, JsonTokenizer | SentencePieceTokenizer):
