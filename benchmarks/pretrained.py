@@ -9,7 +9,7 @@ Both take turns with the same seeds. Each trains in a process of its own, from t
 trained model, and all of that time counts. The loop is what one writes first: AdamW at a rate of
 5e-5 that falls linearly to zero, ten times that for the output layer, batches of 32, the mean of
 the vectors, four epochs on all training examples. clearhead runs what `clearhead init --start-from`
-proposes; it holds a tenth of the training examples out to choose the best checkpoint.
+proposes; a tenth of the training examples is held out for validation.
 
 `--subjects` chooses what is trained. "from nothing" is what `clearhead init` proposes without a
 pretrained model; its test scores are beside those of a linear model (TF-IDF, logistic regression).

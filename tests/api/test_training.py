@@ -206,7 +206,7 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(tmp_path: Path) -> None
     for step, model in enumerate(models):
         keeper.keep_recent(model, step)
     mean = build_model(config, 7, 7)
-    assert keeper.average_recent(mean, step=4) == 3
+    assert keeper.average_recent(mean, step=4, least=3)
     for name, parameter in mean.named_parameters():
         expected = torch.stack([dict(m.named_parameters())[name] for m in models[2:]]).mean(0)
         torch.testing.assert_close(parameter.detach(), expected.detach())
@@ -331,17 +331,21 @@ def test_the_average_is_kept_whatever_it_scores_where_that_is_requested(
     assert kept == {"best": False, "average": True}
 
 
-@pytest.mark.parametrize(("keep", "noted"), [("average", True), ("best", False)])
-def test_a_note_explains_that_one_checkpoint_has_no_average(
-    tmp_path: Path, keep: str, noted: bool
+@pytest.mark.parametrize("average_last", [1, 3])
+def test_the_average_of_one_checkpoint_is_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, average_last: int
 ) -> None:
-    watcher = Watcher()
-    config = small_run(tmp_path, max_steps=2, validate_every=2, keep=keep)
-    api.train(config, observers=[watcher])
-    notes = [e.text for e in watcher.events if isinstance(e, Note) and "average" in e.text]
-    assert len(notes) == noted
-    assert all("validate_every" in note for note in notes)
-    assert json.loads((Path(config.folder) / "scores.json").read_text())["weights"] == "current"
+    # The first validation is the best, and the last one counts.
+    settings = {"max_steps": 4, "validate_every": 2 if average_last == 1 else 4}
+    config = small_run(tmp_path, **settings, keep="average", average_last=average_last)
+    monkeypatch.setattr(State, "is_best", lambda state, score, higher: state.best_score is None)
+    api.train(config, observers=())
+    folder = Path(config.folder)
+    state, _ = read_tensors(folder / "training" / "state.safetensors")
+    last = {name[6:]: tensor for name, tensor in state.items() if name.startswith("model.")}
+    assert_same(read_tensors(folder / "weights.safetensors")[0], last)
+    scores = json.loads((folder / "scores.json").read_text())
+    assert (scores["step"], scores["weights"]) == (4, "average")
 
 
 @pytest.mark.parametrize("keep", ["best", "average"])
@@ -361,12 +365,12 @@ def test_a_finished_run_that_is_continued_keeps_no_average_of_its_first_end(
     notes, _ = trained_to(12)
     assert notes == []
     assert read_tensors(average)[1]["step"] == 12
-    # One validation more: there is no average, and the notes have the steps.
-    (continued, *others), scores = trained_to(16)
+    # One validation more: only one checkpoint, whose average is kept where that is requested.
+    (continued,), scores = trained_to(16)
     assert "step 12" in continued
-    assert not average.exists()
-    assert len(others) == (keep == "average")
-    assert all(f"step {scores['step']} ({scores['weights']})" in note for note in others)
+    assert average.exists() == (keep == "average")
+    if keep == "average":
+        assert (scores["step"], scores["weights"]) == (16, "average")
     notes, _ = trained_to(24)
     assert len(notes) == 1
     assert read_tensors(average)[1]["step"] == 24
@@ -662,6 +666,4 @@ def test_a_run_without_any_finite_score_ends_with_an_error(
     watcher = Watcher()
     with pytest.raises(TrainingError, match="no validation had a finite bleu"):
         api.train(config, observers=[watcher])
-    # No note claims that there is a model.
-    assert not [e for e in watcher.events if isinstance(e, Note) and "average" in e.text]
     assert not (Path(config.folder) / "weights.safetensors").exists()

@@ -71,13 +71,28 @@ def test_the_search_of_a_translator_is_kept(tmp_path: Path) -> None:
     assert (kept.beam_size, kept.length_penalty, kept.max_length_ratio) == (3, 0.9, 3.0)
 
 
-def test_a_step_has_32_examples_of_mean_length_and_the_length_has_a_limit(tmp_path: Path) -> None:
+def test_a_step_has_20_examples_of_mean_length_and_the_length_has_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "long.tsv"
     rows = [f"{'ab'[i % 2]}\t{'word ' * 600}{i}\n" for i in range(60)]
     path.write_text("label\ttext\n" + "".join(rows), encoding="utf-8")
     values = propose_classification("text", [str(path)], start_from="runs/x").values
-    assert values["training.batch_tokens"] >= 32 * 600
+    assert values["training.batch_tokens"] >= 20 * 600
     assert values["data.max_length"] == 256
+
+
+def test_the_last_weights_are_kept_and_no_class_is_weighted_where_few_examples_are_held_out(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "texts.tsv"
+    rows = [f"{'rare' if i % 20 == 0 else 'common'}	text number {i}
+" for i in range(400)]
+    path.write_text("label	text
+" + "".join(rows), encoding="utf-8")
+    values = propose_classification("text", [str(path)], start_from="runs/x").values
+    assert (values["training.keep"], values["training.average_last"]) == ("average", 1)
+    assert values["classifier.class_weights"] == "none"
+    anew = propose_classification("text", [str(path)]).values
+    assert anew["classifier.class_weights"] == "balanced"
 
 
 @pytest.mark.parametrize(

@@ -329,12 +329,6 @@ def test_an_error_of_range_names_the_bounds(dotted: str, value: Any, bounds: str
     assert refusal(nested(dotted, value)).what == f"{dotted} must be {bounds}; got {value}"
 
 
-def test_an_average_of_one_checkpoint_cannot_be_kept() -> None:
-    training = {"max_steps": 1, "keep": "average", "average_last": 1}
-    assert refusal({"training": training}).setting == "training.average_last"
-    assert config_from({"training": {**training, "average_last": 2}}).training.keep == "average"
-
-
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 @pytest.mark.parametrize(
     "dotted",

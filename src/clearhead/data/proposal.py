@@ -21,8 +21,8 @@ AVERAGE = 5  # checkpoints
 SHORT_RUN = 200  # steps
 PATIENCE = 10  # validations, if the learning rate does not fall to zero
 
-FINE_TUNED = 32  # examples of a step, at least, for a run that starts from trained weights
-TUNED_EPOCHS = ((1_000, 10), (20_000, 4), (200_000, 3), (math.inf, 1))
+FINE_TUNED = 20  # examples of a step, at least, for a run that starts from trained weights
+TUNED_EPOCHS = ((1_000, 10), (20_000, 5), (200_000, 3), (math.inf, 1))
 """The epochs of such a run, for fewer training examples than the first number."""
 TUNED_EVERY = 1000  # steps between validations, at most
 

@@ -43,7 +43,7 @@ EXAMPLES_A_STEP = 16  # at least, of mean length
 SHORT = 25  # steps between validations
 STEP = 32  # the maximum length is a multiple of it
 TUNED_LENGTH = 256  # at most, if the run starts from a trained model
-TUNED_BATCH, TUNED_PEAK, TUNED_HEAD = 512, 5e-5, 10.0
+TUNED_BATCH, TUNED_PEAK, TUNED_HEAD = 320, 5e-5, 10.0
 LONG, KEPT = 1024, 0.99  # if there are longer examples, the limit keeps 99 % of the examples
 
 
@@ -216,6 +216,9 @@ def _choose_tuned_length(p: Proposal) -> None:
 def _choose_fine_tuning(p: Proposal, brought: Brought | None) -> None:
     choose_fine_tuning(p, _used(p), TUNED_BATCH, TUNED_PEAK)
     p.choose("training.label_smoothing", 0.0)
+    if _validated(p) < FEW:
+        last = "The last weights: there are too few validation examples to choose by."
+        p.choose("training.keep", "average", last)
     several = p.values.get("classifier.multi_label", False)
     names = {name for name, _ in p.train.classes}
     if brought and set(brought.labels) == names and brought.head.multi_label == several:
@@ -307,6 +310,9 @@ def _choose_classes(p: Proposal) -> None:
         sizes += f"examples of the smallest, {smallest} ({least:,})"
         if imbalance(classes) <= IMBALANCE:
             p.choose("classifier.class_weights", "none", f"{sizes}: no need for weights.")
+        elif p.values["start_from"]:
+            known = f"{sizes}. A pretrained encoder learns it from few."
+            p.choose("classifier.class_weights", "none", known)
         else:
             rare = f"{sizes}, which would otherwise count for little."
             p.choose("classifier.class_weights", "balanced", rare)

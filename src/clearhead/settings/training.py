@@ -159,7 +159,8 @@ class TrainingConfig(Section):
         "weights of the final model",
         details='`"best"`: those with the best validation score, the average of the last '
         'checkpoints included; `"average"`: that average, whatever its score (except NaN). Choose '
-        '`"average"` if scores are noisy: few validation examples, or a high learning rate.',
+        '`"average"` if scores are noisy: few validation examples, or a high learning rate. With '
+        "`average_last = 1` the average is the last checkpoint.",
         init=Runs.ALL,
     )
     batch_tokens: int = setting(
@@ -225,12 +226,12 @@ class TrainingConfig(Section):
     schedule: ScheduleConfig = setting(ScheduleConfig, "")
     fine_tuning: FineTuningConfig = setting(FineTuningConfig, "")
 
+    @property
+    def least_averaged(self) -> int:
+        """The number of checkpoints at least for an average: that of one is the same checkpoint."""
+        return 1 if self.keep == "average" else 2
+
     def __post_init__(self) -> None:
-        require(
-            self.keep == "best" or self.average_last > 1,
-            "average_last",
-            f"must be at least 2 with keep = 'average'; got {self.average_last}",
-        )
         require(
             self.max_steps > 0 or self.max_epochs > 0 or self.max_minutes > 0 or self.patience > 0,
             "",

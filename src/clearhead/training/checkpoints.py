@@ -25,7 +25,8 @@ from clearhead.checkpoint.tensors import (
     write_tensors,
 )
 from clearhead.errors import ModelFolderError
-from clearhead.files import link_file, read_json, write_json
+from clearhead.files import link_file, write_json
+from clearhead.settings.training import TrainingConfig
 from clearhead.training.task import Evaluation
 
 
@@ -171,38 +172,30 @@ class Keeper:
         facts = {"written": now, **self.provenance, "step": step}
         write_json(self.folder / "provenance.json", facts)
 
-    def kept_weights(self) -> str:
-        """`current` or `average`: which weights the model folder has.
-
-        Raises:
-            ModelFolderError: `scores.json` is missing or damaged.
-        """
-        return str(read_json(self.folder / SCORES).get("weights"))
-
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Write a checkpoint, and remove all but the last few."""
         self._keep(_recent_name(step), model, step)
         for old in self._recent()[: -self.average_last]:
             old.unlink()
 
-    def average_recent(self, model: nn.Module, step: int) -> int:
+    def average_recent(self, model: nn.Module, step: int, least: int) -> bool:
         """Load the mean of the recent checkpoints into the model, and keep it as `average`.
 
         Returns:
-            The number of checkpoints in the mean.
+            False if there are fewer checkpoints than `least`. Then nothing is changed.
         """
         recent = self._recent()[-self.average_last :]
+        if len(recent) < least:
+            return False
         mean: dict[str, Tensor] = {}
         for path in recent:
             tensors, _ = read_tensors(path)
             for name, tensor in tensors.items():
                 # In float64, because this sums many nearly equal numbers.
                 mean[name] = mean.get(name, 0) + tensor.double() / len(recent)
-        if recent:
-            load_parameters(model, mean, self.folder)
-        if len(recent) > 1:
-            self._keep("average", model, step)
-        return len(recent)
+        load_parameters(model, mean, self.folder)
+        self._keep("average", model, step)
+        return True
 
     def forget_recent(self) -> None:
         """Remove the recent checkpoints, which nothing needs after the end of the run."""
@@ -235,21 +228,21 @@ class Keeper:
 
 
 def disk_needed(
-    model: nn.Module, optimizer: torch.optim.Optimizer, average_last: int, validations: int
+    model: nn.Module, optimizer: torch.optim.Optimizer, config: TrainingConfig, validations: int
 ) -> tuple[int, int]:
     """The bytes of the weights, the checkpoints and the state of a run: the peak, and at its end.
 
     Args:
         model: of the run.
         optimizer: after its first step.
-        average_last: number of recent checkpoints to average.
+        config: of the training.
         validations: of the whole run.
     """
     slots = (each for slots in optimizer.state_dict()["state"].values() for each in slots.values())
     weights = _bytes_of(parameters_of(model).values())
     state = weights + _bytes_of(each for each in slots if each is not None)
-    recent = min(average_last, validations)
-    average = weights if recent > 1 else 0
+    recent = min(config.average_last, validations)
+    average = weights if recent >= config.least_averaged else 0
     # The peak is at the end of the run: the new state is written before the old one is replaced,
     # and then the recent checkpoints are removed. The best one may be older than these.
     older = weights if validations > recent else 0

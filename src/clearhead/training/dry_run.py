@@ -131,7 +131,7 @@ def try_steps(
     validations = config.average_last
     if limits.total_steps:
         validations = math.ceil(limits.total_steps / config.validate_every)
-    disk = disk_needed(model, updater.optimizer, config.average_last, validations)
+    disk = disk_needed(model, updater.optimizer, config, validations)
     peak_mb, end_mb = ((prepared_bytes + each) / 1e6 for each in disk)
     return DryRun(
         parameters=sum(p.numel() for p in model.parameters()),

@@ -38,11 +38,6 @@ IF_MEMORY_IS_FULL = (
 )
 """What to do if a step does not fit into the memory of the GPU."""
 
-NO_AVERAGE = (
-    "there is only one checkpoint to average, so the model is that of step {step} ({weights}); for "
-    "more checkpoints, raise the limit of the run, or lower validate_every (--restart)"
-)
-
 CONTINUED = (
     "the run had ended at step {step} and goes on; the average at its new end contains only "
     "checkpoints after that step"
@@ -341,14 +336,9 @@ class Trainer:
         state = self.state
         if state.validated_step != state.step:
             self._validate()
-        averaged = self.keeper.average_recent(self.model, state.step)
-        if averaged > 1:
+        if self.keeper.average_recent(self.model, state.step, self.config.least_averaged):
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
-        elif self.config.keep == "average" and state.best_score is not None:
-            kept = self.keeper.kept_weights()
-            note = NO_AVERAGE.format(step=state.best_step, weights=kept)
-            notify(self.observers, Note(note))
         if state.best_score is None:
             raise TrainingError(
                 f"no validation had a finite {self.task.measure}: there is no model to keep",
