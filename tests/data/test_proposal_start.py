@@ -84,10 +84,8 @@ def test_the_last_weights_are_kept_and_no_class_is_weighted_where_few_examples_a
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "texts.tsv"
-    rows = [f"{'rare' if i % 20 == 0 else 'common'}	text number {i}
-" for i in range(400)]
-    path.write_text("label	text
-" + "".join(rows), encoding="utf-8")
+    rows = [f"{'rare' if i % 20 == 0 else 'common'}\ttext number {i}\n" for i in range(400)]
+    path.write_text("label\ttext\n" + "".join(rows), encoding="utf-8")
     values = propose_classification("text", [str(path)], start_from="runs/x").values
     assert (values["training.keep"], values["training.average_last"]) == ("average", 1)
     assert values["classifier.class_weights"] == "none"
