@@ -336,8 +336,9 @@ def test_the_average_of_one_checkpoint_is_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, average_last: int
 ) -> None:
     # The first validation is the best, and the last one counts.
-    settings = {"max_steps": 4, "validate_every": 2 if average_last == 1 else 4}
-    config = small_run(tmp_path, **settings, keep="average", average_last=average_last)
+    every = 2 if average_last == 1 else 4
+    settings = {"validate_every": every, "average_last": average_last, "keep": "average"}
+    config = small_run(tmp_path, max_steps=4, **settings)
     monkeypatch.setattr(State, "is_best", lambda state, score, higher: state.best_score is None)
     api.train(config, observers=())
     folder = Path(config.folder)
