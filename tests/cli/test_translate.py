@@ -500,6 +500,25 @@ def test_a_text_that_looks_different_is_warned_of_once_and_can_be_normalised(mos
     assert run("translate", moses, "--normalise", stdin=PREPARED * 2) == (0, expected, "")
 
 
+@pytest.mark.parametrize("options", [[], ["--normalise"]])
+def test_references_that_look_different_are_warned_of_once(
+    moses: str, tmp_path: Path, options: list[str]
+) -> None:
+    for name, text in (("s", PREPARED), ("same", PREPARED), ("other", ORDINARY)):
+        (tmp_path / name).write_text(text * 30)
+    words = ("evaluate", moses, "--source", str(tmp_path / "s"), *options, "--reference")
+    code, _, err = run(*words, str(tmp_path / "same"))
+    assert (code, err) == (0, "")
+    code, _, err = run(*words, str(tmp_path / "other"))
+    assert code == 0
+    (line,) = err.splitlines()
+    assert "references" in line
+    with pytest.warns(UserWarning, match="references"):
+        loading.load_translator(moses).evaluate(
+            [PREPARED.strip()] * 30, [ORDINARY.strip()] * 30, normalise=bool(options)
+        )
+
+
 def test_python_normalises_texts_and_prefixes(moses: str) -> None:
     translator = loading.load_translator(moses)
     ((prepared,),) = translator.translate([PREPARED.strip()], prefixes=["two dogs ."])

@@ -284,6 +284,45 @@ def test_few_words_are_labels_beyond_doubt() -> None:
     assert "labels" in refusal(pairs).what
 
 
+# Parts in another style
+
+
+def prepared(text: str) -> str:
+    """An ordinary sentence as in lower-cased, tokenised data."""
+    return f"{text.lower().removesuffix('.')} ."
+
+
+ORDINARY = [(f"{source.capitalize()}.", f"{target.capitalize()}.") for source, target in TRAIN]
+PREPARED = [(prepared(source), prepared(target)) for source, target in ORDINARY]
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+@pytest.mark.parametrize("lower", [True, False])
+def test_a_part_in_another_style_than_the_training_data_raises_a_warning(
+    turn: int, lower: bool
+) -> None:
+    config = config_from({"tokenizer": {"lower": lower}})
+    for train, validation in ((PREPARED, PREPARED), (ORDINARY, ORDINARY)):
+        parts = parts_of(config, train[:2500], validation[2500:])
+        assert check_agreement(config, parts) == []
+    train, validation = (PREPARED, ORDINARY)[::turn]
+    lines = check_agreement(config, parts_of(config, train[:2500], validation[2500:]))
+    assert len(lines) == 2
+    for line, side in zip(lines, ("source", "target"), strict=True):
+        assert f"validation {side}" in line
+        assert "punctuation" in line
+        # Nothing is reported for capitals that are missing.
+        assert ("capital letters" in line) == (turn == 1 and not lower)
+
+
+def test_texts_in_another_style_than_the_training_texts_raise_a_warning() -> None:
+    ordinary, tokenised = ([source for source, _ in pairs] for pairs in (ORDINARY, PREPARED))
+    assert of_texts(texts(ordinary[:300]), texts(ordinary[300:400])) == []
+    for count in (40, 100):
+        (line,) = of_texts(texts(tokenised[:300]), texts(ordinary[300 : 300 + count]))
+        assert "validation texts" in line
+
+
 # Texts with labels
 
 

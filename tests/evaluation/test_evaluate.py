@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import warnings
 from typing import Any
 
 import pytest
 
+from clearhead.data.text_style import TextStyle
 from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.evaluate import Report, evaluate_translators
 from clearhead.evaluation.scores import TranslatorScores
@@ -48,6 +50,41 @@ def test_tokenizer_and_case_default_to_those_of_the_configurations() -> None:
         with pytest.raises(ConfigError, match=f"evaluation.{setting}") as caught:
             evaluated(mixed, *choices)
         assert f"--{setting}" in str(caught.value.todo)
+
+
+MOSES = [f"two dogs play in the snow near house {n} ." for n in range(30)]
+ORDINARY = [text.capitalize().replace(" .", ".") for text in MOSES]
+
+
+@pytest.mark.parametrize(
+    ("references", "lowercase", "found"),
+    [
+        (MOSES, False, []),
+        (ORDINARY, False, ["capital letters", "punctuation"]),
+        (ORDINARY, True, ["punctuation"]),
+        ([text.capitalize() for text in MOSES], False, ["capital letters"]),
+        ([text.capitalize() for text in MOSES], True, []),
+    ],
+)
+def test_references_in_another_style_than_the_training_text_are_warned_of(
+    references: list[str], lowercase: bool, found: list[str]
+) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        evaluate_translators(
+            {"m": RunConfig()},
+            ("s", "r"),
+            MOSES,
+            references,
+            lambda name: MOSES,
+            "none",
+            lowercase,
+            lambda name: TextStyle.of(MOSES),
+        )
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == bool(found)
+    for part in ("capital letters", "punctuation"):
+        assert any(part in message for message in messages) == (part in found)
 
 
 def test_files_of_different_lengths_are_rejected_before_any_translation() -> None:

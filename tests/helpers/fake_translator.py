@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ class Backwards:
     calls: list[dict[str, Any]] = field(default_factory=list)
     target_tokenizer: Words = field(default_factory=Words)
     mend: Callable[[str], str] = lambda text: text
+    path: Path = Path("nowhere")
 
     @property
     def search(self) -> SearchConfig:

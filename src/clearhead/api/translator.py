@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.api.classifier import texts_of
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
 from clearhead.data.labelled import join_lines
-from clearhead.data.text_style import InputStyle
+from clearhead.data.text_style import InputStyle, target_style
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.settings import RunConfig, SearchConfig
 
@@ -149,6 +149,10 @@ class Translator:
             ConfigError: the tokenizer is not one of those offered.
             DataError: the numbers of sources and references differ, or there are none.
             ClearheadError: as in `translate`.
+
+        Warns:
+            UserWarning: as in `translate`; or the references have another style than the training
+                text.
         """
         from clearhead.evaluation.evaluate import evaluate_translators
 
@@ -173,4 +177,5 @@ class Translator:
             translate,
             tokenize,
             lowercase,
+            lambda _: target_style(self.folder.path),
         )

@@ -3,6 +3,8 @@ r"""Score translators or classifiers on a test set.
 For a translator the command reports BLEU, chrF and TER from sacreBLEU, each
 with its signature and its 95 % confidence interval (bootstrap); the share of
 sentences that match exactly; and the scores by sentence length.
+References should look like the target side of the training data; otherwise a
+warning is printed. --normalise converts the sources only.
 
 For a classifier it reports accuracy, macro and micro F1, each with its 95 %
 confidence interval (bootstrap); the negative log-likelihood and the expected
@@ -131,7 +133,7 @@ def run(args: Namespace) -> None:
     tasks: dict[str, str] = {name: config.task for name, config in configs.items()}
     todo = "evaluate translators and classifiers one after the other"
     if common_setting(tasks, "task", todo) == "translation":
-        report = _evaluate_translators(args, configs)
+        report = _evaluate_translators(args, configs, models)
     else:
         report = _evaluate_classifiers(args, configs, models)
     try:
@@ -158,8 +160,9 @@ def _check_output(args: Namespace) -> None:
 
 
 def _evaluate_translators(
-    args: Namespace, configs: Mapping[str, RunConfig]
+    args: Namespace, configs: Mapping[str, RunConfig], models: Mapping[str, ModelFolder]
 ) -> Report[TranslatorScores]:
+    from clearhead.data.text_style import target_style
     from clearhead.evaluation.evaluate import evaluate_translators
 
     options = {"--data": args.data, "--figures": args.figures}
@@ -177,9 +180,17 @@ def _evaluate_translators(
         with Counter(sys.stderr, len(sources), "sentences") as counter:
             return [text_in_line(best) for _, (best, *_) in in_blocks(lines, compute, counter)]
 
-    return evaluate_translators(
-        configs, files, sources, references, translate, args.tokenize, args.lowercase
-    )
+    with warnings_printed():
+        return evaluate_translators(
+            configs,
+            files,
+            sources,
+            references,
+            translate,
+            args.tokenize,
+            args.lowercase,
+            lambda name: target_style(models[name].path),
+        )
 
 
 def _evaluate_classifiers(

@@ -1,8 +1,8 @@
 """Whether the parts of the data, and the two sides of pairs, belong together.
 
-A sample of each part is compared: pairs by `pairing`, the languages of parts by `languages`. A
-finding is an error if it is beyond doubt and `data.mismatch` is "refuse", otherwise a warning.
-Where a sample shows too little, nothing is reported.
+A sample of each part is compared: pairs by `pairing`, the languages of parts by `languages`, how
+texts look by `text_style`. A finding is an error if it is beyond doubt and `data.mismatch` is
+"refuse", otherwise a warning. Where a sample shows too little, nothing is reported.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from clearhead.data.languages import (
 )
 from clearhead.data.parts import DataPart, Parts
 from clearhead.data.readers import Pair, holds_pairs
+from clearhead.data.text_style import TextStyle, differences
 from clearhead.errors import DataError, first_few
 from clearhead.settings import RunConfig
 
@@ -128,14 +129,13 @@ def _doubts(config: RunConfig, parts: Parts) -> Iterator[Doubt]:
         samples = [Sample.of(part) for part in parts if part]
         for sample in samples:
             yield from _about_sides(sample.part, sample.blocks)
-        yield from _about_languages_of_pairs(config, samples)
+        yield from _about_parts_of_pairs(config, samples)
     elif config.input == "text":
         yield from _about_labels(config, parts.train)
         for part in parts[1:]:
             # Without files of its own, the validation part is a share of the training data.
             if part and part.where != parts.train.where:
-                for doubt in _about_texts_of_parts(parts.train, part):
-                    yield _unless_started(config, doubt)
+                yield from _about_texts_of_parts(config, parts.train, part)
 
 
 @dataclass(frozen=True)
@@ -242,8 +242,8 @@ def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismat
     return Doubt(what + from_line, part.where, why, todo, certain)
 
 
-def _about_languages_of_pairs(config: RunConfig, samples: Sequence[Sample]) -> Iterator[Doubt]:
-    """Whether the sides of each part are in the languages of those of the training data."""
+def _about_parts_of_pairs(config: RunConfig, samples: Sequence[Sample]) -> Iterator[Doubt]:
+    """Whether the sides of each part are in the languages and the style of the training data."""
     train, *others = samples
     learned = [train, *(each for each in others if each.part.name == "replay")]
     for sample in others:
@@ -253,6 +253,28 @@ def _about_languages_of_pairs(config: RunConfig, samples: Sequence[Sample]) -> I
             doubts = _compared(sample, [each.further() for each in known])
         for doubt in doubts:
             yield _unless_started(config, doubt)
+        if doubts or sample.part.name == "replay":
+            continue
+        sides = zip(_sides(train.spread), _sides(sample.spread), ("source", "target"), strict=True)
+        for known_side, side, name in sides:
+            yield from _about_style(config, known_side, sample.part, side, name)
+
+
+def _about_style(
+    config: RunConfig, known: Sequence[str], part: DataPart, texts: Sequence[str], name: str
+) -> Iterator[Doubt]:
+    """Whether texts of a part are prepared as training texts, as far as the model notices it."""
+    learned = TextStyle.of(known).after(config.tokenizer)
+    found = differences(learned, TextStyle.of(texts))
+    if found and len(texts) >= LEAST_ROWS:
+        yield Doubt(
+            f"the style of the {part.name} {name} is not that of the training {name}: "
+            f"{', '.join(found)}",
+            part.where,
+            "scores would be too low; prepare both in the same way",
+            "",
+            certain=False,
+        )
 
 
 def _unless_started(config: RunConfig, doubt: Doubt) -> Doubt:
@@ -294,17 +316,19 @@ def _compared(sample: Sample, learned: Sequence[Sequence[Pair]]) -> list[Doubt]:
     return doubts
 
 
-def _about_texts_of_parts(train: DataPart, part: DataPart) -> Iterator[Doubt]:
-    """Whether the texts of a part are in the language of the training texts."""
+def _about_texts_of_parts(config: RunConfig, train: DataPart, part: DataPart) -> Iterator[Doubt]:
+    """Whether the texts of a part are in the language and the style of the training texts."""
     known, texts = ([each.input for each in _at_random(given.examples)] for given in (train, part))
     asked = min(len(texts), len(known) // 2, TEXTS)
-    if asked < LEAST_TEXTS:
-        return
-    likeness, profile = Likeness(known, asked), Profile(texts[:asked])
-    value = likeness.of(profile)
-    if value is not None and value < FOREIGN and not likeness.covers(profile):
-        what = f"the {part.name} texts look like another language than the training texts"
-        yield _about_language(part, what, value, certain=value < OTHER_SCRIPT)
+    if asked >= LEAST_TEXTS:
+        likeness, profile = Likeness(known, asked), Profile(texts[:asked])
+        value = likeness.of(profile)
+        if value is not None and value < FOREIGN and not likeness.covers(profile):
+            what = f"the {part.name} texts look like another language than the training texts"
+            doubt = _about_language(part, what, value, certain=value < OTHER_SCRIPT)
+            yield _unless_started(config, doubt)
+            return
+    yield from _about_style(config, known, part, texts, "texts")
 
 
 def _about_language(part: DataPart, what: str, value: float, certain: bool) -> Doubt:

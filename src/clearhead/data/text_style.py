@@ -75,12 +75,15 @@ class TextStyle:
         counts.add(texts)
         return counts.style(language)
 
-    def after(self, config: TokenizerConfig, tokenizer: Tokenizer) -> TextStyle:
-        """The part of the style that a model notices after its own tokenizer."""
+    def after(self, config: TokenizerConfig, tokenizer: Tokenizer | None = None) -> TextStyle:
+        """The part of the style that a model notices after its own tokenizer.
+
+        Without the tokenizer, a pretrained one counts as one that ignores case and tokenisation.
+        """
         lower, split = config.lower, config.split_punctuation
         if config.kind == "pretrained":  # its settings are those of its own library
-            lower = tokenizer.encode("Snow") == tokenizer.encode("snow")
-            split = tokenizer.encode("snow.") == tokenizer.encode("snow .")
+            lower = tokenizer is None or tokenizer.encode("Snow") == tokenizer.encode("snow")
+            split = tokenizer is None or tokenizer.encode("snow.") == tokenizer.encode("snow .")
         return replace(
             self,
             lower_cased=None if lower else self.lower_cased,
@@ -201,6 +204,16 @@ def style_of_texts(texts: Sequence[str]) -> TextStyles:
     return TextStyles({"text": TextStyle.of(texts[:: max(1, len(texts) // MEASURED)])})
 
 
+def target_style(folder: Path) -> TextStyle | None:
+    """The style of the target text that a translator learned; None if its folder has none.
+
+    Raises:
+        ModelFolderError: the file is damaged, or of another version.
+    """
+    styles = TextStyles.load(folder)
+    return None if styles is None else styles.sides["target"]
+
+
 def languages_of(files: Sequence[str]) -> tuple[str, str]:
     """The languages of two parallel files (`train.en.gz`: en) or of a phrasebook; "": unknown."""
     match [str(file) for file in files]:
@@ -260,7 +273,7 @@ class InputStyle:
             return list(map(self._converter(), texts))
         if self._style is not None and self._counts.texts < JUDGED:
             self._counts.add(islice(texts, JUDGED))
-            if found := _differences(self._style, self._counts.style()):
+            if found := differences(self._style, self._counts.style()):
                 self._counts.texts = JUDGED  # one warning is enough
                 warn(
                     "the input looks different from the training text, so results may be worse: "
@@ -285,8 +298,8 @@ class InputStyle:
         return self._convert
 
 
-def _differences(trained: TextStyle, given: TextStyle) -> list[str]:
-    """How the input differs from the training text, in ways that `converter` corrects."""
+def differences(trained: TextStyle, given: TextStyle) -> list[str]:
+    """How texts differ from the training text, in ways that `converter` corrects."""
     found = []
     if trained.lower_cased and given.lower_cased is False:
         found.append("capital letters (training: lower-cased)")

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from clearhead.errors import ConfigError, DataError
+from clearhead.data.text_style import TextStyle, differences
+from clearhead.errors import ConfigError, DataError, warn
 from clearhead.evaluation.class_scores import (
     BaselineScores,
     ClassifierScores,
@@ -108,6 +109,7 @@ def evaluate_translators(
     translate: Callable[[str], Sequence[str]],
     tokenize: str | None = None,
     lowercase: bool | None = None,
+    style_of: Callable[[str], TextStyle | None] = lambda name: None,
 ) -> Report[TranslatorScores]:
     """Score translators; each but the first is compared with the first by paired bootstrap.
 
@@ -120,10 +122,15 @@ def evaluate_translators(
             called for one translator after the other, so that only one needs to be in memory.
         tokenize: sacreBLEU's tokenizer for BLEU; None takes the one in the configurations.
         lowercase: ignore case; None takes the choice in the configurations.
+        style_of: gives the style of the target text that the translator of a name learned, if it is
+            known.
 
     Raises:
         ConfigError: a choice was left to the configurations, and they differ.
         DataError: the numbers of sources and references differ, or there is nothing to score.
+
+    Warns:
+        UserWarning: the references have another style than the text that a translator learned.
     """
     source, reference = files
     if len(sources) != len(references):
@@ -139,6 +146,8 @@ def evaluate_translators(
         cases = {name: config.lowercase for name, config in configs.items()}
         todo = "choose one with --lowercase or --no-lowercase"
         lowercase = common_setting(cases, "evaluation.lowercase", todo)
+    for name in configs:
+        _warn_of_references(name, style_of(name), references, lowercase)
     outputs = {name: translate(name) for name in configs}
     scores = compare(outputs, references, tokenize, lowercase=lowercase)
     systems = {}
@@ -163,6 +172,22 @@ def evaluate_translators(
         },
         _translation_notes(systems, lowercase),
     )
+
+
+def _warn_of_references(
+    name: str, learned: TextStyle | None, references: Sequence[str], lowercase: bool
+) -> None:
+    """Warn of references in another style than the translations, which have the learned style."""
+    if learned is None:
+        return
+    if lowercase:
+        learned = replace(learned, lower_cased=None)
+    if found := differences(learned, TextStyle.of(references)):
+        warn(
+            f"the references look different from the training text of {name}, so scores may be too "
+            f"low: they have {', '.join(found)}; give references in the style of the training text "
+            "(normalising changes the input only)"
+        )
 
 
 def _translation_notes(systems: Mapping[str, TranslatorScores], lowercase: bool) -> list[str]:
