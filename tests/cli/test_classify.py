@@ -122,6 +122,24 @@ def test_the_text_column_is_named_or_a_position(models: Path) -> None:
     assert run(*features)[0] == 2
 
 
+@pytest.mark.parametrize("header", ["text,label", "review,label", "review,mood", "text,id", ""])
+def test_a_header_that_is_read_as_a_text_is_warned_of(models: Path, header: str) -> None:
+    second = [str(n) for n in range(12)] if header.endswith("id") else TRUTH * 2
+    rows = [f"{text} a,{cell}" for text, cell in zip(TEXTS * 2, second, strict=True)]
+    Path("in.csv").write_text("".join(f"{line}\n" for line in ([header] if header else []) + rows))
+    words = ("classify", str(models / "texts"), "-i", "in.csv", "--text-column")
+    code, out, err = run(*words, "1")
+    assert (code, len(out.splitlines())) == (0, len(rows) + bool(header))
+    if not header:
+        assert err == ""
+        return
+    (line,) = err.splitlines()
+    assert "in.csv:1" in line
+    (column,) = re.findall(r'--text-column "(\w+)"', line)
+    code, without, err = run(*words, column)
+    assert (code, without.splitlines(), err) == (0, out.splitlines()[1:], "")
+
+
 @pytest.mark.parametrize("count", [1, 4, 12])
 def test_labels_that_would_be_read_as_texts_are_refused(models: Path, count: int) -> None:
     rows = [(f"text number {n}", "yes" if n % 3 else "no") for n in range(count)]

@@ -90,6 +90,35 @@ def test_a_classifier_of_texts_is_drawn(models: Path, tmp_path: Path) -> None:
     assert "source position" not in svg
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "options"),
+    [
+        ("in.txt", "a b\nc d\n", []),
+        ("in.tsv", "yes\ta b\nno\tc d\n", []),
+        ("in.csv", "text,label\na b,yes\nc d,no\n", []),
+        ("in.csv", "review,label\na b,yes\nc d,no\n", ["--text-column", "review"]),
+        ("in.csv", "1,a b\n2,c d\n", ["--text-column", "2"]),
+        ("in.jsonl", '{"text": "a b", "label": "x"}\n{"text": "c d", "label": "y"}\n', []),
+    ],
+)
+def test_a_file_is_read_as_classify_reads_it(
+    models: Path, tmp_path: Path, name: str, content: str, options: list[str]
+) -> None:
+    (tmp_path / name).write_text(content)
+    words = ("figures", str(models / "texts"), "--format", "svg", "-o", str(tmp_path / "p"))
+    expected = run(*words, "--input", "c d")
+    shutil.rmtree(tmp_path / "p")
+    given = ("--input-file", str(tmp_path / name), *options)
+    assert run(*words, *given, "--line", "2") == expected
+    svg = texts_of(tmp_path / "p")
+    assert [f">{word}<" in svg for word in "abcd"] == [False, False, True, True]
+    code, _, err = run(
+        *("figures", str(models / "texts"), *given, "--line", "3"),
+        *("-o", str(tmp_path / "q")),
+    )
+    assert (code, "no line 3" in err) == (3, True)
+
+
 @pytest.mark.parametrize("kind", ["texts", "features", "several"])
 def test_the_labels_of_a_classifier_are_printed(models: Path, tmp_path: Path, kind: str) -> None:
     (tmp_path / "x.csv").write_text("sequence,x,y,z\ns,1,2,3\ns,3,2,0\n")
@@ -171,6 +200,10 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
         ("translator", ["--input", "a " * 2000, "--target", "a"], 3, "too long"),
         ("translator", ["--input", "a", "--format", "jpg"], 2, "'jpg'"),
         ("texts", ["--input", "a", "--target", "b"], 2, "--target has no effect"),
+        ("texts", ["--input", "a", "--text-column", "b"], 2, "--text-column has no effect"),
+        ("texts", ["--input-file", "in.txt", "--text-column", "b"], 2, "--text-column has no"),
+        ("translator", ["--input", "a", "--text-column", "b"], 2, "--text-column has no effect"),
+        ("features", ["--input", "a.ts", "--text-column", "b"], 2, "--text-column has no effect"),
         ("features", ["--input", "missing.ts"], 3, "missing.ts"),
         ("nothing", ["--input", "a"], 4, "no such model folder"),
     ],

@@ -22,19 +22,16 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clearhead.cli.failures import print_message
-from clearhead.cli.options import add_shared, column, loaded_classifier, positive, reject_unused
+from clearhead.cli.options import add_shared, loaded_classifier, positive, reject_unused
 from clearhead.cli.streams import (
     NOUNS,
     STANDARD,
     ReportDone,
-    count_lines,
-    input_lines,
     opened_output,
     reject_standard_input,
     write_results,
 )
-from clearhead.errors import ConfigError
+from clearhead.cli.texts import texts_to_classify
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier, Prediction
@@ -53,14 +50,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "a .txt file of label, tab, text (default: -, stdin; a terminal shows a prompt); for "
         "features a .ts, .csv or .npz file, or a folder",
     )
-    parser.add_argument(
-        "--text-column",
-        metavar="COLUMN",
-        type=column,
-        help="name or position of the text column in a .csv, .tsv or .jsonl file (default: as in "
-        "training)",
-    )
-    add_shared(parser, "--output")
+    add_shared(parser, "--text-column", "--output")
     parser.add_argument(
         "--top",
         type=positive,
@@ -104,49 +94,14 @@ def _read(
 ) -> tuple[Iterator[tuple[str, Any]], int | None]:
     """The inputs, each with its name, and their number if it is known."""
     if classifier.config.input == "text":
-        from clearhead.data.columns import Columns, columns_with_labels
-        from clearhead.data.labelled import TEXT_FORMATS, read_texts
-
-        table = TEXT_FORMATS.of(path)
-        has_columns = path != STANDARD and table is not None and table.named_columns
-        if not has_columns and not isinstance(text_column, int):
-            reject_unused({"--text-column": text_column}, "files without named columns")
-            total = count_lines(path)
-            # The columns are judged before the texts are read, so the file is read twice.
-            can_be_judged = table is not None and total is not None
-            labelled = columns_with_labels(path, classifier.labels) if can_be_judged else None
-            if labelled:
-                return ((text, text) for text in read_texts(path, labelled)), total
-            return _lines(path, classifier.labels), total
-        if path == STANDARD:
-            raise ConfigError(
-                "--text-column has no effect on the standard input",
-                todo="name the file: --input texts.csv",
-            )
-        data = classifier.config.data
-        columns = Columns(text_column or data.text_column, data.label_column)
-        known = () if text_column else classifier.labels
-        total = sum(1 for _ in read_texts(path, columns, known))  # checks all lines
-        return ((text, text) for text in read_texts(path, columns, known)), total
+        texts, total = texts_to_classify(classifier, path, text_column)
+        return ((text, text) for text in texts), total
     reject_unused({"--text-column": text_column}, "features")
     from clearhead.data.feature_sequences import read_feature_sequences
 
     label_column = str(classifier.config.data.label_column)
     examples = list(read_feature_sequences(path, label_column, labelled=False))
     return ((example.place, example) for example in examples), len(examples)
-
-
-def _lines(path: str, labels: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The lines of a file or of the standard input, with a warning if the first has a label."""
-    for number, line in enumerate(input_lines(path)):
-        if number == 0:
-            found = [cell for cell in line.split("\t") if cell in labels]
-            if "\t" in line and found:
-                print_message(
-                    f"warning: line 1 has a tab and the label {found[0]!r}, which is read as text; "
-                    "for texts with labels, name a .tsv file: -i FILE.tsv"
-                )
-        yield line, line
 
 
 def _as_text(number: int, item: tuple[str, Any], predictions: Sequence[Prediction]) -> str:

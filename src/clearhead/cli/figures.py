@@ -5,10 +5,12 @@ the input of each encoder layer, the outputs of its attention and its
 feed-forward network; and the output of each encoder layer. A translator
 translates the input first, unless you give a translation. The command prints the
 paths of the pictures on the standard output, and the translation or the labels
-on the standard error. It overwrites pictures of the same names.
+on the standard error. It overwrites pictures of the same names. A classifier of
+texts reads a file as `clearhead classify` does: of a table, the text column.
 
   clearhead figures runs/my-model --input "A man rides a bicycle."
   clearhead figures runs/my-model --input-file test.en --line 7 --format svg -o pictures
+  clearhead figures runs/trec --input-file reviews.csv --text-column review --line 3
   clearhead figures runs/vowels --input test.ts --line 3 -o pictures
 """
 
@@ -18,6 +20,7 @@ import os
 import shlex
 import warnings
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -26,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
 from clearhead.cli.streams import input_lines, reject_standard_input
+from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -53,8 +57,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=positive,
         metavar="N",
         default=1,
-        help="number of the line or sequence in the file, from 1 (default: 1)",
+        help="number of the line, row or sequence in the file, from 1 (default: 1)",
     )
+    add_shared(parser, "--text-column")
     parser.add_argument(
         "--target",
         metavar="TEXT",
@@ -95,12 +100,13 @@ def run(args: Namespace) -> None:
     with warnings_printed():
         model = load(args.folder, device=args.device, threads=args.threads)
     if isinstance(model, Translator):
-        source = _text(args.input_text, args.input_file, args.line)
+        reject_unused({"--text-column": args.text_column}, "translators")
+        source = _text(args, input_lines)
         target = _translation(model, source) if args.target is None else args.target
         recorded = record(model, source, target)
     else:
         reject_unused({"--target": args.target}, "classifiers")
-        content, times = _classifier_input(model, args.input_text, args.input_file, args.line)
+        content, times = _classifier_input(model, args)
         with warnings_printed():
             recorded = record(model, content)
         _print_labels(model, content)
@@ -144,36 +150,39 @@ def _print_labels(classifier: Classifier, content: Any) -> None:
     print_message(f"label: {labels or 'none, all probabilities are below 0.5'}")
 
 
-def _text(text: str | None, file: str | None, line: int) -> str:
-    """The text itself, or the line of a file."""
+def _text(args: Namespace, read: Callable[[str], Iterable[str]]) -> str:
+    """The text itself, or that of a line of a file, whose texts `read` gives."""
+    text, file, line = args.input_text, args.input_file, args.line
     if file is None:
-        todo = "leave it out, or use --input-file"
-        reject_unused({f"--line {line}": line > 1}, "a text", todo)
+        options = {f"--line {line}": line > 1, "--text-column": args.text_column}
+        reject_unused(options, "a text", "leave it out, or use --input-file")
         if text and os.path.isfile(os.path.expanduser(text)):
             print_message(
                 f"warning: the input is the text {text!r}, which is also the name of a file; to "
                 f"read the file: --input-file {shlex.quote(text)}"
             )
-        return text or ""
-    content = next(islice(input_lines(file), line - 1, None), None)
+        return text
+    content = next(islice(read(file), line - 1, None), None)
     if content is None:
         raise DataError(f"there is no line {line}", where=file)
     return content
 
 
 def _classifier_input(
-    classifier: Classifier, text: str | None, file: str | None, line: int
+    classifier: Classifier, args: Namespace
 ) -> tuple[Any, tuple[str, ...] | None]:
     """The text or the sequence of features to read, and the times of its frames, if any."""
     if classifier.config.input == "text":
-        return _text(text, file, line), None
+        column = args.text_column
+        return _text(args, lambda file: texts_to_classify(classifier, file, column)[0]), None
+    reject_unused({"--text-column": args.text_column}, "features")
     from clearhead.data.feature_sequences import frame_times, read_feature_sequences
 
-    path = file or text or ""
+    path, line = args.input_file or args.input_text, args.line
     reject_standard_input(path)
-    column = str(classifier.config.data.label_column)
-    examples = read_feature_sequences(path, column, labelled=False)
+    label_column = str(classifier.config.data.label_column)
+    examples = read_feature_sequences(path, label_column, labelled=False)
     example = next(islice(examples, line - 1, None), None)
     if example is None:
         raise DataError(f"there is no sequence {line}", where=path)
-    return example, frame_times(path, line, column)
+    return example, frame_times(path, line, label_column)

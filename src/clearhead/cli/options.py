@@ -43,6 +43,12 @@ SHARED: dict[str, dict[str, Any]] = {
     "folder": dict(
         metavar="FOLDER", type=Path, help="model folder or checkpoint, e.g. runs/my-model"
     ),
+    "--text-column": dict(
+        metavar="COLUMN",
+        type=column,
+        help="name or position of the text column in a .csv, .tsv or .jsonl file (default: as in "
+        "training)",
+    ),
     "--output": dict(
         dest="output_file",
         metavar="FILE",

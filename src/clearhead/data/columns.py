@@ -142,6 +142,20 @@ def columns_with_labels(path: str, known: Collection[str]) -> Columns | None:
     return found if found and found.by_position else None
 
 
+def header_at(path: str, position: int, usual: str, known: Collection[str]) -> str:
+    """The name at a position, from 1, of line 1 of a table that looks like a header; otherwise "".
+
+    It does if it has the `usual` name there, or names of the texts and labels (see
+    `likely_columns`).
+
+    Raises:
+        DataError: the table cannot be read.
+    """
+    name = _judged_rows(path)[0][position - 1]
+    likely = likely_columns(path, known)
+    return name if name == usual or (likely is not None and not likely.by_position) else ""
+
+
 def _by_known_labels(rows: Sequence[Sequence[str]], known: set[str]) -> Columns | None:
     """The columns of a table of two, of which one has only known labels, below a header or not."""
     for header in ([], rows[0]):
