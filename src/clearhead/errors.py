@@ -18,6 +18,10 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of the system that more space on the disk solves."""
 
 
+OTHER_NAMES = {"gpu": "cuda"}
+"""Words that mean a choice without being similar to it."""
+
+
 class ClearheadError(Exception):
     """An error that a user can correct.
 
@@ -132,6 +136,12 @@ def reason(error: BaseException) -> str:
     return of_system[1] if of_system else re.sub(r"^Error while \w+( header)?: ", "", message)
 
 
+def type_of(value: object) -> str:
+    """The type of a value, with its article: `an int`."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
 def nearest(word: object, choices: Iterable[str]) -> str | None:
     """The choice that is most similar to the word, in any case; None if none is similar."""
     import difflib
@@ -139,7 +149,8 @@ def nearest(word: object, choices: Iterable[str]) -> str | None:
     if not isinstance(word, str):
         return None
     by_lower = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.5)
+    likely = OTHER_NAMES.get(word.lower(), word.lower())
+    close = difflib.get_close_matches(likely, by_lower, n=1, cutoff=0.5)
     return by_lower[close[0]] if close else None
 
 

@@ -86,8 +86,9 @@ def test_a_table_is_rejected(models: Path) -> None:
 
 def test_an_item_that_is_not_a_text_is_named(models: Path) -> None:
     translator = api.load_translator(models / "translator", device="cpu")
-    with pytest.raises(DataError, match="text 2 is a float"):
-        translator.translate(["a", float("nan")])  # pyright: ignore[reportArgumentType]
+    for wrong, kind in ((float("nan"), "a float"), (1, "an int")):
+        with pytest.raises(DataError, match=f"text 2 is {kind}"):
+            translator.translate(["a", wrong])  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("wrong", ["a b", b"a b", Labelled("a b", (), "x")])

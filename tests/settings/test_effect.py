@@ -20,6 +20,7 @@ from clearhead.settings import (
     SIZES,
     DataConfig,
     FineTuningConfig,
+    NoPositions,
     OptimizerConfig,
     RunConfig,
     TokenizerConfig,
@@ -27,7 +28,7 @@ from clearhead.settings import (
     read_config,
 )
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
-from clearhead.settings.declare import settings_of
+from clearhead.settings.declare import as_toml, settings_of
 from clearhead.tokenizer import learn_tokenizer
 from clearhead.training.step import make_optimizer
 from small_runs import feature_run, small_run, text_run
@@ -116,7 +117,7 @@ def assignments(paths: Any, values: dict[str, Any]) -> list[str]:
 def refusal(path: Path, overrides: list[str]) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
         read_config(path, overrides)
-    assert caught.value.where == str(path)
+    assert caught.value.where in ([f"--set {each}" for each in overrides] or [str(path)])
     return caught.value
 
 
@@ -188,6 +189,16 @@ def test_ngram_vectors_need_ngrams(tmp_path: Path) -> None:
     assert read_config(path, ["model.ngram_vectors=500", *words]).model.ngram_vectors == 500
 
 
+def test_values_are_shown_as_in_a_file(tmp_path: Path) -> None:
+    path = run_file(tmp_path, "translation", "text")
+    assert "data.replay = []" in refusal(path, ["data.replay_share=0.3"]).what
+    path = run_file(tmp_path, "classification", "text")
+    error = refusal(path, ['data.replay=["a.tsv"]', "start_from=x"])
+    assert error.what.startswith('data.replay = ["a.tsv"] has no effect')
+    assert as_toml(NoPositions()) == '{ kind = "none" }'
+    assert [as_toml(value) for value in (None, True, 1e-5)] == ["unset", "true", "1e-05"]
+
+
 @pytest.mark.parametrize(("task", "kind"), KINDS)
 def test_defaults_without_effect_are_accepted(tmp_path: Path, task: str, kind: str) -> None:
     defaults: Any = asdict(RunConfig())
@@ -225,9 +236,9 @@ def test_a_setting_of_another_choice_is_rejected(tmp_path: Path, path: str) -> N
             continue
         error = refusal(file, words)
         value = WITH_ANOTHER[path]
-        assert error.what == f"{path} = {value!r} has no effect with {other} = {choice!r}"
+        assert error.what == f'{path} = {as_toml(value)} has no effect with {other} = "{choice}"'
         for right in acting:
-            assert repr(right) in str(error.todo)
+            assert f'"{right}"' in str(error.todo)
 
 
 @pytest.mark.parametrize("path", ONLY_WITH)

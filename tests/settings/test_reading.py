@@ -80,7 +80,7 @@ def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_wrong_values_in_python_name_the_setting() -> None:
     cases: list[tuple[Any, str, Any]] = [
         (ClassifierConfig, "classifier.hidden", "than"),
-        (DataConfig, "data.train", "train.tsv"),
+        (DataConfig, "data.train", 3),
         (DropoutConfig, "model.dropout.hidden", 1.5),
         (EvaluationConfig, "evaluation.measure", 3),
         (FineTuningConfig, "training.fine_tuning.frozen_layers", "2"),
@@ -110,6 +110,9 @@ def test_wrong_values_in_python_name_the_setting() -> None:
         dataclasses.replace(ModelConfig(), d_model="512")  # pyright: ignore[reportArgumentType]
     paths: Any = (Path("a.en"), Path("a.de"))
     assert DataConfig(train=paths) == DataConfig(train=("a.en", "a.de"))
+    for path in ("a.tsv", Path("a.tsv")):
+        single: Any = path
+        assert DataConfig(train=single) == DataConfig(train=("a.tsv",))
 
 
 def test_an_empty_tree_gives_the_defaults() -> None:
@@ -197,7 +200,7 @@ def test_the_kinds_of_positions_have_their_own_keys() -> None:
         ("folder", 3),
         ("data", 3),
         ("data", []),
-        ("data.train", "train.en"),
+        ("data.train", 3),
         ("data.drop_duplicates", 1),
         ("data.drop_duplicates", "yes"),
         ("model.d_model", 64.5),
@@ -354,6 +357,7 @@ def test_a_number_that_is_not_finite_is_rejected(tmp_path: Path, dotted: str, va
         ("model.size", "bigger", "big"),
         ("model.positions.kind", "learnt", "learned"),
         ("evaluation.measure", "BLEU", "bleu"),
+        ("training.device", "gpu", "cuda"),
     ],
 )
 def test_a_wrong_choice_gets_a_suggestion_and_the_list(dotted: str, wrong: str, right: str) -> None:
@@ -396,7 +400,6 @@ def test_a_word_for_a_section_with_kinds_gets_the_kind_suggested(
 @pytest.mark.parametrize(
     ("dotted", "value", "example"),
     [
-        ("data.train", "train.tsv", 'data.train = ["train.tsv"]'),
         ("data.train", "train.en,train.de", 'data.train = ["train.en", "train.de"]'),
         ("classifier.pooling", 3, 'classifier.pooling = ["mean"]'),
         ("model.character_ngrams", 3, "model.character_ngrams = [3"),
@@ -668,6 +671,66 @@ def test_relative_data_paths_of_an_override_start_in_the_current_folder(
     config = read_config(path, [override])
     assert config.data.train == ("x.tsv",)
     assert with_absolute_paths(config).data.train == (str(tmp_path / "x.tsv"),)
+
+
+def test_a_single_data_path_needs_no_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "f").mkdir()
+    path = written(tmp_path / "f", '[data]\ntrain = "x.tsv"\nvalidation = "phrasebook:en-es"\n')
+    assert read_config(path).data.train == (str(tmp_path / "f/x.tsv"),)
+    assert read_config(path).data.validation == ("phrasebook:en-es",)
+    assert read_config(path, ["data.train=../y.tsv"]).data.train == ("../y.tsv",)
+
+
+def test_a_list_that_lost_its_quotation_marks_is_shown_with_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(written(tmp_path, RUN), ["data.train=[../a.en, b.de]"])
+    assert '--set \'data.train=["../a.en", "b.de"]\'' in str(caught.value.todo)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "place"),
+    [
+        (["seed=2", "seed=one"], 1),
+        (["data.train=[3]"], 0),
+        (["model={d_ff=0}"], 0),
+        (["model.size=tiny"], None),
+        (["data.smallest_class=1"], 0),
+    ],
+)
+def test_an_error_in_an_override_names_it_and_not_the_file(
+    tmp_path: Path, overrides: list[str], place: int | None
+) -> None:
+    path = written(tmp_path, RUN if place is not None else "[model]\nd_ff = 0\n")
+    with pytest.raises(ConfigError) as caught:
+        read_config(path, overrides)
+    assert caught.value.where == (str(path) if place is None else f"--set {overrides[place]}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[training]\nmax_epochs = 3\nmax_epochs = 4\n", "seed = 1\nseed = 2", "[model]\n[model]\n"],
+)
+def test_what_is_set_twice_is_to_be_removed(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="not valid TOML") as caught:
+        read_config(written(tmp_path, text))
+    assert "remove one" in str(caught.value.todo)
+
+
+@pytest.mark.parametrize(
+    ("dotted", "value", "is_meant"),
+    [
+        ("training.max_epochs", "3", True),
+        ("training.schedule.peak", "1e-3", True),
+        ("data.drop_duplicates", "true", True),
+        ("training.max_epochs", "many", False),
+    ],
+)
+def test_a_number_in_quotation_marks_is_shown_without_them(
+    dotted: str, value: str, is_meant: bool
+) -> None:
+    todo = refusal(nested(dotted, value)).todo
+    assert todo == (f"write it without quotation marks: {dotted} = {value}" if is_meant else None)
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ def test_a_warning_of_a_cut_text_names_the_line_of_the_caller(
 
 @pytest.mark.parametrize("wrong", [5, None, b"cat", ["red"], np.array([1.0])])
 def test_what_is_no_text_is_rejected_with_its_place(texts: api.Classifier, wrong: Any) -> None:
-    with pytest.raises(DataError, match=f"is a {type(wrong).__name__}, not a text") as caught:
+    with pytest.raises(DataError, match=f"is an? {type(wrong).__name__}, not a text") as caught:
         texts.classify(["red", wrong])
     assert caught.value.where == "input 2"
 

@@ -418,7 +418,7 @@ def test_another_vocabulary_or_scale_is_rejected_with_both(
     scaled = feature_run(tmp_path, "scaled", training=SHORT)
     api.train(scaled)
     config = begun_with(scaled, tmp_path, data={"normalise": False})
-    with pytest.raises(ConfigError, match="normalise = False, and there it is True"):
+    with pytest.raises(ConfigError, match="normalise = false, and there it is true"):
         ask(config)
     assert not Path(config.folder).exists()
 

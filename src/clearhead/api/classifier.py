@@ -10,7 +10,7 @@ from clearhead.checkpoint.folder import ModelFolder
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
 from clearhead.data.text_style import InputStyle
-from clearhead.errors import ConfigError, DataError, warn
+from clearhead.errors import ConfigError, DataError, type_of, warn
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def texts_of(values: Iterable[str]) -> list[str]:
     texts = items_of(values, "texts")
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
-            raise DataError(f"text {number} is a {type(text).__name__}, not a string")
+            raise DataError(f"text {number} is {type_of(text)}, not a string")
     return texts
 
 

@@ -39,7 +39,7 @@ from clearhead.settings import (
     config_from,
 )
 from clearhead.settings.data import HUB
-from clearhead.settings.declare import Runs
+from clearhead.settings.declare import Runs, as_toml
 from clearhead.settings.reading import located
 from clearhead.tokenizer.extension import extended
 
@@ -171,7 +171,9 @@ def _with_settings_of(trained: RunConfig, config: RunConfig) -> RunConfig:
             "start_from brings its own model and vocabulary",
             where=differing[0],
             setting=differing[0],
-            why=", ".join(f"{p} = {new[p]!r}, and there it is {old[p]!r}" for p in differing),
+            why=", ".join(
+                f"{p} = {as_toml(new[p])}, and there it is {as_toml(old[p])}" for p in differing
+            ),
             todo=f"leave {' and '.join(differing)} out, or train without start_from",
         )
     sections: dict[str, dict[str, Any]] = {}

@@ -172,7 +172,9 @@ def changed_search(default: SearchConfig, given: Mapping[str, Any]) -> SearchCon
         return chosen_search(default, given, where=None)
     except SearchError as error:
         names = "|".join(field.name for field in fields(default))
-        error.what = re.sub(rf"(?:search\.)?\b({names})\b", lambda m: option(m[1]), error.what)
+        setting = re.compile(rf"(?:search\.)?\b({names})\b")
+        error.what = setting.sub(lambda m: option(m[1]), error.what)
+        error.todo = error.todo and setting.sub(lambda m: option(m[1]), error.todo)
         raise
 
 

@@ -21,7 +21,7 @@ from clearhead.checkpoint.folder import JOINT_TOKENIZER, read_folder_config, rea
 from clearhead.data.features import MissingRule, as_frames, fill_missing
 from clearhead.data.labelled import Labelled, in_columns, join_lines
 from clearhead.data.normaliser import Normaliser
-from clearhead.errors import ConfigError, DataError, ModelFolderError
+from clearhead.errors import ConfigError, DataError, ModelFolderError, type_of
 from clearhead.files import Saveable
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer, WordTokenizer, cut, load_tokenizer
@@ -319,8 +319,8 @@ def hidden_words(ids: Tensor, rate: float) -> Tensor:
 def _text(example: Labelled) -> str:
     """The text of an example, on one line."""
     if not isinstance(example.input, str):
-        kind = type(example.input).__name__
-        raise DataError(f"the input is a {kind}, not a text", where=example.place)
+        what = f"the input is {type_of(example.input)}, not a text"
+        raise DataError(what, where=example.place)
     return join_lines(example.input)
 
 

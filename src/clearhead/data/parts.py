@@ -22,7 +22,7 @@ from clearhead.data.lines import open_packed
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.readers import Pair, place, read_pairs
 from clearhead.data.tables import refuse_unwritable
-from clearhead.errors import ConfigError, DataError, reason
+from clearhead.errors import ConfigError, DataError, reason, type_of
 from clearhead.settings import RunConfig
 
 Given = Sequence[Sequence[Any]]
@@ -238,7 +238,7 @@ def _two(given: Any, form: str, where: str) -> tuple[Any, Any]:
 
 def _text(text: object, what: str, where: str) -> str:
     if not isinstance(text, str):
-        raise DataError(f"{what} is a {type(text).__name__}, not a string", where=where)
+        raise DataError(f"{what} is {type_of(text)}, not a string", where=where)
     refuse_unwritable(text, what, where)
     return join_lines(text)
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import textwrap
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 
 from clearhead.settings.data import PARTS, path_from
-from clearhead.settings.declare import Runs, Setting, settings_of, value_at
+from clearhead.settings.declare import Runs, Setting, as_toml, settings_of, value_at
 from clearhead.settings.run import RunConfig
 
 BROUGHT = ("model.", "tokenizer.")
@@ -144,20 +142,11 @@ class CommentedConfig:
         if setting in PARTS and value == ():
             part = {"validation": "val"}.get(setting, setting)
             files = tuple(file.format(part) for file in self.form.files)
-            return [f"# {setting} = {_toml(files)}  # {meaning}"]
-        line = f"{setting} = {_toml(value)}"
+            return [f"# {setting} = {as_toml(files)}  # {meaning}"]
+        line = f"{setting} = {as_toml(value)}"
         if setting in PARTS:
             return [f"# {meaning}", line]
         return [*_wrapped(reason), f"{line:<27} # {meaning}"]
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return f"{{ {', '.join(f'{name} = {_toml(inner)}' for name, inner in value.items())} }}"
-    if isinstance(value, tuple):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    # Strings and booleans are written alike in JSON and TOML, but for one character.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:

@@ -52,7 +52,16 @@ def _name_or_position(value: Any) -> Any:
 Column = Annotated[str | int, BeforeValidator(_name_or_position)]
 """The name of a column in a file with a header, or its position, from 1, in one without."""
 
-Files = tuple[Annotated[str, BeforeValidator(_path_as_text)], ...]
+
+def as_files(value: Any) -> Any:
+    """A single path as a list of it; a string with a comma may be meant as several paths."""
+    is_path = isinstance(value, PurePath) or (isinstance(value, str) and "," not in value)
+    return (value,) if is_path else value
+
+
+Files = Annotated[
+    tuple[Annotated[str, BeforeValidator(_path_as_text)], ...], BeforeValidator(as_files)
+]
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -65,8 +74,9 @@ class DataConfig(Section):
         details="Sentence pairs: two parallel files (source, target), one `.tsv` or `.jsonl` file, "
         'or `["phrasebook:en-es"]`, the built-in data. Labelled texts: one `.csv`, `.tsv`, '
         "`.jsonl` or `.txt` file. All of these may be gzipped (`.gz`). Sequences: one file or one "
-        "folder; `docs/how-to/data-formats.md` describes the formats. A relative path in a TOML "
-        "file starts in the folder of that file, with `--set` in the current folder.",
+        "folder; `docs/how-to/data-formats.md` describes the formats. A single file needs no "
+        "list. A relative path in a TOML file starts in the folder of that file, with `--set` in "
+        "the current folder.",
         init=Runs.ALL,
     )
     validation: Files = setting(

@@ -6,11 +6,11 @@ are generated from these declarations.
 """
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Flag, auto
 from functools import reduce
-from pathlib import Path
 from types import UnionType
 from typing import (
     TYPE_CHECKING,
@@ -141,10 +141,10 @@ class WrongSettingError(ValueError):
         self.setting, self.problem, self.todo = setting, problem, todo
 
 
-def require(condition: bool, setting: str, problem: str) -> None:
+def require(condition: bool, setting: str, problem: str, todo: str | None = None) -> None:
     """Raise a `WrongSettingError` unless the condition holds."""
     if not condition:
-        raise WrongSettingError(setting, problem)
+        raise WrongSettingError(setting, problem, todo)
 
 
 @dataclass(frozen=True)
@@ -218,14 +218,26 @@ def in_words(bounds: Mapping[str, float]) -> str:
     return " and ".join(f"{BOUNDS[name]} {value:,}" for name, value in bounds.items())
 
 
+def as_toml(value: Any) -> str:
+    """A value as in a TOML file; None as `unset`."""
+    if value is None:
+        return "unset"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{name} = {as_toml(inner)}' for name, inner in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(as_toml, value))}]"
+    # Strings and booleans are written alike in JSON and TOML, but for one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
 def value_at(config: Any, path: str) -> Any:
     """The value of a setting, by its dotted path."""
     return reduce(getattr, path.split("."), config)
 
 
-def reject_without_effect(
-    config: Any, where: str | Path | None = None, overrides: Sequence[str] = ()
-) -> None:
+def reject_without_effect(config: Any, overrides: Sequence[str] = ()) -> None:
     """Raise an error if a setting is not at its default although the run ignores it.
 
     Values that a model size sets are accepted. So are settings of the file that need a choice which
@@ -233,7 +245,6 @@ def reject_without_effect(
 
     Args:
         config: the `RunConfig`.
-        where: the file, for the error.
         overrides: of the file, as `path=value`.
 
     Raises:
@@ -241,11 +252,12 @@ def reject_without_effect(
     """
     changed = _changed(config)
     if ignored := [each for each in changed if config.kind not in each.runs]:
-        values = " and ".join(f"{each.path} = {value_at(config, each.path)!r}" for each in ignored)
+        values = " and ".join(
+            f"{each.path} = {as_toml(value_at(config, each.path))}" for each in ignored
+        )
         has, them = ("has", "it") if len(ignored) == 1 else ("have", "them")
         raise ConfigError(
             f"{values} {has} no effect on {config.kind.in_words}",
-            where=where,
             setting=ignored[0].path,
             why="; ".join(f"{each.path} is for {each.runs.in_words}" for each in ignored),
             todo=f"remove {them}",
@@ -259,11 +271,10 @@ def reject_without_effect(
         has_effect = choice in choices if choices else choice
         # An override that tries another choice need not undo what the file sets for its own.
         if not has_effect and (other not in overridden or each.path in overridden):
-            values = f" = {' or '.join(map(repr, choices))}" if choices else ""
+            values = f" = {' or '.join(map(as_toml, choices))}" if choices else ""
             raise ConfigError(
-                f"{each.path} = {value_at(config, each.path)!r} has no effect with "
-                f"{other} = {choice!r}",
-                where=where,
+                f"{each.path} = {as_toml(value_at(config, each.path))} has no effect with "
+                f"{other} = {as_toml(choice)}",
                 setting=each.path,
                 todo=f"set {other}{values}, or remove {each.path}",
             )

@@ -15,11 +15,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from clearhead.errors import ConfigError, meant, nearest, reason
-from clearhead.settings.data import PARTS, DataConfig, absolute_path
+from clearhead.settings.data import PARTS, DataConfig, absolute_path, as_files
 from clearhead.settings.declare import (
     BOUNDS,
     Setting,
     WrongSettingError,
+    as_toml,
     in_words,
     reject_without_effect,
     settings_of,
@@ -38,7 +39,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
 
     Raises:
         ConfigError: the file is missing or not TOML; a key, type or value is wrong; or a setting
-            has no effect on the task.
+            has no effect on the task. The place of a wrong value is the file or the override.
     """
     path = Path(path)
     tree = _read_toml(path)
@@ -51,10 +52,21 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     if "data" not in overridden:
         of_file = [name for name in PARTS if f"data.{name}" not in overridden]
         _make_absolute(tree.get("data"), of_file, path.parent)
-    config = config_from(tree, where=str(path))
-    # Not in config_from: a model folder of an earlier version may hold such settings.
-    reject_without_effect(config, path, overrides)
+    try:
+        config = config_from(tree)
+        # Not in config_from: a model folder of an earlier version may hold such settings.
+        reject_without_effect(config, overrides)
+    except ConfigError as error:
+        raise located(error, _place_of(error.setting or "", overrides, path)) from None
     return config if config.folder else dataclasses.replace(config, folder=f"runs/{path.stem}")
+
+
+def _place_of(setting: str, overrides: Sequence[str], path: Path) -> str:
+    """The last override that sets a setting or its section, or else the file."""
+    for override in reversed(overrides):
+        if f"{setting}.".startswith(f"{override.partition('=')[0].strip()}."):
+            return f"--set {override}"
+    return str(path)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -84,7 +96,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
         line = text.split("\n")[int(place[1]) - 1] if place else ""
         unquoted = re.fullmatch(r"\s*([\w.-]+)\s*=\s*([^\s\[{\"'#][^\"'#]*?)\s*(#.*)?", line)
         todo = "clearhead init NAME writes a file as an example"
-        if unquoted:
+        if re.match("Cannot (overwrite|declare)", str(error)):
+            todo = "the same setting or section is there twice: remove one of the two"
+        elif unquoted:
             todo = f'put a string into quotation marks: {unquoted[1]} = "{unquoted[2]}"'
         raise ConfigError("this is not valid TOML", where=path, why=str(error), todo=todo) from None
 
@@ -100,7 +114,7 @@ def with_absolute_paths(config: RunConfig) -> RunConfig:
 def _make_absolute(data: Any, names: Iterable[str], folder: Path) -> None:
     """Make the data paths with these names absolute. The values may be wrong, also `data`."""
     for name in names if isinstance(data, dict) else ():
-        files = data.get(name)
+        files = as_files(data.get(name))
         if isinstance(files, list | tuple):
             data[name] = [absolute_path(f, folder) if isinstance(f, str) else f for f in files]
 
@@ -130,7 +144,8 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
     """Apply `path=value` to the tree; the value is read as TOML, or else as a plain string.
 
     Raises:
-        ConfigError: it is not `path=value`, or the path continues beyond a single value.
+        ConfigError: it is not `path=value`, a list has the wrong form, or the path continues
+            beyond a single value.
     """
     dotted, separator, text = override.partition("=")
     if not separator or not dotted.strip():
@@ -141,6 +156,13 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text
+        if text.strip().startswith("["):
+            items = re.findall(r"[^\s\[\],]+", text)
+            raise ConfigError(
+                f"--set {override}: this is not a list",
+                why="a shell removes quotation marks",
+                todo=f"put it into single ones: --set '{dotted.strip()}={as_toml(items)}'",
+            ) from None
     *sections, name = dotted.strip().split(".")
     if sections[:1] == ["training"]:
         tree.setdefault("training", {"max_steps": RunConfig().training.max_steps})
@@ -196,6 +218,13 @@ TYPES = {
 }
 """What is expected, by the type of pydantic's error."""
 
+UNQUOTED = {
+    "int_type": r"-?[\d_]+",
+    "float_type": r"-?\d+(\.\d+)?(e-?\d+)?",
+    "bool_type": "true|false",
+}
+"""The form of a value that would be right without quotation marks, by the type of the error."""
+
 
 def section_error(error: ValidationError, checked: type) -> ConfigError:
     """The first of pydantic's errors, unknown settings before all others, as one of ours.
@@ -231,6 +260,8 @@ def section_error(error: ValidationError, checked: type) -> ConfigError:
         also = setting.declaration.also
         expected = f"a {also} or {expected}" if also else expected
         todo = _in_place_of(setting, got)
+    elif kind in UNQUOTED and isinstance(got, str) and re.fullmatch(UNQUOTED[kind], got):
+        todo = f"write it without quotation marks: {path} = {got}"
     problem = f"must be {expected}" if expected else f"is wrong ({first['msg']})"
     got = text if len(text := repr(got)) <= 100 else f"{text[:97]}..."
     what = f"{path or 'the configuration'} {problem}; got {got}"
@@ -253,7 +284,8 @@ def _in_place_of(setting: Setting, got: Any) -> str | None:
         if unwrapped(setting.annotation)[0] is int:
             return f"e.g. {path} = [3, 4, 5]"
         items = got.split(",") if isinstance(got, str) else [*setting.choices[:1]] or ["NAME"]
-        return f"write a list: {path} = {json.dumps(items, ensure_ascii=False)}"
+        value = json.dumps(items, ensure_ascii=False)
+        return f"write a list: {path} = {value} (option: --set '{path}={value}')"
     for name in ("size", "kind"):  # the settings that choose between tables
         if chooses := _known().get(f"{path}.{name}"):
             choices = chooses.choices

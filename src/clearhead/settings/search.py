@@ -96,11 +96,13 @@ class SearchConfig(Section):
             self.method == "sampling" or self.n_best <= self.beam_size,
             "n_best",
             f"= {self.n_best} is more than beam_size = {self.beam_size}",
+            f"raise beam_size to at least {self.n_best}, or lower n_best",
         )
         require(
             self.max_length == 0 or self.min_length <= self.max_length,
             "min_length",
             f"= {self.min_length} is more than max_length = {self.max_length}",
+            "lower min_length, or raise max_length",
         )
 
 

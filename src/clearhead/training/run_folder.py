@@ -25,6 +25,7 @@ from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reaso
 from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
+from clearhead.settings.declare import as_toml
 
 LOCK = "training/.lock"
 """Created by every run before it writes anything else."""
@@ -168,7 +169,9 @@ def _refuse_other_settings(old: RunConfig, new: RunConfig) -> None:
         raise TrainingError(
             "the folder has a run with other settings",
             where=new.folder,
-            why=", ".join(f"{n} was {before.get(n)}, now {after.get(n)}" for n in changed),
+            why=", ".join(
+                f"{n} was {as_toml(before.get(n))}, now {as_toml(after.get(n))}" for n in changed
+            ),
             todo="use the old settings, choose another folder, or start over: --restart",
         )
 
