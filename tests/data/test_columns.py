@@ -237,6 +237,10 @@ def test_only_the_label_of_line_1_may_be_from_another_column(
     write(Path("a.tsv"), TEXTS, LABELS)
     hint = columns_hint(place, TEXTS[0], KNOWN)
     assert ("--text-column 1 --label-column 2" in hint) == hinted
+    # The settings are right for another file.
+    other = columns_hint(place, TEXTS[0], KNOWN, "train.tsv")
+    assert ("column 1" in other) == ("train.tsv" in other) == hinted
+    assert "--text-column" not in other
     # The column of the labels was read.
     assert columns_hint("a.tsv:1", "calm", KNOWN) == ""
 

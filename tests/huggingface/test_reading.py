@@ -258,6 +258,15 @@ def test_a_folder_without_the_files_of_a_tokenizer_is_refused(
     assert not (tmp_path / "ours").exists()
 
 
+def test_a_folder_with_weights_that_are_cut_short_is_to_be_downloaded_again(tmp_path: Path) -> None:
+    written(tmp_path / "hf", "Bert", head=True)
+    weights = tmp_path / "hf" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    with pytest.raises(ModelFolderError) as error:
+        import_model(tmp_path / "hf", tmp_path / "ours")
+    assert "download the model again" in str(error.value.todo)
+
+
 def test_a_tokenizer_without_words_is_refused(tmp_path: Path) -> None:
     written(tmp_path / "hf", "Bert", head=True)
     (tmp_path / "hf" / "tokenizer.json").unlink()

@@ -73,6 +73,10 @@ IDENTICAL, MANY_IDENTICAL = 0.95, 0.5
 INSIST = 'if the data are meant to be so, set data.mismatch = "warn" (init: --mismatch warn)'
 
 
+IN_MEMORY = "give each example as (text, label)"
+"""What to do about labels of examples in memory."""
+
+
 @dataclass(frozen=True)
 class Doubt:
     """Data that do not seem to belong together.
@@ -361,7 +365,7 @@ def _about_labels(config: RunConfig, part: DataPart) -> Iterator[Doubt]:
 
 def _todo_about_labels(config: RunConfig, part: DataPart, swapped: bool, are_pairs: bool) -> str:
     if not part.files:
-        return "give each example as (text, label)"
+        return IN_MEMORY
     file = part.files[0]
     read = columns_read(file, Columns(config.data.text_column, config.data.label_column))
     likely = likely_columns(file)

@@ -179,26 +179,32 @@ def _are_known(cells: Sequence[str], known: set[str]) -> bool:
     return bool(names) and names <= known
 
 
-def columns_hint(place: str | None, label: str, known: Collection[str] = ()) -> str:
+def columns_hint(
+    place: str | None, label: str, known: Collection[str] = (), pattern: str = ""
+) -> str:
     """A hint for an unusual label, if its place is line 1 of a table that may be misread.
 
     Args:
         place: of the label, `train.tsv:1`.
         label: that was read there.
         known: other labels.
+        pattern: a file with the same columns in the settings, which are right for it.
     """
     file, _, line = (place or "").rpartition(":")
     kind = file.lower().removesuffix(".gz")[-4:]
     if line != "1" or kind not in (".csv", ".tsv", ".txt"):
         return ""
     likely = likely_columns(file, known)
+    todo = f"give this file the columns of {pattern}, in the same order" if pattern else ""
     if likely is None:
         names = "data.text_column and data.label_column (init and evaluate: --text-column …)"
-        return "" if kind == ".txt" else f"; if line 1 is a header, name its columns: {names}"
+        todo = todo or f"name its columns: {names}"
+        return "" if kind == ".txt" else f"; if line 1 is a header, {todo}"
+    todo = todo or f"set {likely.settings}"
     if isinstance(likely.label, int):
         is_read = label in _labels_of([_judged_rows(file)[0][likely.label - 1]])
-        return "" if is_read else f"; the cells look like {likely.described}: set {likely.settings}"
-    return "" if kind == ".txt" else f"; if line 1 is a header, set {likely.settings}"
+        return "" if is_read else f"; the cells look like {likely.described}: {todo}"
+    return "" if kind == ".txt" else f"; if line 1 is a header, {todo}"
 
 
 def _judged_rows(path: str) -> list[list[str]]:

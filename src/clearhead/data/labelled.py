@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
@@ -35,10 +36,13 @@ from clearhead.data.tables import (
     string_of,
     value_of,
 )
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import ConfigError, DataError, type_of
 
 TEXT_OPTION = "--text-column"
 """The option of `clearhead classify` for the column of the texts."""
+
+OF_FEATURES = (".ts", ".ts.gz", ".npy", ".npz")
+"""The endings of files of feature sequences that no file of texts has."""
 
 SEPARATOR = "|"
 """Separates the labels of one text in a cell."""
@@ -111,7 +115,10 @@ def read_labelled_texts(
             todo="choose two different columns: --text-column and --label-column, or "
             "data.text_column and data.label_column",
         )
-    read = TEXT_FORMATS.reader(file, "labelled texts")
+    otherwise = ""
+    if os.path.isdir(os.path.expanduser(file)) or file.lower().endswith(OF_FEATURES):
+        otherwise = 'for sequences of features, set input = "features" (init: --input features)'
+    read = TEXT_FORMATS.reader(file, "labelled texts", otherwise)
     return _examples(file, read(file, Columns(text_column, label_column), known), multi_label)
 
 
@@ -316,7 +323,7 @@ def label_name(value: object, where: str) -> str:
         DataError: it is missing, empty, neither text nor a number, or has a tab or line break.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        kind = "missing" if value is None else f"a {type(value).__name__}"
+        kind = "missing" if value is None else type_of(value)
         raise DataError(f"the label is {kind}, not text or a number", where=where)
     if isinstance(value, float) and not math.isfinite(value):
         raise DataError(f"the label is {value}", where=where)

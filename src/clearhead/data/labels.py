@@ -58,8 +58,11 @@ class Labels:
                 todo=f'train a classifier with it: start_from = "{folder}"',
             )
 
-    def index(self, name: str, where: str | None = None) -> int:
-        """The number of a label; `where` is the place of its example, for the error.
+    def index(self, name: str, where: str | None = None, pattern: str = "") -> int:
+        """The number of a label.
+
+        For the error, `where` is the place of its example, and `pattern` a file whose columns
+        are those of the settings.
 
         Raises:
             DataError: there is no such label.
@@ -73,13 +76,15 @@ class Labels:
                 why=f"these are {first_few(self.names, SHOWN_NAMES)}",
                 todo="correct the label, or train on examples that have it"
                 + (f" (did you mean {like!r}?)" if like else "")
-                + columns_hint(where, name, self.names),
+                + columns_hint(where, name, self.names, pattern),
             )
         return number
 
-    def encode(self, labels: Iterable[str], where: str | None = None) -> tuple[int, ...]:
-        """The numbers of the labels of an example; errors as `index`."""
-        return tuple(self.index(name, where) for name in labels)
+    def encode(
+        self, labels: Iterable[str], where: str | None = None, pattern: str = ""
+    ) -> tuple[int, ...]:
+        """The numbers of the labels of an example; arguments and errors as `index`."""
+        return tuple(self.index(name, where, pattern) for name in labels)
 
     def fingerprint(self) -> str:
         """A hash of the labels and their order."""

@@ -22,7 +22,9 @@ from clearhead.data.parts import DataPart, Parts
 from clearhead.data.readers import Pair
 from clearhead.data.report import FINDINGS, DataReport, Finding, write_findings
 from clearhead.data.trainable import (
+    check_any,
     check_classes,
+    check_known,
     check_labelled,
     pairs_to_learn,
     unknown_labels,
@@ -176,18 +178,15 @@ def prepare_labelled(
         return [len(row) for row in rows]
 
     train, report = check_labelled(parts.train, data, parts.held_out, count)
-    if inputs is None or not train:
-        why = "\n".join(report.lines())
-        todo = "correct the data, or change the settings in [data] that leave the examples out"
-        raise DataError("no example is left to train on", where="train", why=why, todo=todo)
+    check_any(parts.train, report)
+    assert inputs is not None
     check_classes(parts.train.examples, report, data.smallest_class)
     rows = inputs.rows(train) if features else [row_of[id(example)] for example in train]
 
     labels = Labels.learn(example.labels for example in train)
     validation, test = parts.validation.examples, parts.test.examples
     validation_rows = inputs.rows(validation)
-    for example in validation:
-        labels.encode(example.labels, example.place)
+    check_known(parts, labels)
     lengths = lengths_of([validation_rows])
     reports = [report, check_labelled(parts.validation, data, (), lengths)[1]]
     if test:

@@ -147,8 +147,12 @@ def read_tsv(path: str, cells: Sequence[str] = ()) -> Generator[Row, None, None]
         row = line.split("\t")
         expected = expected or len(row)
         if len(row) != expected:
-            why = f"it has {len(row) - 1} tabs, not {expected - 1}"
-            raise DataError(f"the line is not {form}", where=f"{path}:{number}", why=why)
+            what, why = f"the line is not {form}", f"it has {len(row) - 1} tabs, not {expected - 1}"
+            todo = "separate the columns by one tab"
+            if len(row) > expected:
+                todo = "remove tabs inside texts"
+                todo += "; cut -f 2,3 FILE keeps only columns 2 and 3" if cells else ""
+            raise DataError(what, where=f"{path}:{number}", why=why, todo=todo)
         yield number, row
 
 

@@ -23,6 +23,10 @@ from clearhead.settings import DataConfig, RunConfig
 
 SHOWN_NAMES = 5
 
+NONE_TO_TRAIN = "correct the data, or change the settings in [data] that leave the examples out"
+NONE_TO_VALIDATE = "give more examples, name validation files, or raise data.validation_share"
+"""What to do if all examples are left out, and if none can be held out."""
+
 
 def check_trainable(config: RunConfig) -> list[str]:
     """Read and check the files of a run; the result has a line for each warning.
@@ -45,10 +49,10 @@ def check_trainable(config: RunConfig) -> list[str]:
     parts = read_labelled(config, parts)
     warnings = check_agreement(config, parts)
     train, report = check_labelled(parts.train, config.data, parts.held_out)
+    check_any(parts.train, report)
     check_classes(parts.train.examples, report, config.data.smallest_class)
     labels = Labels.learn(example.labels for example in train)
-    for example in parts.validation.examples:
-        labels.encode(example.labels, example.place)
+    check_known(parts, labels)
     unknown = unknown_labels(parts.test, labels)
     return [*warnings, *(finding.line(parts.test.name) for finding in unknown)]
 
@@ -118,7 +122,7 @@ def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
         "no example is left to validate on",
         where=part.where,
         why=why,
-        todo="give more examples, name validation files, or raise data.validation_share",
+        todo=NONE_TO_VALIDATE,
     )
 
 
@@ -133,6 +137,30 @@ def check_labelled(
     kept = tuple(compress(part.examples, checker.check(part.examples, lengths)))
     features = count_features(kept, config.missing)
     return kept, replace(checker.report(), classes=count_classes(kept), features=features)
+
+
+def check_any(part: DataPart, report: DataReport) -> None:
+    """Check that training examples are left.
+
+    Raises:
+        DataError: there are none.
+    """
+    if report.kept == 0:
+        why = "\n".join(report.lines())
+        what = "no example is left to train on"
+        raise DataError(what, where=part.where, why=why, todo=NONE_TO_TRAIN)
+
+
+def check_known(parts: Parts, labels: Labels) -> None:
+    """Check that the labels of the validation examples are those of the training data.
+
+    Raises:
+        DataError: a label is not; `where` is the place of its example.
+    """
+    train, validation = parts.train, parts.validation
+    pattern = train.where if validation.files != train.files else ""
+    for example in validation.examples:
+        labels.encode(example.labels, example.place, pattern)
 
 
 def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_class: int) -> None:

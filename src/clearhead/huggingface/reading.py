@@ -54,6 +54,10 @@ DOWNLOAD = "check the network and the name, or download the model and name its f
 """What to do if a name on the hub cannot be read."""
 
 
+AGAIN = "if a file is damaged or missing, download the model again; otherwise name another model"
+"""What to do if a folder cannot be read."""
+
+
 def is_huggingface(source: str | Path) -> bool:
     """Whether a source names files of Hugging Face instead of a model folder of clearhead."""
     if str(source).startswith(HUB):
@@ -209,7 +213,7 @@ def _reading(source: str | Path) -> Iterator[None]:
             why = "clearhead does not run the code of a model"
             raise ModelFolderError("it needs Python code of its own", why=why) from None
         first = str(error).strip().partition("\n")[0]
-        todo = DOWNLOAD if str(source).startswith(HUB) else None
+        todo = DOWNLOAD if str(source).startswith(HUB) else AGAIN
         raise ModelFolderError("transformers cannot read it", why=first, todo=todo) from None
 
 
