@@ -36,6 +36,7 @@ from clearhead.files import read_json
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import RunConfig, read_config
 from clearhead.training.events import RunEnded
+from small_runs import feature_run, small_run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
@@ -209,6 +210,18 @@ def test_a_folder_holds_what_was_learned_last(tmp_path: Path) -> None:
     assert loaded.labels == ("COLD", "WARM")
 
 
+def test_a_model_of_another_kind_is_not_replaced(tmp_path: Path) -> None:
+    for config in (feature_run(tmp_path, "features"), small_run(tmp_path, "pairs", max_steps=1)):
+        train(config, observers=())
+        before = {path: path.read_bytes() for path in Path(config.folder).glob("*.*")}
+        with pytest.raises(TrainingError) as caught:
+            small(folder=config.folder).fit(TEXTS, LABELS)
+        assert caught.value.where == config.folder
+        assert "folder=" in str(caught.value.todo)
+        assert "--" not in str(caught.value.todo)
+        assert {path: path.read_bytes() for path in Path(config.folder).glob("*.*")} == before
+
+
 def test_without_a_folder_nothing_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,8 +257,9 @@ def test_before_fitting_it_is_an_error() -> None:
 def assert_for_caller(error: ClearheadError) -> None:
     """The error names no deleted file, and no setting whose name differs from the argument's."""
     assert not (error.where or "").startswith(tempfile.gettempdir())
-    assert "--restart" not in str(error)
-    assert "training.schedule" not in str(error)
+    message = str(error)
+    assert "--" not in message
+    assert not any(path in message for path in SETTINGS.values() if "." in path)
 
 
 @pytest.mark.parametrize(
@@ -433,6 +447,21 @@ def test_an_argument_that_cannot_be_used_is_named(argument: str, value: Any, key
         small(**{argument: value}).fit(TEXTS, LABELS)
     assert caught.value.where == f"TextClassifier({argument}={value!r})"
     assert f"{caught.value.setting}.".startswith(SETTINGS[argument])
+    assert_for_caller(caught.value)
+
+
+def test_advice_about_an_argument_names_it() -> None:
+    with pytest.raises(ConfigError) as caught:
+        small(device="gpu").fit(TEXTS, LABELS)
+    assert caught.value.todo == 'did you mean device = "cuda"?'
+    assert_for_caller(caught.value)
+
+
+def test_exchanged_texts_and_labels_are_to_be_exchanged() -> None:
+    with pytest.raises(InputError) as caught:
+        small().fit(LABELS, TEXTS)
+    assert "fit(texts, y)" in str(caught.value.todo)
+    assert_for_caller(caught.value)
 
 
 def test_a_vocabulary_that_is_too_small_for_the_texts_is_named() -> None:

@@ -15,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead import api
+from clearhead import api, device
 from clearhead.api.exporting import export_model
 from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.data.report import DataReport
@@ -422,11 +422,29 @@ def test_a_dry_run_writes_nothing_and_counts_the_parameters(tmp_path: Path) -> N
     config = small_run(tmp_path)
     found = api.dry_run(config)
     assert not Path(config.folder).exists()
+    (tmp_path / "x.toml").write_text(
+        'data = { train = "train.tsv", validation = "validation.tsv" }\nmodel = { size = "tiny" }\n'
+        'tokenizer = { kind = "words", max_vocabulary = 0 }\ntraining = { max_steps = 2 }\n'
+    )
+    assert api.dry_run(tmp_path / "x.toml").steps == 2
     assert any("120 pairs" in line for line in found.data)
     assert found.steps == 12
     api.train(config)
     kept = read_tensors(Path(config.folder) / "weights.safetensors")[0]
     assert found.parameters == sum(tensor.numel() for tensor in kept.values())
+
+
+def test_more_threads_than_processors_are_a_warning_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "processors", lambda: 2)
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    for threads, warned in ((0, False), (2, False), (999, True)):
+        watcher = Watcher()
+        api.dry_run(small_run(tmp_path, threads=threads), observers=[watcher])
+        first = watcher.events[0]
+        assert isinstance(first, Note)
+        assert ("training.threads = 999" in first.text) == warned
 
 
 def test_an_interruption_in_the_middle_of_a_step_waits_for_its_end(

@@ -103,6 +103,14 @@ def test_a_run_with_replay_resumes_exactly_and_reports_the_earlier_pairs(tmp_pat
     assert_same(final_state(stopped), final_state(through))
 
 
+def test_replay_of_the_training_pairs_is_reported_as_replay(tmp_path: Path) -> None:
+    first = small_run(tmp_path, "first", max_steps=2)
+    api.train(first, observers=())
+    data = api.dry_run(begun(first, "same", Path(first.data.train[0]))).data
+    heads = [line.partition(",")[0] for line in data]
+    assert heads[:2] == ["train: 120 pairs", "replay: 120 pairs"]
+
+
 def test_replay_without_a_model_to_start_from_is_rejected() -> None:
     with pytest.raises(ConfigError) as raised:
         config_from({"data": {"replay": ["old.tsv"]}})

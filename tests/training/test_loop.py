@@ -30,7 +30,8 @@ def limits(steps_per_epoch: int = 10, **settings: Any) -> Limits:
     ("settings", "before", "then", "fragment"),
     [
         ({"max_steps": 5}, State(step=4), State(step=5), "5 steps"),
-        ({"max_epochs": 2}, State(epoch=1), State(epoch=2), "2 epochs"),
+        ({"max_epochs": 2}, State(epoch=1), State(epoch=2), "2 epochs are"),
+        ({"max_epochs": 1}, State(epoch=0), State(epoch=1), "1 epoch is"),
         ({"max_minutes": 1.5}, State(elapsed_s=89.9), State(elapsed_s=90), "1.5 minutes"),
         (
             {"patience": 3},

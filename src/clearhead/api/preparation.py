@@ -12,6 +12,7 @@ from torch import nn
 from clearhead.api.start import extend_tokenizers, load_classifier, load_translator
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, tokenizer_files
 from clearhead.data.agreement import check_agreement
+from clearhead.data.corpus import Tokenizers
 from clearhead.data.inputs import Inputs, read_inputs
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import LABELS
@@ -25,6 +26,7 @@ from clearhead.data.preparation import (
 from clearhead.data.report import DataReport
 from clearhead.data.text_style import TEXT_STYLE, style_of_texts, styles_of_pairs
 from clearhead.data.trainable import read_labelled
+from clearhead.errors import first_few
 from clearhead.files import Saveable
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
@@ -32,6 +34,8 @@ from clearhead.tasks.translation import TranslationTask
 from clearhead.training.display import INTERVAL_S
 from clearhead.training.events import Note, Observer, notify
 from clearhead.training.task import Task
+
+SHOWN_WORDS = 10
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,10 @@ def _prepare_translation(
         notify(observers, Note(f"using the vocabulary of {config.start_from}"))
         old = read_tokenizers(start.path, start.config)
         tokenizers, rows = extend_tokenizers(old, config)
+        new_words = set(config.tokenizer.new_words).difference(start.config.tokenizer.new_words)
+        if known := sorted(word for word in new_words if _is_known(word, old, tokenizers)):
+            listed = first_few(known, SHOWN_WORDS)
+            notify(observers, Note(f"tokenizer.new_words: in the vocabulary already: {listed}"))
     else:
         notify(observers, Note(f"learning the vocabulary ({config.tokenizer.kind})"))
         tokenizers = learn_tokenizers(config, parts)
@@ -125,6 +133,12 @@ def _prepare_translation(
         return model
 
     return Prepared(task, build_model, files, data.reports, data.findings)
+
+
+def _is_known(word: str, old: Tokenizers, new: Tokenizers) -> bool:
+    """Whether a word is the same tokens as without new words, on both sides."""
+    pairs = zip(old, new, strict=True)
+    return all(before.encode(word) == after.encode(word) for before, after in pairs)
 
 
 def _prepare_classification(

@@ -15,24 +15,31 @@ import numpy as np
 from clearhead.api.classifier import items_of, texts_of
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
+from clearhead.checkpoint.folder import read_folder_config
+from clearhead.data.agreement import IN_MEMORY, INSIST
 from clearhead.data.proposal import validations_in
 from clearhead.data.proposal_classification import FEW, WORD_NGRAMS, read_by_words
 from clearhead.data.survey import pieces_for, survey_side
+from clearhead.data.trainable import NONE_TO_TRAIN, NONE_TO_VALIDATE
 from clearhead.errors import (
     ClearheadError,
     ConfigError,
     DataError,
     InputError,
+    ModelFolderError,
     NotTrainedError,
+    TrainingError,
     warn,
 )
 from clearhead.files import read_json
 from clearhead.settings import RunConfig, config_from
+from clearhead.settings.declare import Runs
 from clearhead.tasks.classification import SMALLER
 from clearhead.tokenizer import WordTokenizer
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, RunEnded, RunStarted
 from clearhead.training.loop import IF_MEMORY_IS_FULL
+from clearhead.training.run_folder import ELSEWHERE
 from clearhead.training.step import IF_DIVERGED
 
 if TYPE_CHECKING:
@@ -75,12 +82,17 @@ FIXED: dict[str, Any] = {
 """Settings that are the same for all arguments, as in examples/trec.toml, which explains them."""
 
 ON_CPU = "use the CPU: device='cpu'"
-IF_MEMORY_IS_FULL_ON_ARGUMENTS: dict[str | None, str] = {
+IN_PYTHON = {
     IF_DIVERGED: "lower learning_rate",
     IF_MEMORY_IS_FULL: f"lower batch_tokens, or {ON_CPU}",
     SMALLER: f"lower max_length, or {ON_CPU}",
+    NONE_TO_TRAIN: "correct the texts, or raise max_length",
+    NONE_TO_VALIDATE: "give more texts, or raise validation_share",
+    f"{IN_MEMORY}; {INSIST}": "give the texts first, then their labels: fit(texts, y)",
+    ELSEWHERE: "choose another folder: folder='runs/other'",
+    **{path: name for name, path in SETTINGS.items()},
 }
-"""What `todo` becomes if a run's is about settings and commands."""
+"""What replaces advice about settings and commands, and paths of settings, in an error."""
 
 VALIDATIONS = 20  # in a run, roughly
 VERY_FEW = 100  # validation texts, on which too many weights have the same accuracy
@@ -120,8 +132,8 @@ class TextClassifier:
         seed: seed of all random numbers.
         threads: processor threads; 0: PyTorch's default, one per core.
         device: "cpu", "cuda", or "auto" for a GPU if there is one.
-        folder: model folder to write, for `clearhead.load`; a model in it is replaced. By default
-            no folder is kept.
+        folder: model folder to write, for `clearhead.load`; a text classifier in it is replaced.
+            By default no folder is kept.
         verbose: True prints the progress of `fit`, with the time left, and its validations.
     """
 
@@ -174,6 +186,7 @@ class TextClassifier:
             if not any(texts):
                 raise DataError("there are no texts, or all are empty")
             config = config_for(self.get_params(), texts, self.folder or temporary)
+            _refuse_other_model(Path(config.folder))
             names = np.array(_names(classes))[numbers].tolist()
             weights = np.ones(len(texts))
             if sample_weight is not None:
@@ -294,18 +307,26 @@ class TextClassifier:
         try:
             yield
         except DataError as error:
-            parts = {"where": error.where, "why": error.why, "todo": error.todo}
-            raise InputError(error.what, **parts) from None
+            parts = {"where": error.where, "why": _in_python(error.why)}
+            raise InputError(error.what, **parts, todo=_in_python(error.todo)) from None
         except ClearheadError as error:
-            error.todo = IF_MEMORY_IS_FULL_ON_ARGUMENTS.get(error.todo, error.todo)
             if error.where == temporary:
                 error.where = "TextClassifier"
-            # model.dropout.embeddings is in model.dropout
-            setting = f"{error.setting}." if isinstance(error, ConfigError) else ""
+            setting = (error.setting or "") if isinstance(error, ConfigError) else ""
             for name, path in SETTINGS.items():
-                if setting.startswith(f"{path}."):
+                # model.dropout.embeddings is in model.dropout
+                if f"{setting}.".startswith(f"{path}."):
                     error.where = f"TextClassifier({name}={getattr(self, name)!r})"
+                    error.what = error.what.replace(setting, name)
+            error.why, error.todo = _in_python(error.why), _in_python(error.todo)
             raise
+
+
+def _in_python(text: str | None) -> str | None:
+    """A part of an error with arguments instead of settings and commands."""
+    for old, new in IN_PYTHON.items():
+        text = text and text.replace(old, new)
+    return text
 
 
 class _Lines(PlainLines):
@@ -392,6 +413,18 @@ def _config(settings: Mapping[str, Any]) -> RunConfig:
             section = section.setdefault(each, {})
         section[name] = value
     return config_from(tree, where="TextClassifier")
+
+
+def _refuse_other_model(folder: Path) -> None:
+    """Check that the model in a folder, if there is one, is a text classifier."""
+    with suppress(ModelFolderError):  # there is none, or it is damaged
+        if (found := read_folder_config(folder)).kind is not Runs.TEXTS:
+            raise TrainingError(
+                "the folder has another model than a text classifier",
+                where=folder,
+                why=f"it is a model for {found.kind.in_words}, which would be removed",
+                todo=ELSEWHERE,
+            )
 
 
 def _texts_and_labels(

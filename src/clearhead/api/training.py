@@ -165,7 +165,7 @@ def _baseline(task: Task, ended: RunEnded) -> str | None:
 
 
 def dry_run(
-    config: RunConfig,
+    config: RunConfig | str | Path,
     *,
     examples: Given | None = None,
     validation: Given | None = None,
@@ -176,7 +176,7 @@ def dry_run(
     The vocabulary is learned and all data are encoded, as in `train`.
 
     Args:
-        config: the whole run.
+        config: the whole run, or the TOML file that describes it.
         examples: training examples in memory, as in `train`.
         validation: validation examples in memory.
         observers: receive notes about what is done; they are closed at the end.
@@ -195,6 +195,7 @@ def dry_run(
     from clearhead.training.events import Note, notify
 
     try:
+        config = config if isinstance(config, RunConfig) else read_config(config)
         with (
             TemporaryDirectory() as folder,
             _started(config, True, observers) as (config, start),
@@ -237,10 +238,16 @@ def _set_up(
     config: TrainingConfig, observers: Sequence[Observer]
 ) -> tuple[TrainingConfig, torch.device]:
     """The settings with the precision that the device uses, and the device to train on."""
-    from clearhead.device import multiplies_bf16, set_up_torch
+    from clearhead.device import multiplies_bf16, processors, set_up_torch
     from clearhead.training.events import Note, notify
     from clearhead.training.step import choose_precision
 
+    if config.threads > (most := processors()):
+        warning = (
+            f"warning: training.threads = {config.threads:,} is more than the {most:,} processors "
+            "of this machine, which slows training down; 0 is one thread per core"
+        )
+        notify(observers, Note(warning))
     device = set_up_torch(config.device, config.threads)
     if config.precision == "bf16" and not multiplies_bf16(device):
         warning = (

@@ -148,6 +148,7 @@ def _key(part: DataPart, tokenizers: Tokenizers, config: DataConfig, checker: Ch
     """16 hex digits that change with anything that the corpus or its report depends on."""
     settings = (
         FORMAT_VERSION,
+        part.name,
         [name for name, _ in part.hashes],
         [tokenizer.fingerprint() for tokenizer in tokenizers],
         *(config.max_length, config.max_length_ratio),

@@ -64,9 +64,9 @@ class Limits:
         """Why the run ends now, or None if it continues."""
         config = self.config
         if 0 < config.max_steps <= state.step:
-            return f"{config.max_steps} steps are done"
+            return _done(config.max_steps, "step")
         if 0 < config.max_epochs <= state.epoch:
-            return f"{config.max_epochs} epochs are done"
+            return _done(config.max_epochs, "epoch")
         if 0 < config.max_minutes <= elapsed_s / 60:
             return f"{config.max_minutes:g} minutes are over"
         if 0 < config.patience <= state.validations_since_best:
@@ -94,6 +94,10 @@ class Limits:
             f"{getattr(self.config, f'max_{limit}'):,}), so the learning rate {effect}; set "
             f"training.schedule.warmup = {max(1, steps // 3)}, a third of the run"
         )
+
+
+def _done(count: int, unit: str) -> str:
+    return f"1 {unit} is done" if count == 1 else f"{count} {unit}s are done"
 
 
 class Interruption:
