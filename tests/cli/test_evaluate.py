@@ -119,6 +119,17 @@ def test_evaluate_compares_each_model_with_the_first(
     assert text.index("\ngood\n") < text.index("\nbad\n") < text.index("p = ")
 
 
+def test_a_table_of_sources_is_warned_of(
+    translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
+) -> None:
+    assert "tab" not in run("evaluate", "good", *test_set)[2]
+    sources = tmp_path / "s"
+    sources.write_text("".join(f"{line}\tx\n" for line in sources.read_text().splitlines()))
+    code, _, err = run("evaluate", "good", *test_set)
+    (warning,) = [line for line in err.splitlines() if "tab" in line]
+    assert (code, "cut -f 1" in warning) == (0, True)
+
+
 def lowering() -> Backwards:
     """A translator whose output is correct but in lower case."""
     config = RunConfig()

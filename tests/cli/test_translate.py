@@ -245,6 +245,21 @@ def test_a_full_disk_gives_an_error(tmp_path: Path, lines: int) -> None:
     assert "free" in todo
 
 
+def test_a_table_that_is_translated_line_by_line_is_warned_of_once(
+    translator: Backwards, tmp_path: Path
+) -> None:
+    table = "a b\tc\nd\te\n"
+    (tmp_path / "pairs.tsv").write_text(table)
+    path = str(tmp_path / "pairs.tsv")
+    for words, stdin in ((("-i", path), ""), ((), table)):
+        code, out, err = run("translate", "m", *words, stdin=stdin)
+        assert (code, len(out.splitlines())) == (0, 2)
+        (line,) = err.splitlines()
+        assert "tab" in line
+        assert "cut -f 1" in line
+    assert run("translate", "m", stdin="a b\nd\te\n")[2] == ""
+
+
 def test_prefixes_go_with_their_lines(translator: Backwards, tmp_path: Path) -> None:
     (tmp_path / "prefixes").write_text("p\n\nq\n")
     prefixes = ("--prefix-file", str(tmp_path / "prefixes"))

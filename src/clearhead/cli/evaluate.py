@@ -56,6 +56,7 @@ from clearhead.cli.streams import (
     in_blocks,
     input_lines,
     reject_inputs,
+    source_lines,
     text_in_line,
     translating,
 )
@@ -170,7 +171,7 @@ def _evaluate_translators(
     todo = "leave it out; use --source test.en --reference test.de"
     reject_unused(options, "translators", todo)
     files = _required(args.source, "--source"), _required(args.reference, "--reference")
-    sources, references = (list(input_lines(file)) for file in files)
+    sources, references = list(source_lines(files[0])), list(input_lines(files[1]))
 
     def translate(name: str) -> list[str]:
         translator = loaded_translator(name, args, scores=False)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
-from clearhead.cli.streams import input_lines, reject_standard_input
+from clearhead.cli.streams import reject_standard_input, source_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
 
@@ -101,7 +101,7 @@ def run(args: Namespace) -> None:
         model = load(args.folder, device=args.device, threads=args.threads)
     if isinstance(model, Translator):
         reject_unused({"--text-column": args.text_column}, "translators")
-        source = _text(args, input_lines)
+        source = _text(args, source_lines)
         target = _translation(model, source) if args.target is None else args.target
         recorded = record(model, source, target)
     else:

@@ -74,6 +74,17 @@ def input_lines(path: str) -> Iterator[str]:
     return read_stream(sys.stdin.buffer, "standard input")
 
 
+def source_lines(path: str) -> Iterator[str]:
+    """The sentences to translate: `input_lines`, with a warning if the first has a tab."""
+    for number, line in enumerate(input_lines(path)):
+        if number == 0 and "\t" in line:
+            print_message(
+                "warning: line 1 of the input has a tab, and each whole line is translated as one "
+                "sentence; to translate the first column only: cut -f 1 FILE > NEW_FILE"
+            )
+        yield line
+
+
 def count_lines(path: str) -> int | None:
     """Check all lines of a file and count them; None if it cannot be read twice.
 

@@ -11,7 +11,8 @@ positions for, is cut there. A warning names its line.
 
 A warning is printed for input that looks different from the training text, for
 example with capitals if the training text has none. --normalise converts the
-input. The translations keep the style of the training text.
+input. The translations keep the style of the training text. A warning is also
+printed if line 1 has a tab: a table is not read by its columns.
 
   clearhead translate runs/my-model < in.txt > out.txt
   clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8
@@ -40,6 +41,7 @@ from clearhead.cli.streams import (
     count_lines,
     input_lines,
     opened_output,
+    source_lines,
     text_in_line,
     translating,
     with_prefixes,
@@ -101,7 +103,7 @@ def run(args: Namespace) -> None:
     with opened_output(args.output_file, inputs=(args.input_file, args.prefix_file)) as output:
         total = count_lines(args.input_file)
         lines = with_prefixes(
-            input_lines(args.input_file),
+            source_lines(args.input_file),
             None if args.prefix_file is None else input_lines(args.prefix_file),
         )
         translator = loaded_translator(args.folder, args, scores=args.scores or args.json_lines)
