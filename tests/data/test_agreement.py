@@ -98,12 +98,36 @@ def test_few_pairs_raise_a_warning_only_and_fewer_nothing() -> None:
     assert warnings(pairs[:100], mismatch="refuse") == []
 
 
-def test_a_line_that_is_missing_in_the_middle_is_found() -> None:
-    half = len(SPANISH) // 2
-    targets = SPANISH[:half] + SPANISH[half + 1 :]
+@pytest.mark.parametrize("kept", [300, 400, 500, 700])
+def test_a_line_that_is_missing_is_found_about_where_it_is(kept: int) -> None:
+    targets = SPANISH[:kept] + SPANISH[kept + 1 :]
     error = refusal(list(zip(ENGLISH, targets, strict=False)))
     assert "shifted by 1 line" in error.what
-    assert "from about line" in error.what
+    first, last = lines_of(error)
+    assert first <= kept + 1 <= last <= first + 50
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_a_line_that_is_missing_in_long_data_is_found_between_two_lines(share: float) -> None:
+    sources, targets = map(list, zip(*BOOKS["en-es", "train"], strict=True))
+    kept = int(share * len(sources))
+    error = refusal(list(zip(sources, targets[:kept] + targets[kept + 1 :], strict=False)))
+    first, last = lines_of(error)
+    assert first <= kept + 1 <= last <= first + len(sources) / 6
+
+
+def test_pairs_that_do_not_belong_together_from_some_line_on_are_found_before_a_line() -> None:
+    targets = SPANISH[:500] + shuffled(SPANISH[500:])
+    error = refusal(list(zip(ENGLISH, targets, strict=True)))
+    assert "do not belong together" in error.what
+    (line,) = lines_of(error)
+    assert 501 <= line <= 900
+
+
+def lines_of(error: DataError) -> list[int]:
+    """The numbers of lines in an error."""
+    numbers = re.findall(r"(?:between|and|before) ([\d,]+)", error.what)
+    return [int(number.replace(",", "")) for number in numbers]
 
 
 def test_equal_sides_are_refused() -> None:

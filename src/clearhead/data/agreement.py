@@ -224,7 +224,6 @@ def _about_sides(part: DataPart, pairs: Sequence[Pair]) -> Iterator[Doubt]:
 
 
 def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismatch) -> Doubt:
-    from_line = f", from about line {pairs[found.first].line:,} on" if found.first else ""
     length, tokens, words = found.fit.percent
     why = (
         f"a target fits its source better than a random one in {length} of cases by length, "
@@ -234,7 +233,10 @@ def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismat
     if found.better is None:
         what = "sources and targets do not belong together"
         todo = "name files in which line n of one is the translation of line n of the other"
-        judged = pairs[found.first :][: pairing.BLOCK] if found.first else pairs
+        judged = pairs
+        if found.first:
+            judged = pairs[found.first :][: pairing.BLOCK]
+            what += f", from some line before {judged[-1].line:,} on"
         chance = 0.5 + ERRORS / (12 * len(judged)) ** 0.5
         are_sentences = min(map(mean_words, _sides(judged))) >= SENTENCE
         certain = certain and are_sentences and found.fit.most < chance
@@ -242,8 +244,13 @@ def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismat
         lines = f"{abs(found.shift)} line{'s' * (abs(found.shift) > 1)}"
         what = f"the targets look shifted by {lines}"
         why += f"; shifted by {lines}: {', '.join(found.better.percent)}"
-        todo = "look for a line that is missing, or too many, in one of the sides"
-    return Doubt(what + from_line, part.where, why, todo, certain)
+        place = "near the start"
+        if found.first:
+            around = pairs[found.first - pairing.NEAR : found.first + pairing.NEAR + 1]
+            place = "there"
+            what += f", from a line between {around[0].line:,} and {around[-1].line:,} on"
+        todo = f"look {place} for a line that is missing, or too many, in one of the sides"
+    return Doubt(what, part.where, why, todo, certain)
 
 
 def _about_parts_of_pairs(config: RunConfig, samples: Sequence[Sample]) -> Iterator[Doubt]:

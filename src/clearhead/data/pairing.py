@@ -47,6 +47,9 @@ CHAINED = 0.3
 VARIED = 0.1
 """The least standard deviation of the logarithm of lengths that shows anything."""
 
+NEAR = 20
+"""The first pair with a shift is known to about this many pairs."""
+
 OFFSETS = (1, -1, 2, -2)
 WIDTH = 1024  # of the vectors of hashed tokens
 READ = 1000  # characters of a text whose tokens are compared
@@ -92,7 +95,8 @@ class Mismatch:
         fit: of the targets as they are; without a shift, 0.5 is chance for all figures.
         shift: lines by which the targets are displaced; 0 if no shift makes them fit.
         better: the fit of the targets shifted back; None without a shift.
-        first: the first pair of the sample that is affected; 0: all are.
+        first: about the first pair with this shift; without one, the first pair of the first block
+            that does not fit. 0: all pairs are affected.
     """
 
     fit: Fit
@@ -173,8 +177,18 @@ class _Sides:
                 continue
             better = self.fit(shift, among, learned)
             if better.words - fit.words > BETTER:
-                return Mismatch(fit, shift, better, first=int(among[0]))
+                first = self._start(shift, int(among[-1]), learned)
+                return Mismatch(fit, shift, better, first)
         return None
+
+    def _start(self, shift: int, last: int, learned: int | None) -> int:
+        """About the first pair with a shift, up to the pair `last`; 0: nearly all pairs have it."""
+        rows, together = self.rows(shift), self._learned(shift if learned is None else learned)
+        rows = rows[rows <= last]
+        own, shifted = (self._by_words(rows, rows + by, together) for by in (0, shift))
+        # The sum falls as long as targets fit their own sources better, and rises afterwards.
+        start = int(np.argmin(np.cumsum(np.append(0.0, shifted - own))[:-1]))
+        return int(rows[start]) if start > NEAR else 0
 
     def words_by_chance(self) -> float:
         """The figure for words of pairs that do not belong together: frequent words raise it."""
