@@ -97,6 +97,10 @@ def test_styles_are_kept_in_a_folder_and_a_folder_may_have_none(tmp_path: Path) 
         (TextStyle.of(PLAIN), "Two dogs play in the snow .", True),
         (TextStyle.of(PLAIN), "It’s a dog.", True),
         (TextStyle.of(["It’s a dog."]), "It's a dog.", False),
+        (TextStyle.of(PLAIN), "TWO DOGS PLAY IN THE SNOW", True),
+        (TextStyle.of(PLAIN), "NASA", False),
+        (TextStyle.of(map(str.upper, PLAIN)), "TWO DOGS PLAY IN THE SNOW", False),
+        (TextStyle(), "TWO DOGS PLAY IN THE SNOW", False),
         (TextStyle(), "Anything, it's all “the same”.", False),
     ],
 )
@@ -152,6 +156,26 @@ def test_tokenised_text_is_joined_for_a_model_of_ordinary_text_which_stays_as_it
     convert = converter(TextStyle.of(PLAIN))
     assert convert("Two dogs play , don &apos;t they ?") == "Two dogs play, don't they?"
     assert list(map(convert, PLAIN)) == PLAIN
+
+
+def test_text_in_capitals_only_gets_small_letters_for_a_model_of_ordinary_text(
+    tmp_path: Path,
+) -> None:
+    capitals, shorter = "TWO DOGS PLAY IN THE SNOW.", "A CAT."
+    style = TextStyle.of(PLAIN)
+    cased = InputStyle(tmp_path, style).read([capitals, shorter], normalise=True)
+    assert cased == ["Two dogs play in the snow.", "A cat."]
+    mixed = ["A man of NASA plays in the snow.", "NASA"]
+    assert InputStyle(tmp_path, style).read(mixed, normalise=True) == mixed
+    for other in (TextStyle(), TextStyle.of([capitals])):
+        assert InputStyle(tmp_path, other).read([capitals], normalise=True) == [capitals]
+
+
+def test_the_style_of_text_in_capitals_is_kept_in_a_folder(tmp_path: Path) -> None:
+    styles = TextStyles({"text": TextStyle.of(["TWO DOGS PLAY IN THE SNOW."])})
+    assert styles.sides["text"].upper_cased
+    styles.save(tmp_path, text_style.TEXT_STYLE)
+    assert TextStyles.load(tmp_path) == styles
 
 
 def test_hyphens_are_split_as_in_the_training_text() -> None:

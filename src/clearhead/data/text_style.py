@@ -34,6 +34,8 @@ JUDGED = 1000
 """Number of input texts after which a model no longer compares its input."""
 
 CAPITALS = 0.001  # lower-cased text has at most this many capitals for each small letter
+UPPER = 20  # upper-cased text has at least this many capitals for each small letter
+LETTERS = 20  # fewer capitals may be an abbreviation or a name
 CLEARLY = 5  # times as many texts show the one tokenisation as the other
 OFTEN = 0.2  # of the texts show a tokenisation
 MOSTLY = 0.9  # of the quotation marks are of one kind, or of the texts with hyphens split them
@@ -60,6 +62,7 @@ class TextStyle:
         quotes: the usual quotation marks and apostrophes: `'`, `’`, or the `&apos;` of Moses.
         split_hyphens: whether hyphens in words are written ` @-@ `, as Moses can do.
         language: two letters, from the ending of the file name; "" if it has none.
+        upper_cased: whether there are many capitals and hardly any small letters.
     """
 
     lower_cased: bool | None = None
@@ -67,6 +70,12 @@ class TextStyle:
     quotes: Quotes | None = None
     split_hyphens: bool = False
     language: str = ""
+    upper_cased: bool = False
+
+    @property
+    def is_cased(self) -> bool:
+        """Whether there are capitals and small letters."""
+        return self.lower_cased is False and not self.upper_cased
 
     @classmethod
     def of(cls, texts: Iterable[str], language: str = "") -> TextStyle:
@@ -128,14 +137,23 @@ class StyleCounts:
             quotes=self._quotes(),
             split_hyphens=self._split > MOSTLY * (self._split + self._whole),
             language=language,
+            upper_cased=self._upper_cased(),
         )
 
     def _lower_cased(self) -> bool | None:
         """None if no letter has a case."""
+        small, capital = self._small_and_capital()
+        return capital <= CAPITALS * small if small + capital else None
+
+    def _upper_cased(self) -> bool:
+        small, capital = self._small_and_capital()
+        return capital >= max(LETTERS, UPPER * small)
+
+    def _small_and_capital(self) -> tuple[int, int]:
+        """The numbers of small letters and of capitals."""
         counts = self.characters.items()
         small = sum(count for character, count in counts if character.islower())
-        capital = sum(count for character, count in counts if character.isupper())
-        return capital <= CAPITALS * small if small + capital else None
+        return small, sum(count for character, count in counts if character.isupper())
 
     def _tokenised(self) -> bool | None:
         """None if few texts have such punctuation, or if they differ."""
@@ -169,7 +187,11 @@ class TextStyles:
         write_description(folder, name, self._tree(), self.fingerprint())
 
     def _tree(self) -> dict[str, Any]:
-        return {"sides": {side: asdict(style) for side, style in self.sides.items()}}
+        sides = {side: asdict(style) for side, style in self.sides.items()}
+        for style in sides.values():
+            if not style["upper_cased"]:  # files of earlier versions lack it
+                del style["upper_cased"]
+        return {"sides": sides}
 
     @classmethod
     def load(cls, folder: Path) -> TextStyles | None:
@@ -270,7 +292,10 @@ class InputStyle:
                 is one such warning at most.
         """
         if normalise:
-            return list(map(self._converter(), texts))
+            convert = self._converter()
+            if self._style and self._style.is_cased and TextStyle.of(texts).upper_cased:
+                texts = [text.capitalize() for text in texts]
+            return list(map(convert, texts))
         if self._style is not None and self._counts.texts < JUDGED:
             self._counts.add(islice(texts, JUDGED))
             if found := differences(self._style, self._counts.style()):
@@ -299,10 +324,12 @@ class InputStyle:
 
 
 def differences(trained: TextStyle, given: TextStyle) -> list[str]:
-    """How texts differ from the training text, in ways that `converter` corrects."""
+    """How texts differ from the training text, in ways that `InputStyle` corrects."""
     found = []
     if trained.lower_cased and given.lower_cased is False:
         found.append("capital letters (training: lower-cased)")
+    if trained.is_cased and given.upper_cased:
+        found.append("capital letters only (training: also small letters)")
     if None not in (trained.tokenised, given.tokenised) and trained.tokenised != given.tokenised:
         forms = {True: "separated by spaces", False: "attached to words"}
         here, there = forms[bool(given.tokenised)], forms[bool(trained.tokenised)]
