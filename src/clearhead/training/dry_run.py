@@ -21,6 +21,11 @@ from clearhead.training.task import Task
 STEPS = 5
 """Number of steps that are timed."""
 
+OF_GPU = "peak of the GPU in a few steps, one of them with the largest batch"
+
+KERNELS = "a bf16 kernel for each further shape of a batch: at most about 1,000 MB more"
+"""oneDNN keeps 1,024 compiled kernels; a few steps have few shapes."""
+
 
 @dataclass(frozen=True)
 class DryRun:
@@ -60,6 +65,8 @@ class DryRun:
             f"parameters: {self.parameters:,}",
             f"memory: about {megabytes(self.memory_mb)} ({self.memory_of}); "
             "validation may need more",
+            *[f"memory: {KERNELS}"]
+            * (self.config.precision == "bf16" and self.memory_of != OF_GPU),
             f"disk: at most {megabytes(self.disk_peak_mb)} during the run, "
             f"about {megabytes(self.disk_mb)} at its end",
             f"a step: about {self.seconds_per_step:.2g} s",
@@ -150,7 +157,7 @@ def try_steps(
 
 def _memory_of(device: torch.device, peak_was_reset: bool) -> str:
     if device.type == "cuda":
-        return "peak of the GPU in a few steps, one of them with the largest batch"
+        return OF_GPU
     if peak_was_reset:
         return "peak of the whole process in a few steps, one of them with the largest batch"
     return "peak of the whole process, with all that it did before these steps"
