@@ -11,8 +11,9 @@ trained model, and all of that time counts. The loop is what one writes first: A
 the vectors, four epochs on all training examples. clearhead runs what `clearhead init --start-from`
 proposes; a tenth of the training examples is held out for validation.
 
-`--subjects` chooses what is trained; time is only measured beside the loop. "from nothing" is what `clearhead init` proposes without a
-pretrained model; its test scores are beside those of a linear model (TF-IDF, logistic regression).
+`--subjects` chooses what is trained; time is only recorded beside the loop. "from nothing" is what
+`clearhead init` proposes without a pretrained model; its test scores are beside those of a linear
+model (TF-IDF, logistic regression).
 The second data set of the published figures, snippets of film reviews, is in the source archive of
 the package vaderSentiment:
 
