@@ -139,6 +139,7 @@ CLAIMS = {
             at_most=0.6,
             summary="the same: time relative to the loop",
         ),
+        Claim("pretrained-time-float32", "the same in float32"),
         Claim(
             "linear",
             "classifiers trained from nothing: accuracy minus that of a linear model (TF-IDF)",
