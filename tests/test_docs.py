@@ -46,6 +46,7 @@ WRITTEN_BY_THE_MODEL = re.compile(r"\| clearhead (translate|classify)|\.(transla
 DIFFERS = {
     r"(\d+ min )?\d+ s\b": "0 s",
     r"cpu bf16": "cpu float32",
+    r"^memory: a bf16 kernel .*\n": "",
     r"^(validation: .*?), .*": r"\1",
     r"^(finished at .*: \w+).*;": r"\1;",
     r"^(clearhead: translation: ).*": r"\1",
