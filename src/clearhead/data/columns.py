@@ -142,7 +142,7 @@ def columns_with_labels(path: str, known: Collection[str]) -> Columns | None:
     return found if found and found.by_position else None
 
 
-def header_at(path: str, position: int, usual: str, known: Collection[str]) -> str:
+def header_at(path: str, position: int, usual: Column, known: Collection[str]) -> str:
     """The name at a position, from 1, of line 1 of a table that looks like a header; otherwise "".
 
     It does if it has the `usual` name there, or names of the texts and labels (see
