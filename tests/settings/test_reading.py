@@ -794,6 +794,17 @@ def test_a_missing_unreadable_or_invalid_file_is_rejected(tmp_path: Path) -> Non
     assert "line 1" in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["[" * 5_000 + "]" * 5_000, "1" * 5_000])
+def test_toml_beyond_the_limits_of_python_is_an_error_of_the_file(
+    tmp_path: Path, value: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config(written(tmp_path, f"seed = {value}\n"))
+    assert caught.value.where == str(tmp_path / "my-run.toml")
+    with pytest.raises(ConfigError):
+        read_config(written(tmp_path, RUN), [f"seed={value}"])
+
+
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_name_without_toml_gives_a_suggestion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_folder: bool

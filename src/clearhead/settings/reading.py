@@ -101,6 +101,11 @@ def _read_toml(path: Path) -> dict[str, Any]:
         elif unquoted:
             todo = f'put a string into quotation marks: {unquoted[1]} = "{unquoted[2]}"'
         raise ConfigError("this is not valid TOML", where=path, why=str(error), todo=todo) from None
+    except (RecursionError, ValueError) as error:
+        nested = isinstance(error, RecursionError)
+        why = "values are nested too deeply" if nested else "a number has too many digits"
+        todo = "clearhead init NAME writes a file as an example"
+        raise ConfigError("this TOML cannot be read", where=path, why=why, todo=todo) from None
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
@@ -154,7 +159,7 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
         )
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text
         if text.strip().startswith("["):
             items = re.findall(r"[^\s\[\],]+", text)
