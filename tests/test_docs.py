@@ -51,9 +51,11 @@ DIFFERS = {
     r"^(finished at .*: \w+).*;": r"\1;",
     r"^(clearhead: translation: ).*": r"\1",
     r"\bp < ": "p = ",
+    r"; a pretrained encoder may do better.*": "",
 }
 """What differs between runs besides numbers: the unit of a duration, the precision, which
-checkpoint is the best, which scores fit into a line, a translation, and a very small p-value."""
+checkpoint is the best, which scores fit into a line, a translation, a very small p-value, and
+whether the linear baseline is better."""
 
 
 def lines_of(output: str) -> set[str]:

@@ -17,14 +17,17 @@ from sklearn.multiclass import OneVsRestClassifier
 
 from clearhead.api.loading import load_classifier
 from clearhead.api.training import train
+from clearhead.data.labelled import Labelled
 from clearhead.data.labels import LABELS, Labels
 from clearhead.evaluation import baseline
 from clearhead.evaluation.baseline import (
     TOKEN,
     baseline_of_run,
     baseline_on_files,
+    baseline_on_validation,
     fit_baseline,
 )
+from clearhead.settings import config_from
 from clearhead.training.events import Note
 from fake_translator import run
 from small_runs import Watcher, feature_run, text_run, write_texts
@@ -89,9 +92,23 @@ def test_training_ends_with_the_scores_of_both(tmp_path: Path) -> None:
     note = watcher.events[-1]
     assert isinstance(note, Note)
     assert note.text.startswith("linear baseline: accuracy ")
-    assert note.text.endswith(f"this model: accuracy {ended.scores['accuracy']:.2f}")
+    assert f"this model: accuracy {ended.scores['accuracy']:.2f}" in note.text
     # Before training, the score is the same.
     assert note.text.startswith(baseline_on_files(config) or "nothing")
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "start_from", "advised"), [(0, "", True), (100, "", False), (0, "runs/x", False)]
+)
+def test_a_model_behind_the_baseline_is_advised_to_start_from_another(
+    accuracy: float, start_from: str, advised: bool
+) -> None:
+    config = config_from({"task": "classification", "start_from": start_from})
+    texts = [Labelled(f"{name} {i}", (name,), str(i)) for i in range(20) for name in ("a", "b")]
+    labels = Labels.learn(text.labels for text in texts)
+    scores = {"accuracy": accuracy, config.measure: accuracy}
+    line = baseline_on_validation(texts, texts, labels, config, scores)
+    assert ("start_from" in line) == advised
 
 
 def test_an_unwatched_run_and_one_on_features_have_no_baseline(

@@ -166,7 +166,11 @@ def baseline_on_validation(
     line = f"linear baseline: {_listed(values, names)}"
     if model.fitted_on < model.texts:
         line += f" (fitted on {model.amount})"
-    return line if model_scores is None else f"{line}; this model: {_listed(model_scores, names)}"
+    if model_scores is None:
+        return line
+    line += f"; this model: {_listed(model_scores, names)}"
+    is_behind = model_scores["accuracy"] < scores.accuracy and not config.start_from
+    return f"{line}; a pretrained encoder may do better (start_from)" if is_behind else line
 
 
 def _listed(scores: Mapping[str, float], names: Sequence[str]) -> str:
