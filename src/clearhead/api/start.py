@@ -46,9 +46,10 @@ from clearhead.tokenizer.extension import extended
 ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
 
-SEARCH = {f"search.{field.name}" for field in fields(SearchConfig)}
-
-FREE = {"model.dropout", "tokenizer.new_words", *SEARCH}
+FREE = {
+    *("model.dropout", "tokenizer.new_words"),
+    *(f"search.{field.name}" for field in fields(SearchConfig)),
+}
 """Settings that a run may choose, whatever model it starts from."""
 
 

@@ -195,13 +195,14 @@ def columns_hint(
     if line != "1" or kind not in (".csv", ".tsv", ".txt"):
         return ""
     likely = likely_columns(file, known)
-    todo = f"give this file the columns of {pattern}, in the same order" if pattern else ""
-    if likely is None:
-        names = "data.text_column and data.label_column (init and evaluate: --text-column …)"
-        todo = todo or f"name its columns: {names}"
-        return "" if kind == ".txt" else f"; if line 1 is a header, {todo}"
-    todo = todo or f"set {likely.settings}"
-    if isinstance(likely.label, int):
+    if pattern:
+        todo = f"give this file the columns of {pattern}, in the same order"
+    elif likely:
+        todo = f"set {likely.settings}"
+    else:
+        todo = "name its columns: data.text_column and data.label_column "
+        todo += "(init and evaluate: --text-column …)"
+    if likely and isinstance(likely.label, int):
         is_read = label in _labels_of([_judged_rows(file)[0][likely.label - 1]])
         return "" if is_read else f"; the cells look like {likely.described}: {todo}"
     return "" if kind == ".txt" else f"; if line 1 is a header, {todo}"

@@ -53,7 +53,6 @@ NO_CODE = {"trust_remote_code": False}
 DOWNLOAD = "check the network and the name, or download the model and name its folder"
 """What to do if a name on the hub cannot be read."""
 
-
 AGAIN = "if a file is damaged or missing, download the model again; otherwise name another model"
 """What to do if a folder cannot be read."""
 

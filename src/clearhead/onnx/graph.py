@@ -100,7 +100,7 @@ def write_graph(model: EncoderClassifier, inputs: Inputs, file: Path, names: lis
                 verbose=False,
             )
         except torch.onnx.OnnxExporterError as error:
-            cause: BaseException = error  # its own text tells how to report it to PyTorch
+            cause: BaseException = error  # whose own text is advice for PyTorch
             while cause.__cause__ is not None:
                 cause = cause.__cause__
             raise ExportError(

@@ -228,7 +228,7 @@ class TrainingConfig(Section):
 
     @property
     def least_averaged(self) -> int:
-        """The number of checkpoints at least for an average: that of one is the same checkpoint."""
+        """The fewest checkpoints that are averaged. The average of one is that checkpoint."""
         return 1 if self.keep == "average" else 2
 
     def __post_init__(self) -> None:

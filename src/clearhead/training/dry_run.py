@@ -59,14 +59,14 @@ class DryRun:
 
     def lines(self) -> list[str]:
         """The result for people. The last line is the length of the run."""
+        compiles = self.config.precision == "bf16" and self.memory_of != OF_GPU
         return [
             *self.data,
             *filter(None, [self.warning]),
             f"parameters: {self.parameters:,}",
             f"memory: about {megabytes(self.memory_mb)} ({self.memory_of}); "
             "validation may need more",
-            *[f"memory: {KERNELS}"]
-            * (self.config.precision == "bf16" and self.memory_of != OF_GPU),
+            *([f"memory: {KERNELS}"] if compiles else []),
             f"disk: at most {megabytes(self.disk_peak_mb)} during the run, "
             f"about {megabytes(self.disk_mb)} at its end",
             f"a step: about {self.seconds_per_step:.2g} s",
