@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -92,7 +92,6 @@ def _train(
 
     The logs are added to the list of observers, so that `train` closes them too.
     """
-    from clearhead.api.exporting import exports_after_training
     from clearhead.api.preparation import prepare
     from clearhead.data.corpus import remove_unused_corpora
     from clearhead.training.checkpoints import Keeper
@@ -131,12 +130,19 @@ def _train(
     write_model_folder(folder, config, prepared.files)
 
     ended = trainer.run()
-    if is_watched and ended.finished and (line := _baseline(prepared.task, ended)):
-        notify(observers, Note(line))
     if ended.finished:
-        for line in exports_after_training(folder, training.export):
+        for line in _after_training(prepared.task, ended, is_watched, training.export):
             notify(observers, Note(line))
     return ended
+
+
+def _after_training(task: Task, ended: RunEnded, is_watched: bool, export: bool) -> Iterator[str]:
+    """Fit the linear baseline of a watched run, and export the model; yields lines about both."""
+    from clearhead.api.exporting import exports_after_training
+
+    if is_watched and (line := _baseline(task, ended)):
+        yield line
+    yield from exports_after_training(Path(ended.folder), export)
 
 
 def _baseline(task: Task, ended: RunEnded) -> str | None:

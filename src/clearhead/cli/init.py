@@ -85,34 +85,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Write NAME.toml and print what was found in the data."""
     from clearhead.files import write_bytes
-    from clearhead.settings.data import absolute_path
 
     _reject_unused(args)
     path = Path(f"{args.name.removesuffix('.toml')}.toml")
     _check_path(path, args.force)
-    start = absolute_path(args.start_from)
-    brought = None
-    if start:
-        from clearhead.api.start import brought_by
-
-        brought = brought_by(start, args.task, args.kind or "text")
-    proposal: CommentedConfig
-    if args.task == "translation":
-        from clearhead.data.proposal_translation import propose_translation
-
-        files = args.train, args.validation, args.test
-        proposal = propose_translation(*files, args.start_from, brought)
-    else:
-        from clearhead.data.proposal_classification import propose_classification
-
-        proposal = propose_classification(
-            args.kind or "text",
-            *(args.train, args.validation, args.test),
-            text_column=args.text_column,
-            label_column=args.label_column,
-            start_from=args.start_from,
-            brought=brought,
-        )
+    proposal = _proposed(args)
     if args.mismatch:
         proposal.values["data.mismatch"] = args.mismatch
     text = proposal.to_toml(str(path.with_suffix("")))
@@ -126,6 +103,32 @@ def run(args: Namespace) -> None:
         _print_baseline(path)
     dry_run = shlex.join(["clearhead", "train", str(path), "--dry-run"])
     print_message(f"wrote {path}; to see what training needs: {dry_run}")
+
+
+def _proposed(args: Namespace) -> CommentedConfig:
+    """The settings for the data, and for the model that the run starts from."""
+    from clearhead.settings.data import absolute_path
+
+    kind, files = args.kind or "text", (args.train, args.validation, args.test)
+    brought = None
+    if args.start_from:
+        from clearhead.api.start import brought_by
+
+        brought = brought_by(absolute_path(args.start_from), args.task, kind)
+    if args.task == "translation":
+        from clearhead.data.proposal_translation import propose_translation
+
+        return propose_translation(*files, args.start_from, brought)
+    from clearhead.data.proposal_classification import propose_classification
+
+    return propose_classification(
+        kind,
+        *files,
+        text_column=args.text_column,
+        label_column=args.label_column,
+        start_from=args.start_from,
+        brought=brought,
+    )
 
 
 def _checked(text: str, args: Namespace) -> list[str]:
