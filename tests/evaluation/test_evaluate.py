@@ -17,13 +17,19 @@ from clearhead.settings import RunConfig, config_from
 TEXTS = ["the cat sees a dog", "a man rides home"]
 
 
+def unknown_style(name: str) -> None:
+    """A translator's folder without the style of its target text."""
+
+
 def evaluated(configs: dict[str, RunConfig], *choices: Any) -> Report[TranslatorScores]:
     """A report on translators that give correct translations, except the one named `bad`."""
 
     def translate(name: str) -> list[str]:
         return [f"{text} today" if name == "bad" else text for text in TEXTS]
 
-    return evaluate_translators(configs, ("s", "r"), TEXTS, TEXTS, translate, *choices)
+    return evaluate_translators(
+        configs, ("s", "r"), TEXTS, TEXTS, translate, unknown_style, *choices
+    )
 
 
 def test_each_model_has_a_section_in_the_order_given_and_is_compared_with_the_first() -> None:
@@ -77,9 +83,9 @@ def test_references_in_another_style_than_the_training_text_are_warned_of(
             MOSES,
             references,
             lambda name: MOSES,
+            lambda name: TextStyle.of(MOSES),
             "none",
             lowercase,
-            lambda name: TextStyle.of(MOSES),
         )
     messages = [str(warning.message) for warning in caught]
     assert len(messages) == bool(found)
@@ -92,7 +98,9 @@ def test_files_of_different_lengths_are_rejected_before_any_translation() -> Non
         pytest.fail("something was translated")
 
     with pytest.raises(DataError) as caught:
-        evaluate_translators({"a": RunConfig()}, ("s", "r"), ["a", "b"], ["a"], translate)
+        evaluate_translators(
+            {"a": RunConfig()}, ("s", "r"), ["a", "b"], ["a"], translate, unknown_style
+        )
     assert caught.value.where == "s, r"
     assert caught.value.why == "2 sources and 1 references"
 

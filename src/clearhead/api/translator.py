@@ -175,7 +175,7 @@ class Translator:
             sources,
             references,
             translate,
+            lambda _: target_style(self.folder.path),
             tokenize,
             lowercase,
-            lambda _: target_style(self.folder.path),
         )

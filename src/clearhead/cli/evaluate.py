@@ -188,9 +188,9 @@ def _evaluate_translators(
             sources,
             references,
             translate,
+            lambda name: target_style(models[name].path),
             args.tokenize,
             args.lowercase,
-            lambda name: target_style(models[name].path),
         )
 
 

@@ -107,9 +107,9 @@ def evaluate_translators(
     sources: Sequence[str],
     references: Sequence[str],
     translate: Callable[[str], Sequence[str]],
+    style_of: Callable[[str], TextStyle | None],
     tokenize: str | None = None,
     lowercase: bool | None = None,
-    style_of: Callable[[str], TextStyle | None] = lambda name: None,
 ) -> Report[TranslatorScores]:
     """Score translators; each but the first is compared with the first by paired bootstrap.
 
@@ -120,10 +120,10 @@ def evaluate_translators(
         references: (N,) correct translations.
         translate: gives the translations of the sources (N,) by the translator of a name. It is
             called for one translator after the other, so that only one needs to be in memory.
-        tokenize: sacreBLEU's tokenizer for BLEU; None takes the one in the configurations.
-        lowercase: ignore case; None takes the choice in the configurations.
         style_of: gives the style of the target text that the translator of a name learned, if it is
             known.
+        tokenize: sacreBLEU's tokenizer for BLEU; None takes the one in the configurations.
+        lowercase: ignore case; None takes the choice in the configurations.
 
     Raises:
         ConfigError: a choice was left to the configurations, and they differ.
