@@ -150,6 +150,13 @@ CLAIMS = {
             at_most=0.1,
         ),
         Claim("marian-time", "its fine-tuning: time relative to the trainer of transformers"),
+        Claim(
+            "beside-alone",
+            "clearhead's spin count: speed relative to a spin count of 4,000, alone",
+            0.97,
+        ),
+        Claim("beside-1", "speed beside one busy process relative to alone, two threads", 0.45),
+        Claim("beside-2", "the same beside two busy processes", 0.3),
         Claim("copying", "copying 1,000 unseen sequences: right", 1000),
         Claim("reversing", "reversing 1,000 unseen sequences: right", 1000),
         Claim(

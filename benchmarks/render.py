@@ -13,6 +13,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from claims import CLAIMS
@@ -20,11 +21,11 @@ from results import Record, all_records, comparison, figure, measurement_table, 
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = {
-    ROOT / "benchmarks" / "README.md": "claims",
-    ROOT / "README.md": "summary",
-    ROOT / "docs" / "index.md": "summary",
+    ROOT / "benchmarks" / "README.md": ("claims", "beside"),
+    ROOT / "README.md": ("summary",),
+    ROOT / "docs" / "index.md": ("summary",),
 }
-"""The documents, and the marks of the table that each contains."""
+"""The documents, and the marks of the tables that each contains."""
 
 
 def main(words: list[str] | None = None) -> int:
@@ -37,11 +38,16 @@ def main(words: list[str] | None = None) -> int:
     if options.measurements:
         print(measurement_tables([r for r in records if r["script"] == options.measurements]))
         return 0
-    tables = {"claims": claims_table(records), "summary": summary_table(records)}
+    tables = {
+        "claims": claims_table(records),
+        "summary": summary_table(records),
+        "beside": beside_tables(records),
+    }
     outdated = 0
-    for path, mark in DOCUMENTS.items():
-        old = path.read_text(encoding="utf-8")
-        new = replaced(old, mark, tables[mark])
+    for path, marks in DOCUMENTS.items():
+        new = old = path.read_text(encoding="utf-8")
+        for mark in marks:
+            new = replaced(new, mark, tables[mark])
         if new != old and options.check:
             print(f"{path} is out of date: run benchmarks/render.py")
             outdated = 1
@@ -108,6 +114,38 @@ def measurement_tables(records: Sequence[Record]) -> str:
         f"### {name}: {where}\n\n{measurement_table(group)}"
         for (name, where), group in groups.items()
     )
+
+
+def beside_tables(records: Sequence[Record]) -> str:
+    """For each machine the relative speeds of `beside.py`: a column for each setting.
+
+    A cell is the geometric mean over the measurements of a work and a size. The unit of each
+    measurement is the speed of its fastest setting alone.
+    """
+    machines: dict[str, list[Record]] = {}
+    for record in records:
+        if record["script"] == "beside" and record["claim"] is None and record["median"]:
+            machines.setdefault(machine_text(record["machine"]), []).append(record)
+    parts = [f"{where}:\n\n{_beside_table(found)}" for where, found in machines.items()]
+    return "\n\n".join(parts) or "not measured"
+
+
+def _beside_table(records: Sequence[Record]) -> str:
+    best: dict[str, float] = {}
+    for record in records:
+        best[record["measure"]] = max(record["median"], best.get(record["measure"], 0.0))
+    cells: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for record in records:
+        group = record["measure"].partition(",")[0]
+        for beside, speed in {"alone": record["median"], **record["more"]}.items():
+            values = cells.setdefault((group, beside), {}).setdefault(record["subject"], [])
+            values.append(speed / best[record["measure"]])
+    settings = list(dict.fromkeys(record["subject"] for record in records))
+    rows = [
+        [*names, *(f"{geometric_mean(v):.2f}" if (v := row.get(s)) else "–" for s in settings)]
+        for names, row in cells.items()
+    ]
+    return table(["work", "busy processes", *(f"`{name}`" for name in settings)], rows)
 
 
 def machine_text(machine: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ def environment_of(threads: int, keep_memory: bool = False) -> dict[str, str]:
 class PeerProcess:
     """Runs the module of a peer and sends it requests; ends the process on leaving the context.
 
-    The output of the peer is written to `log`. An answer may take `limit_s` seconds.
+    The output of the peer is written to `log`. An answer may take `limit_s` seconds. `more` are
+    further environment variables.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class PeerProcess:
         threads: int,
         limit_s: float,
         keep_memory: bool = False,
+        more: Mapping[str, str] | None = None,
     ) -> None:
         self.log = log
         self.limit_s = limit_s
@@ -56,7 +59,7 @@ class PeerProcess:
             self._process = subprocess.Popen(
                 [python, "-m", f"peers.{module}"],
                 cwd=BENCHMARKS,
-                env=environment_of(threads, keep_memory),
+                env=environment_of(threads, keep_memory) | dict(more or {}),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stream,

@@ -62,7 +62,7 @@ def test_a_table_that_is_out_of_date_is_found_and_replaced(
     document = tmp_path / "document.md"
     mark = "<!-- summary: begin, by benchmarks/render.py -->\n41.79\n<!-- summary: end -->"
     document.write_text(f"Before.\n\n{mark}\n\nAfter.\n", encoding="utf-8")
-    monkeypatch.setattr(render, "DOCUMENTS", {document: "summary"})
+    monkeypatch.setattr(render, "DOCUMENTS", {document: ("summary",)})
     assert [render.main(words) for words in (["--check"], [], ["--check"])] == [1, 0, 0]
     text = document.read_text(encoding="utf-8")
     assert render.summary_table(RECORDS) in text
@@ -160,3 +160,18 @@ def test_the_best_comes_first_and_a_failure_shows_its_reason(tmp_path: Path) -> 
     assert [row.split()[1] for row in rows] == ["fast", "slow", "none"]
     assert "2 (1–3)" in rows[1]
     assert "No \\| module" in rows[2]
+
+
+def test_speeds_beside_busy_processes_are_relative_to_the_fastest_setting_alone(
+    tmp_path: Path,
+) -> None:
+    found = results.Results("beside", [], str(tmp_path / "x.jsonl"))
+    for measure, scale in (("torch TINY, greedy", 1.0), ("torch TINY, beam", 4.0)):
+        found.add(measure, "sentences/s", [10 * scale], subject="A=1", more={"beside 1": 4 * scale})
+        found.add(measure, "sentences/s", [9 * scale], subject="1 thread", more={})
+    assert render.beside_tables([]) == "not measured"
+    rows = [line.split("|")[1:-1] for line in render.beside_tables(found.records).splitlines()[4:]]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["torch TINY", "alone", "1.00", "0.90"],
+        ["torch TINY", "beside 1", "0.40", "–"],
+    ]

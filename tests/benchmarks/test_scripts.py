@@ -30,6 +30,7 @@ from small_runs import small_run, write_pairs
 sys.path.append(str(ROOT / "benchmarks"))
 results = importlib.import_module("results")
 command = importlib.import_module("command")
+beside = importlib.import_module("beside")
 batch_invariance = importlib.import_module("batch_invariance")
 classification = importlib.import_module("classification")
 copying = importlib.import_module("copying")
@@ -399,3 +400,65 @@ def test_curves_are_measured_and_recorded(
     claimed = [record["claim"] for record in found if record["claim"]]
     assert len(claimed) == len(set(claimed)) == curves
     assert len(found) == curves * (3 + 1)
+
+
+# Beside busy processes
+
+
+def test_every_setting_works_alone_and_beside_a_busy_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")  # of the user; each process has its own
+    for name, value in dict(LEAST_S=0.0, VOCABULARY=60, LENGTH=4, PAIRS=8).items():
+        monkeypatch.setattr(beside, name, value)
+    own = str(beside.SPIN_COUNT)
+    words = ["--works", "training", "ctranslate2", "--sizes", "tiny", "--searches", "greedy1"]
+    words += ["--counts", own, "--busy", "1", "--rounds", "1", "--minutes", "1"]
+    monkeypatch.setattr(beside.Pace, "next_s", lambda pace: 0.0)
+    assert beside.main(words) == 0
+    found = records(folder, "beside")
+    settings = [f"GOMP_SPINCOUNT={own}", "1 thread"]
+    assert [r["subject"] for r in found if not r["claim"]] == 2 * settings
+    assert all(r["median"] > 0 and r["more"]["beside 1"] > 0 for r in found if not r["claim"])
+    assert [r["claim"] for r in found if r["claim"]] == 2 * ["beside-alone", "beside-1"]
+
+
+def test_a_share_is_that_of_the_worst_search_with_clearheads_own_count(folder: Path) -> None:
+    group = []
+    for search, alone in (("greedy1", 8.0), ("beam16", 5.0)):
+        rows = [
+            beside.Row(beside.Setting(2, str(beside.SPIN_COUNT)), {0: [alone, alone], 1: [4.0]}),
+            beside.Row(beside.Setting(2, beside.PASSIVE), {0: [9.0], 1: [1.0]}),
+            beside.Row(beside.Setting(1), error="beside 0: took more than 90 s"),
+        ]
+        group.append(beside.Measurement("torch", "base", beside.SEARCHES[search], rows))
+    found = results.Results("beside", [])
+    beside.record(group, found)
+    shares = {r["claim"]: r for r in found.records if r["claim"]}
+    assert (shares["beside-1"]["median"], shares["beside-1"]["met"]) == (0.5, True)
+    assert shares["beside-1"]["subject"] == group[0].name
+    failed = [r for r in found.records if r["note"]]
+    assert [r["median"] for r in failed] == [None, None]
+    found.write()
+    assert len(records(folder, "beside")) == len(found.records)
+
+
+def test_busy_processes_end_with_the_measurement_and_with_the_benchmark() -> None:
+    with beside.busy_processes(2) as found:
+        assert [process.poll() for process in found] == [None, None]
+    assert len([process for process in found if process.returncode]) == 2
+    orphan = beside.LOOP.format(parent=0)  # its parent is another
+    words = [sys.executable, "-S", "-c", orphan]
+    assert beside.subprocess.run(words, timeout=60, check=False).returncode == 0
+
+
+def test_turns_become_shorter_if_time_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(beside.time, "monotonic", lambda: now[0])
+    pace = beside.Pace(10, minutes=1)
+    assert pace.next_s() == pytest.approx(0.9 * 6)
+    now[0] = 33.0
+    assert pace.next_s() == pytest.approx(0.9 * 3)
+    now[0] = 90.0
+    assert pace.next_s() == beside.LEAST_S
+    assert pace.left == 7
