@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.errors import TrainingError
-from clearhead.training.events import JsonLog, Note, TensorBoardLog
+from clearhead.training.events import (
+    MOST_PENDING,
+    Event,
+    JsonLog,
+    Note,
+    TensorBoardLog,
+    UnwritableLogError,
+    notify,
+    require_tensorboard,
+)
 from run_events import EVENTS, PROGRESS, SAMPLES, STARTED, VALIDATED, Clock
+from small_runs import Watcher
 
 
 def read_log(path: Path) -> list[dict[str, object]]:
@@ -80,6 +93,90 @@ def test_a_log_that_cannot_be_written_is_a_training_error(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     with pytest.raises(TrainingError, match="log cannot be written"):
         JsonLog(tmp_path / "file" / "log.jsonl")
+
+
+class FullDisk:
+    """Stands for the file of a log: the disk has space for so many bytes."""
+
+    def __init__(self, log: JsonLog, space: int) -> None:
+        self.file: Any = log._file
+        self.space = space
+        vars(log)["_file"] = self
+
+    def write(self, content: bytes) -> int:
+        if self.space == 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = self.file.write(content[: self.space])
+        self.space -= written
+        return written
+
+    def close(self) -> None:
+        self.file.close()
+
+
+@pytest.mark.parametrize("space", [0, 1, 60, 100, 10**6])
+def test_a_log_on_a_full_disk_is_one_warning_and_continues_with_whole_lines(
+    tmp_path: Path, space: int
+) -> None:
+    log, watcher = JsonLog(tmp_path / "log.jsonl", Clock()), Watcher()
+    disk = FullDisk(log, space)
+    for number in range(4):
+        notify([log, watcher], Note(f"note {number}"))
+    notes = [event.text for event in watcher.events if isinstance(event, Note)]
+    warnings = [text for text in notes if text.startswith("warning")]
+    assert len(warnings) == (space < 4 * 60)
+    assert all("log.jsonl" in text for text in warnings)
+    assert len(notes) == 4 + len(warnings)
+    disk.space = 10**6
+    notify([log, watcher], Note("note 4"))
+    log.close()
+    records = read_log(tmp_path / "log.jsonl")
+    assert [record["text"] for record in records] == [f"note {number}" for number in range(5)]
+
+
+def test_a_log_that_is_never_written_takes_little_memory_and_no_half_line(tmp_path: Path) -> None:
+    log = JsonLog(tmp_path / "log.jsonl", Clock())
+    disk = FullDisk(log, 30)
+    for number in range(4):
+        with suppress(UnwritableLogError):
+            log.observe(Note(f"{number}" * (MOST_PENDING // 3)))
+    assert len(log._pending) <= MOST_PENDING
+    disk.space = 2 * MOST_PENDING
+    log.observe(Note("the last"))
+    log.close()
+    texts = [str(record["text"])[0] for record in read_log(tmp_path / "log.jsonl")]
+    assert texts == ["0", "1", "t"]
+
+
+def test_the_warning_of_a_log_names_the_file_and_leaves_other_errors_alone(tmp_path: Path) -> None:
+    class Broken(Watcher):
+        def observe(self, event: Event) -> None:
+            raise OSError("a bug")
+
+    with pytest.raises(OSError, match="a bug"):
+        notify([Broken()], Note("x"))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_tensorboard_that_cannot_write_is_one_warning_and_tries_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    writer = require_tensorboard()
+    add_scalar = writer.add_scalar
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log, watcher = TensorBoardLog(tmp_path), Watcher()
+    for step in (1, 2, 3, 4):
+        monkeypatch.setattr(writer, "add_scalar", full if step in (2, 3) else add_scalar)
+        notify([log, watcher], replace(PROGRESS, step=step))
+    log.close()
+    assert sum(isinstance(event, Note) for event in watcher.events) == 1
+    events = accumulators.EventAccumulator(str(tmp_path))
+    events.Reload()
+    assert [event.step for event in events.Scalars("training/loss")] == [1, 4]
 
 
 def test_tensorboard_that_is_not_installed_is_a_training_error(

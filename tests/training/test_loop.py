@@ -1,22 +1,30 @@
-"""When a run ends: each limit alone, the first of several, and time over several sessions."""
+"""When a run ends: its limits, time over several sessions, and what an end in between saves."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 from clearhead import api
 from clearhead.api.preparation import prepare
-from clearhead.settings import ScheduleConfig, TrainingConfig
+from clearhead.checkpoint.tensors import read_tensors
+from clearhead.errors import ModelFolderError
+from clearhead.settings import RunConfig, ScheduleConfig, TrainingConfig
+from clearhead.tasks.translation import TranslationTask
 from clearhead.training import loop
-from clearhead.training.checkpoints import State
-from clearhead.training.events import Note
+from clearhead.training.checkpoints import Keeper, State
+from clearhead.training.events import Event, Note, Progress
 from clearhead.training.loop import Limits
 from clearhead.training.step import Updater
-from small_runs import Watcher, small_run
+from clearhead.training.task import Evaluation, Loss
+from small_runs import Watcher, assert_same, final_state, small_run
 
 FOREVER = 1e9
 CONSTANT = ScheduleConfig(kind="constant", peak=1e-3, warmup=1)
@@ -176,3 +184,147 @@ def test_steps_end_a_run_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     ended = api.train(config)
     assert ended.step == 3
     assert "3 steps" in ended.reason
+
+
+class Killed(BaseException):
+    """Raised in place of a killed process: nothing may be written after it."""
+
+
+def saved(config: RunConfig) -> State:
+    path = Path(config.folder) / "training" / "state.safetensors"
+    return State(**read_tensors(path)[1])
+
+
+def uninterrupted(folder: Path, **training: Any) -> tuple[RunConfig, RunConfig]:
+    """A run that has ended, and the same in another folder that has not begun."""
+    through = small_run(folder, "through", **training)
+    api.train(through)
+    return through, dataclasses.replace(through, folder=str(folder / "pieces"))
+
+
+def assert_same_end(left: RunConfig, right: RunConfig) -> None:
+    """Weights, optimizer, scores and counters are the same; times differ."""
+    assert_same(final_state(left), final_state(right))
+    fields = [dataclasses.replace(saved(config), elapsed_s=0.0) for config in (left, right)]
+    assert fields[0] == fields[1]
+    scores = [(Path(config.folder) / "scores.json").read_text() for config in (left, right)]
+    assert scores[0] == scores[1]
+
+
+@pytest.mark.parametrize("stopping", [Killed, ValueError])
+def test_a_run_that_ends_in_a_validation_loses_no_step_and_no_validation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopping: type[BaseException]
+) -> None:
+    # With patience, a validation that counted twice or never would change the end.
+    through, pieces = uninterrupted(tmp_path, patience=3, max_steps=20)
+    evaluate = TranslationTask.evaluate
+    calls: list[int] = []
+
+    def failing(self: TranslationTask, model: nn.Module) -> Evaluation:
+        calls.append(1)
+        if len(calls) in (1, 3, 5):  # the first validation, the second and the third
+            raise stopping("in a validation")
+        return evaluate(self, model)
+
+    monkeypatch.setattr(TranslationTask, "evaluate", failing)
+    for step in (4, 8, 12):
+        with pytest.raises(stopping):
+            api.train(pieces)
+        assert saved(pieces).step == step
+    assert api.train(pieces).finished
+    assert_same_end(through, pieces)
+
+
+def test_the_state_is_written_once_for_each_validation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[int] = []
+    write = Keeper.write_state
+
+    def counted(self: Keeper, model: nn.Module, optimizer: Any, state: State) -> None:
+        steps.append(state.step)
+        write(self, model, optimizer, state)
+
+    monkeypatch.setattr(Keeper, "write_state", counted)
+    api.train(small_run(tmp_path))
+    assert steps == [0, 4, 8, 12, 12]  # first and last: the beginning and the end of the run
+
+
+class Failing(Watcher):
+    """An observer with a bug."""
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, Progress) and event.step == 6:
+            raise ZeroDivisionError("in an observer")
+
+
+@pytest.mark.parametrize("where", ["observer", "loss", "update"])
+def test_an_error_ends_a_run_after_its_complete_steps_are_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    through, pieces = uninterrupted(tmp_path, report_every=1, accumulate=2)
+
+    def loss(self: TranslationTask, *rest: Any) -> Loss:
+        calls.append(1)
+        if len(calls) == 2 * 6 + 2:
+            raise ZeroDivisionError("in the second batch of step 7")
+        return compute(self, *rest)
+
+    def optimize(self: torch.optim.Optimizer, *rest: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 7:
+            raise ZeroDivisionError("in the update of step 7")
+        return step(self, *rest)
+
+    calls: list[int] = []
+    compute, step = TranslationTask.loss, torch.optim.AdamW.step
+    with monkeypatch.context() as patch:
+        if where == "loss":
+            patch.setattr(TranslationTask, "_validation_loss", lambda *_: math.nan)
+            patch.setattr(TranslationTask, "loss", loss)
+        elif where == "update":
+            patch.setattr(torch.optim.AdamW, "step", optimize)
+        with pytest.raises(ZeroDivisionError):
+            api.train(pieces, observers=[Failing()] if where == "observer" else ())
+    # In the middle of an update the weights of some parameters are new and of others old.
+    assert saved(pieces).step == (4 if where == "update" else 6)
+    if where == "loss":
+        return  # its validation was not a real one
+    assert api.train(pieces).finished
+    assert_same_end(through, pieces)
+
+
+def test_an_error_is_raised_as_it_is_if_the_state_cannot_be_saved_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: Keeper, model: nn.Module, optimizer: Any, state: State) -> None:
+        if state.step > 4:
+            raise ModelFolderError("it cannot be written", where="somewhere")
+
+    monkeypatch.setattr(Keeper, "write_state", full)
+    with pytest.raises(ZeroDivisionError):
+        api.train(small_run(tmp_path, report_every=1), observers=[Failing()])
+    with pytest.raises(ModelFolderError):
+        api.train(small_run(tmp_path, "other"))
+
+
+def test_a_terminal_that_closes_interrupts_the_run_once_however_many_signals_it_sends(
+    tmp_path: Path,
+) -> None:
+    class Closing(Watcher):
+        def observe(self, event: Event) -> None:
+            if isinstance(event, Progress) and event.step == 6:
+                for _ in range(3):
+                    signal.raise_signal(signal.SIGHUP)
+
+    through, pieces = uninterrupted(tmp_path, report_every=1)
+    before = signal.getsignal(signal.SIGHUP)
+    ended = api.train(pieces, observers=[Closing()])
+    assert (ended.finished, saved(pieces).step) == (False, 6)
+    assert signal.getsignal(signal.SIGHUP) is before
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert api.train(pieces, observers=[Closing()]).finished
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert_same_end(through, pieces)

@@ -59,9 +59,11 @@ def run(args: Namespace) -> None:
     from clearhead.settings import read_config
 
     config = read_config(args.config, args.settings)
-    # Batch systems and shutdowns send SIGTERM first: it leaves time to write a checkpoint, or to
-    # remove the files of a dry run.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Batch systems and shutdowns send SIGTERM first, and a terminal that closes sends SIGHUP: it
+    # leaves time to write a checkpoint, or to remove the files of a dry run.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     if args.dry_run:
         from clearhead.api.training import dry_run
         from clearhead.training.display import displays

@@ -142,9 +142,9 @@ class TrainingConfig(Section):
     report_every: int = setting(0, "steps between progress reports; 0: every two seconds", ge=0)
     checkpoint_minutes: float = setting(
         5.0,
-        "minutes between saves of the training state, besides those at validations",
-        details="A killed run loses at most this much work and one step. 0: saves at validations "
-        "only.",
+        "minutes between saves of the training state, besides those before validations",
+        details="A killed run loses at most this much work and one step. 0: saves before "
+        "validations only.",
         ge=0,
     )
     average_last: int = setting(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -15,6 +17,9 @@ from clearhead.training.task import Sample
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard.writer import SummaryWriter
+
+MOST_PENDING = 2**20
+"""Bytes of lines that a log keeps in memory while its file cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -121,10 +126,22 @@ class Observer(Protocol):
         """Release what is open."""
 
 
-def notify(observers: Iterable[Observer], event: Event) -> None:
-    """Pass an event to every observer."""
+class UnwritableLogError(TrainingError):
+    """A log cannot be written. The run continues without it."""
+
+
+def notify(observers: Sequence[Observer], event: Event) -> None:
+    """Pass an event to every observer.
+
+    If one is a log that cannot be written, the others get a warning.
+    """
     for observer in observers:
-        observer.observe(event)
+        try:
+            observer.observe(event)
+        except UnwritableLogError as error:
+            others = [each for each in observers if each is not observer]
+            text = f"warning: {error.where}: {error.what}: {error.why}; {error.todo}"
+            notify(others, Note(text))
 
 
 class JsonLog:
@@ -132,46 +149,73 @@ class JsonLog:
 
     `time` is in seconds since 1970. Numbers that JSON cannot write (infinity, NaN) become null.
     Each line is written at once, in one call. If a run is killed while it writes, the next run
-    removes the incomplete last line, so every line stays readable.
+    removes the incomplete last line, so every line stays readable. What cannot be written, e.g.
+    because the disk is full, is written with the next event, as long as it is no more than
+    `MOST_PENDING` bytes.
 
     Args:
         path: the file. It is created with its folder if needed.
         clock: returns the time.
 
     Raises:
-        TrainingError: the file cannot be written.
+        TrainingError: the file cannot be created or read.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self._path = path
         self._clock = clock
+        self._pending = b""
+        self._failed = False
+        self._lock = threading.Lock()  # the note of an interruption comes from another thread
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered: each line is one write, and a killed run loses nothing.
             self._file = path.open("a+b", buffering=0)
             _complete_last_line(self._file)
         except OSError as error:
-            raise self._failure(error) from None
+            what = "the log cannot be written"
+            raise TrainingError(what, where=path, why=reason(error)) from None
 
     def observe(self, event: Event) -> None:
         """Append the event.
 
         Raises:
-            TrainingError: the file cannot be written, e.g. because the disk is full.
+            UnwritableLogError: the file cannot be written, e.g. because the disk is full. Only the
+                first failure raises it.
         """
         record = {"event": type(event).__name__, "time": self._clock(), **asdict(event)}
         line = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False, default=str)
-        try:
-            self._file.write(line.encode("utf-8", errors="replace") + b"\n")
-        except OSError as error:
-            raise self._failure(error) from None
+        content = line.encode("utf-8", errors="replace") + b"\n"
+        with self._lock:
+            if len(self._pending) + len(content) <= max(MOST_PENDING, len(content)):
+                self._pending += content
+            try:
+                self._write_pending()
+            except OSError as error:
+                if not self._failed:
+                    self._failed = True
+                    raise _unwritable("the log", self._path, error) from None
 
     def close(self) -> None:
         """Close the file."""
+        with suppress(OSError):
+            self._write_pending()
         self._file.close()
 
-    def _failure(self, error: OSError) -> TrainingError:
-        return TrainingError("the log cannot be written", where=self._path, why=reason(error))
+    def _write_pending(self) -> None:
+        """Write what is pending. On a disk that becomes full, a write may store a part of it."""
+        while self._pending:
+            written = self._file.write(self._pending)
+            self._pending = self._pending[written:]
+
+
+def _unwritable(what: str, path: Path, error: OSError) -> UnwritableLogError:
+    return UnwritableLogError(
+        f"{what} cannot be written",
+        where=path,
+        why=reason(error),
+        todo="training continues and tries again; free some space or check the permissions",
+    )
 
 
 def _complete_last_line(file: BinaryIO) -> None:
@@ -200,6 +244,8 @@ def _finite(value: Any) -> Any:
 class TensorBoardLog:
     """Writes progress, scores and samples as TensorBoard's event files.
 
+    If they cannot be written, new files are tried with the next event.
+
     Args:
         folder: of the files, e.g. `runs/my-model/training/tensorboard`.
 
@@ -209,15 +255,45 @@ class TensorBoardLog:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._open(purge_step=None)
+        self._failed = False
+        self._writer: SummaryWriter | None = None
+        make_writer = require_tensorboard()
+        try:
+            self._writer = make_writer(str(folder))
+        except OSError as error:
+            what = "TensorBoard's files cannot be written"
+            raise TrainingError(what, where=folder, why=reason(error)) from None
 
     def observe(self, event: Event) -> None:
-        """Write the figures of the event."""
-        match event:
-            case RunStarted() if event.step:
+        """Write the figures of the event.
+
+        Raises:
+            UnwritableLogError: the files cannot be written. Only the first failure raises it.
+        """
+        try:
+            if isinstance(event, RunStarted) and event.step:
                 # Hide the steps after the saved state, which the resumed run makes again.
-                self._writer.close()
-                self._open(purge_step=event.step + 1)
+                self.close()
+                self._writer = require_tensorboard()(str(self._folder), purge_step=event.step + 1)
+            elif self._writer is None:
+                self._writer = require_tensorboard()(str(self._folder))
+            self._write(self._writer, event)
+        except OSError as error:
+            # A writer whose thread has failed writes nothing more.
+            self.close()
+            if not self._failed:
+                self._failed = True
+                raise _unwritable("a file of TensorBoard", self._folder, error) from None
+
+    def close(self) -> None:
+        """Write what is buffered and close the files."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            with suppress(OSError):
+                writer.close()
+
+    def _write(self, writer: SummaryWriter, event: Event) -> None:
+        match event:
             case Progress():
                 figures = {
                     "training/loss": event.loss,
@@ -229,28 +305,15 @@ class TensorBoardLog:
                     **{f"speed/{name}": value for name, value in event.shares.items()},
                 }
                 for name, value in figures.items():
-                    self._writer.add_scalar(name, value, event.step)
+                    writer.add_scalar(name, value, event.step)
             case Validated():
                 for name, value in event.scores.items():
-                    self._writer.add_scalar(f"validation/{name}", value, event.step)
+                    writer.add_scalar(f"validation/{name}", value, event.step)
                 for number, sample in enumerate(event.samples, start=1):
                     lines = (sample.source, sample.reference, sample.output)
                     text = "\n".join(f"    {line}" for line in lines)
-                    self._writer.add_text(f"sample {number}", text, event.step)
-                self._writer.flush()
-
-    def close(self) -> None:
-        """Write what is buffered and close the files."""
-        self._writer.close()
-
-    def _open(self, purge_step: int | None) -> None:
-        make_writer = require_tensorboard()
-        try:
-            self._writer = make_writer(str(self._folder), purge_step=purge_step)
-        except OSError as error:
-            raise TrainingError(
-                "TensorBoard's files cannot be written", where=self._folder, why=reason(error)
-            ) from None
+                    writer.add_text(f"sample {number}", text, event.step)
+                writer.flush()
 
 
 def require_tensorboard() -> type[SummaryWriter]:

@@ -1,7 +1,10 @@
-"""The training loop, the limits that end a run, and its interruption by Ctrl-C or SIGTERM.
+"""The training loop, the limits that end a run, and its interruption by Ctrl-C or a signal.
 
 After Ctrl-C, `Interruption` sets `wanted`. `Trainer._train` reads it after each step and returns;
 then `Trainer.run` saves the state with `Keeper.write_state`.
+
+The state is saved before each validation. A state whose validation has not been counted yet makes
+the resumed run validate first, with the same result.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from types import FrameType
 from typing import Any
@@ -101,10 +105,11 @@ def _done(count: int, unit: str) -> str:
 
 
 class Interruption:
-    """Context in which the first Ctrl-C or SIGTERM only sets `wanted`. A second one acts at once.
+    """Context in which the first Ctrl-C, SIGTERM or SIGHUP only sets `wanted`.
 
     The state is therefore never saved in the middle of a step or a validation, and a resumed run
-    computes what the uninterrupted one would have.
+    computes what the uninterrupted one would have. A second Ctrl-C or SIGTERM acts at once. A
+    second SIGHUP does nothing, because a terminal that closes may send several.
 
     Args:
         observers: get a note at once, because a validation may take minutes.
@@ -119,27 +124,31 @@ class Interruption:
     def __enter__(self) -> None:
         # Python allows signal handlers in the main thread only.
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                # Shell scripts start commands with & so that they ignore Ctrl-C; they continue to.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                # Shell scripts start commands with & so that they ignore Ctrl-C, and nohup so that
+                # they ignore SIGHUP; they continue to.
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._handlers_before[number] = signal.signal(number, self._handle)
 
     def __exit__(self, *_: object) -> None:
-        self._restore_handlers()
+        self._restore_handlers(*self._handlers_before)
         if self._notifying is not None:
             self._notifying.join()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.wanted:
+            return
         self.wanted = True
-        self._restore_handlers()
+        self._restore_handlers(signal.SIGINT, signal.SIGTERM)
         # In a thread: the main thread may be in the middle of a write, which is not reentrant.
         arguments = (self._observers, Note(STOPPING))
         self._notifying = threading.Thread(target=notify, args=arguments)
         self._notifying.start()
 
-    def _restore_handlers(self) -> None:
-        while self._handlers_before:
-            signal.signal(*self._handlers_before.popitem())
+    def _restore_handlers(self, *numbers: signal.Signals) -> None:
+        for number in numbers:
+            if number in self._handlers_before:
+                signal.signal(number, self._handlers_before.pop(number))
 
 
 class Trainer:
@@ -182,6 +191,8 @@ class Trainer:
     def run(self) -> RunEnded:
         """Train from the last saved state, or from the beginning.
 
+        If an error ends the run, the steps that are complete are saved first.
+
         Raises:
             TrainingError: training diverged, or the memory of the GPU is full.
             ModelFolderError: a file of the run cannot be read or written.
@@ -197,11 +208,7 @@ class Trainer:
             notify(self.observers, Note(warning))
         try:
             with self.interruption:
-                reason = self._train()
-                if reason is None:
-                    self._save()
-                else:
-                    self._finish()
+                reason = self._train_to_the_end()
         except KeyboardInterrupt:
             # The second Ctrl-C: the steps since the last saved state are given up.
             return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
@@ -209,6 +216,28 @@ class Trainer:
             what, where = "the memory of the GPU is full", f"step {self.state.step}"
             raise TrainingError(what, where=where, why=str(error), todo=IF_MEMORY_IS_FULL) from None
         return self._end(reason or "interrupted", finished=reason is not None)
+
+    def _train_to_the_end(self) -> str | None:
+        """Train, then finish or save the run; returns the limit, or None after an interruption."""
+        try:
+            reason = self._train()
+            if reason is None:
+                self._save()
+            else:
+                self._finish()
+        except Exception:
+            self._save_complete_steps()
+            raise
+        return reason
+
+    def _save_complete_steps(self) -> None:
+        """Save the steps since the last saved state before an error ends the run.
+
+        If the error came during the update of the weights, there is no state to save.
+        """
+        if self.state.step != self._saved_step and not self.updater.updating:
+            with suppress(Exception):  # the user has to see the first error
+                self._save()
 
     def _begin_again(self) -> None:
         """Continue a finished run, whose limits were raised."""
@@ -244,13 +273,17 @@ class Trainer:
         """Train until a limit is reached, and return which; None if the run is interrupted."""
         config, state = self.config, self.state
         self.model.train()
+        if self._validation_is_due():  # the run was killed in this validation
+            self._validate()
+        if self.interruption.wanted:
+            return None
         while not (reason := self.limits.reached(state, self._elapsed())):
             batches = self.task.batches(state.epoch, state.batch)
             while group := list(islice(batches, config.accumulate)):
                 self.step(group)
                 if self._report_is_due():
                     self._report()
-                if state.step % config.validate_every == 0:
+                if self._validation_is_due():
                     self._validate()
                 minutes = (time.monotonic() - self._saved_at) / 60
                 if 0 < config.checkpoint_minutes <= minutes:
@@ -265,9 +298,9 @@ class Trainer:
 
     def step(self, batches: Sequence[Any]) -> None:
         """Make one step, from the gradients of all batches together."""
+        norm = self.updater.step(self.state.step + 1, batches)
         self.state.step += 1
         self.state.batch += len(batches)
-        norm = self.updater.step(self.state.step, batches)
         if not math.isfinite(norm):
             note = f"step {self.state.step}: gradient norm {norm}, no update made"
             notify(self.observers, Note(note))
@@ -284,16 +317,24 @@ class Trainer:
         progress = self.meter.report(self.state.step, self.state.epoch, elapsed, remaining)
         notify(self.observers, progress)
 
+    def _validation_is_due(self) -> bool:
+        step = self.state.step
+        return 0 < step != self.state.validated_step and step % self.config.validate_every == 0
+
     def _validate(self) -> None:
-        """Evaluate the model; keep it as a checkpoint, and if its score is best as the model."""
+        """Save the state and evaluate the model; keep the model as a checkpoint.
+
+        If its score is the best, it becomes the model of the folder.
+        """
         if self.meter.steps:
             self._report()
+        if self.state.step != self._saved_step:
+            self._save()
         evaluation = self.task.evaluate(self.model)
         self.state.validated_step = self.state.step
         if self.keeper.resumable or self._is_averaged():
             self.keeper.keep_recent(self.model, self.state.step)
         self._judge(evaluation, "current")
-        self._save()
         self.meter.restart()
 
     def _is_averaged(self) -> bool:

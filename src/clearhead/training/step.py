@@ -40,6 +40,10 @@ class Updater:
         seed: of the run.
         d_model: width of the model, for the schedule of the paper.
         total_steps: length of the run, for schedules that fall to zero at its end.
+
+    Attributes:
+        updating: whether the weights are being updated. After an error, it shows that some may
+            have changed and others not.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class Updater:
         freeze(model, config.fine_tuning.frozen_layers)
         self.optimizer = make_optimizer(model, config.optimizer, config.fine_tuning)
         self.meter = Meter(self.device)
+        self.updating = False
         self._bad_steps = 0
 
     def step(self, number: int, batches: Sequence[Any]) -> float:
@@ -119,7 +124,9 @@ class Updater:
             group["lr"] = rate * group["factor"]
         self._bad_steps = 0 if math.isfinite(norm) else self._bad_steps + 1
         if self._bad_steps == 0:
+            self.updating = True
             self.optimizer.step()
+            self.updating = False
         elif self._bad_steps >= MOST_BAD_STEPS:
             raise TrainingError(
                 f"training diverged: no finite gradient in {MOST_BAD_STEPS} steps",
