@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from clearhead.terminal import printable, printable_line
+
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of the system that more space on the disk solves."""
 
@@ -30,6 +32,9 @@ class ClearheadError(Exception):
         where: the file, the file and line (`train.en:17`) or the dotted path of a setting.
         why: the reason, if `what` does not make it clear.
         todo: what the user can do about it.
+
+    These attributes have names and texts as they are. `str(error)`, which tracebacks and notebooks
+    show, has U+FFFD for characters that are not safe on a terminal.
     """
 
     exit_code = 1
@@ -49,12 +54,12 @@ class ClearheadError(Exception):
         self.todo = todo
 
     def __str__(self) -> str:
-        parts = [f"{self.where}: {self.what}" if self.where else self.what]
+        parts = [f"{printable_line(self.where)}: {self.what}" if self.where else self.what]
         if self.why:
             parts.append(f"Why: {self.why}")
         if self.todo:
             parts.append(f"What to do: {self.todo}")
-        return "\n".join(parts)
+        return printable("\n".join(parts))
 
 
 class ConfigError(ClearheadError):
@@ -175,9 +180,12 @@ def first_few(names: Sequence[str], limit: int) -> str:
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Issue a warning for the line of the user's code that called clearhead."""
+    """Issue a warning for the line of the user's code that called clearhead.
+
+    Characters of the message that are not safe on a terminal become U+FFFD.
+    """
     level, frame = 1, sys._getframe()
     # Code that `exec` runs may have no `__name__`.
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("clearhead."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level)
+    warnings.warn(printable(message), category, stacklevel=level)

@@ -28,6 +28,7 @@ from clearhead.cli import (
     translate,
 )
 from clearhead.cli.failures import failures_reported
+from clearhead.terminal import filtered_output
 
 COMMANDS = {
     module.__name__.rpartition(".")[2].rstrip("_"): module
@@ -60,7 +61,7 @@ def main(words: Sequence[str] | None = None) -> None:
         SystemExit: the command failed, or had only to print its help.
     """
     limit_busy_waiting()
-    with failures_reported():
+    with filtered_output(), failures_reported():
         words = sys.argv[1:] if words is None else words
         args, unknown = command_line(words).parse_known_args(words)
         if unknown:
@@ -82,6 +83,10 @@ class Parser(ArgumentParser):
 
     Characters that the stream cannot encode become `?`.
     """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.color = False  # the escape sequences of Python 3.14 would be filtered
 
     def _print_message(self, message: str, file: Any = None) -> None:
         if message and (stream := file or sys.stderr):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
 from clearhead.cli.failures import INTERRUPTED, print_message
 from clearhead.cli.prompt import is_typed, typed_lines
 from clearhead.errors import DISK_FULL, DataError, reason
+from clearhead.terminal import printable, unfiltered
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
@@ -262,7 +263,7 @@ class Output:
             self.leftover = False
 
     def write(self, text: str) -> None:
-        """Write and flush a text; a lone surrogate becomes `?`.
+        """Write and flush a text, which is `printable` on a terminal; a lone surrogate becomes `?`.
 
         Raises:
             DataError: the text cannot be written.
@@ -270,7 +271,8 @@ class Output:
         """
         with _write_errors(self._where):
             self.remove_leftover()
-            self._stream.write(text.encode("utf-8", errors="replace"))
+            shown = printable(text) if self.isatty() else text
+            self._stream.write(shown.encode("utf-8", errors="replace"))
             self._stream.flush()
 
     def isatty(self) -> bool:
@@ -398,7 +400,9 @@ class Counter:
         visible: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._terminal = stream if visible and stream is not None and stream.isatty() else None
+        self._terminal: TextIO | None = None
+        if visible and stream is not None and stream.isatty():
+            self._terminal = unfiltered(stream)
         self._total = total
         self._nouns = nouns
         self._clock = clock

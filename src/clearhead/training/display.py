@@ -15,6 +15,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from clearhead.terminal import printable, printable_line, unfiltered
 from clearhead.training.events import (
     Event,
     Note,
@@ -85,7 +86,7 @@ class PlainLines:
         """Do nothing: every line is flushed."""
 
     def _write(self, line: str) -> None:
-        self._stream.write(line + "\n")
+        self._stream.write(printable(line) + "\n")
         self._stream.flush()
 
 
@@ -97,7 +98,7 @@ class LiveScreen:
     """
 
     def __init__(self, stream: TextIO) -> None:
-        self._console = Console(file=forgiving(stream))
+        self._console = Console(file=forgiving(unfiltered(stream)))  # `plain` filters its texts
         self._live: Live | None = None
         self._picture: Picture | None = None
 
@@ -255,7 +256,7 @@ def sparkline(values: list[float]) -> str:
 
 def plain(text: str, style: str = "") -> Text:
     """A text without markup and without control characters."""
-    return Text("".join(c if c.isprintable() else "\ufffd" for c in text), style, overflow="fold")
+    return Text(printable_line(text), style, overflow="fold")
 
 
 def shortened(text: str, width: int, lines: int, style: str = "") -> Text:
