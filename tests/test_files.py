@@ -14,6 +14,7 @@ from clearhead.checkpoint.tensors import write_tensors
 from clearhead.errors import DataError, ModelFolderError
 from clearhead.files import (
     atomic_file,
+    read_bounded,
     read_description,
     read_json,
     write_bytes,
@@ -153,3 +154,34 @@ def test_an_altered_description_is_rejected(tmp_path: Path, old: str, new: str) 
     with pytest.raises(ModelFolderError, match="missing") as caught:
         read_description(tmp_path, "n", "the number", Number)
     assert caught.value.where == str(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"NaN",
+        b"[-Infinity]",
+        b"1e999",
+        b"1" * 5000,
+        b"[" * 100_000,
+        b'"\xff"',
+        b"\xef\xbb\xbf{}",
+    ],
+)
+def test_json_that_no_program_should_write_is_an_error(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "tree.json"
+    path.write_bytes(b'{"value": ' + content + b"}")
+    with pytest.raises(ModelFolderError) as raised:
+        read_json(path)
+    assert raised.value.where == str(path)
+
+
+def test_only_files_that_end_within_the_limit_are_read(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "file", b"12345")
+    assert read_bounded(tmp_path / "file", 5) == b"12345"
+    with pytest.raises(ValueError, match="5 bytes"):
+        read_bounded(tmp_path / "file", 4)
+    os.mkfifo(tmp_path / "pipe")
+    for endless in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(ValueError, match="pipe"):
+            read_bounded(endless)

@@ -133,6 +133,8 @@ def reason(error: BaseException) -> str:
         return "a name or text has bytes that are not UTF-8"
     if isinstance(error, FileExistsError | NotADirectoryError):
         return "a part of the path is a file, not a folder"
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return "a symbolic link is in its place"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     message = str(error) or type(error).__name__

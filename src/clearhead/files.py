@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -18,6 +21,9 @@ DESCRIPTION_VERSION = 1
 
 COPY_AGAIN = "copy the folder again, or train the model again"
 """What to do about a damaged file of a model folder."""
+
+JSON_LIMIT = 2**28
+"""The largest JSON file of a model folder, in bytes. The largest ones are vocabularies."""
 
 READABLE = "make the file readable, or copy the folder again"
 
@@ -84,6 +90,24 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def not_followed(path: str, flags: int) -> int:
+    """An opener for `open` that fails if the file is a symbolic link.
+
+    A folder from someone else may have a link where a log or a lock is written. It could lead to
+    any file of the user.
+    """
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def open_to_append(path: Path) -> FileIO:
+    """Open a log or a lock, unbuffered, for reading and appending. It is created if necessary.
+
+    Raises:
+        OSError: it cannot be opened, or is a symbolic link.
+    """
+    return FileIO(path, "a+", opener=not_followed)
+
+
 def unwritable(
     path: Path, error: Exception, kind: type[ClearheadError] = ModelFolderError
 ) -> ClearheadError:
@@ -110,6 +134,44 @@ def write_json(path: Path, tree: Mapping[str, Any]) -> None:
     write_bytes(path, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
 
 
+def read_bounded(path: Path, limit: int = JSON_LIMIT) -> bytes:
+    """The content of a file that is not larger than the limit in bytes.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is larger, or a device or pipe, from which reading may not end.
+    """
+    status = path.stat()
+    if stat.S_ISFIFO(status.st_mode) or stat.S_ISCHR(status.st_mode):
+        raise ValueError("it is not a file, but a device or pipe")
+    if status.st_size > limit:
+        raise ValueError(f"it has {status.st_size:,} bytes; at most {limit:,} are read")
+    return path.read_bytes()
+
+
+def parse_json(content: bytes) -> Any:
+    """The value of a JSON text whose numbers are finite and have at most 300 digits.
+
+    Raises:
+        ValueError: it is no such text, or not UTF-8.
+        RecursionError: it is nested too deeply.
+    """
+
+    def finite(digits: str) -> float:
+        value = float(digits)
+        if not math.isfinite(value):
+            raise ValueError(f"{digits[:20]} is not a finite number")
+        return value
+
+    def whole(digits: str) -> int:
+        if len(digits) > 300:  # more than a float can be
+            raise ValueError(f"a number has {len(digits):,} digits")
+        return int(digits)
+
+    text = content.decode("utf-8")
+    return json.loads(text, parse_float=finite, parse_int=whole, parse_constant=finite)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file of a model folder.
 
@@ -117,7 +179,7 @@ def read_json(path: Path) -> dict[str, Any]:
         ModelFolderError: it is missing or not a JSON object.
     """
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = parse_json(read_bounded(path))
     except FileNotFoundError:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
@@ -196,7 +258,7 @@ def read_description(folder: Path, name: str, what: str, build: Callable[[dict[s
     """
     path = folder / f"{name}.json"
     try:
-        tree = json.loads(path.read_text(encoding="utf-8"))
+        tree = parse_json(read_bounded(path))
         if tree["version"] != DESCRIPTION_VERSION:
             raise ModelFolderError(
                 f"{what} has format {tree['version']}; this clearhead reads {DESCRIPTION_VERSION}",
@@ -216,7 +278,7 @@ def read_description(folder: Path, name: str, what: str, build: Callable[[dict[s
         raise ModelFolderError(what, where=path, why=reason(error), todo=READABLE) from None
     except KeyError as error:
         why = f"it has no {error}"
-    except (ValueError, TypeError, AttributeError, RuntimeError) as error:
+    except (ValueError, TypeError, AttributeError, RuntimeError, ArithmeticError) as error:
         why = reason(error)
     model = path.with_suffix(".model")
     where = f"{path} or {model.name}" if model.exists() else path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from clearhead.data import corpus as corpus_module
-from clearhead.data.corpus import Corpus, build_corpus
+from clearhead.data.corpus import Corpus, build_corpus, remove_unused_corpora
 from clearhead.data.parts import DataPart, file_hash
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.data.report import DataReport
@@ -41,9 +42,10 @@ def encoded(
     config: DataConfig,
     held_out: Iterable[Pair] = (),
     progress: Callable[[int], None] | None = None,
+    note: Callable[[str], object] = print,
 ) -> tuple[Corpus, DataReport]:
     part = DataPart("train", tuple(files))
-    corpus = build_corpus(folder, part, (source, target), config, held_out, progress)
+    corpus = build_corpus(folder, part, (source, target), config, held_out, progress, note)
     return corpus, corpus.report
 
 
@@ -218,8 +220,8 @@ def test_held_out_pairs_are_left_out(
     assert places["held_out"] == ("train.en:6",)
 
 
-@pytest.mark.parametrize("name", ["source.ids", "target.offsets", "corpus.json"])
-@pytest.mark.parametrize("damage", ["missing", "short", "empty"])
+@pytest.mark.parametrize("name", [*corpus_module.FILES, "corpus.json"])
+@pytest.mark.parametrize("damage", ["missing", "short", "empty", "a bit", "a pipe"])
 def test_a_damaged_corpus_is_made_again(
     name: str,
     damage: str,
@@ -234,11 +236,102 @@ def test_a_damaged_corpus_is_made_again(
     content = path.read_bytes()
     del corpus
     path.unlink()
-    if damage != "missing":
-        path.write_bytes(content[: len(content) // 2] if damage == "short" else b"")
-    again, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
+    middle = len(content) // 2
+    changed = {
+        "short": content[:middle],
+        "empty": b"",
+        "a bit": content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :],
+    }
+    if damage == "a pipe":
+        os.mkfifo(path)
+    elif damage != "missing":
+        path.write_bytes(changed[damage])
+    notes: list[str] = []
+    again, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG, note=notes.append)
     assert texts(again, tokenizers) == expected
     assert len(built) == 2
+    assert len(notes) == 1
+
+
+def forge(folder: Path, name: str, values: np.ndarray) -> None:
+    """Replace a file of a corpus, with all hashes as if it had been written so."""
+    (folder / name).write_bytes(values.tobytes())
+    description = json.loads((folder / "corpus.json").read_text())
+    del description["fingerprint"]
+    content = {"size": values.nbytes, "sha256": hashlib.sha256(values.tobytes()).hexdigest()}
+    description["files"][name] = content
+    description["fingerprint"] = corpus_module._fingerprint(description)
+    (folder / "corpus.json").write_text(json.dumps(description))
+
+
+@pytest.mark.parametrize("block", [1, 2, 1000])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("source.ids", lambda ids: np.append(ids[:-1], np.uint16(40_000))),
+        ("target.ids", lambda ids: np.append(np.uint16(40_000), ids[1:])),
+        ("source.ids", lambda ids: ids.astype(np.uint32)),
+        ("source.offsets", lambda offsets: np.append(np.int64(1), offsets[1:])),
+        ("source.offsets", lambda offsets: np.append(np.int64(-1), offsets[1:])),
+        ("target.offsets", lambda offsets: np.append(offsets[:-1], offsets[-1] + 1)),
+        ("target.offsets", lambda offsets: offsets[[0, 2, 1, *range(3, len(offsets))]]),
+        ("target.offsets", lambda offsets: offsets[[*range(len(offsets)), -1]]),
+    ],
+)
+def test_a_forged_corpus_is_made_again(
+    name: str,
+    change: Callable[[np.ndarray], np.ndarray],
+    block: int,
+    files: list[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    tmp_path: Path,
+    built: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus_module, "BLOCK", block)
+    corpus, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
+    expected, folder = texts(corpus, tokenizers), corpus.folder
+    values = np.fromfile(folder / name, np.uint16 if name.endswith("ids") else np.int64)
+    del corpus
+    forge(folder, name, values)
+    encoded(tmp_path / "c", files, *tokenizers, CONFIG)
+    assert len(built) == 1  # unchanged values are accepted
+    forge(folder, name, change(values))
+    again, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
+    assert len(built) == 2
+    assert texts(again, tokenizers) == expected
+
+
+def test_a_check_that_takes_long_is_noted(
+    files: list[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    notes: list[str] = []
+    encoded(tmp_path / "c", files, *tokenizers, CONFIG, note=notes.append)
+    encoded(tmp_path / "c", files, *tokenizers, CONFIG, note=notes.append)
+    assert not notes
+    monkeypatch.setattr(corpus_module, "QUIET_S", 0.0)
+    encoded(tmp_path / "c", files, *tokenizers, CONFIG, note=notes.append)
+    assert len(notes) == 1  # the next one comes after the interval
+
+
+@pytest.mark.parametrize("name", [".lock", "corpus.json"])
+def test_a_link_where_a_lock_is_taken_is_not_followed(
+    name: str, files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
+) -> None:
+    outside, folder = tmp_path / "outside", tmp_path / "c"
+    place = folder if name == ".lock" else folder / ("0" * 16)
+    place.mkdir(parents=True)
+    (place / name).symlink_to(outside)
+    if name == ".lock":
+        with pytest.raises(DataError):
+            encoded(folder, files, *tokenizers, CONFIG)
+    else:
+        encoded(folder, files, *tokenizers, CONFIG)
+    remove_unused_corpora(folder)
+    assert not outside.exists()
 
 
 def test_a_build_that_ends_early_leaves_nothing_that_is_trusted(
@@ -307,7 +400,7 @@ import sys
 from pathlib import Path
 from clearhead.data.corpus import Corpus
 
-corpus = Corpus(Path(sys.argv[1]))
+corpus = Corpus(Path(sys.argv[1]), (int(sys.argv[2]), int(sys.argv[3])))
 print("open", flush=True)
 sys.stdin.readline()
 print(len(corpus.source(0)), flush=True)
@@ -320,7 +413,8 @@ def test_a_corpus_that_another_process_reads_stays(
     folder = tmp_path / "c"
     corpus, _ = encoded(folder, files, *tokenizers, CONFIG)
     name, expected = corpus.folder.name, len(corpus.source(0))
-    command = [sys.executable, "-c", READER, str(corpus.folder)]
+    sizes = [str(len(tokenizer)) for tokenizer in tokenizers]
+    command = [sys.executable, "-c", READER, str(corpus.folder), *sizes]
     del corpus
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

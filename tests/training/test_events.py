@@ -203,3 +203,12 @@ def test_tensorboard_shows_each_step_once_though_a_run_went_back(tmp_path: Path)
     assert losses == pytest.approx({step: 1000.0 / step for step in (100, 200, 300, 400)})
     assert len(events.Scalars("training/loss")) == 4
     assert events.Scalars("validation/bleu")[0].value == pytest.approx(38.21)
+
+
+@pytest.mark.parametrize("target", ["outside.txt", "log.jsonl"])
+def test_a_log_that_is_a_link_is_not_followed(target: str, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.jsonl").symlink_to(tmp_path / "run" / ".." / target)
+    with pytest.raises(TrainingError):
+        JsonLog(tmp_path / "run" / "log.jsonl")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

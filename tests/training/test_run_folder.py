@@ -23,7 +23,13 @@ from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
 from clearhead.huggingface.reading import import_model
 from clearhead.settings import ClassifierConfig, RunConfig, config_from
-from clearhead.training.run_folder import PREPARED_FILES, SELECTED_FILES, forget_run
+from clearhead.training.run_folder import (
+    LOCK,
+    PREPARED_FILES,
+    SELECTED_FILES,
+    forget_run,
+    only_run_in,
+)
 from fake_translator import run
 from huggingface_models import written
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
@@ -95,6 +101,14 @@ def test_a_restart_leaves_the_config_of_another_program(tmp_path: Path) -> None:
         api.train(config, restart=True)
     assert caught.value.where == str(folder / "config.json")
     assert files_of(folder) == {"config.json": b'{"model_type": "marian"}'}
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "run" / "training").mkdir(parents=True)
+    (tmp_path / "run" / LOCK).symlink_to(tmp_path / "outside")
+    with pytest.raises(TrainingError), only_run_in(tmp_path / "run"):
+        pass
+    assert not (tmp_path / "outside").exists()
 
 
 @pytest.mark.parametrize("restart", [False, True])

@@ -120,7 +120,11 @@ def _prepare_translation(
         notify(observers, Note(f"learning the vocabulary ({config.tokenizer.kind})"))
         tokenizers = learn_tokenizers(config, parts)
     encoding = EncodingProgress(observers)
-    data = prepare_pairs(config, parts, tokenizers, corpus, encoding.update)
+
+    def note(line: str) -> None:
+        notify(observers, Note(line))
+
+    data = prepare_pairs(config, parts, tokenizers, corpus, encoding.update, note)
     encoding.end()
     task = TranslationTask(config, data)
     styles = styles_of_pairs(parts.train.pairs(), parts.train.files)

@@ -3,8 +3,11 @@
 A corpus is a folder named after a hash of everything that it depends on: the content of the files,
 the tokenizers, the limits and the held-out pairs. For each side it has `*.ids` (all ids one after
 the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (int64, pairs + 1).
-It also has the findings of the check in `findings.tsv`, and `corpus.json`. The folder is renamed
-to its name when it is complete.
+It also has the findings of the check in `findings.tsv`, and `corpus.json` with the report and with
+the size and SHA-256 of each file. The folder is renamed to its name when it is complete and synced.
+
+Whoever opens a corpus checks all of this, and that offsets and ids are possible. A corpus that
+fails is encoded again.
 
 A process that has a corpus open has a shared lock on its `corpus.json`; one that writes a corpus
 has the lock of the folder above (`.lock`). With both locks an unused corpus can be removed.
@@ -19,6 +22,7 @@ import json
 import os
 import re
 import shutil
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -32,22 +36,38 @@ from clearhead.data.checks import PAIRS, Checker
 from clearhead.data.parts import DataPart
 from clearhead.data.readers import Pair
 from clearhead.data.report import FINDINGS, DataReport, write_findings
-from clearhead.errors import DataError
-from clearhead.files import move_into_place, unwritable, write_bytes
+from clearhead.errors import ClearheadError, DataError, reason
+from clearhead.files import (
+    fingerprint_of,
+    move_into_place,
+    open_to_append,
+    read_json,
+    unwritable,
+    write_bytes,
+)
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 SIDES = ("source", "target")
+FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets", FINDINGS)
+"""The files of a corpus, besides `corpus.json`."""
+
 BLOCK_PAIRS = 10_000
 BLOCK = 2**20
-"""Offsets that are read at a time."""
+"""Offsets or ids that are read at a time."""
+
+QUIET_S, INTERVAL_S = 2.0, 10.0
+"""Progress of the check is noted after so many seconds, and then in such intervals."""
 
 CORPUS_NAME = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.partial")
 """The name of a complete or incomplete corpus."""
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
 """The tokenizers of the source and of the target."""
+
+TakeLine = Callable[[str], object]
+"""Receives a line for the user."""
 
 
 class Corpus:
@@ -57,21 +77,31 @@ class Corpus:
         report: of the check, with the first places of each finding.
         findings: the file with all findings.
 
+    Args:
+        folder: of the corpus.
+        vocabulary_sizes: of the source and of the target. They determine the type of the ids.
+        note: receives lines about the progress of the check.
+
     Raises:
-        ValueError, OSError, KeyError, TypeError: the folder is not a complete corpus.
+        ValueError, OSError, KeyError, TypeError, ClearheadError: a file is missing or damaged.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, vocabulary_sizes: tuple[int, int], note: TakeLine = lambda line: None
+    ) -> None:
         self.folder, self.findings = folder, folder / FINDINGS
         _lock_against_removal(self, folder / "corpus.json")
-        description: dict[str, Any] = json.loads((folder / "corpus.json").read_text("utf-8"))
+        description = read_json(folder / "corpus.json")
+        if description.pop("fingerprint") != _fingerprint(description):
+            raise ValueError("the content of corpus.json and its hash disagree")
         self.report = DataReport.from_dict(description["report"])
+        _check_files(folder, description["files"], note)
         self._ids, self._offsets = {}, {}
-        for side in SIDES:
-            ids = np.memmap(folder / f"{side}.ids", dtype=description["dtypes"][side], mode="r")
-            offsets = np.memmap(folder / f"{side}.offsets", dtype=np.int64, mode="r")
-            if len(offsets) != self.report.kept + 1 or offsets[-1] != len(ids):
-                raise ValueError(f"{side}.ids or {side}.offsets has the wrong length")
+        for side, size in zip(SIDES, vocabulary_sizes, strict=True):
+            ids = _mapped(folder / f"{side}.ids", _dtype(size))
+            offsets = _mapped(folder / f"{side}.offsets", np.dtype(np.int64))
+            _check_offsets(offsets, self.report.kept, len(ids), f"{side}.offsets")
+            _check_ids(ids, size, f"{side}.ids")
             self._ids[side], self._offsets[side] = ids, offsets
 
     def __len__(self) -> int:
@@ -102,6 +132,87 @@ class Corpus:
         return np.asarray(self._ids[side][offsets[row] : offsets[row + 1]])
 
 
+def _dtype(vocabulary_size: int) -> np.dtype:
+    return np.dtype(np.uint16 if vocabulary_size <= 2**16 else np.uint32)
+
+
+def _fingerprint(description: dict[str, Any]) -> str:
+    return fingerprint_of(json.dumps(description, sort_keys=True).encode())
+
+
+def _check_files(folder: Path, described: dict[str, Any], note: TakeLine) -> None:
+    """Compare the size and SHA-256 of each file with the description.
+
+    Raises:
+        ValueError: they differ, or a file is none, such as a pipe.
+    """
+    sizes = {name: int(described[name]["size"]) for name in FILES}
+    for name, size in sizes.items():
+        if not (folder / name).is_file() or (folder / name).stat().st_size != size:
+            raise ValueError(f"{name} does not have {size:,} bytes")
+    progress = _Progress(sum(sizes.values()), note)
+    for name in FILES:
+        if _sha256(folder / name, progress.add) != described[name]["sha256"]:
+            raise ValueError(f"the content of {name} and its hash disagree")
+
+
+class _Progress:
+    """Notes how many bytes have been checked, if that takes longer than `QUIET_S`."""
+
+    def __init__(self, total: int, note: TakeLine) -> None:
+        self._done, self._total, self._note = 0, total, note
+        self._next = time.monotonic() + QUIET_S
+
+    def add(self, count: int) -> None:
+        self._done += count
+        if time.monotonic() >= self._next:
+            done, total = round(self._done / 1e6), round(self._total / 1e6)
+            self._note(f"checking the encoded pairs: {done:,} of {total:,} MB")
+            self._next = time.monotonic() + INTERVAL_S
+
+
+def _sha256(path: Path, progress: Callable[[int], object] = lambda count: None) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(BLOCK):
+            digest.update(block)
+            progress(len(block))
+    return digest.hexdigest()
+
+
+def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:
+    """The values of a file, which are read when they are needed."""
+    if path.stat().st_size == 0:  # which cannot be mapped
+        return np.empty(0, dtype)
+    return np.memmap(path, dtype=dtype, mode="r")
+
+
+def _check_offsets(offsets: np.ndarray, rows: int, ids: int, name: str) -> None:
+    """Check that every row has a range of the ids.
+
+    Raises:
+        ValueError: it has not.
+    """
+    if len(offsets) != rows + 1 or offsets[0] != 0 or offsets[-1] != ids:
+        raise ValueError(f"{name} does not divide {ids:,} ids into {rows:,} rows")
+    for start in range(0, len(offsets), BLOCK):
+        block = offsets[start : start + BLOCK + 1]
+        if np.any(block[1:] < block[:-1]):
+            raise ValueError(f"{name} falls")
+
+
+def _check_ids(ids: np.ndarray, vocabulary_size: int, name: str) -> None:
+    """Check that all ids are in the vocabulary.
+
+    Raises:
+        ValueError: one is not.
+    """
+    for start in range(0, len(ids), BLOCK):
+        highest = int(ids[start : start + BLOCK].max())
+        if highest >= vocabulary_size:
+            raise ValueError(f"{name} has the id {highest:,}, of {vocabulary_size:,} possible")
+
+
 def _differences(offsets: Path, count: int) -> np.ndarray:
     """The differences between neighbours, int32 (count,), computed in blocks to save memory."""
     found = np.empty(count, dtype=np.int32)
@@ -119,12 +230,14 @@ def build_corpus(
     config: DataConfig,
     held_out: Iterable[Pair] = (),
     progress: Callable[[int], None] | None = None,
+    note: TakeLine = lambda line: None,
 ) -> Corpus:
     """The corpus of the training pairs: a new one, or the one that was written before.
 
     It is `folder/<16 hex digits>`. After writing one, the other corpora of the folder that no
     process has open are removed. `held_out` are the validation and test pairs; `progress` is called
-    after each block with the number of pairs read so far.
+    after each block with the number of pairs read so far; `note` gets a line if the old corpus is
+    damaged, and lines about a check that takes long.
 
     Raises:
         DataError: a file cannot be used, no pair is left, or the disk is full.
@@ -134,14 +247,24 @@ def build_corpus(
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / _key(part, tokenizers, config, checker)
         with _locked(folder):
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                return Corpus(path)
+            sizes = len(tokenizers[0]), len(tokenizers[1])
+            if path.exists():
+                try:
+                    return Corpus(path, sizes, note)
+                except (OSError, ValueError, KeyError, TypeError, ClearheadError) as error:
+                    note(f"the encoded pairs in {path} are damaged, encoding again: {_why(error)}")
             write_corpus(path, part, tokenizers, checker, progress)
-            corpus = Corpus(path)
+            corpus = Corpus(path, sizes, note)
             _remove_unused(folder)
             return corpus
     except OSError as error:
         raise unwritable(folder, error, DataError) from None
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, KeyError | TypeError):
+        return "corpus.json lacks a value"
+    return error.what if isinstance(error, ClearheadError) else reason(error)
 
 
 def _key(part: DataPart, tokenizers: Tokenizers, config: DataConfig, checker: Checker) -> str:
@@ -177,18 +300,14 @@ def write_corpus(
         DataError: a file cannot be used, or no pair is left.
         OSError: the disk is full or cannot be written to.
     """
-    dtypes = {
-        side: np.dtype(np.uint16 if len(tokenizer) <= 2**16 else np.uint32)
-        for side, tokenizer in zip(SIDES, tokenizers, strict=True)
-    }
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
     partial.mkdir()
     try:
         with ExitStack() as stack:
             writers = [
-                stack.enter_context(_side_writer(partial / side, dtype))
-                for side, dtype in dtypes.items()
+                stack.enter_context(_side_writer(partial / side, _dtype(len(tokenizer))))
+                for side, tokenizer in zip(SIDES, tokenizers, strict=True)
             ]
             note = stack.enter_context(write_findings(partial / FINDINGS))
             read, pairs = 0, part.pairs()
@@ -205,9 +324,15 @@ def write_corpus(
             why = "\n".join(report.lines())
             todo = "correct the data, or change the settings in [data] that leave the pairs out"
             raise DataError("no pair is left to train on", where=part.where, why=why, todo=todo)
-        names = {side: dtype.name for side, dtype in dtypes.items()}
-        description = {"version": FORMAT_VERSION, "dtypes": names, "report": report.to_dict()}
-        write_bytes(partial / "corpus.json", json.dumps(description, indent=1).encode(), DataError)
+        files = {
+            name: {"size": (partial / name).stat().st_size, "sha256": _sha256(partial / name)}
+            for name in FILES
+        }
+        description = {"version": FORMAT_VERSION, "files": files, "report": report.to_dict()}
+        description["fingerprint"] = _fingerprint(description)
+        # With escapes, because names of files may not be UTF-8.
+        content = json.dumps(description, indent=1).encode()
+        write_bytes(partial / "corpus.json", content, DataError)
         shutil.rmtree(path, ignore_errors=True)  # if it exists, it is damaged
         move_into_place(partial, path)
     finally:
@@ -229,8 +354,8 @@ def lengths_of(sides: Sequence[Sequence[Sequence[int]]]) -> np.ndarray:
 def _side_writer(path: Path, dtype: np.dtype) -> Iterator[Callable[[Sequence[list[int]]], None]]:
     """Yields a function that appends rows of ids to the two files of a side."""
     with (
-        path.with_suffix(".ids").open("wb") as ids,
-        path.with_suffix(".offsets").open("wb") as offsets,
+        path.with_suffix(".ids").open("xb") as ids,
+        path.with_suffix(".offsets").open("xb") as offsets,
     ):
         offsets.write(np.zeros(1, dtype=np.int64).tobytes())
         end = 0
@@ -251,14 +376,14 @@ def _side_writer(path: Path, dtype: np.dtype) -> Iterator[Callable[[Sequence[lis
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """If several runs need the same corpus at once, one writes it, and the others wait for it."""
-    with (folder / ".lock").open("wb") as stream:
+    with open_to_append(folder / ".lock") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
 
 def _lock_against_removal(corpus: Corpus, file: Path) -> None:
     """Keep a shared lock as long as the object exists."""
-    descriptor = os.open(file, os.O_RDONLY)
+    descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would block
     weakref.finalize(corpus, os.close, descriptor)
     with suppress(OSError):  # the disk has no such lock
         fcntl.flock(descriptor, fcntl.LOCK_SH)
@@ -267,7 +392,7 @@ def _lock_against_removal(corpus: Corpus, file: Path) -> None:
 def remove_unused_corpora(folder: Path) -> None:
     """Remove the corpora of a folder that no process has open; none while one is being written."""
     # There is no such folder, another process has the lock, or the disk has no such lock.
-    with suppress(OSError), (folder / ".lock").open("a") as writers:
+    with suppress(OSError), open_to_append(folder / ".lock") as writers:
         fcntl.flock(writers, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _remove_unused(folder)
 
@@ -275,8 +400,8 @@ def remove_unused_corpora(folder: Path) -> None:
 def _remove_unused(folder: Path) -> None:
     """Remove the corpora that no process has open; the caller has the lock of the folder."""
     for corpus in folder.iterdir():
-        if not CORPUS_NAME.fullmatch(corpus.name):
+        if not CORPUS_NAME.fullmatch(corpus.name) or corpus.is_symlink():
             continue
-        with suppress(OSError), (corpus / "corpus.json").open("a") as readers:
+        with suppress(OSError), open_to_append(corpus / "corpus.json") as readers:
             fcntl.flock(readers, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(corpus, ignore_errors=True)

@@ -31,7 +31,7 @@ from clearhead.data.trainable import (
     unusable,
 )
 from clearhead.errors import ConfigError, DataError
-from clearhead.files import unwritable
+from clearhead.files import atomic_file
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
 
@@ -86,32 +86,31 @@ def prepare_pairs(
     tokenizers: Tokenizers,
     folder: Path,
     progress: Callable[[int], None] | None = None,
+    note: Callable[[str], object] = lambda line: None,
 ) -> TranslationData:
     """Check all pairs and encode the training pairs into a corpus under `folder`.
 
     The validation and test pairs of `parts` are in memory. `progress` is called with the number of
-    training pairs read so far.
+    training pairs read so far, `note` with lines about an earlier corpus.
 
     Raises:
         DataError: a file cannot be used; `where` is the file and line.
     """
-    corpus = build_corpus(folder, parts.train, tokenizers, config.data, parts.held_out, progress)
+    data, held_out = config.data, parts.held_out
+    corpus = build_corpus(folder, parts.train, tokenizers, data, held_out, progress, note)
     found = [(corpus.report, corpus.findings)]
     replay = None
     if parts.replay:
-        replay = build_corpus(folder, parts.replay, tokenizers, config.data, parts.held_out)
+        replay = build_corpus(folder, parts.replay, tokenizers, data, held_out, note=note)
         found.append((replay.report, replay.findings))
-    for part, held_out in ((parts.validation, ()), (parts.test, parts.validation.examples)):
+    for part, earlier in ((parts.validation, ()), (parts.test, parts.validation.examples)):
         if not part:
             continue
         file = corpus.folder / f"{part.name}-{FINDINGS}"
-        checker = Checker(part, PAIRS, config.data, held_out)
+        checker = Checker(part, PAIRS, data, earlier)
         lengths = lengths_of(encode_pairs(part.examples, tokenizers))
-        try:
-            with write_findings(file) as note:
-                checker.check(part.examples, lengths, note)
-        except OSError as error:
-            raise unwritable(file, error, DataError) from None
+        with atomic_file(file, DataError) as unfinished, write_findings(unfinished) as note_place:
+            checker.check(part.examples, lengths, note_place)
         found.append((checker.report(), file))
     reports = tuple(report for report, _ in found)
     files = tuple(file for report, file in found if report.has_more)

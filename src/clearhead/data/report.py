@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any, Literal
 from clearhead.data.features import FeatureCounts
 from clearhead.data.labelled import Labelled
 from clearhead.errors import first_few
+from clearhead.files import not_followed
 
 FINDINGS = "findings.tsv"
 SHOWN_PLACES = 5
@@ -145,11 +147,13 @@ def imbalance(classes: Classes) -> float:
 
 @contextmanager
 def write_findings(path: Path) -> Iterator[NotePlace]:
-    """Opens a new file for findings, one a line: place, tab, text.
+    """Opens a file for findings, one a line: place, tab, text. It is synced at the end.
 
     Raises:
         OSError: the file cannot be written.
     """
     # Names of files that are not UTF-8 keep their bytes.
-    with path.open("w", encoding="utf-8", errors="surrogateescape") as file:
+    with open(path, "w", encoding="utf-8", errors="surrogateescape", opener=not_followed) as file:
         yield lambda place, found: file.write(f"{place}\t{found}\n")
+        file.flush()
+        os.fsync(file.fileno())

@@ -9,10 +9,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from clearhead.errors import TrainingError, reason
+from clearhead.files import open_to_append
 from clearhead.training.task import Sample
 
 if TYPE_CHECKING:
@@ -170,7 +172,7 @@ class JsonLog:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Unbuffered: each line is one write, and a killed run loses nothing.
-            self._file = path.open("a+b", buffering=0)
+            self._file = open_to_append(path)
             _complete_last_line(self._file)
         except OSError as error:
             what = "the log cannot be written"
@@ -218,7 +220,7 @@ def _unwritable(what: str, path: Path, error: OSError) -> UnwritableLogError:
     )
 
 
-def _complete_last_line(file: BinaryIO) -> None:
+def _complete_last_line(file: FileIO) -> None:
     """Add a missing line break at the end of the file, or remove an incomplete line."""
     file.seek(0)
     content = file.read()

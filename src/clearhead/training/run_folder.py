@@ -22,7 +22,7 @@ from clearhead import __version__
 from clearhead.checkpoint.folder import folder_of, is_imported, read_folder_config
 from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason
-from clearhead.files import read_json, write_json
+from clearhead.files import open_to_append, read_json, write_json
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import as_toml
@@ -201,7 +201,7 @@ def only_run_in(folder: Path) -> Iterator[None]:
         TrainingError: another process trains in this folder, or it cannot be locked.
     """
     try:
-        lock = (folder / LOCK).open("a")
+        lock = open_to_append(folder / LOCK)
     except OSError as error:
         raise _not_lockable(folder, error) from None
     with lock:
