@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clearhead.cli.failures import failures_reported
+from clearhead.device import keep_freed_memory
 
 
 def make_parser(doc: str | None) -> ArgumentParser:
@@ -24,7 +25,11 @@ def make_parser(doc: str | None) -> ArgumentParser:
 
 
 def exit_code_of(work: Callable[[], object]) -> int:
-    """Do the work; return 0, or another exit code after an expected error was printed."""
+    """Do the work as a command of clearhead would.
+
+    Returns 0, or another exit code after an expected error was printed.
+    """
+    keep_freed_memory()
     try:
         with failures_reported():
             work()

@@ -71,7 +71,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument(
         "--keep-memory",
         action="store_true",
-        help="all processes keep freed memory, as clearhead does with PyTorch (glibc)",
+        help="all processes keep freed memory, as the command clearhead does (glibc)",
     )
     options = parser.parse_args(words)
     return exit_code_of(partial(compare, options, words)) if has_data() else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clearhead import api
+from clearhead.device import keep_freed_memory
 from clearhead.settings import SearchConfig
 
 from .protocol import Abilities, Job, Trainer, apart, serve
@@ -74,4 +75,5 @@ def save(job: Job) -> list[str]:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()  # as the command line does
     serve(Abilities(trainer, Decoder, save))

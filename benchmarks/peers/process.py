@@ -21,7 +21,7 @@ class PeerError(Exception):
 
 
 KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**63 - 1)}
-"""Variables that make the C library (glibc) keep freed memory, as clearhead does with PyTorch."""
+"""Variables that make the C library (glibc) keep freed memory, as the command `clearhead` does."""
 
 
 def environment_of(threads: int, keep_memory: bool = False) -> dict[str, str]:

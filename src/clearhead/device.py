@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from collections.abc import Iterator
@@ -38,8 +37,8 @@ def check_device(name: str) -> None:
 def set_up_torch(device: str, threads: int) -> torch.device:
     """Set PyTorch up for the whole process and return the device.
 
-    This sets the threads, treats denormal numbers as zero, keeps freed memory, and on a GPU
-    computes convolutions as exactly as products.
+    This sets the threads, treats denormal numbers as zero, and on a GPU computes convolutions as
+    exactly as products.
 
     Args:
         device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
@@ -55,7 +54,6 @@ def set_up_torch(device: str, threads: int) -> torch.device:
         torch.set_num_threads(threads)
     # Denormal numbers make a CPU many times slower and do not matter here.
     torch.set_flush_denormal(True)
-    keep_freed_memory()
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
@@ -83,10 +81,13 @@ def keep_freed_memory() -> None:
     """Make glibc keep freed memory; with another C library nothing happens.
 
     By default glibc returns large blocks to the system, which clears all pages again when the next
-    step allocates them. On a CPU that takes a fifth of the time of a beam search.
+    step allocates them. On a CPU that takes a fifth of the time of a beam search. The setting holds
+    for the whole process, so only a program that owns its process calls this.
     """
     if not sys.platform.startswith("linux"):
         return
+    import ctypes
+
     tune = getattr(ctypes.CDLL(None), "mallopt", None)
     if tune is not None:
         tune(-4, 0)  # M_MMAP_MAX in malloc.h: no separate mappings

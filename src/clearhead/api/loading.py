@@ -35,8 +35,7 @@ def load(
 ) -> Translator | Classifier:
     """Load the translator or classifier of a model folder; needs no data and no network.
 
-    PyTorch is set up for the whole process: the number of threads, denormal numbers as zero, and,
-    with glibc, freed memory is kept for reuse, which makes decoding on a CPU faster.
+    PyTorch is set up for the whole process: the number of threads, and denormal numbers as zero.
 
     Args:
         folder: written by training.

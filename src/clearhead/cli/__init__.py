@@ -66,6 +66,10 @@ def main(words: Sequence[str] | None = None) -> None:
         args, unknown = command_line(words).parse_known_args(words)
         if unknown:
             args.parser.error(_unknown(unknown, args.parser))
+        # After the arguments, because `--help` loads as little as possible.
+        from clearhead.device import keep_freed_memory
+
+        keep_freed_memory()
         args.run(args)
 
 
