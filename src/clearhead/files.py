@@ -22,8 +22,11 @@ DESCRIPTION_VERSION = 1
 COPY_AGAIN = "copy the folder again, or train the model again"
 """What to do about a damaged file of a model folder."""
 
-JSON_LIMIT = 2**28
-"""The largest JSON file of a model folder, in bytes. The largest ones are vocabularies."""
+LARGEST_FILE = 2**27
+"""The largest file of a model folder besides its weights, in bytes.
+
+A vocabulary of a million pieces has some 20 MB as a SentencePiece model and 60 MB as JSON.
+"""
 
 READABLE = "make the file readable, or copy the folder again"
 
@@ -134,7 +137,7 @@ def write_json(path: Path, tree: Mapping[str, Any]) -> None:
     write_bytes(path, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def read_bounded(path: Path, limit: int = JSON_LIMIT) -> bytes:
+def read_bounded(path: Path, limit: int = LARGEST_FILE) -> bytes:
     """The content of a file that is not larger than the limit in bytes.
 
     Raises:

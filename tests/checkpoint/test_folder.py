@@ -14,10 +14,13 @@ import pytest
 import torch
 
 from clearhead import api
+from clearhead.api.start import starting_point
 from clearhead.checkpoint.folder import read_folder_config, read_model_folder
 from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.errors import ModelFolderError
 from clearhead.files import write_json
+from clearhead.settings import config_from
+from model_folders import write_models
 from small_runs import small_run
 
 
@@ -147,6 +150,45 @@ def test_weights_of_another_model_are_rejected(folder: Path) -> None:
     with pytest.raises(ModelFolderError, match=name.replace(".", r"\.")) as caught:
         api.load_translator(folder)
     assert "copy the folder again" in str(caught.value.todo)
+
+
+@pytest.mark.parametrize("name", ["translator", "texts", "features"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"d_model": 131_072, "d_ff": 131_072},  # some 10¹¹ parameters
+        {"d_model": 10**6},
+        {"encoder_layers": 50},
+        {"encoder_layers": 10**5},
+        {"n_heads": 1, "d_k": 100_000},
+        {"positions": {"kind": "learned", "max_length": 10**6}},
+        {"input_convolution": [1000, 1000]},
+    ],
+)
+def test_a_model_of_another_size_than_its_weights_is_refused(
+    name: str, asked: dict[str, object], tmp_path: Path
+) -> None:
+    write_models(tmp_path)
+    folder = tmp_path / name
+    tree = json.loads((folder / "config.json").read_text())
+    tree["config"]["model"] |= asked
+    write_json(folder / "config.json", tree)
+    with pytest.raises(ModelFolderError):
+        api.load(folder, device="cpu")
+    run = {"task": tree["config"]["task"], "input": tree["config"]["input"]}
+    start = config_from({**run, "start_from": str(folder), "folder": str(tmp_path / "run")})
+    with pytest.raises(ModelFolderError), starting_point(start, False, print):
+        pass
+
+
+def test_weights_that_are_whole_numbers_are_refused(tmp_path: Path) -> None:
+    write_models(tmp_path)
+    path = tmp_path / "translator" / "weights.safetensors"
+    tensors, facts = read_tensors(path)
+    write_tensors(path, {name: each.to(torch.int32) for name, each in tensors.items()}, facts)
+    with pytest.raises(ModelFolderError) as raised:
+        api.load(path.parent, device="cpu")
+    assert raised.value.where == str(path)
 
 
 def test_a_file_stays_whole_when_writing_it_fails(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clearhead.data.labels import Labels
 from clearhead.errors import DataError, ModelFolderError
 
-names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)
 label_sets = st.lists(st.lists(names, max_size=3))
 same_folder = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -94,3 +94,13 @@ def test_a_folder_in_the_place_of_the_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "labels.json").mkdir()
     with pytest.raises(ModelFolderError, match="cannot be read"):
         Labels.load(tmp_path, "labels")
+
+
+@pytest.mark.parametrize("mark", ["\n", "\r", "\t", "\x1b", "\x85", "\u2028"])
+def test_a_label_with_a_line_break_or_control_character_is_not_loaded(
+    mark: str, tmp_path: Path
+) -> None:
+    Labels(("a", f"b{mark}c")).save(tmp_path, "labels")
+    with pytest.raises(ModelFolderError) as raised:
+        Labels.load(tmp_path, "labels")
+    assert raised.value.where == str(tmp_path / "labels.json")

@@ -325,7 +325,7 @@ def test_a_value_out_of_range_is_rejected_with_its_path(dotted: str, value: Any)
         ("training.label_smoothing", 1.5, "at least 0 and less than 1"),
         ("data.max_length", 0, "at least 1"),
         ("search.top_p", 0, "greater than 0 and at most 1"),
-        ("search.beam_size", 2_000_000, "at least 1 and at most 1,000,000"),
+        ("search.beam_size", 2_000_000, "at least 1 and at most 1,000"),
     ],
 )
 def test_an_error_of_range_names_the_bounds(dotted: str, value: Any, bounds: str) -> None:
@@ -832,7 +832,7 @@ rates = st.floats(0, 1, exclude_max=True)
 positive = st.floats(1e-9, 1e9)
 counts = st.integers(0, 10**9)
 above_zero = st.integers(1, 10**9)
-searched = st.integers(1, 1_000_000)  # more is refused, as no search would ever end
+searched = st.integers(1, 1000)
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 files = st.lists(names, max_size=2).map(tuple)
 
@@ -885,7 +885,7 @@ models = st.builds(
     positions=st.one_of(
         st.just(Sinusoidal()),
         st.just(NoPositions()),
-        st.builds(Learned, max_length=st.integers(257, 10**9)),
+        st.builds(Learned, max_length=st.integers(257, 10**6)),
     ),
     share_embeddings=st.sampled_from(["none", "target", "all"]),
     dropout=st.builds(

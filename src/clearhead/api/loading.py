@@ -16,10 +16,11 @@ from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.device import check_device
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.settings import SearchConfig
+from clearhead.settings.training import MOST_THREADS
 
 if TYPE_CHECKING:
     from clearhead.decoding.torch_engine import TorchEngine
-    from clearhead.model.transformer import EncoderDecoder
+    from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 
 ENGINES = ("auto", "torch", "ctranslate2")
 
@@ -133,9 +134,9 @@ def _check_options(device: str, threads: int, engine: str, compute_type: str) ->
             f"{engine!r} is not the name of an engine",
             todo=meant("engine", engine, ENGINES) or f"choose one of {', '.join(ENGINES)}",
         )
-    if threads < 0:
+    if not 0 <= threads <= MOST_THREADS:
         raise ConfigError(
-            f"the number of threads is {threads}, which is less than 0",
+            f"the number of threads is {threads}, which is less than 0 or more than {MOST_THREADS}",
             todo="give a number of threads, or 0 for the default of the engine",
         )
     if compute_type and engine == "auto":
@@ -267,8 +268,12 @@ def _classifier(found: ModelFolder, device: str, threads: int) -> Classifier:
     where = set_up_torch(device, threads)
     config = found.config
     inputs, labels = read_inputs(found.path, config), Labels.load(found.path, LABELS)
-    model = build_classifier(
-        config.model, config.classifier, inputs.width, len(labels), config.input == "features"
-    )
-    engine = ClassifierEngine(with_weights(model, found, where))
+
+    def make_model() -> EncoderClassifier:
+        features = config.input == "features"
+        return build_classifier(
+            config.model, config.classifier, inputs.width, len(labels), features
+        )
+
+    engine = ClassifierEngine(with_weights(make_model, found, where))
     return Classifier(found, inputs, labels, engine, temperature)

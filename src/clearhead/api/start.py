@@ -17,9 +17,11 @@ from clearhead.checkpoint.folder import (
     folder_of,
     read_folder_config,
     read_model_folder,
+    read_tokenizers,
 )
-from clearhead.checkpoint.tensors import STATE, load_parameters, read_tensors
+from clearhead.checkpoint.tensors import STATE, check_shapes, load_parameters, read_tensors
 from clearhead.data.corpus import Tokenizers
+from clearhead.data.inputs import read_inputs
 from clearhead.data.labels import LABELS, Labels
 from clearhead.data.proposal import Brought
 from clearhead.errors import ConfigError, ModelFolderError
@@ -29,6 +31,7 @@ from clearhead.huggingface.reading import (
     is_huggingface,
     settings_of_files,
 )
+from clearhead.model.build import build_classifier, build_model
 from clearhead.model.transformer import EncoderClassifier
 from clearhead.settings import (
     DataConfig,
@@ -101,7 +104,20 @@ def starting_point(
             import_model(config.start_from, folder)
         start = read_model_folder(folder)
         _check_task(start.config, config)
+        check_shapes(_maker(start), start.weights)
         yield _with_settings_of(start.config, config), start
+
+
+def _maker(start: ModelFolder) -> Callable[[], nn.Module]:
+    """The function that builds the model of a folder."""
+    config = start.config
+    if config.task == "translation":
+        source, target = read_tokenizers(start.path, config)
+        return lambda: build_model(config.model, len(source), len(target))
+    inputs, labels = read_inputs(start.path, config), Labels.load(start.path, LABELS)
+    features = config.input == "features"
+    shape = (config.model, config.classifier, inputs.width, len(labels), features)
+    return lambda: build_classifier(*shape)
 
 
 def _new_words_of(source: str, otherwise: RunConfig) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,6 +97,45 @@ def _opened(path: Path) -> Iterator[Any]:
         raise ModelFolderError(what, where=path, why=reason(error), todo=COPY_AGAIN) from None
 
 
+def check_shapes(make_model: Callable[[], nn.Module], path: Path) -> None:
+    """Compare the parameters of a model with the header of a file, before memory is allocated.
+
+    The settings of a folder from someone else may describe a model of any size.
+
+    Args:
+        make_model: builds the model; it is called once, for tensors without memory.
+        path: the file of the weights.
+
+    Raises:
+        ModelFolderError: names or shapes differ, or the file is missing or damaged.
+    """
+    import torch
+
+    with _opened(path) as file:
+        headers = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        found = {name: tuple(header.get_shape()) for name, header in headers.items()}
+        types = {header.get_dtype() for header in headers.values()}
+    if others := types - {"F64", "F32", "F16", "BF16"}:
+        raise _damaged(path, f"they are of the type {min(others)}")
+    with torch.device("meta"):
+        planned = make_model()
+    _compare({name: tuple(each.shape) for name, each in planned.named_parameters()}, found, path)
+
+
+def _compare(
+    expected: Mapping[str, tuple[int, ...]], found: Mapping[str, tuple[int, ...]], where: Path
+) -> None:
+    """Compare the shapes of parameters by name; a ModelFolderError if they differ."""
+    names = sorted(expected.keys() | found.keys())
+    if wrong := [name for name in names if expected.get(name) != found.get(name)]:
+        raise ModelFolderError(
+            "the weights do not belong to the model of the configuration",
+            where=where,
+            why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
+            todo=COPY_AGAIN,
+        )
+
+
 def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
     """Copy parameters into a model with the same names and shapes.
 
@@ -106,15 +145,8 @@ def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path
     import torch
 
     parameters = dict(model.named_parameters())
-    shapes, found = ({k: v.shape for k, v in each.items()} for each in (parameters, tensors))
-    names = sorted(shapes.keys() | found.keys())
-    if wrong := [name for name in names if shapes.get(name) != found.get(name)]:
-        raise ModelFolderError(
-            "the weights do not belong to the model of the configuration",
-            where=where,
-            why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
-            todo=COPY_AGAIN,
-        )
+    shapes, found = ({k: tuple(v.shape) for k, v in e.items()} for e in (parameters, tensors))
+    _compare(shapes, found, where)
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])

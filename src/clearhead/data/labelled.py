@@ -25,6 +25,7 @@ from clearhead.data.columns import (
 )
 from clearhead.data.lines import Format, Formats
 from clearhead.data.tables import (
+    CONTROL,
     Column,
     Header,
     Row,
@@ -320,7 +321,7 @@ def label_name(value: object, where: str) -> str:
     """A label from a file or an array, as a string without white space at its ends.
 
     Raises:
-        DataError: it is missing, empty, neither text nor a number, or has a tab or line break.
+        DataError: it is missing, empty, neither text nor a number, or has a control character.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         kind = "missing" if value is None else type_of(value)
@@ -331,8 +332,8 @@ def label_name(value: object, where: str) -> str:
     if not name:
         raise DataError("the label is empty", where=where)
     refuse_unwritable(name, "the label", where)
-    if any(mark in name for mark in "\n\r\t"):
-        what = "a tab" if "\t" in name else "a line break"
+    if CONTROL.search(name):
+        what = "a tab" if "\t" in name else "a line break or another control character"
         raise DataError(f"the label has {what}", where=where, why=f"it is {name!r}")
     return name
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.data.columns import columns_hint
+from clearhead.data.tables import CONTROL
 from clearhead.errors import DataError, ModelFolderError, first_few, nearest
 from clearhead.files import fingerprint_of, read_description, write_description
 
@@ -108,4 +109,6 @@ class Labels:
         names = tree["labels"]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("the labels are not a list of strings")
+        if control := next((name for name in names if CONTROL.search(name)), None):
+            raise ValueError(f"the label {control!r} has a line break or control character")
         return cls(tuple(names))

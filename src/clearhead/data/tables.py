@@ -29,6 +29,9 @@ FIXED_COLUMNS = {
 }
 """The meaning of the columns whose names cannot be changed by a setting."""
 
+CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
+"""A line break or another control character."""
+
 # The default, 131,072 characters, is too short for a cell with a long document.
 csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
 

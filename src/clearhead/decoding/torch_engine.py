@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
-from clearhead.checkpoint.tensors import load_parameters, read_tensors
+from clearhead.checkpoint.tensors import check_shapes, load_parameters, read_tensors
 from clearhead.decoding.cache import DecodingState
 from clearhead.decoding.engine import PADDED_TOKENS, Hypothesis, in_batches, prefixes_and_keys
 from clearhead.decoding.fast_decoder import FastDecoder
@@ -174,15 +174,25 @@ def trained_translator(found: ModelFolder, device: torch.device) -> EncoderDecod
     from clearhead.model.build import build_model
 
     source, target = read_tokenizers(found.path, found.config)
-    return with_weights(build_model(found.config.model, len(source), len(target)), found, device)
+    sizes = len(source), len(target)
+    return with_weights(lambda: build_model(found.config.model, *sizes), found, device)
 
 
-def with_weights(model: Model, found: ModelFolder, device: torch.device) -> Model:
+def with_weights(
+    make_model: Callable[[], Model], found: ModelFolder, device: torch.device
+) -> Model:
     """A model with the weights of a folder, on a device, in evaluation mode.
+
+    Args:
+        make_model: builds the model; it is called again after the shapes are checked.
+        found: the folder.
+        device: of the model.
 
     Raises:
         ModelFolderError: the weights are damaged, or belong to another model.
     """
+    check_shapes(make_model, found.weights)
     tensors, _ = read_tensors(found.weights)
+    model = make_model()
     load_parameters(model, tensors, found.weights)
     return model.to(device).eval()

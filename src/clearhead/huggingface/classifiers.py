@@ -109,8 +109,8 @@ def _build(found: ModelFolder, inputs: Any, labels: Labels, folder: Path) -> dic
     from clearhead.model.build import build_classifier
 
     config = found.config
-    model = build_classifier(config.model, config.classifier, inputs.width, len(labels))
-    model = with_weights(model, found, torch.device("cpu"))
+    shape = (config.model, config.classifier, inputs.width, len(labels))
+    model = with_weights(partial(build_classifier, *shape), found, torch.device("cpu"))
     temperature = 1.0 if found.is_checkpoint else read_temperature(found)
     with torch.no_grad():
         for parameter in model.output.parameters():

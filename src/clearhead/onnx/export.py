@@ -100,8 +100,9 @@ def _build(found: ModelFolder, int8: bool, folder: Path) -> dict[str, Any]:
     temperature = 1.0 if found.is_checkpoint else read_temperature(found)
     exported, model = (
         with_weights(
-            build_classifier(
-                config.model, config.classifier, inputs.width, len(labels), features, attend
+            partial(
+                build_classifier,
+                *(config.model, config.classifier, inputs.width, len(labels), features, attend),
             ),
             found,
             device,

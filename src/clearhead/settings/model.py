@@ -17,6 +17,9 @@ from clearhead.settings.declare import (
     setting,
 )
 
+MOST_LAYERS, WIDEST, MOST_POSITIONS = 1000, 2**17, 1_000_000
+"""Limits that no useful model reaches. Beyond them, even its shape takes long to compute."""
+
 
 @dataclass(frozen=True, config=STRICT)
 class Sinusoidal(Section):
@@ -38,7 +41,12 @@ class Learned(Section):
 
     kind: Literal["learned"] = setting("learned", "positional encoding")
     max_length: int = setting(
-        512, "number of learned positions", ge=1, only_with=("kind", "learned"), tolerated=True
+        512,
+        "number of learned positions",
+        ge=1,
+        le=MOST_POSITIONS,
+        only_with=("kind", "learned"),
+        tolerated=True,
     )
 
 
@@ -82,7 +90,7 @@ def _widths(value: Any) -> Any:
     return value
 
 
-Count = Annotated[int, Field(ge=1, strict=True)]
+Count = Annotated[int, Field(ge=1, le=1000, strict=True)]
 
 SIZES: dict[str, dict[str, int]] = {
     "tiny": dict(encoder_layers=4, decoder_layers=4, d_model=128, d_ff=256, n_heads=4),
@@ -119,27 +127,41 @@ class ModelConfig(Section):
         )
     }
 
-    encoder_layers: int = setting(6, "number of encoder layers", ge=1, init=Runs.LABELLED)
+    encoder_layers: int = setting(
+        6, "number of encoder layers", ge=1, le=MOST_LAYERS, init=Runs.LABELLED
+    )
     decoder_layers: int = setting(
         6,
         "number of decoder layers",
         ge=1,
+        le=MOST_LAYERS,
         runs=Runs.TRANSLATION,
         also_default=tuple(size["decoder_layers"] for size in SIZES.values()),
     )
-    d_model: int = setting(512, "width of the vectors between layers", ge=1, init=Runs.LABELLED)
+    d_model: int = setting(
+        512, "width of the vectors between layers", ge=1, le=WIDEST, init=Runs.LABELLED
+    )
     d_ff: int = setting(
-        2048, "width of the hidden layer of the feed-forward networks", ge=1, init=Runs.LABELLED
+        2048,
+        "width of the hidden layer of the feed-forward networks",
+        ge=1,
+        le=WIDEST,
+        init=Runs.LABELLED,
     )
     n_heads: int = setting(
         8,
         "number of attention heads per layer",
         details="Must divide `d_model`, unless `d_k` and `d_v` are set.",
         ge=1,
+        le=WIDEST,
         init=Runs.LABELLED,
     )
-    d_k: int = setting(0, "width of the queries and keys of a head; 0: `d_model` / `n_heads`", ge=0)
-    d_v: int = setting(0, "width of the values of a head; 0: `d_model` / `n_heads`", ge=0)
+    d_k: int = setting(
+        0, "width of the queries and keys of a head; 0: `d_model` / `n_heads`", ge=0, le=WIDEST
+    )
+    d_v: int = setting(
+        0, "width of the values of a head; 0: `d_model` / `n_heads`", ge=0, le=WIDEST
+    )
     norm: Literal["pre", "post"] = setting(
         "pre",
         "position of layer normalisation",
@@ -205,6 +227,7 @@ class ModelConfig(Section):
         20_000,
         "number of vectors that all character n-grams share, by their hash",
         ge=1,
+        le=100_000_000,
         runs=Runs.TEXTS,
         only_with=("character_ngrams",),
     )
@@ -246,6 +269,12 @@ class ModelConfig(Section):
             "input_convolution",
             f"has {len(self.input_convolution)} widths, more than d_model = {self.d_model}",
         )
+        for name in ("d_k", "d_v"):
+            require(
+                self.n_heads * getattr(self, name) <= WIDEST,
+                name,
+                f"= {getattr(self, name)} with n_heads = {self.n_heads} makes more than {WIDEST:,}",
+            )
         lengths = self.character_ngrams
         require(
             len(set(lengths)) == len(lengths), "character_ngrams", "contains a length repeatedly"

@@ -12,6 +12,9 @@ Method = Literal["beam", "sampling"]
 
 MOST = 1_000_000  # larger counts have no use and could overflow during a search
 
+WIDEST_BEAM, MOST_OUTPUTS, LONGEST_OUTPUT = 1000, 10_000, 100_000
+"""Limits of memory and time: all hypotheses of a batch are in memory, with a cache by token."""
+
 
 @dataclass(frozen=True, config=STRICT)
 class SearchConfig(Section):
@@ -28,12 +31,12 @@ class SearchConfig(Section):
         5,
         "number of hypotheses kept at each step; 1: greedy search",
         ge=1,
-        le=MOST,
+        le=WIDEST_BEAM,
         only_with=("method", "beam"),
         tolerated=True,
         init=Runs.TRANSLATION,
     )
-    n_best: int = setting(1, "number of outputs per sentence", ge=1, le=MOST)
+    n_best: int = setting(1, "number of outputs per sentence", ge=1, le=MOST_OUTPUTS)
     length_penalty: float = setting(
         0.6,
         "length penalty; 0: none, higher: longer outputs",
@@ -42,19 +45,21 @@ class SearchConfig(Section):
         le=10,
         init=Runs.TRANSLATION,
     )
-    min_length: int = setting(0, "minimum length of an output in tokens", ge=0, le=MOST)
+    min_length: int = setting(0, "minimum length of an output in tokens", ge=0, le=LONGEST_OUTPUT)
     max_length: int = setting(
         0,
         "maximum length of an output in tokens; 0: no further limit",
         details="An output never has more than `max_length_ratio` · source length + "
         "`max_length_offset` tokens, or `min_length` and the end symbol where that is more.",
         ge=0,
-        le=MOST,
+        le=LONGEST_OUTPUT,
     )
     max_length_ratio: float = setting(
         2.0, "maximum length of an output per token of the source", ge=0, le=1000
     )
-    max_length_offset: int = setting(20, "tokens added to the maximum length", ge=0, le=MOST)
+    max_length_offset: int = setting(
+        20, "tokens added to the maximum length", ge=0, le=LONGEST_OUTPUT
+    )
     no_repeat_ngram: int = setting(
         0,
         "length of token sequences that must not repeat; 0: all may",

@@ -9,6 +9,9 @@ from pydantic.dataclasses import dataclass
 
 from clearhead.settings.declare import STRICT, Runs, Section, require, setting
 
+MOST_THREADS = 1024
+"""More threads than processors are of no use, and too many cannot be started."""
+
 
 @dataclass(frozen=True, config=STRICT)
 class OptimizerConfig(Section):
@@ -212,7 +215,11 @@ class TrainingConfig(Section):
         "auto", "device", details='`"auto"`: a GPU if there is one.', init=Runs.ALL
     )
     threads: int = setting(
-        0, "processor threads; 0: PyTorch's default, one per core", ge=0, init=Runs.ALL
+        0,
+        "processor threads; 0: PyTorch's default, one per core",
+        ge=0,
+        le=MOST_THREADS,
+        init=Runs.ALL,
     )
     tensorboard: bool = setting(False, "also write a log for TensorBoard", init=Runs.ALL)
     export: bool = setting(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.errors import ConfigError
-from clearhead.files import read_description
+from clearhead.files import read_bounded, read_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.marian import MarianTokenizer
 from clearhead.tokenizer.pretrained import JsonTokenizer
@@ -76,10 +76,10 @@ def _built(tree: dict[str, Any], model: Path) -> Tokenizer:
             split_punctuation=bool(tree.get("split_punctuation", False)),
         )
     if tree["kind"] == "pretrained" and tree["library"] == "marian":
-        return MarianTokenizer.from_tree(tree, model.read_bytes())
+        return MarianTokenizer.from_tree(tree, read_bounded(model))
     if tree["kind"] == "pretrained":
         return JsonTokenizer.from_tree(tree)
     kind, lower, sampling = tree["kind"], bool(tree["lower"]), float(tree["sampling"])
     if kind not in ("bpe", "unigram"):
         raise ValueError(f"kind {kind!r}")
-    return SentencePieceTokenizer(model.read_bytes(), kind=kind, lower=lower, sampling=sampling)
+    return SentencePieceTokenizer(read_bounded(model), kind=kind, lower=lower, sampling=sampling)

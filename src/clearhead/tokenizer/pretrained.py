@@ -16,6 +16,9 @@ from clearhead.tokenizer.protocol import BOS, EOS, Boundaries
 if TYPE_CHECKING:
     import numpy as np
 
+LARGEST_VOCABULARY = 10_000_000
+"""More tokens than any tokenizer has."""
+
 
 @dataclass(frozen=True)
 class Numbering:
@@ -26,7 +29,7 @@ class Numbering:
         pad: the model's own number of PAD; likewise `bos` and `eos`.
 
     Raises:
-        ValueError: the three are not different numbers below `size`.
+        ValueError: the three are not different numbers below `size`, or it is too large.
     """
 
     size: int
@@ -36,6 +39,10 @@ class Numbering:
 
     def __post_init__(self) -> None:
         special = {self.pad, self.bos, self.eos}
+        if any(type(number) is not int for number in (self.size, *special)):
+            raise ValueError("the numbers of tokens are not whole numbers")
+        if self.size > LARGEST_VOCABULARY:
+            raise ValueError(f"{self.size:,} tokens are more than {LARGEST_VOCABULARY:,}")
         if len(special) < 3 or min(special) < 0 or max(special) >= self.size:
             raise ValueError(f"PAD, BOS and EOS are {self.pad}, {self.bos} and {self.eos}")
 
