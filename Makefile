@@ -10,6 +10,8 @@
 # make settings    write docs/settings.md from the declarations of the settings
 # make docs        build the documentation site in site/; a broken link is an error
 # make phrasebook  write the data files of the built-in phrasebook from its grammar
+# make lock        write requirements.lock and docs/licences.md; run it after a dependency changes
+# make audit       look up known vulnerabilities of the dependencies; needs the internet
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -24,19 +26,23 @@ demo reference: export MALLOC_MMAP_MAX_ := 0
 demo reference: export MALLOC_TRIM_THRESHOLD_ := -1
 
 .PHONY: install demo test reference settings no-such-system coverage test-keras test-minilm \
-	bench check docs phrasebook
+	bench check docs phrasebook lock audit
 
 install: $(INSTALLED)
 
-$(INSTALLED): pyproject.toml constraints.txt
+# The builds of torch differ by machine, so it is not in the file of hashes. The package itself is
+# built with what that file has.
+$(INSTALLED): pyproject.toml constraints.txt requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "clearhead needs Python 3.11 or newer; '$(PYTHON)' is" \
 			"$$($(PYTHON) --version 2>/dev/null || echo 'not found')." >&2; \
 		echo "What to do: choose another one, e.g. make $(or $(MAKECMDGOALS),install) PYTHON=python3.12" >&2; \
 		exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --constraint constraints.txt --editable \
-		'.[dev,docs,tensorboard,ctranslate2,huggingface,onnx,normalise,baseline]'
+	$(BIN)/python -m pip install --no-deps --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --constraint constraints.txt torch
+	$(BIN)/python -m pip install --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip check
 	@touch $@
 
 demo: install
@@ -102,3 +108,20 @@ docs: install
 
 phrasebook: install
 	$(BIN)/python -m phrasebook.make
+
+lock: .venv-lock/installed
+	.venv-lock/bin/uv pip compile pyproject.toml --quiet --all-extras --python-version 3.11.5 \
+		--constraint constraints.txt --custom-compile-command 'make lock' \
+		--output-file requirements.lock
+	$(MAKE) install
+	$(BIN)/python docs/licences.py > docs/licences.md
+
+# Strict: a package that the service does not know is an error, not a success.
+audit: .venv-lock/installed
+	.venv-lock/bin/pip-audit --strict --disable-pip --require-hashes \
+		--requirement requirements.lock
+
+.venv-lock/installed: Makefile
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install uv==0.13.9 pip-audit==2.10.1
+	@touch $@
