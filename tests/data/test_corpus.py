@@ -105,6 +105,19 @@ def test_kept_pairs_come_back_in_order(
             corpus.source(row)
 
 
+def test_a_block_of_long_pairs_is_short(
+    files: list[str],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(corpus_module, "BLOCK_CHARACTERS", 100)
+    read: list[int] = []
+    corpus, _ = encoded(tmp_path / "c", files, *tokenizers, DataConfig(), progress=read.append)
+    assert texts(corpus, tokenizers) == list(zip(SOURCES, TARGETS, strict=True))
+    assert 3 < len(read) < len(SOURCES)
+
+
 def test_every_finding_is_in_a_file_though_the_report_has_the_first_ones(
     tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -768,3 +768,47 @@ def test_what_has_no_times_has_none(tmp_path: Path, write: Write) -> None:
 def test_times_are_found_beside_labels_in_a_column_of_another_name(write: Write) -> None:
     path = write("x.csv", "sequence,time,kind,x\na,0.5,one,1\na,1.5,one,2\n")
     assert frame_times(path, 1, "kind") == ("0.5", "1.5")
+
+
+def forged(shape: tuple[int, ...], type_: str = "<f4", content: bytes = b"\0" * 16) -> bytes:
+    """An array whose header has this shape, whatever its content is."""
+    header = io.BytesIO()
+    facts = {"descr": type_, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, facts)
+    return header.getvalue() + content
+
+
+def archive(**arrays: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in arrays.items():
+            packed.writestr(f"{name}.npy", content)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(10**12,), (10**6, 10**6), (2**62, 4), (2**32, 2**32, 2**32), (10**12, 5, 0), (10**12, 0, 5)],
+)
+def test_an_array_that_is_larger_than_its_file_is_not_read(
+    shape: tuple[int, ...], write: Write
+) -> None:
+    assert refusal(write("a.npy", forged(shape)), labelled=False).where
+    labels = forged((2,), "<U2")
+    for content in (archive(x=forged(shape), y=labels), archive(x=forged(shape))):
+        for labelled in (True, False):
+            assert refusal(write("a.npz", content), labelled=labelled).where
+
+
+def test_labels_without_any_bytes_are_not_counted_out(write: Write) -> None:
+    content = archive(x=forged((10**12, 1, 0)), y=forged((10**12,), "<U0"))
+    assert refusal(write("a.npz", content)).where
+
+
+def test_an_archive_that_expands_without_end_is_not_read(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = archive(x=forged((1000, 1000), content=b"\0" * 4_000_000))
+    assert len(read(write("a.npz", content), labelled=False)) == 1
+    monkeypatch.setattr("clearhead.data.lines.EXPANDED_BYTES", 2**16)
+    assert refusal(write("a.npz", content), labelled=False).where == write("a.npz", content)

@@ -126,3 +126,15 @@ def test_a_header_that_is_learned_from_as_a_label_is_thought_of(tmp_path: Path) 
         api.dry_run(config_from(tree))
     assert "if line 1 is a header" in str(caught.value)
     assert "data.text_column" in str(caught.value)
+
+
+@pytest.mark.parametrize("row", ['"' + "x\n" * 99, 'a,"' + "\n" * 99 + '"'])
+def test_a_row_of_csv_may_be_as_long_as_a_line(
+    row: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.data.tables.MAX_LINE_BYTES", 50)
+    path = tmp_path / "a.csv"
+    path.write_text("a,b\n" + "1,2\n" * 99 + row + "\n1,2\n")
+    with pytest.raises(DataError) as raised:
+        list(read_csv(str(path)))
+    assert raised.value.where == f"{path}:101"

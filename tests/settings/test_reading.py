@@ -984,3 +984,25 @@ def test_no_schema_is_built_before_the_first_instance() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout.split() == ["False", "True"], done.stderr
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "seed = " + "1" * 4000,
+        "seed = " + "1" * 5000,
+        "folder" + ".a" * 5000 + " = 1",
+        "folder = " + "[" * 900 + "]" * 900,
+        "folder = " + "{a = " * 60 + "1" + "}" * 60,
+        "# " + "x" * 2**24,
+    ],
+    ids=lambda content: content[:14],
+)
+def test_a_file_that_no_program_should_write_is_an_error(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigError):
+        read_config(path)
+    path.write_text("")
+    with pytest.raises(ConfigError):
+        read_config(path, [content[:100_000].replace(" = ", "=", 1)])

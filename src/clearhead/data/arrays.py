@@ -5,20 +5,27 @@ Pickled arrays are never read: unpickling can run any code.
 
 from __future__ import annotations
 
+import math
 import os
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
+from typing import IO, BinaryIO, cast
 
 import numpy as np
+from numpy.lib.format import read_array_header_1_0, read_array_header_2_0
 
 from clearhead.data.features import as_frames
 from clearhead.data.labelled import LabelledSequence, label_name
-from clearhead.data.lines import open_packed
+from clearhead.data.lines import check_expansion, open_packed
 from clearhead.data.tables import csv_table
 from clearhead.errors import DataError, first_few, reason
+
+MAGIC = b"\x93NUMPY"
+"""The first bytes of an array in a file."""
 
 SUFFIXES = (".npy", ".npz")
 LIST = "labels.csv"
@@ -61,13 +68,13 @@ def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequen
         yield LabelledSequence(as_frames(x, path), (), path)
         return
     rows = _rows(path, x, lengths)
-    labels = [()] * len(rows) if y is None else _labels(path, y, len(rows))
+    labels = repeat((), len(rows)) if y is None else _labels(path, y, len(rows))
     for number, (row, label) in enumerate(zip(rows, labels, strict=True), start=1):
         place = f"{path}:{number}"
         yield LabelledSequence(as_frames(row, place), label, place)
 
 
-def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> list[np.ndarray]:
+def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> Sequence[np.ndarray]:
     if lengths is None:
         if x.ndim != 3:
             raise DataError(
@@ -75,7 +82,7 @@ def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> list[np.ndarr
                 where=path,
                 todo="give (N, frames, features), or (frames of all, features) and lengths",
             )
-        return list(x)
+        return cast(Sequence[np.ndarray], x)
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or (lengths < 0).any():
         raise DataError("lengths are not whole numbers of frames, (N,)", where=path)
     if x.ndim == 3:
@@ -195,6 +202,46 @@ def _entries(folder: Path, folders: bool = False) -> list[Path]:
         raise DataError("the folder cannot be read", where=folder, why=reason(error)) from None
 
 
+def check_sizes(stream: BinaryIO) -> None:
+    """Check that no array of an `.npy` or `.npz` file is larger than the file allows.
+
+    Raises:
+        ValueError: a header describes more numbers than there are, or the archive expands to far
+            more than its size.
+        OSError, zipfile.BadZipFile: it cannot be read.
+    """
+    size = stream.seek(0, os.SEEK_END)
+    stream.seek(0)
+    if stream.read(2) != b"PK":
+        stream.seek(0)
+        _check_header(stream, size)
+    else:
+        with zipfile.ZipFile(stream) as archive:
+            members = archive.infolist()
+            check_expansion(size, sum(member.file_size for member in members))
+            for member in members:
+                with archive.open(member) as array:
+                    _check_header(array, member.file_size)
+    stream.seek(0)
+
+
+def _check_header(stream: IO[bytes], size: int) -> None:
+    """Check that the array at the start of a stream of so many bytes is not larger than they are.
+
+    Raises:
+        ValueError: it is, or the header is damaged.
+    """
+    magic = stream.read(len(MAGIC) + 2)
+    if not magic.startswith(MAGIC):
+        return  # no array
+    version = tuple(magic[len(MAGIC) :])
+    read = read_array_header_1_0 if version == (1, 0) else read_array_header_2_0
+    shape, _, dtype = read(stream)
+    given, described = size - stream.tell(), math.prod(shape) * max(dtype.itemsize, 1)
+    if not dtype.hasobject and described > given:
+        raise ValueError(f"an array needs {described:,} bytes, and there are {given:,}")
+
+
 def _load(path: str, *others: str) -> dict[str, np.ndarray]:
     """The features of a file as x (the array x, or the only array), and `others` that it has."""
     arrays: dict[str, np.ndarray] = {}
@@ -203,13 +250,14 @@ def _load(path: str, *others: str) -> dict[str, np.ndarray]:
         try:
             magic = stream.read(6)
             stream.seek(0)
-            if magic != b"\x93NUMPY" and not magic.startswith(b"PK"):
+            if magic != MAGIC and not magic.startswith(b"PK"):
                 raise DataError(
                     "this is neither an .npy nor an .npz file",
                     where=path,
                     why="a pickled array is not read: it could run any code",
                     todo="save it with numpy.save or numpy.savez",
                 )
+            check_sizes(stream)
             loaded = np.load(stream, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return {"x": loaded}

@@ -53,7 +53,9 @@ SIDES = ("source", "target")
 FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets", FINDINGS)
 """The files of a corpus, besides `corpus.json`."""
 
-BLOCK_PAIRS = 10_000
+BLOCK_PAIRS, BLOCK_CHARACTERS = 10_000, 2**25
+"""A block of pairs ends when it has reached one of these numbers."""
+
 BLOCK = 2**20
 """Offsets or ids that are read at a time."""
 
@@ -311,7 +313,7 @@ def write_corpus(
             ]
             note = stack.enter_context(write_findings(partial / FINDINGS))
             read, pairs = 0, part.pairs()
-            while block := list(itertools.islice(pairs, BLOCK_PAIRS)):
+            while block := _next_block(pairs):
                 rows = encode_pairs(block, tokenizers)
                 keep = checker.check(block, lengths_of(rows), note)
                 for write, side in zip(writers, rows, strict=True):
@@ -337,6 +339,17 @@ def write_corpus(
         move_into_place(partial, path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _next_block(pairs: Iterator[Pair]) -> list[Pair]:
+    """The next pairs, as many as may be in memory at once; none at the end."""
+    block, characters = list[Pair](), 0
+    for pair in itertools.islice(pairs, BLOCK_PAIRS):
+        block.append(pair)
+        characters += len(pair.source) + len(pair.target)
+        if characters >= BLOCK_CHARACTERS:
+            break
+    return block
 
 
 def encode_pairs(pairs: Sequence[Pair], tokenizers: Tokenizers) -> list[list[list[int]]]:

@@ -12,14 +12,25 @@ import os
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from io import BufferedReader
-from typing import BinaryIO, Generic, NamedTuple, TypeVar, cast
+from io import BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, BinaryIO, Generic, NamedTuple, TypeVar
 
 from clearhead.data.encodings import SAMPLE_BYTES, kind_of_file, likely_encoding
 from clearhead.errors import DataError, reason
 
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
 # Limits the memory: a line of a megabyte may be text, a line of a hundred is not.
-MAX_LINE_BYTES = 64 * 2**20
+MAX_LINE_BYTES = 16 * 2**20
+
+EXPANDED_BYTES, EXPANSION = 2**30, 200
+"""A packed file may expand to so many bytes, or to so many times its size if that is more.
+
+Text and numbers expand to 3 to 20 times their size, the worst file to more than 1,000 times.
+"""
+
+UNPACKED_BYTES = 2**17  # that are unpacked at a time
 
 HEAD_BYTES = 16  # show what kind of file it is
 
@@ -164,8 +175,46 @@ def _not_text(
     return DataError("this is not UTF-8", where=where, why=why, todo=todo)
 
 
+def check_expansion(packed: int, expanded: int) -> None:
+    """Check that a packed file does not expand to far more bytes than data do.
+
+    Raises:
+        ExpansionError: it does.
+    """
+    if expanded > max(EXPANDED_BYTES, EXPANSION * packed):
+        raise ExpansionError(f"{packed:,} bytes expand to {expanded:,} or more")
+
+
+class ExpansionError(OSError, ValueError):
+    """A packed file expands to far more bytes than data do."""
+
+
+class _Unpacked(RawIOBase):
+    """A gzip file that is unpacked as far as `check_expansion` allows."""
+
+    def __init__(self, packed: BufferedReader) -> None:
+        self._packed, self._expanded = packed, 0
+        self._unpacked = gzip.GzipFile(fileobj=packed)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        count = self._unpacked.readinto1(buffer)
+        self._expanded += count
+        check_expansion(self._packed.tell(), self._expanded)
+        return count
+
+
 def unreadable(path: str, error: Exception, line: int = 1) -> DataError:
     """The error for a file that was opened and then cannot be read or unpacked."""
+    if isinstance(error, ExpansionError):
+        return DataError(
+            "the file expands to far more than text does",
+            where=path,
+            why=str(error),
+            todo="do not use it; if you trust it, unpack it with gunzip",
+        )
     if isinstance(error, EOFError):
         what, where = "the .gz file is cut short", f"{path}:{line}"
     elif isinstance(error, zlib.error | gzip.BadGzipFile):
@@ -185,8 +234,7 @@ def open_unpacked(path: str) -> Iterator[BinaryIO]:
                 raise DataError(
                     "the name ends in .gz, but it is no gzip file", where=path, todo=todo
                 )
-            with gzip.open(stream, "rb") as unpacked:
-                yield cast(BinaryIO, unpacked)
+            yield BufferedReader(_Unpacked(stream), UNPACKED_BYTES)
         else:
             yield stream
 

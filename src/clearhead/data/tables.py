@@ -109,9 +109,19 @@ def read_csv(path: str) -> Generator[Row, None, None]:
     """
     columns = 0
     with closing(read_lines(path)) as lines:
-        rows = csv.reader((line + "\n" for line in lines), strict=True)
+        size = 0
+
+        def of_one_row() -> Iterator[str]:
+            nonlocal size
+            for line in lines:
+                size += len(line) + 1
+                if size > MAX_LINE_BYTES:
+                    raise csv.Error(f"field larger than {MAX_LINE_BYTES // 2**20} MiB")
+                yield line + "\n"
+
+        rows = csv.reader(of_one_row(), strict=True)
         while True:
-            line = rows.line_num + 1
+            line, size = rows.line_num + 1, 0
             try:
                 row = next(rows, None)
             except csv.Error as error:

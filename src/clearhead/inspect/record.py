@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
+from clearhead.data.arrays import check_sizes
 from clearhead.errors import DataError, reason
 from clearhead.files import write_together
 
@@ -174,8 +175,10 @@ class Record:
         """
         try:
             # numpy does not close a damaged file.
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                arrays = dict(stored)
+            with Path(path).open("rb") as file:
+                check_sizes(file)
+                with np.load(file, allow_pickle=False) as stored:
+                    arrays = dict(stored)
             names = json.loads(arrays["names"].tobytes())
             if names["format"] != FORMAT:
                 raise ValueError(f"its format is {names['format']!r}, not {FORMAT}")

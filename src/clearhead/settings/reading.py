@@ -29,6 +29,9 @@ from clearhead.settings.declare import (
 from clearhead.settings.model import expanded_dropout
 from clearhead.settings.run import RunConfig
 
+MOST_BYTES, DEEPEST = 2**24, 10
+"""The most bytes of a TOML file, and the most levels of nested values in it."""
+
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     """Read a TOML file and apply overrides, `path=value`.
@@ -45,6 +48,7 @@ def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
     tree = _read_toml(path)
     for override in overrides:
         apply_override(tree, override)
+    _check_depth(tree, str(path))
     tree = _with_environment(tree, "", str(path))
     overridden = {override.partition("=")[0].strip() for override in overrides}
     if "start_from" not in overridden and isinstance(start := tree.get("start_from"), str):
@@ -73,7 +77,12 @@ def _read_toml(path: Path) -> dict[str, Any]:
     """The tree of a TOML file; `read_config` has the errors."""
     text = ""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            why = f"it has more than {MOST_BYTES:,} bytes"
+            raise ConfigError("this is not a file of settings", where=path, why=why)
+        text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
         return tomllib.loads(text)
     except (FileNotFoundError, IsADirectoryError) as error:
         is_folder = isinstance(error, IsADirectoryError)
@@ -132,10 +141,25 @@ def config_from(tree: Mapping[str, Any], where: str = "configuration") -> RunCon
     Raises:
         ConfigError: names the dotted path of the first wrong key, type or value.
     """
+    _check_depth(tree, where)
     try:
         return RunConfig(**tree)
     except ConfigError as error:
         raise located(error, where) from None
+
+
+def _check_depth(tree: Any, where: str) -> None:
+    """Check that values are not nested more deeply than any settings are, level by level.
+
+    Raises:
+        ConfigError: they are.
+    """
+    values = [tree]
+    for _ in range(DEEPEST):
+        inner = [each.values() if isinstance(each, Mapping) else each for each in values]
+        values = [v for each in inner for v in each if isinstance(v, Mapping | list | tuple)]
+    if values:
+        raise ConfigError("the settings are nested too deeply", where=where)
 
 
 def located(error: ConfigError, where: str) -> ConfigError:
