@@ -120,6 +120,7 @@ def test_an_epoch_gives_every_pair_in_the_order_of_the_batches(tmp_path: Path) -
     batches = list(epoch_batches(corpus, 200, seed=1, epoch=2))
     assert len(batches) == len(order) > 3
     for batch, rows in zip(batches, order, strict=True):
+        assert batch.rows == tuple(rows)
         expected = collate(
             [corpus.source(row).tolist() for row in rows],
             [corpus.target(row).tolist() for row in rows],
@@ -158,6 +159,10 @@ def test_sampling_changes_the_pieces_from_epoch_to_epoch_and_never_the_text(
     for epoch in (0, 1):
         batches = list(epoch_batches(corpus, 200, 1, epoch, sampling=sampling))
         assert sorted(pair for batch in batches for pair in texts(batch, tokenizer)) == expected
+        for batch in batches:
+            rows = [(corpus.source(row), corpus.target(row)) for row in batch.rows]
+            of_rows = [(tokenizer.decode(s), tokenizer.decode(t)) for s, t in rows]
+            assert texts(batch, tokenizer) == of_rows
         drawn.append(sorted(row for batch in batches for row in unpadded(batch)))
     usual = sorted(row for batch in epoch_batches(corpus, 200, 1, 0) for row in unpadded(batch))
     assert drawn[0] != drawn[1] != usual

@@ -100,6 +100,8 @@ def test_kept_pairs_come_back_in_order(
     assert corpus.source_lengths.tolist() == [len(source.split()) for source, _ in kept]
     assert corpus.target_lengths.tolist() == [len(target.split()) for _, target in kept]
     assert report.tokens[0] == corpus.source_lengths.sum()
+    lines = [SOURCES.index(source) + 1 for source, _ in kept]
+    assert [corpus.place(row) for row in range(len(kept))] == [f"train.en:{n}" for n in lines]
     for row in (-1, len(corpus)):
         with pytest.raises(IndexError):
             corpus.source(row)

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from clearhead.errors import TrainingError
 from clearhead.settings import FineTuningConfig, OptimizerConfig, ScheduleConfig, TrainingConfig
-from clearhead.training.step import MOST_BAD_STEPS, Updater, make_optimizer
+from clearhead.training.step import Updater, make_optimizer
 from clearhead.training.task import Task
 
 RATE, NORM = 0.1, 2.0
@@ -122,24 +121,6 @@ def test_a_gradient_that_is_not_finite_changes_nothing_and_the_next_one_counts(
         give_gradients(model, seed=2)
         each.update(2, units=1)
     assert_alike(ours, theirs, rtol=0, atol=0)
-
-
-def test_a_run_is_given_up_after_so_many_bad_steps_in_a_row() -> None:
-    model = some_model()
-    own = updater(model, SGD)
-
-    def updates(first: int, last: int, scale: float) -> None:
-        for step in range(first, last + 1):
-            give_gradients(model, seed=step, scale=scale)
-            own.update(step, units=1)
-
-    most = MOST_BAD_STEPS
-    updates(1, most - 1, float("inf"))
-    updates(most, most, 1.0)
-    updates(most + 1, 2 * most - 1, float("inf"))
-    with pytest.raises(TrainingError, match="diverged") as caught:
-        updates(2 * most, 2 * most, float("inf"))
-    assert caught.value.where == f"step {2 * most}"
 
 
 def test_a_schedule_rises_over_the_warm_up_and_then_keeps_its_law() -> None:

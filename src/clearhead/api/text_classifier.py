@@ -36,11 +36,11 @@ from clearhead.settings import RunConfig, config_from
 from clearhead.settings.declare import Runs
 from clearhead.tasks.classification import SMALLER
 from clearhead.tokenizer import WordTokenizer
+from clearhead.training.bad_steps import IF_DIVERGED
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, RunEnded, RunStarted
 from clearhead.training.loop import IF_MEMORY_IS_FULL
 from clearhead.training.run_folder import ELSEWHERE
-from clearhead.training.step import IF_DIVERGED
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

@@ -51,12 +51,13 @@ class Batch:
     """B sentence pairs, padded with PAD to S and T.
 
     `source` is (B, S); `target_input` (B, T) is BOS and the target, `target_output` (B, T) the
-    target and EOS.
+    target and EOS. `rows` are those of the corpus, if the pairs come from one.
     """
 
     source: Tensor
     target_input: Tensor
     target_output: Tensor
+    rows: tuple[int, ...] = ()
 
     @cached_property
     def source_tokens(self) -> int:
@@ -69,12 +70,15 @@ class Batch:
         return int((self.target_output != PAD).sum())
 
 
-def collate(sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Batch:
-    """The batch of B sources and B targets, given without BOS and EOS."""
+def collate(
+    sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], rows: tuple[int, ...] = ()
+) -> Batch:
+    """The batch of B sources and B targets, given without BOS and EOS, of B rows of a corpus."""
     return Batch(
         source=_pad(sources),
         target_input=_pad([[BOS, *target] for target in targets]),
         target_output=_pad([[*target, EOS] for target in targets]),
+        rows=rows,
     )
 
 
@@ -132,12 +136,14 @@ def epoch_batches(
     lengths = corpus.source_lengths, corpus.target_lengths
     if sampling is None or sampling.source.sampling + sampling.target.sampling == 0.0:
         order = batch_order(*lengths, batch_tokens, seed, epoch)[start:]
-        yield from prefetch((_collated(_pairs(corpus, rows)) for rows in order), PREPARED_BATCHES)
+        yield from prefetch(
+            (_collated(_pairs(corpus, rows), rows) for rows in order), PREPARED_BATCHES
+        )
         return
     chunks = chunk_order(*lengths, batch_tokens, np.random.default_rng((seed, epoch)))
     resampled = _resampled(corpus, chunks, (seed, epoch), start, sampling)
-    for batches in prefetch(resampled, PREPARED_BATCHES):
-        yield from batches
+    for several in prefetch(resampled, PREPARED_BATCHES):
+        yield from several
 
 
 def largest_batch(corpus: Pairs, batch_tokens: int, seed: int, sampling: SubwordSampling) -> Batch:
@@ -145,7 +151,7 @@ def largest_batch(corpus: Pairs, batch_tokens: int, seed: int, sampling: Subword
     lengths = corpus.source_lengths, corpus.target_lengths
     order = batch_order(*lengths, batch_tokens, seed, 0)
     rows = order[largest(order, lengths[0], lengths[1] + 1)]  # 1: EOS
-    return _collated(sampling.resample(_pairs(corpus, rows), seed, seed + 1))
+    return _collated(sampling.resample(_pairs(corpus, rows), seed, seed + 1), rows)
 
 
 def _resampled(
@@ -177,26 +183,29 @@ def _resampled(
             yield ()
         # The last number of a slice's seed starts at 1, so 0 is free.
         batches = _divided(pairs, len(chunks[index]), (*seed, index + 1, 0))
+        chunk, rows = pairs, np.concatenate(chunks[index])
         pairs, upcoming = [], slices(index + 1)
         for batch in batches[skipped:]:
-            yield (_collated(batch),)
+            yield (_collated([chunk[i] for i in batch.tolist()], rows[batch]),)
             pairs += next(upcoming, ())
         skipped = 0
 
 
-def _divided(pairs: Sequence[IdPair], batches: int, seed: Sequence[int]) -> list[list[IdPair]]:
+def _divided(pairs: Sequence[IdPair], batches: int, seed: Sequence[int]) -> list[np.ndarray]:
+    """The indices of the pairs of each batch."""
     lengths = np.array([(len(source), len(target)) for source, target in pairs])
     parts = divide(lengths[:, 0], lengths[:, 1], batches)
     order = np.random.default_rng(seed).permutation(batches)
-    return [[pairs[row] for row in parts[i].tolist()] for i in order.tolist()]
+    return [parts[i] for i in order.tolist()]
 
 
 def _pairs(corpus: Pairs, rows: np.ndarray) -> list[IdPair]:
     return [(corpus.source(row).tolist(), corpus.target(row).tolist()) for row in rows.tolist()]
 
 
-def _collated(pairs: Sequence[IdPair]) -> Batch:
-    return collate([source for source, _ in pairs], [target for _, target in pairs])
+def _collated(pairs: Sequence[IdPair], rows: np.ndarray) -> Batch:
+    sides = [source for source, _ in pairs], [target for _, target in pairs]
+    return collate(*sides, tuple(rows.tolist()))
 
 
 def batch_order(

@@ -3,6 +3,8 @@
 A corpus is a folder named after a hash of everything that it depends on: the content of the files,
 the tokenizers, the limits and the held-out pairs. For each side it has `*.ids` (all ids one after
 the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (int64, pairs + 1).
+`lines` (int64, two numbers an entry) has the lines of the pairs in the files: an entry for each row
+whose line does not follow that of the row before, with the row and the difference line - row.
 It also has the findings of the check in `findings.tsv`, and `corpus.json` with the report and with
 the size and SHA-256 of each file. The folder is renamed to its name when it is complete and synced.
 
@@ -48,9 +50,9 @@ from clearhead.files import (
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 SIDES = ("source", "target")
-FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets", FINDINGS)
+FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets", "lines", FINDINGS)
 """The files of a corpus, besides `corpus.json`."""
 
 BLOCK_PAIRS, BLOCK_CHARACTERS = 10_000, 2**25
@@ -64,6 +66,9 @@ QUIET_S, INTERVAL_S = 2.0, 10.0
 
 CORPUS_NAME = re.compile(r"[0-9a-f]{16}|\.[0-9a-f]{16}\.partial")
 """The name of a complete or incomplete corpus."""
+
+UNNAMED = DataPart("train")
+"""A part of the data without files: its pairs have numbers only."""
 
 Tokenizers = tuple[Tokenizer, Tokenizer]
 """The tokenizers of the source and of the target."""
@@ -83,15 +88,20 @@ class Corpus:
         folder: of the corpus.
         vocabulary_sizes: of the source and of the target. They determine the type of the ids.
         note: receives lines about the progress of the check.
+        part: of the data that was encoded, for the places of its pairs.
 
     Raises:
         ValueError, OSError, KeyError, TypeError, ClearheadError: a file is missing or damaged.
     """
 
     def __init__(
-        self, folder: Path, vocabulary_sizes: tuple[int, int], note: TakeLine = lambda line: None
+        self,
+        folder: Path,
+        vocabulary_sizes: tuple[int, int],
+        note: TakeLine = lambda line: None,
+        part: DataPart = UNNAMED,
     ) -> None:
-        self.folder, self.findings = folder, folder / FINDINGS
+        self.folder, self.findings, self._part = folder, folder / FINDINGS, part
         _lock_against_removal(self, folder / "corpus.json")
         description = read_json(folder / "corpus.json")
         if description.pop("fingerprint") != _fingerprint(description):
@@ -105,6 +115,8 @@ class Corpus:
             _check_offsets(offsets, self.report.kept, len(ids), f"{side}.offsets")
             _check_ids(ids, size, f"{side}.ids")
             self._ids[side], self._offsets[side] = ids, offsets
+        self._lines = _mapped(folder / "lines", np.dtype(np.int64)).reshape(-1, 2)
+        _check_lines(self._lines[:, 0], self.report.kept)
 
     def __len__(self) -> int:
         return self.report.kept
@@ -116,6 +128,11 @@ class Corpus:
     def target(self, row: int) -> np.ndarray:
         """The ids of a target sentence (T,), without BOS and EOS."""
         return self._row("target", row)
+
+    def place(self, row: int) -> str:
+        """The file and line of a pair, for reports, e.g. `train.de:17`."""
+        entry = int(np.searchsorted(self._lines[:, 0], row, side="right")) - 1
+        return self._part.place(Pair("", "", row + int(self._lines[entry, 1])))
 
     @cached_property
     def source_lengths(self) -> np.ndarray:
@@ -215,6 +232,16 @@ def _check_ids(ids: np.ndarray, vocabulary_size: int, name: str) -> None:
             raise ValueError(f"{name} has the id {highest:,}, of {vocabulary_size:,} possible")
 
 
+def _check_lines(rows: np.ndarray, kept: int) -> None:
+    """Check the rows of the entries of `lines`.
+
+    Raises:
+        ValueError: they do not ascend from 0 to less than `kept`.
+    """
+    if not len(rows) or rows[0] != 0 or rows[-1] >= kept or np.any(rows[1:] <= rows[:-1]):
+        raise ValueError("lines does not have an entry for each row that needs one")
+
+
 def _differences(offsets: Path, count: int) -> np.ndarray:
     """The differences between neighbours, int32 (count,), computed in blocks to save memory."""
     found = np.empty(count, dtype=np.int32)
@@ -252,11 +279,11 @@ def build_corpus(
             sizes = len(tokenizers[0]), len(tokenizers[1])
             if path.exists():
                 try:
-                    return Corpus(path, sizes, note)
+                    return Corpus(path, sizes, note, part)
                 except (OSError, ValueError, KeyError, TypeError, ClearheadError) as error:
                     note(f"the encoded pairs in {path} are damaged, encoding again: {_why(error)}")
             write_corpus(path, part, tokenizers, checker, progress)
-            corpus = Corpus(path, sizes, note)
+            corpus = Corpus(path, sizes, note, part)
             _remove_unused(folder)
             return corpus
     except OSError as error:
@@ -311,6 +338,7 @@ def write_corpus(
                 stack.enter_context(_side_writer(partial / side, _dtype(len(tokenizer))))
                 for side, tokenizer in zip(SIDES, tokenizers, strict=True)
             ]
+            write_lines = stack.enter_context(_lines_writer(partial / "lines"))
             note = stack.enter_context(write_findings(partial / FINDINGS))
             read, pairs = 0, part.pairs()
             while block := _next_block(pairs):
@@ -318,6 +346,7 @@ def write_corpus(
                 keep = checker.check(block, lengths_of(rows), note)
                 for write, side in zip(writers, rows, strict=True):
                     write(list(itertools.compress(side, keep)))
+                write_lines([pair.line for pair in itertools.compress(block, keep)])
                 read += len(block)
                 if progress is not None:
                     progress(read)
@@ -384,6 +413,26 @@ def _side_writer(path: Path, dtype: np.dtype) -> Iterator[Callable[[Sequence[lis
         for stream in (ids, offsets):
             stream.flush()
             os.fsync(stream.fileno())
+
+
+@contextmanager
+def _lines_writer(path: Path) -> Iterator[Callable[[Sequence[int]], None]]:
+    """Yields a function that appends the lines of further rows to the file `lines`."""
+    with path.open("wb") as stream:
+        count, shift = 0, -1  # line - row of the last row; -1 is that of no row
+
+        def write(lines: Sequence[int]) -> None:
+            nonlocal count, shift
+            rows = np.arange(count, count + len(lines), dtype=np.int64)
+            shifts = np.array(lines, dtype=np.int64) - rows
+            changed = np.diff(shifts, prepend=shift) != 0
+            stream.write(np.column_stack((rows, shifts))[changed].tobytes())
+            count += len(lines)
+            shift = int(shifts[-1]) if len(lines) else shift
+
+        yield write
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 @contextmanager

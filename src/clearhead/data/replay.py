@@ -47,6 +47,11 @@ class Mixture:
         corpus, place = self._place(row)
         return corpus.target(place)
 
+    def place(self, row: int) -> str:
+        """The file and line of a pair, as `Corpus.place`."""
+        corpus, place = self._place(row)
+        return corpus.place(place)
+
     @cached_property
     def source_lengths(self) -> np.ndarray:
         """The tokens of each source sentence, int32 (N,)."""

@@ -41,11 +41,15 @@ LARGEST_WEIGHT = 100.0
 
 @dataclass(frozen=True)
 class LabelledBatch:
-    """B padded inputs, the truth (B, labels): 1.0 for each label, else 0.0, and weights (B,)."""
+    """B padded inputs, the truth (B, labels): 1.0 for each label, else 0.0, and weights (B,).
+
+    `rows` are the indices of the training examples.
+    """
 
     inputs: Tensor
     truth: Tensor
     weights: Tensor
+    rows: tuple[int, ...] = ()
 
 
 class ClassificationTask:
@@ -93,7 +97,8 @@ class ClassificationTask:
                 )
                 truth = torch.from_numpy(self.truth[chosen]).float()
                 inputs = self.data.inputs.collate(rows)
-                yield LabelledBatch(inputs, truth, self._example_weights[chosen])
+                weights = self._example_weights[chosen]
+                yield LabelledBatch(inputs, truth, weights, tuple(chosen))
 
         return prefetch(prepare(), PREPARED_BATCHES)
 
@@ -110,6 +115,10 @@ class ClassificationTask:
         """Tokens or frames, and all positions of the padded batch."""
         places = batch.inputs.shape[0] * batch.inputs.shape[1]
         return {self.data.inputs.unit: self.data.inputs.real(batch.inputs), "positions": places}
+
+    def places(self, batch: LabelledBatch, epoch: int) -> list[str]:
+        """The file and line of each example of a batch."""
+        return [self.data.train[row].place for row in batch.rows]
 
     def loss(self, model: nn.Module, batch: LabelledBatch) -> Loss:
         """The summed cross-entropy of the examples' labels, each times the weight of its example.

@@ -94,6 +94,10 @@ class TranslationTask:
             "positions": batch.source.numel() + batch.target_output.numel(),
         }
 
+    def places(self, batch: Batch, epoch: int) -> list[str]:
+        """The file and line of each pair of a batch."""
+        return list(map(self.pairs(epoch).place, batch.rows))
+
     def loss(self, model: nn.Module, batch: Batch) -> Loss:
         """The summed cross-entropy of the target tokens, without padding.
 

@@ -32,7 +32,12 @@ from clearhead.training.task import Evaluation
 
 @dataclass
 class State:
-    """The progress of a run. With the weights and the optimizer, it is all that resuming needs."""
+    """The progress of a run. With the weights and the optimizer, it is all that resuming needs.
+
+    `bad_steps` counts the steps that were left out, `bad_in_a_row` those since the last good one.
+    `attempt` is how often the run has gone back. `reordered` has, for each time in this epoch, the
+    index of the batch from which the order was changed, and the attempt.
+    """
 
     step: int = 0
     epoch: int = 0
@@ -45,6 +50,10 @@ class State:
     validations_since_best: int = 0
     validated_step: int = 0
     finished: bool = False
+    bad_steps: int = 0
+    bad_in_a_row: int = 0
+    attempt: int = 0
+    reordered: list[list[int]] = field(default_factory=list)
 
     def is_best(self, score: float, higher_is_better: bool) -> bool:
         """Whether a score is better than the best so far. A score that is not finite never is."""

@@ -121,7 +121,7 @@ class LiveScreen:
                 self.close()
                 for line in ended_lines(event):
                     self._console.print(plain(line))
-            case _ if self._picture is not None:
+            case Progress() | Validated() if self._picture is not None:
                 self._picture.take(event)
 
     def close(self) -> None:

@@ -109,13 +109,44 @@ class RunEnded:
 
 
 @dataclass(frozen=True)
+class StepLeftOut:
+    """The loss or the gradient of a step was not finite, so it changed no weight.
+
+    Attributes:
+        step: its number.
+        epoch: from 0.
+        gradient_norm: NaN if the loss was not finite.
+        in_a_row: steps left out since the last good one.
+        in_all: steps left out in the run.
+        examples: the file and line of each example, of the batches whose loss was not finite if
+            there are any.
+    """
+
+    step: int
+    epoch: int
+    gradient_norm: float
+    in_a_row: int
+    in_all: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WentBack:
+    """The run went back from `from_step` to the saved state of `step`, for the nth `attempt`."""
+
+    step: int
+    from_step: int
+    attempt: int
+
+
+@dataclass(frozen=True)
 class Note:
     """A message for people in one line, e.g. a finding in the data."""
 
     text: str
 
 
-Event = RunStarted | Progress | Validated | RunEnded | Note
+Event = RunStarted | Progress | Validated | RunEnded | StepLeftOut | WentBack | Note
 
 
 class Observer(Protocol):
@@ -273,8 +304,8 @@ class TensorBoardLog:
             UnwritableLogError: the files cannot be written. Only the first failure raises it.
         """
         try:
-            if isinstance(event, RunStarted) and event.step:
-                # Hide the steps after the saved state, which the resumed run makes again.
+            if isinstance(event, WentBack) or (isinstance(event, RunStarted) and event.step):
+                # Hide the steps after the saved state, which the run makes again.
                 self.close()
                 self._writer = require_tensorboard()(str(self._folder), purge_step=event.step + 1)
             elif self._writer is None:

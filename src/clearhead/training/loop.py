@@ -13,8 +13,9 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from types import FrameType
 from typing import Any
@@ -22,11 +23,28 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.errors import TrainingError
+from clearhead.errors import TrainingError, first_few
 from clearhead.settings.training import TrainingConfig
+from clearhead.training.bad_steps import (
+    IF_DIVERGED,
+    MOST_ATTEMPTS,
+    MOST_IN_A_ROW,
+    SHOWN_EXAMPLES,
+    diagnosis,
+    reordered,
+)
 from clearhead.training.checkpoints import Keeper, State
-from clearhead.training.events import Note, Observer, RunEnded, RunStarted, Validated, notify
-from clearhead.training.step import IF_DIVERGED, Updater
+from clearhead.training.events import (
+    Note,
+    Observer,
+    RunEnded,
+    RunStarted,
+    StepLeftOut,
+    Validated,
+    WentBack,
+    notify,
+)
+from clearhead.training.step import Updater
 from clearhead.training.task import Evaluation, Task
 
 REPORT_SECONDS = 2.0
@@ -158,7 +176,7 @@ class Trainer:
         task: batches, loss and evaluation.
         model: on the device that it is trained on.
         config: how to train; its precision is not `auto`.
-        seed: all random numbers depend only on it, the epoch and the step.
+        seed: all random numbers depend only on it, the epoch, the step and the attempt.
         d_model: width of the model, for the schedule of the paper.
         keeper: writes and reads the checkpoints and the state.
         observers: get every event.
@@ -177,6 +195,7 @@ class Trainer:
         self.task = task
         self.model = model
         self.config = config
+        self.seed = seed
         self.keeper = keeper
         self.observers = observers
         self.state = State()
@@ -187,6 +206,7 @@ class Trainer:
         self._resumed_at = self._saved_at = time.monotonic()
         self._elapsed_before = 0.0
         self._saved_step = 0
+        self._bad_examples: list[list[str]] = []
 
     def run(self) -> RunEnded:
         """Train from the last saved state, or from the beginning.
@@ -271,39 +291,104 @@ class Trainer:
 
     def _train(self) -> str | None:
         """Train until a limit is reached, and return which; None if the run is interrupted."""
-        config, state = self.config, self.state
         self.model.train()
-        if self._validation_is_due():  # the run was killed in this validation
-            self._validate()
-        if self.interruption.wanted:
-            return None
-        while not (reason := self.limits.reached(state, self._elapsed())):
-            batches = self.task.batches(state.epoch, state.batch)
-            while group := list(islice(batches, config.accumulate)):
-                self.step(group)
-                if self._report_is_due():
-                    self._report()
-                if self._validation_is_due():
-                    self._validate()
-                minutes = (time.monotonic() - self._saved_at) / 60
-                if 0 < config.checkpoint_minutes <= minutes:
-                    self._save()
-                if self.interruption.wanted:
-                    return None
-                if reason := self.limits.reached(state, self._elapsed()):
-                    return reason
-            state.epoch += 1
-            state.batch = 0
-        return reason
+        batches = self._batches()
+        while True:
+            # Also due after a run was killed in this validation, or went back to its step.
+            if self._validation_is_due():
+                self._validate()
+            minutes = (time.monotonic() - self._saved_at) / 60
+            if 0 < self.config.checkpoint_minutes <= minutes:
+                self._save()
+            if self.interruption.wanted:
+                return None
+            if reason := self.limits.reached(self.state, self._elapsed()):
+                return reason
+            group = list(islice(batches, self.config.accumulate))
+            if not group:
+                self.state.epoch += 1
+                self.state.batch, self.state.reordered = 0, []
+                batches = self._batches()
+                continue
+            self.step(group)
+            if self.state.bad_in_a_row >= MOST_IN_A_ROW:
+                self._go_back()
+                batches = self._batches()
+            elif self._report_is_due():
+                self._report()
+
+    def _batches(self) -> Iterator[Any]:
+        """The remaining batches of the epoch, in the order of this attempt."""
+        epoch = self.state.epoch
+        batches = partial(self.task.batches, epoch)
+        for first, attempt in self.state.reordered:
+            batches = reordered(batches, first, (self.seed, epoch, attempt))
+        return batches(self.state.batch)
 
     def step(self, batches: Sequence[Any]) -> None:
         """Make one step, from the gradients of all batches together."""
-        norm = self.updater.step(self.state.step + 1, batches)
-        self.state.step += 1
-        self.state.batch += len(batches)
-        if not math.isfinite(norm):
-            note = f"step {self.state.step}: gradient norm {norm}, no update made"
-            notify(self.observers, Note(note))
+        state = self.state
+        norm = self.updater.step(state.step + 1, batches, state.attempt)
+        state.step += 1
+        state.batch += len(batches)
+        if math.isfinite(norm):
+            state.bad_in_a_row = 0
+            return
+        state.bad_in_a_row += 1
+        state.bad_steps += 1
+        bad = self.updater.bad_batches or batches
+        places = [place for batch in bad for place in self.task.places(batch, state.epoch)]
+        self._bad_examples.append(places)
+        counts = state.bad_in_a_row, state.bad_steps
+        left_out = StepLeftOut(state.step, state.epoch, norm, *counts, tuple(places))
+        notify(self.observers, left_out)
+        text = (
+            f"step {state.step:,}: the loss or the gradient is not finite, no update made "
+            f"({counts[0]:,} in a row, {counts[1]:,} in all); {len(places):,} examples: "
+            f"{first_few(places, SHOWN_EXAMPLES)}"
+        )
+        notify(self.observers, Note(text))
+
+    def _go_back(self) -> None:
+        """Restore the last good state, and change the order of the remaining batches of its epoch.
+
+        Raises:
+            TrainingError: the run has gone back `MOST_ATTEMPTS` times, or there is no good state.
+        """
+        left = self.state
+        if not self.keeper.resumable:
+            raise self._diverged("the run is not resumable, so it cannot go back")
+        if left.attempt >= MOST_ATTEMPTS:
+            raise self._diverged(f"{left.attempt} other orders of the data did not help")
+        finite = self._weights_are_finite()
+        saved = self.keeper.read_state(self.model, self.updater.optimizer)
+        if saved is None or saved.bad_in_a_row or not self._weights_are_finite():
+            raise self._diverged("no good state is saved to which the run could go back", finite)
+        if left.best_step > saved.step:  # these weights are in the folder
+            saved.best_score, saved.best_step = left.best_score, left.best_step
+            saved.best_scores, saved.best_signatures = left.best_scores, left.best_signatures
+        saved.bad_steps, saved.attempt = left.bad_steps, left.attempt + 1
+        saved.reordered.append([saved.batch, saved.attempt])
+        self.state = saved
+        self.keeper.forget_recent()  # some are of steps that are made again
+        self._save()
+        self.meter.restart()
+        notify(self.observers, WentBack(saved.step, left.step, saved.attempt))
+        text = (
+            f"{MOST_IN_A_ROW} bad steps in a row: back from step {left.step:,} to {saved.step:,}, "
+            f"with another order of the data (attempt {saved.attempt} of {MOST_ATTEMPTS})"
+        )
+        notify(self.observers, Note(text))
+
+    def _diverged(self, attempts: str, weights_are_finite: bool | None = None) -> TrainingError:
+        finite = self._weights_are_finite() if weights_are_finite is None else weights_are_finite
+        rate = self.updater.set_rate(self.state.step)
+        return diagnosis(self.state.step, rate, finite, self._bad_examples, attempts)
+
+    def _weights_are_finite(self) -> bool:
+        """Whether the norm of the weights is finite. Weights above about 1e19 are not."""
+        weights = [parameter.detach() for parameter in self.model.parameters()]
+        return math.isfinite(float(torch.nn.utils.get_total_norm(weights)))
 
     def _report_is_due(self) -> bool:
         if self.config.report_every:
@@ -379,6 +464,8 @@ class Trainer:
             TrainingError: no validation had a finite score, so there is no model to keep.
         """
         state = self.state
+        if state.step != self._saved_step:
+            self._write_state()  # also after a bad step: `restore_current` needs this state
         if state.validated_step != state.step:
             self._validate()
         if self.keeper.average_recent(self.model, state.step, self.config.least_averaged):
@@ -391,10 +478,19 @@ class Trainer:
                 todo=IF_DIVERGED,
             )
         state.finished = True
-        self._save()
+        self._write_state()
         self.keeper.forget_recent()
 
     def _save(self) -> None:
+        """Save the state, unless the last step was bad or the weights are not finite.
+
+        Then the last good state stays, to which the run may go back. A resumed run makes the steps
+        after it again, with the same result.
+        """
+        if self.state.bad_in_a_row == 0 and self._weights_are_finite():
+            self._write_state()
+
+    def _write_state(self) -> None:
         self.state.elapsed_s = self._elapsed()
         self.keeper.write_state(self.model, self.updater.optimizer, self.state)
         self._saved_at = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import resource
 import sys
 import time
@@ -49,11 +50,15 @@ class Meter:
         self._counts.update(counts)
 
     def step(self, plain: torch.Tensor, units: int, norm: float, rate: float) -> None:
-        """Add a step: its summed loss, its units, its gradient norm and its learning rate."""
+        """Add a step: its summed loss, its units, its gradient norm and its learning rate.
+
+        The loss of a step without a finite norm, which was left out, does not count.
+        """
         self.steps_in_all += 1
         self.steps += 1
-        self._plain = self._plain + plain
-        self._units += units
+        if math.isfinite(norm):
+            self._plain = self._plain + plain
+            self._units += units
         self._norm, self._rate = norm, rate
 
     def report(
@@ -66,7 +71,7 @@ class Meter:
         progress = Progress(
             step=step,
             epoch=epoch,
-            loss=float(self._plain) / max(1, self._units),
+            loss=float(self._plain) / self._units if self._units else math.nan,
             learning_rate=self._rate,
             gradient_norm=self._norm,
             rates={name: count / seconds for name, count in self._counts.items()},

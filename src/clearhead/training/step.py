@@ -14,20 +14,10 @@ import torch
 from torch import nn
 
 from clearhead.device import multiplies_bf16
-from clearhead.errors import TrainingError
 from clearhead.settings.training import FineTuningConfig, OptimizerConfig, TrainingConfig
 from clearhead.training.fine_tuning import freeze, parameter_groups
 from clearhead.training.progress import Meter
 from clearhead.training.task import Task
-
-MOST_BAD_STEPS = 20
-"""Number of consecutive steps without a finite gradient after which training stops."""
-
-IF_DIVERGED = (
-    "lower training.schedule.peak (with kind = 'paper', raise training.schedule.warmup instead) "
-    "and start over: --restart"
-)
-"""What to do if the learning rate was too high."""
 
 
 class Updater:
@@ -44,6 +34,7 @@ class Updater:
     Attributes:
         updating: whether the weights are being updated. After an error, it shows that some may
             have changed and others not.
+        bad_batches: the batches of the last step whose loss was not finite.
     """
 
     def __init__(
@@ -66,25 +57,25 @@ class Updater:
         self.optimizer = make_optimizer(model, config.optimizer, config.fine_tuning)
         self.meter = Meter(self.device)
         self.updating = False
-        self._bad_steps = 0
+        self.bad_batches: list[Any] = []
 
-    def step(self, number: int, batches: Sequence[Any]) -> float:
+    def step(self, number: int, batches: Sequence[Any], attempt: int = 0) -> float:
         """Make one update from the gradients of all batches, averaged over their units.
 
         Args:
             number: of the step, counted from 1.
             batches: as the task makes them.
+            attempt: another one gives other random numbers.
 
         Returns:
-            The norm of the mean gradient before clipping. If it is not finite, the weights have
-            not changed.
-
-        Raises:
-            TrainingError: training diverged.
+            The norm of the mean gradient before clipping; NaN if the loss is not finite. If the
+            norm is not finite, the weights have not changed.
         """
         # Neighbouring steps and seeds get streams that have nothing in common.
-        torch.manual_seed((self.seed * 1_000_003 + number) * 0x9E3779B97F4A7C15 % 2**63)
+        source = (self.seed * 1_000_003 + number) + attempt * 2**40
+        torch.manual_seed(source * 0x9E3779B97F4A7C15 % 2**63)
         units = 0
+        losses: list[torch.Tensor] = []
         plain = torch.zeros((), device=self.device)
         for batch in batches:
             # In bf16 only the products of the forward pass are rounded: weights stay float32.
@@ -94,8 +85,16 @@ class Updater:
             loss.total.backward()
             units += loss.units
             plain += loss.plain.detach()
+            losses.append(loss.total.detach())
             self.meter.count(self.task.counts(batch))
-        norm, rate = self.update(number, units)
+        # Reading the losses waits for the device, which `update` would do otherwise.
+        finite = torch.stack(losses).isfinite().tolist()
+        self.bad_batches = [batch for batch, good in zip(batches, finite, strict=True) if not good]
+        if self.bad_batches:
+            self.optimizer.zero_grad(set_to_none=True)
+            norm, rate = math.nan, self.set_rate(number)
+        else:
+            norm, rate = self.update(number, units)
         self.meter.step(plain, units, norm, rate)
         return norm
 
@@ -106,12 +105,9 @@ class Updater:
 
         Returns:
             The norm of the mean gradient before clipping, and the learning rate.
-
-        Raises:
-            TrainingError: `MOST_BAD_STEPS` consecutive steps had no finite gradient.
         """
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
-        # The only wait for the device in a step: the norm decides the scale and whether to update.
+        # This waits for the device: the norm decides the scale and whether to update.
         norm = float(torch.nn.utils.get_total_norm(gradients)) / units
         scale = 1 / units
         if 0 < self.config.clip_norm < norm:
@@ -119,22 +115,20 @@ class Updater:
         # One kernel on a GPU. PyTorch's only public functions for this are those that clip.
         torch._foreach_mul_(gradients, scale)  # pyright: ignore[reportPrivateImportUsage]
 
-        rate = self.config.schedule.learning_rate(number, self.d_model, self.total_steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate * group["factor"]
-        self._bad_steps = 0 if math.isfinite(norm) else self._bad_steps + 1
-        if self._bad_steps == 0:
+        rate = self.set_rate(number)
+        if math.isfinite(norm):
             self.updating = True
             self.optimizer.step()
             self.updating = False
-        elif self._bad_steps >= MOST_BAD_STEPS:
-            raise TrainingError(
-                f"training diverged: no finite gradient in {MOST_BAD_STEPS} steps",
-                where=f"step {number}",
-                todo=IF_DIVERGED,
-            )
         self.optimizer.zero_grad(set_to_none=True)
         return norm, rate
+
+    def set_rate(self, number: int) -> float:
+        """Set the learning rate of a step, and return it."""
+        rate = self.config.schedule.learning_rate(number, self.d_model, self.total_steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate * group["factor"]
+        return rate
 
 
 def make_optimizer(

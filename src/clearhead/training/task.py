@@ -78,6 +78,10 @@ class Task(Protocol):
         """
         ...
 
+    def places(self, batch: Any, epoch: int) -> list[str]:
+        """The file and line of each example of a batch of the epoch, e.g. `train.de:17`."""
+        ...
+
     def loss(self, model: nn.Module, batch: Any) -> Loss:
         """The summed loss of a batch."""
         ...

@@ -1,0 +1,95 @@
+"""Steps whose loss or gradient is not finite: when the run goes back, in which order, and why.
+
+Such a step changes no weight. After several in a row the run goes back to the last good state and
+takes the remaining batches of the epoch in another order. If this does not help, it ends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from clearhead.errors import TrainingError, first_few
+
+MOST_IN_A_ROW = 5
+"""Bad steps in a row after which the run goes back."""
+
+MOST_ATTEMPTS = 2
+"""How often a run goes back. Then it ends."""
+
+BLOCK_BATCHES = 32
+"""Batches that are held in memory and permuted together."""
+
+SHOWN_EXAMPLES = 5
+
+IF_DIVERGED = (
+    "lower training.schedule.peak (with kind = 'paper', raise training.schedule.warmup instead) "
+    "and start over: --restart"
+)
+"""What to do if the learning rate was too high."""
+
+From = Callable[[int], Iterator[Any]]
+"""The batches of an epoch from an index on."""
+
+
+def reordered(batches: From, start: int, seed: Sequence[int]) -> From:
+    """The same batches, those from index `start` on in another order, each once.
+
+    Blocks of `BLOCK_BATCHES` are permuted, so that few batches are in memory.
+
+    Args:
+        batches: of the epoch; also the result is for indices from `start` on.
+        start: index of the first batch that may change its place.
+        seed: the order is a function of it and of `start`.
+    """
+
+    def batches_from(first: int) -> Iterator[Any]:
+        skipped = (first - start) % BLOCK_BATCHES
+        block_start = first - skipped
+        source = batches(block_start)
+        while block := list(islice(source, BLOCK_BATCHES)):
+            order = np.random.default_rng((*seed, block_start)).permutation(len(block))
+            for index in order[skipped:].tolist():
+                yield block[index]
+            skipped = 0
+            block_start += len(block)
+
+    return batches_from
+
+
+def diagnosis(
+    step: int,
+    rate: float,
+    weights_are_finite: bool,
+    examples: Sequence[Sequence[str]],
+    attempts: str,
+) -> TrainingError:
+    """The error that ends a run after too many bad steps.
+
+    Args:
+        step: the last bad one.
+        rate: its learning rate.
+        weights_are_finite: whether all weights of the model are finite.
+        examples: the places of the examples of each bad step.
+        attempts: what has been tried, or why nothing could be.
+    """
+    counts = Counter(place for places in examples for place in set(places))
+    common = [place for place, count in counts.items() if count > 1]
+    weights = "finite" if weights_are_finite else "not finite: the last update was too large"
+    why = (
+        f"the learning rate is {rate:.3g}; the weights are {weights}; {attempts}; "
+        f"examples in more than one of these steps: {first_few(common, SHOWN_EXAMPLES) or 'none'}"
+    )
+    todo = IF_DIVERGED
+    if common and weights_are_finite:
+        todo = f"look at these examples (all are in training/log.jsonl); or {todo}"
+    return TrainingError(
+        f"training diverged: no finite loss and gradient in {MOST_IN_A_ROW} steps in a row",
+        where=f"step {step}",
+        why=why,
+        todo=todo,
+    )
