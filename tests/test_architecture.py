@@ -17,8 +17,9 @@ SOURCE = Path(clearhead.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
-    *("terminal", "errors", "files", "device", "settings", "tokenizer", "checkpoint", "exports"),
-    *("data", "model", "losses", "training", "decoding", "evaluation", "tasks", "inspect"),
+    *("terminal", "errors", "files", "manifest", "device", "settings", "tokenizer", "checkpoint"),
+    *("exports", "data", "model", "losses", "training", "decoding", "evaluation", "tasks"),
+    "inspect",
     *("ctranslate2", "onnx", "huggingface", "api", "__init__", "cli", "__main__"),
 )
 """Each package or module may import those before it. `__init__` is `clearhead` itself."""

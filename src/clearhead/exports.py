@@ -5,7 +5,8 @@ An export is a folder with the files of another program and `clearhead.json`, it
     format, version         the name of the format, and the version of the description
     origin                  digests of what the export was made of: weights, settings, …
     weights_file            size and time of the file of weights, so that it is rarely read again
-    files                   name and size of every file that the export has written
+    files                   size and SHA-256 hash of every file of the export, by name
+    fingerprint             a hash of the description itself
     …                       what the format adds, such as the result of the comparison
 
 Imports no torch, like everything that the CTranslate2 engine needs.
@@ -18,18 +19,29 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.checkpoint.tensors import SCORES
 from clearhead.errors import ExportError, ModelFolderError, reason
-from clearhead.files import move_into_place, read_json, sync, write_json
+from clearhead.files import make_folder, read_json
+from clearhead.manifest import (
+    Entries,
+    check,
+    entries_in,
+    is_leftover,
+    replace_together,
+    settle,
+    unsealed,
+)
 from clearhead.settings import RunConfig
 
 DESCRIPTION = "clearhead.json"
-VERSION = 1
+VERSION = 2
 
 CLASSIFIER_SETTINGS = (
     *("input", "data.max_length", "data.missing"),
@@ -59,7 +71,7 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
             or it cannot be written.
         ModelFolderError: the model folder cannot be read.
     """
-    previous = _previous_files(output)
+    previous, is_new = _previous_files(output), not output.exists()
     unfinished = output.with_name(f".{output.name}.unfinished")
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
@@ -67,17 +79,25 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
         # Stamp, digest, model, in this order: if the weights change meanwhile, the export is stale.
         stamp, origin = stamp_of(found.weights), origin_of(found)
         facts = build(unfinished)
-        files = {path.name: path.stat().st_size for path in sorted(unfinished.iterdir())}
-        description = {
-            "format": format,
-            "version": VERSION,
-            "origin": origin,
-            "weights_file": stamp,
-            "files": files,
-            **facts,
-        }
-        write_json(unfinished / DESCRIPTION, description)
-        _put_into_place(unfinished, output, previous)
+        built = sorted(unfinished.iterdir())
+        _refuse_other_files(built, output, previous)
+
+        def description(files: Entries) -> dict[str, Any]:
+            return {
+                "format": format,
+                "version": VERSION,
+                "origin": origin,
+                "weights_file": stamp,
+                "files": {name: entry._asdict() for name, entry in files.items()},
+                **facts,
+            }
+
+        make_folder(output)
+        writers = {file.name: partial(os.replace, file) for file in built}
+        replace_together(output, writers, DESCRIPTION, description, ExportError)
+        for name in previous - {*writers, DESCRIPTION}:
+            (output / name).unlink(missing_ok=True)
+        return read_json(output / DESCRIPTION)
     except OSError as error:
         raise ExportError(
             "the export cannot be written",
@@ -87,16 +107,20 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
         ) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-    return description
+        if is_new:
+            with suppress(OSError):
+                output.rmdir()  # fails if the folder has files, which is intended
 
 
 def _previous_files(output: Path) -> set[str]:
     """The names of the files of the previous export in a folder, its description included.
 
+    None if the first export into this folder was killed.
+
     Raises:
         ExportError: the folder contains other files and no export.
     """
-    if not output.exists() or (output.is_dir() and not any(output.iterdir())):
+    if not output.exists() or (output.is_dir() and all(map(is_leftover, output.iterdir()))):
         return set()
     try:
         files = read_json(output / DESCRIPTION).get("files")
@@ -112,19 +136,13 @@ def _previous_files(output: Path) -> set[str]:
     return {DESCRIPTION, *(name for name in files if Path(name).name == name)}
 
 
-def _put_into_place(unfinished: Path, output: Path, previous: set[str]) -> None:
-    """Move a finished export into its folder, in place of the files of the previous one.
-
-    All other files in the folder stay as they are. The description is replaced last: if the
-    machine stops before that, the folder is found to be stale or damaged, or is the same as before,
-    and exporting again completes it.
+def _refuse_other_files(built: Sequence[Path], output: Path, previous: set[str]) -> None:
+    """Check that no new file has the name of a file that is not of the previous export.
 
     Raises:
-        ExportError: a file that is not of the previous export has the name of a new one.
+        ExportError: one has.
     """
-    names = sorted(path.name for path in unfinished.iterdir() if path.name != DESCRIPTION)
-    for name in (*names, DESCRIPTION):
-        sync(unfinished / name)
+    for name in (*(file.name for file in built), DESCRIPTION):
         path = output / name
         if os.path.lexists(path) and (name not in previous or path.is_dir()):
             raise ExportError(
@@ -132,16 +150,6 @@ def _put_into_place(unfinished: Path, output: Path, previous: set[str]) -> None:
                 where=path,
                 todo="move it, or name another folder for the export: --output FOLDER",
             )
-    if not previous:
-        move_into_place(unfinished, output)
-        return
-    for name in names:
-        os.replace(unfinished / name, output / name)
-    sync(output)
-    move_into_place(unfinished / DESCRIPTION, output / DESCRIPTION)
-    for name in previous - {*names, DESCRIPTION}:
-        if (output / name).is_file():
-            (output / name).unlink()
 
 
 def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
@@ -156,16 +164,20 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
         todo = f"export the model: {command(found, format)}"
         raise ExportError(f"there is no export in the format {format}", where=path, todo=todo)
     tree = _read_description(path, format, f"remove this folder, then {again}")
-    for name, size in tree["files"].items():
-        file = path / name
-        if not file.is_file() or file.stat().st_size != size:
-            what = "the export is damaged: a file is missing or has another size"
-            raise ExportError(what, where=file, todo=again)
+    try:
+        entries = entries_in(tree)
+        with suppress(OSError):  # then the files that are not in place are found by their hashes
+            settle(path, entries)
+        for name, entry in entries.items():
+            check(path / name, entry)
+    except ValueError as error:
+        raise damaged(path, error, again) from None
+    except ModelFolderError as error:
+        what = f"the export is damaged: {error.what}"
+        raise ExportError(what, where=error.where, why=error.why, todo=again) from None
     # If the stamp is missing or differs, the weights are read.
     same_file = tree.get("weights_file") == stamp_of(found.weights)
     now = origin_of(found, tree["origin"]["weights"] if same_file else None)
-    if tree["version"] == 0:
-        now["settings"] = _settings_of_version_0(found)
     changed = [name for name, digest in now.items() if tree["origin"].get(name) != digest]
     if changed:
         raise ExportError(
@@ -192,14 +204,12 @@ def _read_description(path: Path, format: str, todo: str) -> dict[str, Any]:
     """The description in a folder, with the parts that all formats have."""
     try:
         tree = read_json(path / DESCRIPTION)
-        if tree.get("format") == 1:
-            # Written when CTranslate2 was the only format.
-            tree |= {"format": "ctranslate2", "version": 0}
-        if tree.get("format") != format or tree.get("version") not in (0, VERSION):
+        if tree.get("format") != format or tree.get("version") != VERSION:
             has = f"{tree.get('format')!r}, version {tree.get('version')!r}"
             what = f"the export has format {has}; this clearhead reads {format!r}, version "
             raise ExportError(f"{what}{VERSION}", where=path, todo=todo)
-        tree["files"], tree["origin"] = dict(tree["files"]), dict(tree["origin"])
+        tree = unsealed(tree)
+        tree["origin"] = dict(tree["origin"])
         _ = tree["origin"]["weights"]
         return tree
     except ModelFolderError as error:
@@ -273,15 +283,6 @@ def _flat(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     for key, value in tree.items():
         flat |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {path + key: value}
     return flat
-
-
-def _settings_of_version_0(found: ModelFolder) -> str:
-    """The digest of the section `model` of the model's configuration, defaults included.
-
-    It is read from the file, because the configuration has what later versions have added, too.
-    """
-    settings = read_json(found.path / "config.json")["config"]["model"]
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 def _digest(files: Sequence[Path]) -> str:

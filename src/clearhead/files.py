@@ -32,27 +32,36 @@ READABLE = "make the file readable, or copy the folder again"
 
 
 @contextmanager
-def atomic_file(path: Path, kind: type[ClearheadError] = ModelFolderError) -> Iterator[Path]:
+def atomic_file(
+    path: Path,
+    kind: type[ClearheadError] = ModelFolderError,
+    final: Callable[[Path], Path] | None = None,
+) -> Iterator[Path]:
     """Replace a file only when its new content is complete and on the disk.
 
     Yields a temporary path in the same folder, which is created if necessary. If the block ends
     without an error, the content is synced and renamed to `path`, and the folder is synced. Readers
     see the old file or the new one, never a part, even after a power cut. The new file has the
-    permissions of the umask, whatever library wrote it.
+    permissions of the umask, whatever library wrote it. No symbolic link is followed.
+
+    Args:
+        path: the file.
+        kind: of the error.
+        final: (path of the complete content) -> another path in this folder, instead of `path`.
 
     Raises:
         ClearheadError: of this `kind`; the file cannot be written, e.g. because the disk is full.
     """
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         unfinished.unlink(missing_ok=True)
-        unfinished.touch()
+        unfinished.touch(exist_ok=False)
         mode = unfinished.stat().st_mode
         yield unfinished
         # safetensors replaces the file with one that only its owner may read.
         os.chmod(unfinished, mode)
-        move_into_place(unfinished, path)
+        move_into_place(unfinished, path if final is None else final(unfinished))
     except Exception as error:
         # safetensors has its own exception for a full disk.
         if not isinstance(error, OSError) and type(error).__name__ != "SafetensorError":
@@ -70,11 +79,20 @@ def link_file(source: Path, path: Path) -> None:
     in place afterwards.
     """
     with atomic_file(path) as unfinished:
-        unfinished.unlink()
-        try:
-            os.link(source, unfinished)
-        except OSError:  # no hard links on this file system
-            shutil.copyfile(source, unfinished)
+        link(source, unfinished)
+
+
+def link(source: Path, path: Path) -> None:
+    """The same as `link_file`, for a path that `atomic_file` has yielded.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path.unlink()
+    try:
+        os.link(source, path)
+    except OSError:  # no hard links on this file system
+        shutil.copyfile(source, path)
 
 
 def move_into_place(unfinished: Path, path: Path) -> None:
@@ -82,6 +100,14 @@ def move_into_place(unfinished: Path, path: Path) -> None:
     sync(unfinished)
     os.replace(unfinished, path)
     sync(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder and those above it, so that they survive a power cut."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in reversed(missing):
+        sync(each.parent)
 
 
 def sync(path: Path) -> None:
@@ -132,9 +158,16 @@ def write_bytes(path: Path, content: bytes, kind: type[ClearheadError] = ModelFo
         unfinished.write_bytes(content)
 
 
-def write_json(path: Path, tree: Mapping[str, Any]) -> None:
+def write_json(
+    path: Path, tree: Mapping[str, Any], kind: type[ClearheadError] = ModelFolderError
+) -> None:
     """Write a JSON file as `atomic_file` does; it raises the same errors."""
-    write_bytes(path, (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode())
+    write_bytes(path, json_bytes(tree), kind)
+
+
+def json_bytes(tree: Mapping[str, Any]) -> bytes:
+    """The content of a JSON file."""
+    return (json.dumps(tree, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def read_bounded(path: Path, limit: int = LARGEST_FILE) -> bytes:

@@ -129,24 +129,18 @@ def test_a_run_killed_after_any_file_leaves_no_weights_with_the_scores_of_others
     order = list(written)
     # So that there are old scores beside new weights.
     assert order.count("weights.safetensors") >= 2
-    refused = 0
     for last in range(order.index("scores.json") + 1, len(order)):
         config = short(f"killed-{last}")
         written.clear()
         with pytest.raises(Killed):
             api.train(config)
-        folder = Path(config.folder)
-        digest = json.loads((folder / "scores.json").read_text())["digest"]
-        if digest == read_digest(folder / "weights.safetensors"):
-            api.load_classifier(folder, device="cpu")
-        else:
-            refused += 1
-            with pytest.raises(ModelFolderError, match="not those of these weights"):
-                api.load_classifier(folder, device="cpu")
         last = -1
+        folder = Path(config.folder)
+        assert api.load_classifier(folder, device="cpu")
+        digest = json.loads((folder / "scores.json").read_text())["digest"]
+        assert digest == read_digest(folder / "weights.safetensors")
         assert api.train(config).finished
         assert kept(config) == expected
-    assert refused
 
 
 def test_a_translator_needs_none(written: Path, tmp_path: Path) -> None:

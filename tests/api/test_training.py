@@ -658,9 +658,9 @@ def test_a_run_that_diverges_late_keeps_the_best_model_it_had(tmp_path: Path) ->
     with pytest.MonkeyPatch.context() as patch:
         load = Keeper.read_state
 
-        def noted(self: Keeper, model: torch.nn.Module, optimizer: Any) -> Any:
+        def noted(self: Keeper, model: torch.nn.Module, *others: Any) -> Any:
             models.append(model)
-            return load(self, model, optimizer)
+            return load(self, model, *others)
 
         patch.setattr(Keeper, "read_state", noted)
         ended = api.train(config, observers=[Breaker()])

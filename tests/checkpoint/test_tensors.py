@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +14,7 @@ from safetensors.torch import save_file
 
 from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.errors import ModelFolderError
+from clearhead.manifest import entry_of
 
 
 def test_tensors_and_facts_come_back_bit_for_bit(tmp_path: Path) -> None:
@@ -34,3 +39,58 @@ def test_lost_facts_are_an_error(tmp_path: Path, facts: str | None) -> None:
     save_file({"a": torch.ones(2)}, path, metadata=metadata)
     with pytest.raises(ModelFolderError, match="the weights are damaged"):
         read_tensors(path)
+
+
+def raw(path: Path) -> tuple[dict[str, Any], bytes]:
+    """The header and the numbers of a safetensors file."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + length]), content[8 + length :]
+
+
+def write_raw(path: Path, header: dict[str, Any], numbers: bytes) -> None:
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + numbers)
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "facts": lambda header: header["__metadata__"].update(facts='{"batch": 520}'),
+    "type": lambda header: header["a"].update(dtype="I32"),
+    "shape": lambda header: header["a"].update(shape=[6, 4]),
+    "name": lambda header: header.update(b=header.pop("a")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_header_is_found(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "file"
+    write_tensors(path, {"a": torch.randn(4, 6)}, {"batch": 120})
+    header, numbers = raw(path)
+    write_raw(path, header, numbers)
+    assert read_tensors(path)[1] == {"batch": 120}
+    CHANGES[change](header)
+    write_raw(path, header, numbers)
+    with pytest.raises(ModelFolderError, match="damaged"):
+        read_tensors(path)
+
+
+def test_a_file_of_an_early_version_is_read_and_its_numbers_are_checked(tmp_path: Path) -> None:
+    path, tensor = tmp_path / "file", torch.randn(3, 2)
+    digest = hashlib.blake2b(b"a" + tensor.numpy().tobytes(), digest_size=16).hexdigest()
+    save_file({"a": tensor}, path, metadata={"facts": '{"step": 3}', "digest": digest})
+    found, facts = read_tensors(path)
+    assert torch.equal(found["a"], tensor)
+    assert facts == {"step": 3}
+    save_file({"a": tensor + 1}, path, metadata={"facts": '{"step": 3}', "digest": digest})
+    with pytest.raises(ModelFolderError, match="damaged"):
+        read_tensors(path)
+
+
+def test_the_entry_of_a_manifest_counts(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_tensors(path, {"a": torch.ones(2)}, {})
+    entry = entry_of(path)
+    assert read_tensors(path, entry)
+    write_tensors(path, {"a": torch.zeros(2)}, {})
+    with pytest.raises(ModelFolderError):
+        read_tensors(path, entry)

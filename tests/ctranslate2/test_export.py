@@ -26,6 +26,7 @@ from clearhead.ctranslate2.export import token_names
 from clearhead.ctranslate2.folder import TABLE_POSITIONS, read_ctranslate2
 from clearhead.decoding.engine import LONGEST_SOURCE, hypothesis_of
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
+from clearhead.manifest import sealed, unsealed
 from clearhead.settings import Learned, ModelConfig, NoPositions, SearchConfig, Sinusoidal
 from clearhead.tokenizer import Tokenizer, WordTokenizer
 from exported_models import (
@@ -38,6 +39,7 @@ from exported_models import (
     write_random_weights,
 )
 from fake_translator import run
+from model_folders import without_manifest
 from small_models import small_config
 
 GREEDY = SearchConfig(beam_size=1, max_length_offset=4)
@@ -168,7 +170,7 @@ def test_an_unknown_format_and_another_task_are_rejected(tmp_path: Path) -> None
         export_model(folder, "ctranslate")
     with pytest.raises(ModelFolderError, match="no such model folder"):
         export_model(folder / "nowhere")
-    tree = json.loads((folder / "config.json").read_text())
+    tree = json.loads((without_manifest(folder) / "config.json").read_text())
     tree["config"]["task"] = "classification"
     (folder / "config.json").write_text(json.dumps(tree))
     with pytest.raises(ExportError, match="classification") as caught:
@@ -220,7 +222,7 @@ def test_the_description_has_the_result_of_the_comparison(tmp_path: Path) -> Non
     tree = json.loads((path / "clearhead.json").read_text())
     assert tree["equality"]["sources"] == len(equality.LENGTHS)
     assert tree["equality"]["largest_difference"] < equality.TOLERANCE
-    assert tree["files"]["model.bin"] == (path / "model.bin").stat().st_size
+    assert tree["files"]["model.bin"]["size"] == (path / "model.bin").stat().st_size
     assert messages == [str(equality.Equality(**tree["equality"]))]
     assert read_ctranslate2(path, read_model_folder(folder)).longest_source == LONGEST_SOURCE
 
@@ -329,7 +331,7 @@ def test_an_export_that_is_interrupted_while_it_is_moved_is_repaired_by_the_next
     replace = os.replace
 
     def refusing(source: Any, target: Any) -> None:
-        if Path(source).parent.name == ".ctranslate2.unfinished" and Path(source).name == refused:
+        if Path(target).name == refused and Path(target).parent == path:
             raise PermissionError("it may not be moved")
         replace(source, target)
 
@@ -338,8 +340,11 @@ def test_an_export_that_is_interrupted_while_it_is_moved_is_repaired_by_the_next
         with pytest.raises(ExportError) as caught:
             export_model(folder)
     assert caught.value.why == "it may not be moved"
-    with pytest.raises(ExportError):
-        read_ctranslate2(path, read_model_folder(folder))
+    if refused == "clearhead.json":  # the previous export is there as it was
+        with pytest.raises(ExportError, match="of another model"):
+            read_ctranslate2(path, read_model_folder(folder))
+    else:  # the new one is complete, but for a rename
+        assert read_ctranslate2(path, read_model_folder(folder)).path == path
     assert not list(folder.glob(".ctranslate2*"))
     export_model(folder)
     assert read_ctranslate2(path, read_model_folder(folder)).path == path
@@ -372,7 +377,7 @@ def test_a_full_disk_is_an_error_and_leaves_no_export(tmp_path: Path) -> None:
 
 
 def test_new_weights_settings_or_tokenizers_make_an_export_stale(tmp_path: Path) -> None:
-    folder = random_folder(tmp_path / "model")
+    folder = without_manifest(random_folder(tmp_path / "model"))
     export_model(folder)
     found = read_model_folder(folder)
     read_ctranslate2(folder / "ctranslate2", found)
@@ -398,6 +403,12 @@ def tokenizers(folder: Path) -> tuple[Tokenizer, Tokenizer]:
 
 def flipped(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
+
+
+def change(path: Path, **entries: Any) -> None:
+    """Change a description, with a hash that fits."""
+    tree = {**unsealed(json.loads(path.read_text())), **entries}
+    path.write_text(json.dumps(sealed(tree)))
 
 
 def set_model(folder: Path, **choices: Any) -> None:
@@ -446,8 +457,7 @@ def test_weights_are_read_again_only_where_their_file_was_written_since(
 def test_without_a_stamp_the_weights_are_read(tmp_path: Path, stamp: Any) -> None:
     folder = random_folder(tmp_path)
     path, found = export_model(folder), read_model_folder(folder)
-    tree = json.loads((path / "clearhead.json").read_text())
-    (path / "clearhead.json").write_text(json.dumps({**tree, "weights_file": stamp}))
+    change(path / "clearhead.json", weights_file=stamp)
     assert read_ctranslate2(path, found).path == path
     found.weights.write_bytes(flipped(found.weights.read_bytes()))
     with pytest.raises(ExportError, match="its weights differ"):
@@ -457,7 +467,7 @@ def test_without_a_stamp_the_weights_are_read(tmp_path: Path, stamp: Any) -> Non
 def test_settings_that_no_export_depends_on_do_not_make_it_stale(tmp_path: Path) -> None:
     folder = random_folder(tmp_path)
     export_model(folder)
-    tree = json.loads((folder / "config.json").read_text())
+    tree = json.loads((without_manifest(folder) / "config.json").read_text())
     tree["config"]["search"]["beam_size"] = 9
     (folder / "config.json").write_text(json.dumps(tree))
     read_ctranslate2(folder / "ctranslate2", read_model_folder(folder))
@@ -482,13 +492,13 @@ def test_a_damaged_export_is_rejected(tmp_path: Path, name: str, damage: str) ->
 
 
 @pytest.mark.parametrize(
-    "change",
+    "changes",
     [{"format": 9}, {"origin": {}}, {"origin": None}, {"limits": {"x": 1}}, {"files": 3}],
 )
-def test_a_description_of_another_form_is_rejected(tmp_path: Path, change: dict[str, Any]) -> None:
+def test_a_description_of_another_form_is_rejected(tmp_path: Path, changes: dict[str, Any]) -> None:
     folder = random_folder(tmp_path)
     path = export_model(folder) / "clearhead.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    change(path, **changes)
     with pytest.raises(ExportError, match="clearhead export"):
         fast_engine(folder)
 

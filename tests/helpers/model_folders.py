@@ -16,6 +16,7 @@ from clearhead.checkpoint.tensors import parameters_of, write_tensors
 from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.files import Saveable, write_json
+from clearhead.manifest import MANIFEST
 from clearhead.model.build import build_classifier, build_model
 from clearhead.settings import (
     ClassifierConfig,
@@ -32,6 +33,12 @@ WORDS = WordTokenizer("a b c d".split())
 SEARCH = SearchConfig(method="sampling", temperature=2.0, max_length=5)
 LABELS = ("yes", "no", "perhaps")
 LONGEST = 8  # tokens or frames that a classifier reads
+
+
+def without_manifest(folder: Path) -> Path:
+    """The folder, whose files may be changed now; like one of an early version."""
+    (folder / MANIFEST).unlink()
+    return folder
 
 
 def write_models(folder: Path) -> None:

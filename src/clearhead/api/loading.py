@@ -60,8 +60,20 @@ def load(
         UserWarning: `auto` cannot use the export, because it is damaged or of other weights, or
             because CTranslate2 is not installed.
     """
-    found = read_model_folder(folder)
     _check_options(device, threads, engine, compute_type)
+    found = read_model_folder(folder)
+    try:
+        return _loaded(found, device, threads, engine, compute_type, scores)
+    except ModelFolderError:
+        if (now := read_model_folder(folder)) == found:
+            raise
+        # A run has replaced the weights meanwhile.
+        return _loaded(now, device, threads, engine, compute_type, scores)
+
+
+def _loaded(
+    found: ModelFolder, device: str, threads: int, engine: str, compute_type: str, scores: bool
+) -> Translator | Classifier:
     if found.config.task == "translation":
         return Translator(found, _engine(found, device, threads, engine, compute_type, scores))
     if engine == "ctranslate2":

@@ -18,8 +18,9 @@ from clearhead.checkpoint.folder import (
     read_folder_config,
     read_model_folder,
     read_tokenizers,
+    read_weights,
 )
-from clearhead.checkpoint.tensors import STATE, check_shapes, load_parameters, read_tensors
+from clearhead.checkpoint.tensors import STATE, check_shapes, load_parameters
 from clearhead.data.corpus import Tokenizers
 from clearhead.data.inputs import read_inputs
 from clearhead.data.labels import LABELS, Labels
@@ -259,7 +260,7 @@ def load_translator(
     Raises:
         ModelFolderError: the weights cannot be read.
     """
-    tensors, _ = read_tensors(start.weights)
+    tensors = read_weights(start)
     for name in tensors:
         if rows and (name.endswith("embedding.weight") or name.startswith("output.")):
             of_side = rows[0 if name.startswith("source_input.") else 1]
@@ -287,7 +288,7 @@ def load_classifier(
     Raises:
         ModelFolderError: the weights cannot be read, or the encoder has another shape.
     """
-    tensors, _ = read_tensors(start.weights)
+    tensors = read_weights(start)
     if start.config.task == "classification" and _same_head(start.config, config):
         names = Labels.load(start.path, LABELS).names
         if set(names) == set(labels.names):

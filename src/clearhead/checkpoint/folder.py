@@ -9,26 +9,36 @@
     scores.json             validation scores of these weights, with sacreBLEU's signatures and
                             the checksum of the weights
     provenance.json         the origin of the weights: data hashes, versions, steps
+    manifest.json           size and SHA-256 hash of each of these files
     training/               only needed to resume: state, corpus, log, and checkpoints (the best;
                             until the end of a run the last few, then their average)
 
-Nothing is pickled. Every file is written under another name and then renamed, so a crash while
-writing loses nothing.
+Nothing is pickled. Files that change together are replaced together (see `manifest`), so a crash
+while writing loses nothing. A file is compared with the manifest when it is read; a folder without
+a manifest is that of an earlier version, and is read without it.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from clearhead.checkpoint.tensors import CHECKPOINTS, SCORES, WEIGHTS, read_digest
+from clearhead.checkpoint.tensors import CHECKPOINTS, SCORES, WEIGHTS, read_digest, read_tensors
 from clearhead.errors import ConfigError, ModelFolderError, reason
-from clearhead.files import Saveable, read_json, write_json
+from clearhead.files import Saveable, make_folder, read_json, unwritable, write_json
+from clearhead.manifest import Entry, checked_entries, replace_in_model_folder, settled_entries
 from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import Tokenizer, load_tokenizer
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FORMAT = 1
 """The version of the layout."""
@@ -38,11 +48,19 @@ SOURCE_TOKENIZER, TARGET_TOKENIZER, JOINT_TOKENIZER = "source", "target", "token
 
 @dataclass(frozen=True)
 class ModelFolder:
-    """A trained model on disk: its folder, configuration and file of weights (not yet loaded)."""
+    """A trained model on disk; its weights are not yet loaded.
+
+    Attributes:
+        path: its folder.
+        config: its configuration.
+        weights: the file of its weights.
+        expected: the entry of this file in the manifest of the folder; a checkpoint has none.
+    """
 
     path: Path
     config: RunConfig
     weights: Path
+    expected: Entry | None = None
 
     @property
     def is_checkpoint(self) -> bool:
@@ -56,9 +74,22 @@ def write_model_folder(path: Path, config: RunConfig, files: Mapping[str, Saveab
     Raises:
         ModelFolderError: it cannot be written, e.g. because the disk is full.
     """
-    for name, content in files.items():
-        content.save(path, name)
-    write_json(path / "config.json", {"format": FORMAT, "config": asdict(config)})
+    unfinished = path / ".unfinished"
+    try:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        make_folder(unfinished)
+        for name, content in files.items():
+            content.save(unfinished, name)
+        write_json(unfinished / "config.json", {"format": FORMAT, "config": asdict(config)})
+        written = sorted(unfinished.iterdir())
+        replace_in_model_folder(path, {file.name: partial(os.replace, file) for file in written})
+    except OSError as error:
+        raise unwritable(path, error) from None
+    except ModelFolderError as error:
+        where = path / Path(error.where or "").name
+        raise ModelFolderError(error.what, where=where, why=error.why, todo=error.todo) from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def read_model_folder(path: str | Path) -> ModelFolder:
@@ -90,7 +121,18 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     config = read_folder_config(path)
     if not os.path.isfile(weights):
         raise _missing_weights(weights, path)
-    return ModelFolder(path, config, weights)
+    expected = settled_entries(path).get(WEIGHTS) if named == path else None
+    return ModelFolder(path, config, weights, expected)
+
+
+def read_weights(found: ModelFolder) -> dict[str, Tensor]:
+    """The weights of a model.
+
+    Raises:
+        ModelFolderError: the file is missing or damaged.
+    """
+    tensors, _ = read_tensors(found.weights, found.expected)
+    return tensors
 
 
 IMPORTED_FROM = "imported from"
@@ -145,12 +187,15 @@ def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer
 
 
 def read_folder_config(path: Path) -> RunConfig:
-    """The configuration of a model folder.
+    """The configuration of a model folder, whose other files but the weights are checked too.
 
     Raises:
-        ModelFolderError: it is missing, damaged, of another version or of another program.
+        ModelFolderError: it is missing, damaged, of another version or of another program; or
+            another file is not the one in the manifest.
     """
     file = path / "config.json"
+    with suppress(ModelFolderError):  # raised below, if it is a folder of clearhead
+        settled_entries(path)
     # Without access to the folder, nothing is known about its files.
     if os.access(path, os.X_OK) and not file.exists():
         raise ModelFolderError(
@@ -173,6 +218,7 @@ def read_folder_config(path: Path) -> RunConfig:
             where=path,
             todo="use the version of clearhead that wrote it, or train the model again",
         )
+    checked_entries(path, unread=WEIGHTS)
     try:
         settings = tree.get("config")
         if not isinstance(settings, dict):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError, reason
 from clearhead.files import COPY_AGAIN, atomic_file
+from clearhead.manifest import Entry, check
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -23,6 +24,12 @@ SCORES = "scores.json"
 
 STATE = "training/state.safetensors"
 """Path of the training state in a model folder."""
+
+PREVIOUS_STATE = "training/state.previous.safetensors"
+"""Path of the training state before."""
+
+EARLY_DIGITS = 32
+"""The length of the checksum that early versions of clearhead wrote."""
 
 CHECKPOINTS = ("training", "checkpoints")
 """Path of the checkpoints in a model folder."""
@@ -37,34 +44,51 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
     """Write tensors and facts about them as one safetensors file; it appears when complete.
 
     Returns:
-        The checksum of the tensors, which `read_digest` reads from the file.
+        The SHA-256 hash of the tensors (names, types, shapes and numbers) and the facts, which
+        `read_digest` reads from the file.
 
     Raises:
         ModelFolderError: it cannot be written, e.g. because the disk is full.
     """
+    with atomic_file(path) as unfinished:
+        return save_tensors(unfinished, tensors, facts)
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> str:
+    """The same as `write_tensors`, for a path that `atomic_file` has yielded."""
     from safetensors.torch import save_file
 
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    digest = _digest(tensors)
-    metadata = {"facts": json.dumps(facts), "digest": digest}
-    with atomic_file(path) as unfinished:
-        save_file(tensors, unfinished, metadata=metadata)
+    known = json.dumps(facts)
+    digest = _digest(tensors, known)
+    metadata = {"facts": known, "digest": digest}
+    save_file(tensors, path, metadata=metadata)
     return digest
 
 
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensors(
+    path: Path, expected: Entry | None = None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The tensors and facts that `write_tensors` wrote.
+
+    Args:
+        path: the file.
+        expected: the entry of the file in a manifest. Without one, the hash in the file itself is
+            compared.
 
     Raises:
         ModelFolderError: the file is missing, cut off or altered.
     """
+    if expected is not None:
+        check(path, expected)
     with _opened(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = file.metadata() or {}
-    if metadata.get("digest") != _digest(tensors):
-        raise _damaged(path, "their checksum is not the one in the file")
     try:
-        return tensors, json.loads(metadata["facts"])
+        facts, digest = metadata["facts"], metadata["digest"]
+        if expected is None and digest != _digest_like(digest, tensors, facts):
+            raise _damaged(path, "their checksum is not the one in the file")
+        return tensors, json.loads(facts)
     except KeyError as error:
         raise _damaged(path, f"the metadata lack {error}") from None
     except ValueError as error:
@@ -152,11 +176,27 @@ def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path
             parameter.copy_(tensors[name])
 
 
-def _digest(tensors: Mapping[str, Tensor]) -> str:
+def _digest(tensors: Mapping[str, Tensor], facts: str) -> str:
+    digest = hashlib.sha256(facts.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(_bytes_of(tensor))
+    return digest.hexdigest()
+
+
+def _digest_like(digest: str, tensors: Mapping[str, Tensor], facts: str) -> str:
+    """The digest of the same kind: early versions of clearhead left out facts, types and shapes."""
+    if len(digest) != EARLY_DIGITS:
+        return _digest(tensors, facts)
+    early = hashlib.blake2b(digest_size=EARLY_DIGITS // 2)
+    for name in sorted(tensors):
+        early.update(name.encode())
+        early.update(_bytes_of(tensors[name]))
+    return early.hexdigest()
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
     import torch
 
-    digest = hashlib.blake2b(digest_size=16)
-    for name in sorted(tensors):
-        digest.update(name.encode())
-        digest.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    return tensor.reshape(-1).view(torch.uint8).numpy().data

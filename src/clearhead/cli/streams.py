@@ -294,7 +294,7 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
     Raises:
         DataError: the file cannot be written, or is one of the inputs.
     """
-    from clearhead.files import move_into_place
+    from clearhead.files import move_into_place, not_followed
 
     if path == STANDARD:
         if sys.stdout is None:
@@ -316,7 +316,8 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
         part = target if special else target.with_name(f"{target.name}.part")
         if not special:
             reject_inputs((target, part), inputs)
-        stream = part.open("wb" if special else "ab")
+        opener = None if special else not_followed
+        stream = open(part, "wb" if special else "ab", opener=opener)  # noqa: SIM115
     output = Output(stream, path, leftover=not special)
     try:
         yield output

@@ -11,8 +11,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
-from clearhead.checkpoint.tensors import check_shapes, load_parameters, read_tensors
+from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, read_weights
+from clearhead.checkpoint.tensors import check_shapes, load_parameters
 from clearhead.decoding.cache import DecodingState
 from clearhead.decoding.engine import PADDED_TOKENS, Hypothesis, in_batches, prefixes_and_keys
 from clearhead.decoding.fast_decoder import FastDecoder
@@ -192,7 +192,7 @@ def with_weights(
         ModelFolderError: the weights are damaged, or belong to another model.
     """
     check_shapes(make_model, found.weights)
-    tensors, _ = read_tensors(found.weights)
+    tensors = read_weights(found)
     model = make_model()
     load_parameters(model, tensors, found.weights)
     return model.to(device).eval()

@@ -12,6 +12,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +24,7 @@ from clearhead.checkpoint.folder import IMPORTED_FROM, write_model_folder
 from clearhead.checkpoint.tensors import SCORES, WEIGHTS, load_parameters, write_tensors
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ModelFolderError
-from clearhead.files import move_into_place, read_json, unwritable, write_json
+from clearhead.files import json_bytes, move_into_place, read_json, unwritable
 from clearhead.huggingface.encoders import (
     FAMILIES,
     classifier_settings,
@@ -32,6 +34,7 @@ from clearhead.huggingface.encoders import (
 from clearhead.huggingface.imported import Imported, compare
 from clearhead.huggingface.library import SENTENCES, quiet, require_transformers
 from clearhead.huggingface.translators import imported_translator, verify_translator
+from clearhead.manifest import replace_in_model_folder
 from clearhead.model.build import build_classifier
 from clearhead.settings import DataConfig, Learned, RunConfig, TokenizerConfig
 from clearhead.settings.data import HUB
@@ -142,9 +145,11 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
         if original.config.model_type == MARIAN:
             imported = imported_translator(original, tokenizer, folder)
             verify_translator(imported, original, tokenizer)
-        else:
+        elif original.config.model_type in FAMILIES:
             imported = _imported_encoder(original, tokenizer, folder)
             _verify_encoder(imported, original, tokenizer)
+        else:
+            raise _unknown_type(original.config.model_type)
     partial = folder.with_name(f".{folder.name}.partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)  # left by an import that was killed
@@ -166,36 +171,23 @@ def settings_of_files(source: str | Path) -> tuple[RunConfig, Labels]:
     Raises:
         ModelFolderError: a file cannot be read, or the model has parts that clearhead lacks.
     """
-    with _naming(source):
-        config = _read_config(source)
-        if config.model_type == MARIAN:
-            return RunConfig(task="translation"), Labels(())
-        return _encoder_settings(config)
-
-
-def _read_config(source: str | Path) -> Any:
-    """The configuration of a model of a type that clearhead imports."""
     require_transformers(ModelFolderError)
     import transformers
 
-    with _reading(source):
-        config: Any = transformers.AutoConfig.from_pretrained(_name(source), **NO_CODE)
-    if config.model_type not in (*FAMILIES, MARIAN):
-        what = f"the model is of the type {config.model_type!r}"
-        known = ", ".join(sorted([*FAMILIES, MARIAN]))
-        raise ModelFolderError(what, why=f"clearhead imports {known}")
-    return config
+    with _naming(source):
+        with _reading(source):
+            config: Any = transformers.AutoConfig.from_pretrained(_name(source), **NO_CODE)
+        if config.model_type == MARIAN:
+            return RunConfig(task="translation"), Labels(())
+        if config.model_type not in FAMILIES:
+            raise _unknown_type(config.model_type)
+        return _encoder_settings(config)
 
 
-def _refuse_pickle(folder: Path) -> None:
-    """Refuse a folder whose weights are in a pickle only."""
-    if any(folder.glob("*.bin")) and not any(folder.glob("*.safetensors")):
-        raise ModelFolderError(
-            "its weights are in a pickle",
-            why="a pickle may run any code when it is read; clearhead reads model.safetensors",
-            todo="if you trust it, load it with transformers and write it again: "
-            'model.save_pretrained("FOLDER")',
-        )
+def _unknown_type(model_type: str) -> ModelFolderError:
+    what = f"the model is of the type {model_type!r}"
+    known = ", ".join(sorted([*FAMILIES, MARIAN]))
+    return ModelFolderError(what, why=f"clearhead imports {known}")
 
 
 @contextmanager
@@ -236,19 +228,18 @@ def _name(source: str | Path) -> str:
 
 def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model and its tokenizer, with the head if it is a classifier or a translator."""
-    config = _read_config(source)
+    require_transformers(ModelFolderError)
     import transformers
 
     name = _name(source)
-    _refuse_pickle(Path(name))
     with _reading(source):
+        config = transformers.AutoConfig.from_pretrained(name, **NO_CODE)
         kind = transformers.AutoModel
         if config.model_type == MARIAN:
             kind = transformers.AutoModelForSeq2SeqLM
         elif _has_head(config):
             kind = transformers.AutoModelForSequenceClassification
-        options = {"dtype": torch.float32, "attn_implementation": "eager"}
-        options |= {"use_safetensors": True, **NO_CODE}
+        options = {"dtype": torch.float32, "attn_implementation": "eager", **NO_CODE}
         model, facts = kind.from_pretrained(name, **options, output_loading_info=True)
         tokenizer = _read_tokenizer(name, config.model_type)
     # `transformers` draws at random what is missing. Only a head uses the pooler of an encoder.
@@ -382,7 +373,15 @@ def _verify_encoder(
 def _write(imported: Imported, folder: Path, source: str) -> None:
     write_model_folder(folder, imported.config, imported.files)
     facts = {IMPORTED_FROM: source, "clearhead": __version__}
-    digest = write_tensors(folder / WEIGHTS, imported.parameters, facts)
+    weights = folder / ".weights.unfinished"
+    digest = write_tensors(weights, imported.parameters, facts)
     # A temperature of 1 leaves the probabilities as the original has them.
-    write_json(folder / SCORES, {"digest": digest, "scores": {"temperature": 1.0}})
-    write_json(folder / "provenance.json", facts)
+    scores = {"digest": digest, "scores": {"temperature": 1.0}}
+    replace_in_model_folder(
+        folder,
+        {
+            WEIGHTS: partial(os.replace, weights),
+            SCORES: methodcaller("write_bytes", json_bytes(scores)),
+            "provenance.json": methodcaller("write_bytes", json_bytes(facts)),
+        },
+    )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from torch import Tensor, nn
 
 from clearhead.checkpoint.tensors import (
     CHECKPOINTS,
+    PREVIOUS_STATE,
     SCORES,
     STATE,
     WEIGHTS,
@@ -22,10 +25,12 @@ from clearhead.checkpoint.tensors import (
     parameters_of,
     read_digest,
     read_tensors,
+    save_tensors,
     write_tensors,
 )
 from clearhead.errors import ModelFolderError
-from clearhead.files import link_file, write_json
+from clearhead.files import atomic_file, json_bytes, link, link_file, move_into_place
+from clearhead.manifest import replace_in_model_folder
 from clearhead.settings.training import TrainingConfig
 from clearhead.training.task import Evaluation
 
@@ -37,6 +42,8 @@ class State:
     `bad_steps` counts the steps that were left out, `bad_in_a_row` those since the last good one.
     `attempt` is how often the run has gone back. `reordered` has, for each time in this epoch, the
     index of the batch from which the order was changed, and the attempt.
+    `best_weights` is the checksum of the weights that the run has kept as its model. `environment`
+    has the versions, the device and so on that the state was computed with.
     """
 
     step: int = 0
@@ -47,6 +54,7 @@ class State:
     best_step: int = 0
     best_scores: dict[str, float] = field(default_factory=dict)
     best_signatures: dict[str, str] = field(default_factory=dict)
+    best_weights: str = ""
     validations_since_best: int = 0
     validated_step: int = 0
     finished: bool = False
@@ -54,6 +62,7 @@ class State:
     bad_in_a_row: int = 0
     attempt: int = 0
     reordered: list[list[int]] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=dict)
 
     def is_best(self, score: float, higher_is_better: bool) -> bool:
         """Whether a score is better than the best so far. A score that is not finite never is."""
@@ -70,10 +79,17 @@ class State:
         self.best_signatures = dict(evaluation.signatures)
 
 
+OTHER_VERSION = "resume with the version in provenance.json, or start over: --restart"
+
+ENVIRONMENT = ("clearhead", "torch", "numpy", "device", "precision", "threads")
+"""Facts of the provenance that change the last bits of a result."""
+
+
 class Keeper:
     """Writes and reads the weights and the state in the folder of a run.
 
-    Each file is written under another name and then renamed, so it is never half-written.
+    Files that change together are replaced together. There are two generations of the state: if the
+    file of the last one is damaged, the run goes on from the one before.
 
     Args:
         folder: the model folder. The state and the checkpoints are in its `training/`.
@@ -89,37 +105,61 @@ class Keeper:
         self.average_last = average_last
         self.provenance = provenance
         self.resumable = resumable
+        self.environment = {name: provenance.get(name) for name in ENVIRONMENT}
 
     @property
     def state_path(self) -> Path:
         """The file with the state."""
         return self.folder / STATE
 
+    @property
+    def previous_path(self) -> Path:
+        """The file with the state before."""
+        return self.folder / PREVIOUS_STATE
+
     def write_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
         """Write weights, optimizer and progress as one file, if the run is resumable.
+
+        The state before is kept, until the run is finished.
 
         Raises:
             ModelFolderError: it cannot be written, e.g. because the disk is full.
         """
         if not self.resumable:
             return
+        state.environment = self.environment
         tensors = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
-        for index, slots in optimizer.state_dict()["state"].items():
-            for slot, value in slots.items():
+        for name, parameter in _trained(model, optimizer):
+            for slot, value in optimizer.state.get(parameter, {}).items():
                 if value is not None:
-                    tensors[f"optimizer.{index}.{slot}"] = value
-        write_tensors(self.state_path, tensors, dataclasses.asdict(state))
+                    tensors[f"optimizer.{name}.{slot}"] = value
+        with atomic_file(self.state_path) as unfinished:
+            save_tensors(unfinished, tensors, dataclasses.asdict(state))
+            if self.state_path.exists():
+                link_file(self.state_path, self.previous_path)
+        if state.finished:
+            self.previous_path.unlink(missing_ok=True)
 
-    def read_state(self, model: nn.Module, optimizer: torch.optim.Optimizer) -> State | None:
+    def read_state(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> State | None:
         """Restore model and optimizer, and return the progress; None if the run is new.
 
+        Args:
+            model: of the run, with any weights.
+            optimizer: of this model.
+            tell: receives lines for the user: that the state before is used, or that the result can
+                differ from that of an uninterrupted run.
+
         Raises:
-            ModelFolderError: the state is damaged, or belongs to another model or another version
-                of clearhead; or only one of state and weights is there.
+            ModelFolderError: both states are damaged, or the state belongs to another model or
+                another version of clearhead; or only one of state and weights is there.
         """
-        has_weights = (self.folder / WEIGHTS).exists()
-        if not self.state_path.exists():
-            if has_weights:
+        if not (self.state_path.exists() or self.previous_path.exists()):
+            if (self.folder / WEIGHTS).exists():
                 # A new run would replace these weights at its first validation.
                 raise ModelFolderError(
                     "the state to resume from is missing",
@@ -128,58 +168,119 @@ class Keeper:
                     todo="restore the file, choose another folder, or start over: --restart",
                 )
             return None
-        tensors, fields = read_tensors(self.state_path)
+        tensors, fields = self._read_tensors(tell)
         try:
             state = State(**fields)
         except TypeError as error:
             raise ModelFolderError(
                 "the state was written by another version of clearhead",
                 where=self.state_path,
-                why=str(error),
-                todo="resume with the version in provenance.json, or start over: --restart",
+                why=f"{_version(fields)}: {error}",
+                todo=OTHER_VERSION,
             ) from None
-        if state.best_score is not None and not has_weights:
-            # Only a better score would replace them, and there may never be one.
-            raise ModelFolderError(
-                "the weights that this run kept as its model are missing",
-                where=self.folder / WEIGHTS,
-                todo="restore the file, choose another folder, or start over: --restart",
-            )
+        self._check_weights(state)
         load_parameters(model, _part(tensors, "model."), self.state_path)
-        _load_optimizer(optimizer, _part(tensors, "optimizer."))
+        _load_optimizer(model, optimizer, _part(tensors, "optimizer."), self.state_path)
+        if line := self._changes(state.environment):
+            tell(line)
         return state
 
-    def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> None:
-        """Write the weights of the model folder with their scores and provenance.
+    def _read_tensors(
+        self, tell: Callable[[str], None]
+    ) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The tensors and fields of the state, or of the state before if that one is damaged."""
+        try:
+            return read_tensors(self.state_path)
+        except ModelFolderError as error:
+            try:
+                found = read_tensors(self.previous_path)
+            except ModelFolderError:
+                raise error from None
+            tell(
+                f"warning: the last state is damaged ({self.state_path}: {error.why}); the run "
+                f"goes on from the state before, at step {found[1].get('step', 0):,}"
+            )
+            # The next state that is written must not replace the only good one.
+            move_into_place(self.previous_path, self.state_path)
+            return found
 
-        If a run is killed between these files, the checksum in `scores.json` shows that the scores
-        belong to other weights. Weights that are no average are also kept as the checkpoint
-        `best`, because an average may replace them in the model folder. Checkpoints with the same
-        weights are one file with several names.
+    def _check_weights(self, state: State) -> None:
+        """Check that the weights of the folder are those that the run has kept as its model.
+
+        Raises:
+            ModelFolderError: they are missing, damaged, or others.
         """
         path = self.folder / WEIGHTS
-        same = self._checkpoint("average" if weights == "average" else _recent_name(step))
-        if same.exists():
-            link_file(same, path)
-            digest = read_digest(path)
-        else:
-            digest = write_tensors(path, parameters_of(model), {"step": step})
-        if weights == "current":
-            link_file(path, self._checkpoint("best"))
-        write_json(
-            self.folder / SCORES,
-            {
-                "data": "validation",
-                "step": step,
-                "weights": weights,
-                "digest": digest,
-                "scores": dict(evaluation.scores),
-                "signatures": dict(evaluation.signatures),
-            },
+        todo = "restore the file, choose another folder, or start over: --restart"
+        if state.best_score is not None and not path.exists():
+            # Only a better score would replace them, and there may never be one.
+            what = "the weights that this run kept as its model are missing"
+            raise ModelFolderError(what, where=path, todo=todo)
+        if not path.exists():
+            return
+        try:
+            facts, digest = read_tensors(path)[1], read_digest(path)
+        except ModelFolderError as error:
+            what = "the weights that this run kept as its model are damaged"
+            raise ModelFolderError(what, where=path, why=error.why, todo=todo) from None
+        # The run may have kept them after it had written this state. It then does so once more.
+        if digest != state.best_weights and facts.get("step", 0) <= state.validated_step:
+            what = "the weights are not those that this run kept as its model"
+            raise ModelFolderError(what, where=path, todo=todo)
+
+    def _changes(self, before: Mapping[str, Any]) -> str | None:
+        """A line about what differs from the environment that the state was computed with."""
+        changed = [
+            f"{name} was {before[name]}, now {now}"
+            for name, now in self.environment.items()
+            if before.get(name) not in (None, now)
+        ]
+        if not changed:
+            return None
+        return (
+            f"warning: {'; '.join(changed)}: the result can differ from that of a run without an "
+            "interruption, usually in the last digits"
         )
+
+    def keep_best(self, model: nn.Module, evaluation: Evaluation, step: int, weights: str) -> str:
+        """Replace the weights of the model folder, their scores and their provenance together.
+
+        Weights that are no average are also kept as the checkpoint `best`, because an average may
+        replace them in the model folder. Checkpoints with the same weights are one file with
+        several names.
+
+        Returns:
+            The checksum of the weights.
+
+        Raises:
+            ModelFolderError: a file cannot be written, e.g. because the disk is full.
+        """
+        same = self._checkpoint("average" if weights == "average" else _recent_name(step))
+        kept = same if weights == "average" else self._checkpoint("best")
+        if not same.exists():
+            write_tensors(kept, parameters_of(model), {"step": step})
+        elif kept != same:
+            link_file(same, kept)
+        digest = read_digest(kept)
+        scores = {
+            "data": "validation",
+            "step": step,
+            "weights": weights,
+            "digest": digest,
+            "scores": dict(evaluation.scores),
+            "signatures": dict(evaluation.signatures),
+        }
         now = datetime.now(UTC).isoformat(timespec="seconds")
         facts = {"written": now, **self.provenance, "step": step}
-        write_json(self.folder / "provenance.json", facts)
+        replace_in_model_folder(
+            self.folder,
+            {
+                WEIGHTS: partial(link, kept),
+                SCORES: methodcaller("write_bytes", json_bytes(scores)),
+                "provenance.json": methodcaller("write_bytes", json_bytes(facts)),
+            },
+        )
+        return digest
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Write a checkpoint, and remove all but the last few."""
@@ -252,10 +353,11 @@ def disk_needed(
     state = weights + _bytes_of(each for each in slots if each is not None)
     recent = min(config.average_last, validations)
     average = weights if recent >= config.least_averaged else 0
-    # The peak is at the end of the run: the new state is written before the old one is replaced,
-    # and then the recent checkpoints are removed. The best one may be older than these.
+    # The peak is at the end of the run: the new state is written beside the last two, and then the
+    # recent checkpoints are removed. The best one may be older than these.
     older = weights if validations > recent else 0
-    return 2 * state + recent * weights + older + average, state + weights + average
+    previous = state if validations > 1 else weights  # the first state has no moments
+    return 2 * state + previous + recent * weights + older + average, state + weights + average
 
 
 def _bytes_of(tensors: Iterable[Tensor]) -> int:
@@ -266,13 +368,54 @@ def _recent_name(step: int) -> str:
     return f"step-{step:08d}"
 
 
-def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
-    slots: dict[int, dict[str, Tensor]] = {}
+def _trained(
+    model: nn.Module, optimizer: torch.optim.Optimizer
+) -> Iterator[tuple[str, nn.Parameter]]:
+    """The name of each parameter of the optimizer and the parameter, in the optimizer's order."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            yield names[parameter], parameter
+
+
+def _load_optimizer(
+    model: nn.Module, optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], where: Path
+) -> None:
+    """Restore the moments, by the name of their parameter.
+
+    Raises:
+        ModelFolderError: they are of other parameters, or a shape differs.
+    """
+    slots: dict[str, dict[str, Tensor]] = {}
     for name, tensor in tensors.items():
-        index, slot = name.split(".")
-        slots.setdefault(int(index), {})[slot] = tensor
+        parameter, _, slot = name.rpartition(".")
+        slots.setdefault(parameter, {})[slot] = tensor
+    trained = list(_trained(model, optimizer))
+    shapes = {name: parameter.shape for name, parameter in trained}
+    # SGD without momentum has none, and all parameters of an optimizer have the same ones.
+    kinds = set(next(iter(slots.values()), {}))
+    wrong = [name for name in slots if name not in shapes]
+    for name, shape in shapes.items():
+        found = slots.get(name, {})
+        fits = all(slot.shape in ((), shape) for slot in found.values())
+        if set(found) != kinds or not fits:
+            wrong.append(name)
+    if wrong:
+        raise ModelFolderError(
+            "the state of the optimizer does not belong to the model of the configuration",
+            where=where,
+            why=f"the moments of {len(wrong)} parameters differ, the first is {wrong[0]}",
+            todo=OTHER_VERSION,
+        )
+    moments = {index: slots[name] for index, (name, _) in enumerate(trained) if name in slots}
     groups = optimizer.state_dict()["param_groups"]
-    optimizer.load_state_dict({"state": slots, "param_groups": groups})
+    optimizer.load_state_dict({"state": moments, "param_groups": groups})
+
+
+def _version(fields: Mapping[str, Any]) -> str:
+    environment = fields.get("environment")
+    found = environment.get("clearhead") if isinstance(environment, dict) else None
+    return f"it has the version {found or 'unknown'}"
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

@@ -268,7 +268,11 @@ class Trainer:
 
     def _resume(self) -> None:
         """Load the saved state if there is one, and announce the run."""
-        saved = self.keeper.read_state(self.model, self.updater.optimizer)
+        saved = self.keeper.read_state(
+            self.model,
+            self.updater.optimizer,
+            lambda line: notify(self.observers, Note(line)),
+        )
         if saved is not None:
             self.state = saved
         self._elapsed_before, self._saved_step = self.state.elapsed_s, self.state.step
@@ -367,6 +371,7 @@ class Trainer:
         if left.best_step > saved.step:  # these weights are in the folder
             saved.best_score, saved.best_step = left.best_score, left.best_step
             saved.best_scores, saved.best_signatures = left.best_scores, left.best_signatures
+            saved.best_weights = left.best_weights
         saved.bad_steps, saved.attempt = left.bad_steps, left.attempt + 1
         saved.reordered.append([saved.batch, saved.attempt])
         self.state = saved
@@ -438,7 +443,7 @@ class Trainer:
         is_best |= weights == self.config.keep and math.isfinite(score)
         if is_best:
             state.note_best(score, evaluation)
-            self.keeper.keep_best(self.model, evaluation, state.step, weights)
+            state.best_weights = self.keeper.keep_best(self.model, evaluation, state.step, weights)
         if weights == "current":
             state.validations_since_best = 0 if is_best else state.validations_since_best + 1
         validated = Validated(

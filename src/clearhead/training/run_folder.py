@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy
 import sentencepiece
 import torch
 
@@ -22,7 +23,8 @@ from clearhead import __version__
 from clearhead.checkpoint.folder import folder_of, is_imported, read_folder_config
 from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason
-from clearhead.files import open_to_append, read_json, write_json
+from clearhead.files import make_folder, open_to_append, read_json, write_json
+from clearhead.manifest import MANIFEST
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import as_toml
@@ -36,7 +38,7 @@ DATA = "training/data.json"
 REMOVED_CONFIG = "training/.config.json.removed"
 """The config.json of a run while its other files are being removed."""
 
-SELECTED_FILES = (WEIGHTS, SCORES, "provenance.json")
+SELECTED_FILES = (WEIGHTS, SCORES, "provenance.json", MANIFEST)
 """Files of a model that a validation has selected."""
 
 PREPARED_FILES = tuple(
@@ -47,8 +49,12 @@ PREPARED_FILES = tuple(
 """Files of a model that are written before training: vocabularies, labels, scale, text style."""
 
 TRAINING_FILES = (
-    *("data.json", "log.jsonl", "state.safetensors", "checkpoints/step-*.safetensors"),
-    *("checkpoints/best.safetensors", "checkpoints/average.safetensors"),
+    *("data.json", "log.jsonl", "state.safetensors", "state.previous.safetensors"),
+    *(
+        "checkpoints/step-*.safetensors",
+        "checkpoints/best.safetensors",
+        "checkpoints/average.safetensors",
+    ),
     "tensorboard/events.out.tfevents.*",
 )
 """Files in `training/` that a restart removes, as patterns."""
@@ -91,7 +97,7 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
             _refuse_other_config(folder / "config.json")
         else:
             _refuse_other_settings(read_folder_config(folder), config)
-        (folder / "training").mkdir(parents=True, exist_ok=True)
+        make_folder(folder / "training")
     except (OSError, ValueError) as error:  # a NUL in the name is a ValueError
         what = "the folder cannot be used"
         raise TrainingError(what, where=folder, why=reason(error), todo=ELSEWHERE) from None
@@ -326,9 +332,11 @@ def provenance(
     return {
         "clearhead": __version__,
         "torch": torch.__version__,
+        "numpy": numpy.__version__,
         "sentencepiece": sentencepiece.__version__,
         "python": platform.python_version(),
         "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
         "device": str(device),
         "precision": precision,
         "seed": seed,

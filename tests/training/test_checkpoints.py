@@ -1,0 +1,198 @@
+"""The state of a run: two generations, moments by name, tied to the weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clearhead import api
+from clearhead.checkpoint.tensors import read_digest, read_tensors, write_tensors
+from clearhead.errors import ModelFolderError
+from clearhead.settings import RunConfig
+from clearhead.training.events import Event, Note, RunStarted
+from small_runs import Watcher, assert_same, final_state, small_run
+
+STATE, PREVIOUS = "training/state.safetensors", "training/state.previous.safetensors"
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
+    """A run that was interrupted after its second validation, at step 8 of 12."""
+    config = small_run(tmp_path_factory.mktemp("interrupted"))
+    assert not api.train(config, observers=[Watcher(interrupt_at=8)]).finished
+    return config
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
+    """The state at the end of the run that was not interrupted."""
+    config = small_run(tmp_path_factory.mktemp("whole"))
+    api.train(config)
+    return final_state(config)
+
+
+@pytest.fixture
+def run(interrupted: RunConfig, tmp_path: Path) -> RunConfig:
+    """A copy of the interrupted run."""
+    shutil.copytree(Path(interrupted.folder).parent, tmp_path, dirs_exist_ok=True)
+    return dataclasses.replace(interrupted, folder=str(tmp_path / "run"))
+
+
+class Breaks(Watcher):
+    """Ends a run when it starts."""
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, RunStarted):
+            raise ZeroDivisionError
+
+
+def flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.unlink()  # it may share its content with another name
+    path.write_bytes(content)
+
+
+def notes(watcher: Watcher) -> list[str]:
+    return [event.text for event in watcher.events if isinstance(event, Note)]
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut off", "missing"])
+def test_a_damaged_state_falls_back_to_the_one_before(
+    run: RunConfig, whole: dict[str, torch.Tensor], damage: str
+) -> None:
+    path, watcher = Path(run.folder, STATE), Watcher()
+    before = read_tensors(Path(run.folder, PREVIOUS))[1]["step"]
+    assert 0 < before <= read_tensors(path)[1]["step"]
+    if damage == "flipped":
+        flip(path, -9)
+    elif damage == "cut off":
+        path.write_bytes(path.read_bytes()[:-100])
+    else:
+        path.unlink()
+    assert api.train(run, observers=[watcher]).finished
+    told = [note for note in notes(watcher) if str(path) in note]
+    assert len(told) == 1
+    assert f"step {before}" in told[0]
+    assert_same(final_state(run), whole)
+
+
+def test_the_damaged_state_never_replaces_the_good_one(run: RunConfig) -> None:
+    path, previous = Path(run.folder, STATE), Path(run.folder, PREVIOUS)
+    good = read_tensors(previous)[1]["step"]
+    flip(path, -9)
+    with pytest.raises(ZeroDivisionError):
+        api.train(run, observers=[Breaks()])
+    found = [read_tensors(each)[1]["step"] for each in (path, previous) if each.exists()]
+    assert good in found
+
+
+def test_two_damaged_states_are_an_error(run: RunConfig) -> None:
+    for name in (STATE, PREVIOUS):
+        flip(Path(run.folder, name), -9)
+    with pytest.raises(ModelFolderError) as caught:
+        api.train(run)
+    assert caught.value.where == str(Path(run.folder, STATE))
+
+
+def test_the_state_before_is_removed_at_the_end(run: RunConfig) -> None:
+    assert Path(run.folder, PREVIOUS).exists()
+    assert api.train(run).finished
+    assert not Path(run.folder, PREVIOUS).exists()
+
+
+def altered(run: RunConfig, name: str, tensor: torch.Tensor | None) -> None:
+    """Write the state with another tensor, or without it, and with a checksum that fits."""
+    path = Path(run.folder, STATE)
+    tensors, facts = read_tensors(path)
+    if tensor is None:
+        del tensors[name]
+    else:
+        tensors[name] = tensor
+    write_tensors(path, tensors, facts)
+
+
+@pytest.mark.parametrize("change", ["shape", "missing slot", "missing", "other name"])
+def test_moments_of_another_model_are_rejected(run: RunConfig, change: str) -> None:
+    tensors, _ = read_tensors(Path(run.folder, STATE))
+    name = next(name for name in tensors if name.endswith(".exp_avg"))
+    if change == "shape":
+        altered(run, name, tensors[name].new_zeros(*tensors[name].shape, 2))
+    elif change == "missing slot":
+        altered(run, name, None)
+    elif change == "missing":
+        for slot in ("exp_avg", "exp_avg_sq", "step"):
+            altered(run, f"{name.removesuffix('.exp_avg')}.{slot}", None)
+    else:
+        altered(run, "optimizer.nothing.exp_avg", tensors[name])
+    with pytest.raises(ModelFolderError, match="optimizer") as caught:
+        api.train(run)
+    assert caught.value.where == str(Path(run.folder, STATE))
+
+
+def test_moments_belong_to_the_parameter_of_their_name(run: RunConfig) -> None:
+    tensors, _ = read_tensors(Path(run.folder, STATE))
+    parameters = {n.removeprefix("model.") for n in tensors if n.startswith("model.")}
+    moments = {n.removeprefix("optimizer.").rpartition(".")[0] for n in tensors if "exp_avg" in n}
+    assert moments == parameters
+
+
+def test_weights_of_another_run_are_not_taken_for_the_best(run: RunConfig, tmp_path: Path) -> None:
+    other = small_run(tmp_path, "other", max_steps=4)
+    other = dataclasses.replace(other, seed=other.seed + 1)
+    api.train(other)
+    shutil.copy(Path(other.folder, "weights.safetensors"), Path(run.folder))
+    with pytest.raises(ModelFolderError) as caught:
+        api.train(run)
+    assert caught.value.where == str(Path(run.folder, "weights.safetensors"))
+    assert "--restart" in str(caught.value.todo)
+
+
+def test_damaged_weights_are_found_when_the_run_resumes(run: RunConfig) -> None:
+    flip(Path(run.folder, "weights.safetensors"), -9)
+    with pytest.raises(ModelFolderError, match="damaged") as caught:
+        api.train(run)
+    assert caught.value.where == str(Path(run.folder, "weights.safetensors"))
+
+
+@pytest.mark.parametrize("fact", ["torch", "device", "precision", "threads"])
+def test_what_can_change_the_result_is_reported(run: RunConfig, fact: str) -> None:
+    path = Path(run.folder, STATE)
+    tensors, facts = read_tensors(path)
+    assert facts["environment"][fact]
+    facts["environment"][fact] = "another"
+    write_tensors(path, tensors, facts)
+    watcher = Watcher()
+    assert api.train(run, observers=[watcher]).finished
+    assert [note for note in notes(watcher) if f"{fact} was another, now " in note]
+
+
+def test_nothing_is_reported_if_nothing_has_changed(run: RunConfig) -> None:
+    watcher = Watcher()
+    assert api.train(run, observers=[watcher]).finished
+    assert not [note for note in notes(watcher) if "was " in note and "now " in note]
+
+
+def test_a_state_of_another_version_names_it(run: RunConfig) -> None:
+    path = Path(run.folder, STATE)
+    tensors, facts = read_tensors(path)
+    facts["environment"]["clearhead"] = "7.8.9"
+    write_tensors(path, tensors, {**facts, "mood": 1})
+    with pytest.raises(ModelFolderError) as caught:
+        api.train(run)
+    assert "7.8.9" in str(caught.value.why)
+    assert "mood" in str(caught.value.why)
+
+
+def test_the_scores_and_the_state_name_the_weights(run: RunConfig) -> None:
+    folder = Path(run.folder)
+    digest = read_digest(folder / "weights.safetensors")
+    scores: dict[str, Any] = json.loads((folder / "scores.json").read_text())
+    assert scores["digest"] == digest
+    assert read_tensors(folder / STATE)[1]["best_weights"] == digest
