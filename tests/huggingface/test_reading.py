@@ -156,7 +156,9 @@ def test_settings_that_differ_from_the_model_are_rejected_before_anything_is_wri
         assert not folder.exists()
 
 
-@pytest.mark.parametrize("damage", ["absent", "weights", "tensor", "config", "type", "taken"])
+@pytest.mark.parametrize(
+    "damage", ["absent", "weights", "pickle", "tensor", "config", "type", "taken"]
+)
 def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str) -> None:
     hf, ours = tmp_path / "hf", tmp_path / "ours"
     written(hf, "Bert", head=False)
@@ -164,6 +166,9 @@ def test_what_cannot_be_imported_is_refused_by_name(tmp_path: Path, damage: str)
         shutil.rmtree(hf)
     elif damage == "weights":
         (hf / "model.safetensors").write_bytes(b"nothing")
+    elif damage == "pickle":
+        torch.save(load_file(hf / "model.safetensors"), hf / "pytorch_model.bin")
+        (hf / "model.safetensors").unlink()
     elif damage == "tensor":  # `transformers` would draw it at random
         tensors = load_file(hf / "model.safetensors")
         del tensors["encoder.layer.1.output.dense.weight"]

@@ -145,11 +145,9 @@ def import_model(source: str | Path, folder: str | Path) -> Path:
         if original.config.model_type == MARIAN:
             imported = imported_translator(original, tokenizer, folder)
             verify_translator(imported, original, tokenizer)
-        elif original.config.model_type in FAMILIES:
+        else:
             imported = _imported_encoder(original, tokenizer, folder)
             _verify_encoder(imported, original, tokenizer)
-        else:
-            raise _unknown_type(original.config.model_type)
     partial = folder.with_name(f".{folder.name}.partial")
     try:
         shutil.rmtree(partial, ignore_errors=True)  # left by an import that was killed
@@ -171,23 +169,36 @@ def settings_of_files(source: str | Path) -> tuple[RunConfig, Labels]:
     Raises:
         ModelFolderError: a file cannot be read, or the model has parts that clearhead lacks.
     """
-    require_transformers(ModelFolderError)
-    import transformers
-
     with _naming(source):
-        with _reading(source):
-            config: Any = transformers.AutoConfig.from_pretrained(_name(source), **NO_CODE)
+        config = _read_config(source)
         if config.model_type == MARIAN:
             return RunConfig(task="translation"), Labels(())
-        if config.model_type not in FAMILIES:
-            raise _unknown_type(config.model_type)
         return _encoder_settings(config)
 
 
-def _unknown_type(model_type: str) -> ModelFolderError:
-    what = f"the model is of the type {model_type!r}"
-    known = ", ".join(sorted([*FAMILIES, MARIAN]))
-    return ModelFolderError(what, why=f"clearhead imports {known}")
+def _read_config(source: str | Path) -> Any:
+    """The configuration of a model of a type that clearhead imports."""
+    require_transformers(ModelFolderError)
+    import transformers
+
+    with _reading(source):
+        config: Any = transformers.AutoConfig.from_pretrained(_name(source), **NO_CODE)
+    if config.model_type not in (*FAMILIES, MARIAN):
+        what = f"the model is of the type {config.model_type!r}"
+        known = ", ".join(sorted([*FAMILIES, MARIAN]))
+        raise ModelFolderError(what, why=f"clearhead imports {known}")
+    return config
+
+
+def _refuse_pickle(folder: Path) -> None:
+    """Refuse a folder whose weights are in a pickle only."""
+    if any(folder.glob("*.bin")) and not any(folder.glob("*.safetensors")):
+        raise ModelFolderError(
+            "its weights are in a pickle",
+            why="a pickle may run any code when it is read; clearhead reads model.safetensors",
+            todo="if you trust it, load it with transformers and write it again: "
+            'model.save_pretrained("FOLDER")',
+        )
 
 
 @contextmanager
@@ -228,18 +239,19 @@ def _name(source: str | Path) -> str:
 
 def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The model and its tokenizer, with the head if it is a classifier or a translator."""
-    require_transformers(ModelFolderError)
+    config = _read_config(source)
     import transformers
 
     name = _name(source)
+    _refuse_pickle(Path(name))
     with _reading(source):
-        config = transformers.AutoConfig.from_pretrained(name, **NO_CODE)
         kind = transformers.AutoModel
         if config.model_type == MARIAN:
             kind = transformers.AutoModelForSeq2SeqLM
         elif _has_head(config):
             kind = transformers.AutoModelForSequenceClassification
-        options = {"dtype": torch.float32, "attn_implementation": "eager", **NO_CODE}
+        options = {"dtype": torch.float32, "attn_implementation": "eager"}
+        options |= {"use_safetensors": True, **NO_CODE}
         model, facts = kind.from_pretrained(name, **options, output_loading_info=True)
         tokenizer = _read_tokenizer(name, config.model_type)
     # `transformers` draws at random what is missing. Only a head uses the pooler of an encoder.
