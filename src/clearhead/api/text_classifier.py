@@ -84,7 +84,7 @@ FIXED: dict[str, Any] = {
 ON_CPU = "use the CPU: device='cpu'"
 IN_PYTHON = {
     IF_DIVERGED: "lower learning_rate",
-    IF_MEMORY_IS_FULL: f"lower batch_tokens, or {ON_CPU}",
+    IF_MEMORY_IS_FULL: f"lower max_length or use a smaller model, or {ON_CPU}",
     SMALLER: f"lower max_length, or {ON_CPU}",
     NONE_TO_TRAIN: "correct the texts, or raise max_length",
     NONE_TO_VALIDATE: "give more texts, or raise validation_share",

@@ -69,6 +69,20 @@ class Batch:
         """Target tokens without padding; EOS counts."""
         return int((self.target_output != PAD).sum())
 
+    def halves(self) -> list[Batch]:
+        """The first and the second half of the pairs, or the batch alone if it has one pair."""
+        middle = len(self.source) // 2
+        parts = [slice(middle), slice(middle, None)] if middle else [slice(None)]
+        return [
+            Batch(
+                self.source[part],
+                self.target_input[part],
+                self.target_output[part],
+                self.rows[part],
+            )
+            for part in parts
+        ]
+
 
 def collate(
     sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], rows: tuple[int, ...] = ()
@@ -146,10 +160,12 @@ def epoch_batches(
         yield from several
 
 
-def largest_batch(corpus: Pairs, batch_tokens: int, seed: int, sampling: SubwordSampling) -> Batch:
-    """The first epoch's batch with the most positions; with sampling its rows are resampled."""
+def largest_batch(
+    corpus: Pairs, batch_tokens: int, seed: int, epoch: int, sampling: SubwordSampling
+) -> Batch:
+    """The epoch's batch with the most positions; with sampling its rows are resampled."""
     lengths = corpus.source_lengths, corpus.target_lengths
-    order = batch_order(*lengths, batch_tokens, seed, 0)
+    order = batch_order(*lengths, batch_tokens, seed, epoch)
     rows = order[largest(order, lengths[0], lengths[1] + 1)]  # 1: EOS
     return _collated(sampling.resample(_pairs(corpus, rows), seed, seed + 1), rows)
 

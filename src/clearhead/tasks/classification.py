@@ -102,10 +102,21 @@ class ClassificationTask:
 
         return prefetch(prepare(), PREPARED_BATCHES)
 
-    def largest_batch(self) -> LabelledBatch:
-        """The largest batch of the first epoch."""
-        order, lengths = self._order(0), self._lengths + self.data.inputs.prepended
-        return next(self.batches(0, largest(order, lengths)))
+    def largest_batch(self, epoch: int = 0) -> LabelledBatch:
+        """The largest batch of an epoch."""
+        order, lengths = self._order(epoch), self._lengths + self.data.inputs.prepended
+        return next(self.batches(epoch, largest(order, lengths)))
+
+    def split(self, batch: LabelledBatch) -> list[LabelledBatch]:
+        """The two halves of a batch, or the batch alone if it has one example."""
+        middle = len(batch.truth) // 2
+        parts = [slice(middle), slice(middle, None)] if middle else [slice(None)]
+        return [
+            LabelledBatch(
+                batch.inputs[part], batch.truth[part], batch.weights[part], batch.rows[part]
+            )
+            for part in parts
+        ]
 
     def _order(self, epoch: int) -> list[np.ndarray]:
         config, nothing = self.config, np.zeros_like(self._lengths)

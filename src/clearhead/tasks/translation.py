@@ -81,10 +81,14 @@ class TranslationTask:
         limit, seed = self.config.training.batch_tokens, self.config.seed
         return epoch_batches(self.pairs(epoch), limit, seed, epoch, first, self._sampling)
 
-    def largest_batch(self) -> Batch:
-        """The largest batch of the first epoch. Subword sampling segments its words again."""
-        limit = self.config.training.batch_tokens
-        return largest_batch(self.pairs(0), limit, self.config.seed, self._sampling)
+    def largest_batch(self, epoch: int = 0) -> Batch:
+        """The largest batch of an epoch. Subword sampling segments its words again."""
+        limit, seed = self.config.training.batch_tokens, self.config.seed
+        return largest_batch(self.pairs(epoch), limit, seed, epoch, self._sampling)
+
+    def split(self, batch: Batch) -> list[Batch]:
+        """The two halves of a batch, or the batch alone if it has one pair."""
+        return batch.halves()
 
     def counts(self, batch: Batch) -> Mapping[str, int]:
         """Tokens of both sides, and all positions of the padded batch."""

@@ -41,7 +41,8 @@ class State:
 
     `bad_steps` counts the steps that were left out, `bad_in_a_row` those since the last good one.
     `attempt` is how often the run has gone back. `reordered` has, for each time in this epoch, the
-    index of the batch from which the order was changed, and the attempt.
+    index of the batch from which the order was changed, and the attempt. Batches with at least
+    `split_from` positions are split, if it is not 0, because the memory is too small for them.
     `best_weights` is the checksum of the weights that the run has kept as its model. `environment`
     has the versions, the device and so on that the state was computed with.
     """
@@ -61,6 +62,7 @@ class State:
     bad_steps: int = 0
     bad_in_a_row: int = 0
     attempt: int = 0
+    split_from: int = 0
     reordered: list[list[int]] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=dict)
 

@@ -13,7 +13,7 @@ from torch import nn
 from clearhead.settings.training import TrainingConfig
 from clearhead.training.checkpoints import disk_needed
 from clearhead.training.display import duration, megabytes
-from clearhead.training.loop import Limits
+from clearhead.training.loop import SPLIT, Limits
 from clearhead.training.progress import forget_peak, memory_mb
 from clearhead.training.step import Updater
 from clearhead.training.task import Task
@@ -134,6 +134,9 @@ def try_steps(
             torch.cuda.synchronize(device)
         seconds.append(time.monotonic() - started)
     updater.step(len(seconds) + 1, [task.largest_batch()])
+    warnings = list(filter(None, [limits.warmup_warning()]))
+    if updater.split_from:
+        warnings.append(f"warning: {SPLIT.format(positions=updater.split_from)}")
     timed = seconds[1:] or seconds  # the first step also allocates the memory
     validations = config.average_last
     if limits.total_steps:
@@ -149,7 +152,7 @@ def try_steps(
         config=config,
         measure=task.measure,
         data=data,
-        warning=limits.warmup_warning(),
+        warning="\n".join(warnings) or None,
         disk_mb=end_mb,
         disk_peak_mb=peak_mb,
     )

@@ -55,10 +55,19 @@ STOPPING = (
     "at the last saved state"
 )
 
-IF_MEMORY_IS_FULL = (
-    "in [training]: lower batch_tokens and raise accumulate (--restart), or use device = 'cpu'"
+TRIED_ON = ("cuda",)
+"""Types of devices on which the largest batch of an epoch is tried before its first step."""
+
+SPLIT = (
+    "the memory of the GPU is too small for a batch with {positions:,} positions; batches as large "
+    "are split, with the same gradient (lower training.batch_tokens and raise training.accumulate "
+    "to avoid this: --restart)"
 )
-"""What to do if a step does not fit into the memory of the GPU."""
+
+IF_MEMORY_IS_FULL = (
+    "lower data.max_length or use a smaller model (--restart), or use training.device = 'cpu'"
+)
+"""What to do if not even one example fits into the memory of the GPU."""
 
 CONTINUED = (
     "the run had ended at step {step} and goes on; the average at its new end contains only "
@@ -207,6 +216,7 @@ class Trainer:
         self._elapsed_before = 0.0
         self._saved_step = 0
         self._bad_examples: list[list[str]] = []
+        self._tried_epoch = -1
 
     def run(self) -> RunEnded:
         """Train from the last saved state, or from the beginning.
@@ -275,6 +285,7 @@ class Trainer:
         )
         if saved is not None:
             self.state = saved
+            self.updater.split_from = saved.split_from
         self._elapsed_before, self._saved_step = self.state.elapsed_s, self.state.step
         self._resumed_at = self._saved_at = time.monotonic()
         if saved is None:
@@ -324,6 +335,10 @@ class Trainer:
     def _batches(self) -> Iterator[Any]:
         """The remaining batches of the epoch, in the order of this attempt."""
         epoch = self.state.epoch
+        if self.updater.device.type in TRIED_ON and self._tried_epoch != epoch:
+            self.updater.try_batch(self.task.largest_batch(epoch))
+            self._note_split()
+            self._tried_epoch = epoch
         batches = partial(self.task.batches, epoch)
         for first, attempt in self.state.reordered:
             batches = reordered(batches, first, (self.seed, epoch, attempt))
@@ -333,6 +348,7 @@ class Trainer:
         """Make one step, from the gradients of all batches together."""
         state = self.state
         norm = self.updater.step(state.step + 1, batches, state.attempt)
+        self._note_split()
         state.step += 1
         state.batch += len(batches)
         if math.isfinite(norm):
@@ -353,6 +369,13 @@ class Trainer:
         )
         notify(self.observers, Note(text))
 
+    def _note_split(self) -> None:
+        """Keep the size from which batches are split, and report the first time."""
+        if self.state.split_from == 0 < self.updater.split_from:
+            text = SPLIT.format(positions=self.updater.split_from)
+            notify(self.observers, Note(text))
+        self.state.split_from = self.updater.split_from
+
     def _go_back(self) -> None:
         """Restore the last good state, and change the order of the remaining batches of its epoch.
 
@@ -372,6 +395,7 @@ class Trainer:
             saved.best_score, saved.best_step = left.best_score, left.best_step
             saved.best_scores, saved.best_signatures = left.best_scores, left.best_signatures
             saved.best_weights = left.best_weights
+        saved.split_from = left.split_from
         saved.bad_steps, saved.attempt = left.bad_steps, left.attempt + 1
         saved.reordered.append([saved.batch, saved.attempt])
         self.state = saved

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -66,15 +66,19 @@ class Task(Protocol):
         """
         ...
 
-    def largest_batch(self) -> Any:
-        """The batch of the first epoch with the most positions, padding included."""
+    def largest_batch(self, epoch: int = 0) -> Any:
+        """The batch of an epoch with the most positions, padding included."""
+        ...
+
+    def split(self, batch: Any) -> Sequence[Any]:
+        """The two halves of a batch, or the batch alone if it has one example."""
         ...
 
     def counts(self, batch: Any) -> Mapping[str, int]:
         """Numbers of tokens by kind, without padding.
 
-        The optional key `places` counts all positions of the padded batch. What the other counts
-        do not cover is padding.
+        The key `positions` counts all positions of the padded batch. What the other counts do not
+        cover is padding.
         """
         ...
 
