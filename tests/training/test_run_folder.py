@@ -22,6 +22,7 @@ from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.data.corpus import remove_unused_corpora
 from clearhead.errors import ClearheadError, ConfigError, ModelFolderError, TrainingError
 from clearhead.huggingface.reading import import_model
+from clearhead.manifest import settled_entries
 from clearhead.settings import ClassifierConfig, RunConfig, config_from
 from clearhead.training.run_folder import (
     LOCK,
@@ -292,6 +293,18 @@ def test_a_run_that_has_lost_its_config_is_not_taken_for_none(tmp_path: Path) ->
         api.train(config)
     assert files_of(Path(config.folder)) == before
     assert api.train(config, restart=True).finished
+
+
+def test_a_run_that_was_killed_before_its_files_were_in_place_goes_on(tmp_path: Path) -> None:
+    config = text_run(tmp_path, training=SHORT)
+    api.train(config)
+    folder = Path(config.folder)
+    before = {name: (folder / name).read_bytes() for name in settled_entries(folder)}
+    assert "config.json" in before
+    for name, entry in settled_entries(folder).items():
+        (folder / name).rename(folder / f".{name}.{entry.sha256[:16]}")
+    assert api.train(config).finished
+    assert {name: (folder / name).read_bytes() for name in before} == before
 
 
 def test_the_files_in_a_model_folder_are_known_as_a_runs(tmp_path: Path) -> None:

@@ -233,10 +233,13 @@ def _started(
     """
     from clearhead.api.start import starting_point
     from clearhead.training.events import Note, notify, require_tensorboard
+    from clearhead.training.run_folder import settle_run
 
     if config.training.tensorboard:
         require_tensorboard()
     config = with_absolute_paths(config)
+    if config.folder:
+        settle_run(Path(config.folder))
     return starting_point(config, restart, lambda note: notify(observers, Note(note)))
 
 

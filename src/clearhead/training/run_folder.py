@@ -24,7 +24,7 @@ from clearhead.checkpoint.folder import folder_of, is_imported, read_folder_conf
 from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason
 from clearhead.files import make_folder, open_to_append, read_json, write_json
-from clearhead.manifest import MANIFEST
+from clearhead.manifest import MANIFEST, settled_entries
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import as_toml
@@ -74,6 +74,15 @@ MAY_CHANGE = {
 """Settings that may differ when a run is resumed."""
 
 ELSEWHERE = "choose another folder: --set folder=runs/other"
+
+
+def settle_run(folder: Path) -> None:
+    """Put the files in place that a run was replacing when it was killed, config.json among them.
+
+    If there is no such run, or its manifest cannot be read, the checks that follow say so.
+    """
+    with suppress(OSError, ModelFolderError):
+        settled_entries(folder)
 
 
 def run_folder(config: RunConfig, restart: bool) -> Path:
