@@ -4,6 +4,7 @@
 # make coverage    run all tests and report the coverage of src/clearhead
 # make test-keras  run the tests that compare with Keras, in the environment .venv-keras
 # make test-minilm run the tests with a pretrained MiniLM, in the environment .venv-minilm
+# make faults      kill many small runs and cut their power; what is resumed must be the same
 # make check       check style, format and types
 # make reference   train the reference systems; SYSTEM=a: only this one
 # make bench       measure the speed of clearhead and other toolkits, with the data in CLEARHEAD_DATA
@@ -26,7 +27,7 @@ demo reference: export MALLOC_MMAP_MAX_ := 0
 demo reference: export MALLOC_TRIM_THRESHOLD_ := -1
 
 .PHONY: install demo test reference settings no-such-system coverage test-keras test-minilm \
-	bench check docs phrasebook lock audit
+	bench faults check docs phrasebook lock audit
 
 install: $(INSTALLED)
 
@@ -98,6 +99,12 @@ check: install
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
+
+faults: export OMP_NUM_THREADS := 1
+
+faults: install
+	$(BIN)/python tests/faults/kills.py
+	$(BIN)/python tests/faults/syscalls.py
 
 settings: install
 	$(BIN)/python -m clearhead.settings.reference > docs/settings.md

@@ -157,6 +157,17 @@ CLAIMS = {
         ),
         Claim("beside-1", "speed beside one busy process relative to alone, two threads", 0.45),
         Claim("beside-2", "the same beside two busy processes", 0.3),
+        Claim(
+            "killed-runs",
+            "runs that were killed at a random moment and resumed: result with the same bits",
+            100,
+        ),
+        Claim(
+            "faults-of-saving",
+            "runs that were stopped between two calls that change files: model loads, at most one"
+            " interval is lost, same bits after resuming",
+            100,
+        ),
         Claim("copying", "copying 1,000 unseen sequences: right", 1000),
         Claim("reversing", "reversing 1,000 unseen sequences: right", 1000),
         Claim(
