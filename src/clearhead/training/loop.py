@@ -46,6 +46,7 @@ from clearhead.training.events import (
 )
 from clearhead.training.step import Updater
 from clearhead.training.task import Evaluation, Task
+from clearhead.training.watch import LossWatch, PaceWatch
 
 REPORT_SECONDS = 2.0
 """Seconds between two reports of progress, if `report_every` is 0."""
@@ -217,6 +218,7 @@ class Trainer:
         self._saved_step = 0
         self._bad_examples: list[list[str]] = []
         self._tried_epoch = -1
+        self._loss_watch, self._pace_watch = LossWatch(), PaceWatch()
 
     def run(self) -> RunEnded:
         """Train from the last saved state, or from the beginning.
@@ -308,6 +310,7 @@ class Trainer:
         """Train until a limit is reached, and return which; None if the run is interrupted."""
         self.model.train()
         batches = self._batches()
+        self._pace_watch.restart()
         while True:
             # Also due after a run was killed in this validation, or went back to its step.
             if self._validation_is_due():
@@ -402,6 +405,8 @@ class Trainer:
         self.keeper.forget_recent()  # some are of steps that are made again
         self._save()
         self.meter.restart()
+        self._pace_watch.restart()
+        self._loss_watch.restart()
         notify(self.observers, WentBack(saved.step, left.step, saved.attempt))
         text = (
             f"{MOST_IN_A_ROW} bad steps in a row: back from step {left.step:,} to {saved.step:,}, "
@@ -430,6 +435,9 @@ class Trainer:
         remaining = self.limits.remaining_s(self.state.step, elapsed, per_step)
         progress = self.meter.report(self.state.step, self.state.epoch, elapsed, remaining)
         notify(self.observers, progress)
+        for watch in (self._loss_watch, self._pace_watch):
+            if warning := watch.take(progress):
+                notify(self.observers, Note(warning))
 
     def _validation_is_due(self) -> bool:
         step = self.state.step
@@ -450,6 +458,7 @@ class Trainer:
             self.keeper.keep_recent(self.model, self.state.step)
         self._judge(evaluation, "current")
         self.meter.restart()
+        self._pace_watch.restart()
 
     def _is_averaged(self) -> bool:
         """Whether the weights of this step may be in the average at the end."""
