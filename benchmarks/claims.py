@@ -168,6 +168,13 @@ CLAIMS = {
             " interval is lost, same bits after resuming",
             100,
         ),
+        Claim(
+            "damaged-files",
+            "truncated files and flipped bits of a run, a model folder and an export: neither"
+            " detected nor harmless",
+            None,
+            0,
+        ),
         Claim("copying", "copying 1,000 unseen sequences: right", 1000),
         Claim("reversing", "reversing 1,000 unseen sequences: right", 1000),
         Claim(

@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from runs import (
+from run_processes import (
     CLASSIFICATION,
     TRANSLATION,
     differences,

@@ -26,10 +26,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+import run_processes
 from disk import Call, Disk, evenly, read_calls, write_image
-
-import runs
-from runs import helper
+from run_processes import helper
 
 Layer = Callable[[bytes, int, bytes], int]
 """`watch` of `layer.c`: it takes a folder, the call to be killed at, and the log."""
@@ -126,8 +125,8 @@ class Trials:
         self.folder, self.expected = folder / "work", folder / "expected"
         self.run = self.folder / "run"
         self.folder.mkdir()
-        runs.write_data(self.folder)
-        self.toml = runs.write_run(self.folder, "run", runs.TRANSLATION, TRAINING)
+        run_processes.write_data(self.folder)
+        self.toml = run_processes.write_run(self.folder, "run", run_processes.TRANSLATION, TRAINING)
         self.texts, self.output = folder / "in.txt", folder / "output.log"
         self.texts.write_text("1 a b\n", encoding="utf-8")
         self.log_file = folder / "calls.log"
@@ -137,7 +136,7 @@ class Trials:
     def record(self) -> list[Call]:
         """Make the run without a fault, keep its result, and log its calls."""
         if code := self._start(log=str(self.log_file)):
-            last = runs.last_line(self.output)
+            last = run_processes.last_line(self.output)
             raise RuntimeError(f"the run without faults ended with {code}: {last}")
         self.run.rename(self.expected)
         self.calls = list(read_calls(self.log_file))
@@ -194,21 +193,21 @@ class Trials:
             if error := self.layer(os.fsencode(self.folder), kill_at, os.fsencode(log)):
                 raise OSError(error, os.strerror(error))
 
-        return runs.finish(["train", str(self.toml)], self.output, watch)
+        return run_processes.finish(["train", str(self.toml)], self.output, watch)
 
     def _problems(self, fault: Fault) -> list[str]:
         """What is wrong after a fault: the model, the state, or the result of the resumed run."""
         found = []
         if fault.has_model:
             words = ["translate", str(self.run), "-i", str(self.texts)]
-            if runs.finish([*words, "--engine", "torch"], self.output):
-                found.append(f"the model does not load: {runs.last_line(self.output)}")
-        if runs.finish(["train", str(self.toml)], self.output):
-            return [*found, f"the run does not resume: {runs.last_line(self.output)}"]
-        resumed = [e["step"] for e in runs.events(self.run) if e["event"] == "RunStarted"]
+            if run_processes.finish([*words, "--engine", "torch"], self.output):
+                found.append(f"the model does not load: {run_processes.last_line(self.output)}")
+        if run_processes.finish(["train", str(self.toml)], self.output):
+            return [*found, f"the run does not resume: {run_processes.last_line(self.output)}"]
+        resumed = [e["step"] for e in run_processes.events(self.run) if e["event"] == "RunStarted"]
         if fault.step - resumed[-1] > INTERVAL:
             found.append(f"{fault.step - resumed[-1]} steps are lost")
-        return found + runs.differences(self.run, self.expected)
+        return found + run_processes.differences(self.run, self.expected)
 
 
 def faults(calls: Sequence[Call], run: Path) -> Iterator[Fault]:

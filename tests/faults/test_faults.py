@@ -47,6 +47,12 @@ def test_a_fault_between_two_calls_loses_at_most_one_interval(tmp_path: Path) ->
     assert [record["met"] for record in found] == [True] * 4
 
 
+def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:
+    (found,) = script("damage.py", tmp_path / "damage.jsonl", "--sample", "40")
+    assert found["met"]
+    assert sum(found["more"].values()) == 40
+
+
 ROOT_FOLDER = Path("/r")
 
 
