@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -260,6 +261,25 @@ def test_weights_that_are_not_finite_are_no_state_to_go_back_to(
     assert api.train(config, observers=[watcher]).finished
     (back,) = events(watcher, WentBack)
     assert (back.step, back.from_step) == (4, 7 + MOST_IN_A_ROW)
+
+
+def test_an_interruption_in_bad_steps_keeps_the_last_good_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupting(Watcher):
+        def observe(self, event: Any) -> None:
+            if isinstance(event, StepLeftOut) and event.in_a_row == 2:
+                signal.raise_signal(signal.SIGINT)
+
+    Faults(monkeypatch, between(10, 14, 1))
+    through = small_run(tmp_path, "through", max_steps=17)
+    api.train(through)
+    pieces = dataclasses.replace(through, folder=str(tmp_path / "pieces"))
+    ended = api.train(pieces, observers=[Interrupting()])
+    assert (ended.finished, ended.step, saved(pieces).step) == (False, 11, 8)
+    assert "step 8 is saved" in ended.reason
+    assert api.train(pieces).finished
+    assert_same(final_state(through), final_state(pieces))
 
 
 @given(

@@ -7,7 +7,7 @@ takes the remaining batches of the epoch in another order. If this does not help
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -65,7 +65,7 @@ def diagnosis(
     step: int,
     rate: float,
     weights_are_finite: bool,
-    examples: Sequence[Sequence[str]],
+    examples: Iterable[Sequence[str]],
     attempts: str,
 ) -> TrainingError:
     """The error that ends a run after too many bad steps.
@@ -74,7 +74,7 @@ def diagnosis(
         step: the last bad one.
         rate: its learning rate.
         weights_are_finite: whether all weights of the model are finite.
-        examples: the places of the examples of each bad step.
+        examples: the places of the examples of each of the last bad steps.
         attempts: what has been tried, or why nothing could be.
     """
     counts = Counter(place for places in examples for place in set(places))

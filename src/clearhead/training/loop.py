@@ -13,6 +13,7 @@ import math
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -55,6 +56,9 @@ STOPPING = (
     "interrupted: stops after this step or validation; interrupt again to stop at once, "
     "at the last saved state"
 )
+
+MOST_REMEMBERED = 100
+"""Bad steps whose examples are compared in a diagnosis."""
 
 TRIED_ON = ("cuda",)
 """Types of devices on which the largest batch of an epoch is tried before its first step."""
@@ -216,7 +220,7 @@ class Trainer:
         self._resumed_at = self._saved_at = time.monotonic()
         self._elapsed_before = 0.0
         self._saved_step = 0
-        self._bad_examples: list[list[str]] = []
+        self._bad_examples: deque[list[str]] = deque(maxlen=MOST_REMEMBERED)
         self._tried_epoch = -1
         self._loss_watch, self._pace_watch = LossWatch(), PaceWatch()
 
@@ -247,7 +251,12 @@ class Trainer:
         except torch.OutOfMemoryError as error:
             what, where = "the memory of the GPU is full", f"step {self.state.step}"
             raise TrainingError(what, where=where, why=str(error), todo=IF_MEMORY_IS_FULL) from None
-        return self._end(reason or "interrupted", finished=reason is not None)
+        if reason is None:
+            # After a bad step the saved state is an earlier one.
+            earlier = self._saved_step != self.state.step
+            reason = f"interrupted; step {self._saved_step} is saved" if earlier else "interrupted"
+            return self._end(reason, finished=False)
+        return self._end(reason, finished=True)
 
     def _train_to_the_end(self) -> str | None:
         """Train, then finish or save the run; returns the limit, or None after an interruption."""
