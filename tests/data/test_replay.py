@@ -37,6 +37,9 @@ class FakeCorpus:
     def target(self, row: int) -> np.ndarray:
         return self.source(row) + 1
 
+    def place(self, row: int) -> str:
+        return f"{self.mark}:{row}"
+
 
 @given(
     st.integers(1, 40),
@@ -63,6 +66,7 @@ def test_an_epoch_has_all_new_pairs_and_a_share_of_earlier_ones(
         assert mixed.source_lengths[row] == corpus.source_lengths[place]
         assert mixed.target_lengths[row] == corpus.target_lengths[place]
         assert mixed.target(row).tolist() == [mark + 1, place + 1]
+        assert mixed.place(row) == f"{mark}:{place}"
 
 
 def test_each_epoch_has_another_sample_and_always_the_same() -> None:

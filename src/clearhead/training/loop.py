@@ -31,6 +31,7 @@ from clearhead.training.bad_steps import (
     MOST_ATTEMPTS,
     MOST_IN_A_ROW,
     SHOWN_EXAMPLES,
+    From,
     diagnosis,
     reordered,
 )
@@ -351,7 +352,7 @@ class Trainer:
             self.updater.try_batch(self.task.largest_batch(epoch))
             self._note_split()
             self._tried_epoch = epoch
-        batches = partial(self.task.batches, epoch)
+        batches: From = partial(self.task.batches, epoch)
         for first, attempt in self.state.reordered:
             batches = reordered(batches, first, (self.seed, epoch, attempt))
         return batches(self.state.batch)
