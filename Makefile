@@ -106,6 +106,7 @@ faults: install
 	$(BIN)/python tests/faults/kills.py
 	$(BIN)/python tests/faults/syscalls.py
 	$(BIN)/python tests/faults/damage.py
+	$(BIN)/python tests/faults/fuzz.py --minutes 60
 
 settings: install
 	$(BIN)/python -m clearhead.settings.reference > docs/settings.md

@@ -226,7 +226,9 @@ def read_folder_config(path: Path) -> RunConfig:
         # Earlier versions wrote this section into every folder, for a task that no longer exists.
         settings.pop("reconstruction", None)
         # The earlier name of `start_from`, which then was for classifiers alone.
-        encoder_from = settings.get("classifier", {}).pop("encoder_from", "")
+        classifier = settings.get("classifier")
+        is_section = isinstance(classifier, dict)
+        encoder_from = classifier.pop("encoder_from", "") if is_section else ""
         settings.setdefault("start_from", encoder_from)
         return config_from(settings, where=str(file))
     except ConfigError as error:

@@ -5,15 +5,15 @@ Imports no torch, like everything that the CTranslate2 engine needs.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import LONGEST_SOURCE
-from clearhead.errors import ExportError, reason
+from clearhead.errors import ExportError, reason, type_of
 from clearhead.exports import command, damaged, read_export
+from clearhead.files import parse_json, read_bounded
 from clearhead.settings import Learned, ModelConfig
 
 NAME = "ctranslate2"
@@ -52,8 +52,8 @@ class ExportedModel:
         for side in ("shared", "shared") if shared else ("source", "target"):
             path = self.path / f"{side}_vocabulary.json"
             try:
-                found.append([str(token) for token in json.loads(path.read_text(encoding="utf-8"))])
-            except (OSError, ValueError, TypeError) as error:
+                found.append([str(token) for token in parse_json(read_bounded(path))])
+            except (OSError, ValueError, TypeError, RecursionError) as error:
                 raise ExportError("the export is damaged", where=path, why=reason(error)) from None
         return found[0], found[1]
 
@@ -82,7 +82,11 @@ def read_ctranslate2(path: Path, found: ModelFolder) -> ExportedModel:
     """
     limits = read_export(path, NAME, found).get("limits")
     try:
-        return ExportedModel(path=path, **cast("dict[str, Any]", limits))
+        exported = ExportedModel(path=path, **cast("dict[str, Any]", limits))
+        for name, value in asdict(exported_model(path, found.config.model)).items():
+            if type(getattr(exported, name)) is not type(value):
+                raise TypeError(f"{name} is not {type_of(value)}")
+        return exported
     except TypeError as error:
         todo = f"remove this folder, then export the model again: {command(found, NAME)}"
         raise damaged(path, error, todo) from None

@@ -39,11 +39,11 @@ UNPICKLED = {
 }
 """How to save each array so that it is not pickled."""
 
-# What numpy and zipfile raise on damaged files.
-_DAMAGE = (
+DAMAGE = (
     *(ValueError, OSError, EOFError, KeyError, TypeError, SyntaxError, OverflowError, MemoryError),
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, tokenize.TokenError),
 )
+"""What numpy and zipfile raise on damaged files."""
 
 
 def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequence]:
@@ -267,7 +267,7 @@ def _load(path: str, *others: str) -> dict[str, np.ndarray]:
                 for name in ("x", *others):
                     if name in names:
                         arrays[name] = loaded[name]
-        except _DAMAGE as error:
+        except DAMAGE as error:
             if "Object arrays" not in str(error):
                 raise DataError(
                     "the arrays cannot be read", where=path, why=reason(error)

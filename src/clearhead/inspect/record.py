@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from clearhead.data.arrays import check_sizes
+from clearhead.data.arrays import DAMAGE, check_sizes
 from clearhead.errors import DataError, reason
-from clearhead.files import write_together
+from clearhead.files import parse_json, write_together
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -23,7 +21,6 @@ Unit = Literal["token", "frame"]
 
 FORMAT = 1
 ARRAYS = ("input", "memory", "hidden", "logits")
-DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +176,7 @@ class Record:
                 check_sizes(file)
                 with np.load(file, allow_pickle=False) as stored:
                     arrays = dict(stored)
-            names = json.loads(arrays["names"].tobytes())
+            names = parse_json(arrays["names"].tobytes())
             if names["format"] != FORMAT:
                 raise ValueError(f"its format is {names['format']!r}, not {FORMAT}")
             if (unit := names.get("unit", "token")) not in get_args(Unit):
@@ -193,7 +190,7 @@ class Record:
                 unit=unit,
                 pooling_weights=arrays.get("pooling_weights"),
             )
-        except (*DAMAGED, OSError, ValueError, KeyError, TypeError) as error:
+        except (*DAMAGE, AttributeError, IndexError) as error:
             raise DataError("the record cannot be read", where=path, why=reason(error)) from None
 
     def _decoder_layers(self) -> tuple[DecoderLayerRecord, ...]:
