@@ -41,7 +41,8 @@ def locked() -> list[str]:
 
 def licence(metadata: PackageMetadata) -> str:
     """The licence that a package states: as an expression, a name, or a classifier."""
-    named = metadata.get("License-Expression") or metadata.get("License") or ""
+    stated = metadata.get_all("License-Expression") or metadata.get_all("License") or [""]
+    named = str(stated[0])
     if 0 < len(named) <= LONGEST and "\n" not in named and named.lower() != "unknown":
         return named
     classified = [

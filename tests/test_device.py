@@ -87,14 +87,14 @@ def test_a_record_that_does_not_fit_into_a_gpu_is_a_user_error(
         assert_full_memory(caught.value, "record", "--device cpu")
 
 
-@pytest.mark.parametrize(("part", "step"), [("loss", 1), ("evaluate", 4)])
+@pytest.mark.parametrize(("part", "step"), [("loss", 0), ("evaluate", 4)])
 def test_a_step_or_a_validation_that_does_not_fit_into_a_gpu_ends_training_with_advice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, step: int
 ) -> None:
     monkeypatch.setattr(TranslationTask, part, full)
     with pytest.raises(TrainingError) as caught:
         api.train(small_run(tmp_path, validate_every=4))
-    assert_full_memory(caught.value, f"step {step}", "batch_tokens", "accumulate", "device = 'cpu'")
+    assert_full_memory(caught.value, f"after step {step}", "data.max_length", "device = 'cpu'")
 
 
 def test_a_model_that_does_not_fit_into_a_gpu_is_an_error_of_the_command(

@@ -8,7 +8,7 @@ whose own name was not synced is lost with all that is in it.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -205,7 +205,7 @@ def write_image(image: Image) -> None:
             path.write_bytes(content)
 
 
-def evenly(count: int, of: int) -> Iterable[int]:
+def evenly(count: int, of: int) -> list[int]:
     """At most so many of the numbers from 1 to `of`, evenly spread, the last one included."""
     count = min(count, of)
     return [round((number + 1) * of / count) for number in range(count)]

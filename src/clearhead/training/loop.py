@@ -250,7 +250,7 @@ class Trainer:
             # The second Ctrl-C: the steps since the last saved state are given up.
             return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
         except torch.OutOfMemoryError as error:
-            what, where = "the memory of the GPU is full", f"step {self.state.step}"
+            what, where = "the memory of the GPU is full", f"after step {self.state.step}"
             raise TrainingError(what, where=where, why=str(error), todo=IF_MEMORY_IS_FULL) from None
         if reason is None:
             # After a bad step the saved state is an earlier one.
