@@ -812,3 +812,8 @@ def test_an_archive_that_expands_without_end_is_not_read(
     assert len(read(write("a.npz", content), labelled=False)) == 1
     monkeypatch.setattr("clearhead.data.lines.EXPANDED_BYTES", 2**16)
     assert refusal(write("a.npz", content), labelled=False).where == write("a.npz", content)
+
+
+def test_labels_beyond_unicode_are_not_text(write: Write) -> None:
+    content = archive(x=forged((1, 1, 4)), y=forged((1,), "<U1", b"\0\0\xff\0"))
+    assert refusal(write("a.npz", content)).where == write("a.npz", content)

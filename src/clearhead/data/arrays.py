@@ -105,8 +105,12 @@ def _labels(path: str, y: np.ndarray, count: int) -> list[tuple[str, ...]]:
             where=path,
             todo=f"save them as text: {text}",
         )
+    try:
+        values = y.tolist()
+    except SystemError:  # a number beyond Unicode in place of a character
+        raise DataError("the labels y are not text: the file is damaged", where=path) from None
     return [
-        (label_name(value, f"{path}:{number}"),) for number, value in enumerate(y.tolist(), start=1)
+        (label_name(value, f"{path}:{number}"),) for number, value in enumerate(values, start=1)
     ]
 
 
