@@ -58,6 +58,22 @@ def test_an_export_that_fails_leaves_the_previous_one(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "out"]
 
 
+def test_an_error_of_safetensors_while_it_writes_is_an_error_of_the_export(
+    translator: ModelFolder, tmp_path: Path
+) -> None:
+    from safetensors.torch import save_file
+
+    def fail(folder: Path) -> Mapping[str, Any]:
+        save_file({}, folder / "missing" / "weights.safetensors")
+        return {}
+
+    with pytest.raises(ExportError) as caught:
+        write_export(translator, "other", tmp_path / "out", fail)
+    assert caught.value.where == str(tmp_path / "out")
+    assert caught.value.todo
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
 def test_an_export_of_another_format_or_version_is_rejected(
     translator: ModelFolder, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from clearhead.files import (
     read_bounded,
     read_description,
     read_json,
+    remove,
     write_bytes,
     write_description,
     write_json,
@@ -83,6 +85,32 @@ def test_what_cannot_be_written_is_an_error_of_the_callers_kind(
         write_bytes(tmp_path / "file" / "inside", b"", kind)
     assert caught.value.where == str(tmp_path / "file" / "inside")
     assert caught.value.why
+    assert caught.value.todo
+
+
+def test_what_to_do_depends_on_the_error_of_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advice = set()
+    for number in (errno.ENOSPC, errno.EROFS, errno.EIO, errno.EACCES):
+
+        def fail(*_: object, number: int = number) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", fail)
+        with pytest.raises(ModelFolderError) as caught:
+            write_bytes(tmp_path / "file", b"new")
+        advice.add(caught.value.todo)
+        assert not any(tmp_path.iterdir())
+    assert len(advice) == 4
+
+
+def test_a_file_that_cannot_be_removed_is_named(tmp_path: Path) -> None:
+    remove(tmp_path / "missing")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(ModelFolderError) as caught:
+        remove(tmp_path / "folder")
+    assert caught.value.where == str(tmp_path / "folder")
     assert caught.value.todo
 
 

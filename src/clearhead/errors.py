@@ -16,8 +16,15 @@ from typing import Any
 
 from clearhead.terminal import printable, printable_line
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of the system that more space on the disk solves."""
+DISK_ERRORS = {
+    errno.ENOSPC: "free some space on the disk",
+    errno.EDQUOT: "free some space, or ask for a larger quota",
+    errno.EFBIG: "raise the limit for the size of a file (ulimit -f), or choose another disk",
+    errno.EROFS: "choose a folder on another disk, or make this one writable (if it has become "
+    "read-only by itself, it may have a fault: see dmesg)",
+    errno.EIO: "check the disk and the connection to it (see dmesg), or choose a folder on another",
+}
+"""What to do about errors of the system that another name or other permissions do not solve."""
 
 
 OTHER_NAMES = {"gpu": "cuda"}
@@ -138,9 +145,27 @@ def reason(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     message = str(error) or type(error).__name__
-    # safetensors prints the errors of the system in the form of its language.
-    of_system = re.search(r'message: "([^"]+)"', message)
-    return of_system[1] if of_system else re.sub(r"^Error while \w+( header)?: ", "", message)
+    # safetensors prints the errors of the system in the forms of its language.
+    of_system = re.search(r'message: "(?P<why>[^"]+)"|(?P<text>[^:]+) \(os error \d+\)', message)
+    if of_system:
+        return of_system["why"] or of_system["text"].strip()
+    return re.sub(r"^Error while \w+( header)?: ", "", message)
+
+
+def is_of_system(error: Exception) -> bool:
+    """Whether an exception is an error of the system; safetensors has its own for these."""
+    return isinstance(error, OSError) or type(error).__name__ == "SafetensorError"
+
+
+def what_helps(error: Exception, otherwise: str) -> str:
+    """What to do about an error of the system: `otherwise` if it is not one of `DISK_ERRORS`.
+
+    An error of safetensors has its number in its text.
+    """
+    in_text = re.search(r"\b(?:code:|os error) (\d+)", str(error))
+    number = error.errno if isinstance(error, OSError) else in_text and int(in_text[1])
+    todo = DISK_ERRORS.get(number or 0)
+    return f"{todo}, then run it again" if todo else otherwise
 
 
 def type_of(value: object) -> str:

@@ -27,8 +27,8 @@ from typing import Any
 
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.checkpoint.tensors import SCORES
-from clearhead.errors import ExportError, ModelFolderError, reason
-from clearhead.files import make_folder, read_json
+from clearhead.errors import ExportError, ModelFolderError, is_of_system, reason
+from clearhead.files import make_folder, read_json, unwritable
 from clearhead.manifest import (
     Entries,
     check,
@@ -98,13 +98,10 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
         for name in previous - {*writers, DESCRIPTION}:
             (output / name).unlink(missing_ok=True)
         return read_json(output / DESCRIPTION)
-    except OSError as error:
-        raise ExportError(
-            "the export cannot be written",
-            where=output,
-            why=reason(error),
-            todo="free some space if the disk is full, then export again",
-        ) from None
+    except Exception as error:
+        if not is_of_system(error):
+            raise
+        raise unwritable(output, error, ExportError) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         if is_new:

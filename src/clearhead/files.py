@@ -14,7 +14,14 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from clearhead.errors import DISK_FULL, ClearheadError, DataError, ModelFolderError, reason
+from clearhead.errors import (
+    ClearheadError,
+    DataError,
+    ModelFolderError,
+    is_of_system,
+    reason,
+    what_helps,
+)
 
 DESCRIPTION_VERSION = 1
 """The format of the files that `write_description` writes."""
@@ -29,6 +36,9 @@ A vocabulary of a million pieces has some 20 MB as a SentencePiece model and 60 
 """
 
 READABLE = "make the file readable, or copy the folder again"
+
+PERMITTED = "check the name and the permissions of the folder, or choose another one"
+"""What to do about a file that cannot be written, if the disk is not the reason."""
 
 
 @contextmanager
@@ -63,8 +73,7 @@ def atomic_file(
         os.chmod(unfinished, mode)
         move_into_place(unfinished, path if final is None else final(unfinished))
     except Exception as error:
-        # safetensors has its own exception for a full disk.
-        if not isinstance(error, OSError) and type(error).__name__ != "SafetensorError":
+        if not is_of_system(error):
             raise
         raise unwritable(path, error, kind) from None
     finally:
@@ -141,15 +150,21 @@ def unwritable(
     path: Path, error: Exception, kind: type[ClearheadError] = ModelFolderError
 ) -> ClearheadError:
     """The error of a file or folder that cannot be written: an OSError, or one of safetensors."""
-    full = not isinstance(error, OSError) or error.errno in DISK_FULL
-    return kind(
-        "it cannot be written",
-        where=path,
-        why=reason(error),
-        todo="free some space, then run it again"
-        if full
-        else "check the name and the permissions of the folder, or choose another one",
-    )
+    what, todo = "it cannot be written", what_helps(error, PERMITTED)
+    return kind(what, where=path, why=reason(error), todo=todo)
+
+
+def remove(path: Path) -> None:
+    """Remove a file of a model folder, if there is one.
+
+    Raises:
+        ModelFolderError: it cannot be removed.
+    """
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        what, todo = "it cannot be removed", what_helps(error, PERMITTED)
+        raise ModelFolderError(what, where=path, why=reason(error), todo=todo) from None
 
 
 def write_bytes(path: Path, content: bytes, kind: type[ClearheadError] = ModelFolderError) -> None:

@@ -213,8 +213,27 @@ def test_a_name_that_the_file_system_rejects_gives_a_message(
 
 
 @pytest.mark.parametrize(
-    "error", [OSError("no file"), OSError(errno.EIO, "broken", "disk"), OSError(errno.EBADF, "", 3)]
+    "error",
+    [
+        OSError(errno.EIO, "Input/output error", "disk"),
+        OSError(errno.EROFS, "Read-only file system"),
+        FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']"),
+    ],
 )
+def test_an_error_of_the_disk_gives_a_message(
+    error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(Path, "exists", failing)
+    code, out, err = run("phrasebook", "en-es", str(tmp_path / "new"))
+    assert (code, out) == (DataError.exit_code, "")
+    assert str(error.strerror) in err
+    assert "What to do: " in err
+
+
+@pytest.mark.parametrize("error", [OSError("no file"), OSError(errno.EBADF, "", 3)])
 def test_an_unexpected_system_error_keeps_its_traceback(
     error: OSError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +90,25 @@ def test_an_output_is_not_blamed_for_what_fails_while_it_is_open(tmp_path: Path)
     with pytest.raises(OSError, match="of a library"):
         use_it()
     assert (tmp_path / "out.part").read_text() == "one\n"
+
+
+def test_an_output_that_has_its_name_stays_when_the_name_cannot_be_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def fail_for_folders(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EIO, "Input/output error")
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fail_for_folders)
+    with (
+        pytest.raises(DataError, match="the output cannot be written"),
+        opened_output(f"{tmp_path}/out") as output,
+    ):
+        output.write("one\n")
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out": "one\n"}
 
 
 def test_what_was_written_before_stays_until_there_is_something_to_write(tmp_path: Path) -> None:

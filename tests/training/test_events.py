@@ -91,8 +91,9 @@ def test_a_log_cut_anywhere_continues_with_all_its_whole_lines(
 
 def test_a_log_that_cannot_be_written_is_a_training_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(TrainingError, match="log cannot be written"):
+    with pytest.raises(TrainingError, match="log cannot be written") as caught:
         JsonLog(tmp_path / "file" / "log.jsonl")
+    assert caught.value.todo
 
 
 class FullDisk:

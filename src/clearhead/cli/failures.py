@@ -10,12 +10,12 @@ import sys
 import warnings
 from collections.abc import Iterator
 
-from clearhead.errors import DISK_FULL, ClearheadError, DataError, reason
+from clearhead.errors import DISK_ERRORS, ClearheadError, DataError, reason, what_helps
 
 INTERRUPTED = 130  # 128 + SIGINT, the exit code of a shell
 BROKEN_PIPE = 141  # 128 + SIGPIPE
 REFUSED = (
-    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
+    *(errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
     *(errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL),
 )
 """Errors that another name or other permissions solve."""
@@ -25,8 +25,8 @@ REFUSED = (
 def failures_reported() -> Iterator[None]:
     """Print an expected failure within as a message, and exit with its code.
 
-    Expected are `ClearheadError`, Ctrl-C, a closed pipe, full memory, a full disk, and a named file
-    that the system does not open.
+    Expected are `ClearheadError`, Ctrl-C, a closed pipe, full memory, a disk that is full, fails
+    or is read-only, and a named file that the system does not open.
 
     Raises:
         SystemExit: there was one of these.
@@ -71,13 +71,20 @@ def _expected(error: Exception) -> ClearheadError | None:
 
 
 def _expected_of_system(error: OSError) -> DataError | None:
-    if error.errno in DISK_FULL:
+    if error.errno in DISK_ERRORS:
         _discard_output()
+        failed = error.errno == errno.EIO
         return DataError(
-            "the output cannot be written",
+            "a file cannot be read or written" if failed else "the output cannot be written",
             where=error.filename,
             why=reason(error),
-            todo="free some space, then run the command again",
+            todo=what_helps(error, ""),
+        )
+    if error.errno == errno.ENOENT and "temporary directory" in str(error.strerror):
+        return DataError(
+            "no temporary file can be written",
+            why=error.strerror,
+            todo="free some space on the disk, or name another folder in the variable TMPDIR",
         )
     if error.errno == errno.ENOENT and error.filename is None:  # of os.getcwd
         return DataError("the current folder no longer exists", todo="change to another: cd FOLDER")

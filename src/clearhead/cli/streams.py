@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
 
 from clearhead.cli.failures import INTERRUPTED, print_message
 from clearhead.cli.prompt import is_typed, typed_lines
-from clearhead.errors import DISK_FULL, DataError, reason
+from clearhead.errors import DataError, reason, what_helps
 from clearhead.terminal import printable, unfiltered
 
 if TYPE_CHECKING:
@@ -330,10 +330,11 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
         with suppress(OSError):  # the disk is full, and the buffer cannot be written
             stream.close()
         if not special:
-            if not part.stat().st_size:
-                part.unlink()
-            elif not output.leftover:
-                print_message(f"the output so far is in {part}")
+            with suppress(OSError):  # the file has its name already, or the disk has failed
+                if not part.stat().st_size:
+                    part.unlink()
+                elif not output.leftover:
+                    print_message(f"the output so far is in {part}")
         raise
 
 
@@ -369,15 +370,9 @@ def _write_errors(where: str) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (OSError, RuntimeError) as error:  # pathlib raises RuntimeError for links in a circle
-        full = isinstance(error, OSError) and error.errno in DISK_FULL
-        raise DataError(
-            "the output cannot be written",
-            where=where,
-            why=reason(error),
-            todo="free some space, then run it again"
-            if full
-            else "name another file: --output FILE",
-        ) from None
+        what, todo = "the output cannot be written", "name another file: --output FILE"
+        todo = what_helps(error, todo)
+        raise DataError(what, where=where, why=reason(error), todo=todo) from None
 
 
 class Counter:

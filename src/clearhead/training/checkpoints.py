@@ -29,7 +29,15 @@ from clearhead.checkpoint.tensors import (
     write_tensors,
 )
 from clearhead.errors import ModelFolderError
-from clearhead.files import atomic_file, json_bytes, link, link_file, move_into_place
+from clearhead.files import (
+    atomic_file,
+    json_bytes,
+    link,
+    link_file,
+    move_into_place,
+    remove,
+    unwritable,
+)
 from clearhead.manifest import replace_in_model_folder
 from clearhead.settings.training import TrainingConfig
 from clearhead.training.task import Evaluation
@@ -140,7 +148,7 @@ class Keeper:
             if self.state_path.exists():
                 link_file(self.state_path, self.previous_path)
         if state.finished:
-            self.previous_path.unlink(missing_ok=True)
+            remove(self.previous_path)
 
     def read_state(
         self,
@@ -203,7 +211,10 @@ class Keeper:
                 f"goes on from the state before, at step {found[1].get('step', 0):,}"
             )
             # The next state that is written must not replace the only good one.
-            move_into_place(self.previous_path, self.state_path)
+            try:
+                move_into_place(self.previous_path, self.state_path)
+            except OSError as error:
+                raise unwritable(self.state_path, error) from None
             return found
 
     def _check_weights(self, state: State) -> None:
@@ -288,7 +299,7 @@ class Keeper:
         """Write a checkpoint, and remove all but the last few."""
         self._keep(_recent_name(step), model, step)
         for old in self._recent()[: -self.average_last]:
-            old.unlink()
+            remove(old)
 
     def average_recent(self, model: nn.Module, step: int, least: int) -> bool:
         """Load the mean of the recent checkpoints into the model, and keep it as `average`.
@@ -312,7 +323,7 @@ class Keeper:
     def forget_recent(self) -> None:
         """Remove the recent checkpoints, which nothing needs after the end of the run."""
         for path in self._recent():
-            path.unlink()
+            remove(path)
 
     def forget_average(self) -> None:
         """Remove the average at the end of a run that continues, and checkpoints from before.
@@ -320,7 +331,7 @@ class Keeper:
         The weights in the model folder stay, also if they are that average.
         """
         self.forget_recent()
-        self._checkpoint("average").unlink(missing_ok=True)
+        remove(self._checkpoint("average"))
 
     def restore_current(self, model: nn.Module) -> None:
         """Load the weights of the last saved state into the model, if the run is resumable."""

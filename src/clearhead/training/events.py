@@ -13,8 +13,8 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clearhead.errors import TrainingError, reason
-from clearhead.files import open_to_append
+from clearhead.errors import DISK_ERRORS, TrainingError, reason, what_helps
+from clearhead.files import PERMITTED, open_to_append
 from clearhead.training.task import Sample
 
 if TYPE_CHECKING:
@@ -206,8 +206,8 @@ class JsonLog:
             self._file = open_to_append(path)
             _complete_last_line(self._file)
         except OSError as error:
-            what = "the log cannot be written"
-            raise TrainingError(what, where=path, why=reason(error)) from None
+            what, todo = "the log cannot be written", what_helps(error, PERMITTED)
+            raise TrainingError(what, where=path, why=reason(error), todo=todo) from None
 
     def observe(self, event: Event) -> None:
         """Append the event.
@@ -232,8 +232,10 @@ class JsonLog:
     def close(self) -> None:
         """Close the file."""
         with suppress(OSError):
-            self._write_pending()
-        self._file.close()
+            try:
+                self._write_pending()
+            finally:
+                self._file.close()
 
     def _write_pending(self) -> None:
         """Write what is pending. On a disk that becomes full, a write may store a part of it."""
@@ -243,11 +245,12 @@ class JsonLog:
 
 
 def _unwritable(what: str, path: Path, error: OSError) -> UnwritableLogError:
+    helps = DISK_ERRORS.get(error.errno or 0, "check the permissions of the file")
     return UnwritableLogError(
         f"{what} cannot be written",
         where=path,
         why=reason(error),
-        todo="training continues and tries again; free some space or check the permissions",
+        todo=f"training continues and tries again; {helps}",
     )
 
 
@@ -294,8 +297,8 @@ class TensorBoardLog:
         try:
             self._writer = make_writer(str(folder))
         except OSError as error:
-            what = "TensorBoard's files cannot be written"
-            raise TrainingError(what, where=folder, why=reason(error)) from None
+            what, todo = "TensorBoard's files cannot be written", what_helps(error, PERMITTED)
+            raise TrainingError(what, where=folder, why=reason(error), todo=todo) from None
 
     def observe(self, event: Event) -> None:
         """Write the figures of the event.

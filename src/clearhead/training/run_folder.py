@@ -22,7 +22,7 @@ import torch
 from clearhead import __version__
 from clearhead.checkpoint.folder import folder_of, is_imported, read_folder_config
 from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
-from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason
+from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason, what_helps
 from clearhead.files import make_folder, open_to_append, read_json, write_json
 from clearhead.manifest import MANIFEST, settled_entries
 from clearhead.settings import RunConfig
@@ -108,8 +108,8 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
             _refuse_other_settings(read_folder_config(folder), config)
         make_folder(folder / "training")
     except (OSError, ValueError) as error:  # a NUL in the name is a ValueError
-        what = "the folder cannot be used"
-        raise TrainingError(what, where=folder, why=reason(error), todo=ELSEWHERE) from None
+        what, todo = "the folder cannot be used", what_helps(error, ELSEWHERE)
+        raise TrainingError(what, where=folder, why=reason(error), todo=todo) from None
     return folder
 
 
@@ -238,7 +238,7 @@ def _not_lockable(folder: Path, error: OSError) -> TrainingError:
         "the folder cannot be locked for this run",
         where=folder,
         why=reason(error),
-        todo="choose a folder on a local disk: --set folder=runs/other",
+        todo=what_helps(error, "choose a folder on a local disk: --set folder=runs/other"),
     )
 
 
@@ -305,9 +305,12 @@ def forget_run(folder: Path) -> None:
             path.unlink()
         removed.unlink(missing_ok=True)
     except OSError as error:
-        what = "the old run cannot be removed"
-        where = error.filename or folder
-        raise TrainingError(what, where=where, why=reason(error), todo=ELSEWHERE) from None
+        raise TrainingError(
+            "the old run cannot be removed",
+            where=error.filename or folder,
+            why=reason(error),
+            todo=what_helps(error, ELSEWHERE),
+        ) from None
     for name in ("checkpoints", "tensorboard"):
         with suppress(OSError):  # it does not exist, or is not empty
             (folder / "training" / name).rmdir()
