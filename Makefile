@@ -4,7 +4,7 @@
 # make coverage    run all tests and report the coverage of src/clearhead
 # make test-keras  run the tests that compare with Keras, in the environment .venv-keras
 # make test-minilm run the tests with a pretrained MiniLM, in the environment .venv-minilm
-# make faults      kill small runs, cut their power, damage their files; nothing may be lost
+# make faults      kill small runs, cut their power, fill their disk, damage their files
 # make check       check style, format and types
 # make reference   train the reference systems; SYSTEM=a: only this one
 # make bench       measure the speed of clearhead and other toolkits, with the data in CLEARHEAD_DATA
@@ -105,6 +105,7 @@ faults: export OMP_NUM_THREADS := 1
 faults: install
 	$(BIN)/python tests/faults/kills.py
 	$(BIN)/python tests/faults/syscalls.py
+	$(BIN)/python tests/faults/errors.py
 	$(BIN)/python tests/faults/damage.py
 	$(BIN)/python tests/faults/fuzz.py --minutes 60
 

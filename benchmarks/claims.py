@@ -169,6 +169,12 @@ CLAIMS = {
             100,
         ),
         Claim(
+            "disk-errors",
+            "calls that fail because a disk is full, read-only or broken: model loads, the message"
+            " says what to do, same bits after repeating",
+            100,
+        ),
+        Claim(
             "damaged-files",
             "truncated files and flipped bits of a run, a model folder and an export: neither"
             " detected nor harmless",

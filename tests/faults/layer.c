@@ -1,4 +1,4 @@
-/* Watches what a process does to the files of one folder, and kills it at a chosen call.
+/* Watches what a process does to the files of one folder, and kills it or fails at a chosen call.
 
    `watch` installs a seccomp filter, by which the kernel raises SIGSYS instead of making a call that
    changes files. The handler looks at the call and makes it. So it sees all calls, also those that
@@ -7,7 +7,11 @@
    Each call is appended to a log:
      KIND \t OFFSET \t SIZE \t PATH \t SECOND PATH \n DATA \n
    Kinds: O open (offset 1: truncate), W write, T truncate to the offset, S sync, R rename, L link,
-   U unlink, D mkdir, X rmdir, - a call that failed. */
+   U unlink, D mkdir, X rmdir, - a call that failed.
+
+   An error can be returned once, or from the chosen call on. Then half of a write is still made, as
+   on a disk that becomes full. A full disk or quota does not prevent the removal of a file, and
+   not the opening of one that exists. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -51,7 +55,8 @@ static const int trapped[] = {
 };
 
 static char folder[PATH_MAX], log_path[PATH_MAX];
-static unsigned long kill_at, calls;
+static unsigned long stop_at, calls;
+static int error_number, ever_after;
 
 static long make(long number, const long *a) {
   return syscall(number, a[0], a[1], a[2], a[3], a[4], MARK);
@@ -146,6 +151,17 @@ static void modernise(long *number, long *a) {
 #endif
 }
 
+/* Whether a call fails in the way that was asked for; a write that is the first may be halved. */
+static int fails(char kind, long number, long *a, const char *path) {
+  if (!error_number || calls < stop_at || (calls > stop_at && !ever_after)) return 0;
+  if (error_number == ENOSPC || error_number == EDQUOT) {
+    if (strchr("TUX", kind) || (kind == 'O' && faccessat(AT_FDCWD, path, F_OK, 0) == 0)) return 0;
+  }
+  if (!ever_after || calls > stop_at || number != SYS_write || a[2] < 2) return 1;
+  a[2] /= 2;
+  return 0;
+}
+
 static void handle(int signal, siginfo_t *information, void *context) {
   static char one[PATH_MAX], two[PATH_MAX];
   static int busy;
@@ -156,12 +172,14 @@ static void handle(int signal, siginfo_t *information, void *context) {
   while (__atomic_exchange_n(&busy, 1, __ATOMIC_ACQUIRE)) usleep(10); /* by another thread */
   modernise(&number, a);
   char kind = kind_of(number, a, one, two);
-  if (kind && ++calls == kill_at) {
+  if (kind && ++calls == stop_at && !error_number) {
     if (number == SYS_write) a[2] /= 2, make(number, a);
     kill(getpid(), SIGKILL);
     for (;;) pause();
   }
-  long done = make(number, a);
+  long done = -1;
+  if (kind && stop_at && fails(kind, number, a, one)) errno = error_number;
+  else done = make(number, a);
   RESULT(c) = done < 0 ? -errno : done;
   if (kind && log_path[0]) {
     if (done < 0) append('-', 0, 0, one, two, "");
@@ -175,11 +193,12 @@ static void handle(int signal, siginfo_t *information, void *context) {
 }
 
 /* Watch the folder from now on; SIGKILL before call `at`, counted from 1 (0: never), where a write
-   is half done before; `log` may be empty. Returns 0, or an error number. */
-int watch(const char *path, unsigned long at, const char *log) {
+   is half done before; `log` may be empty. With an `error` number, the call fails instead, and if
+   `after` is not 0, so do all later ones. Returns 0, or an error number. */
+int watch(const char *path, unsigned long at, const char *log, int error, int after) {
   strncpy(folder, path, PATH_MAX - 1);
   strncpy(log_path, log, PATH_MAX - 1);
-  kill_at = at;
+  stop_at = at, error_number = error, ever_after = after;
   struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   if (sigaction(SIGSYS, &action, NULL)) return errno;
   const int count = sizeof trapped / sizeof *trapped;

@@ -30,8 +30,8 @@ import run_processes
 from disk import Call, Disk, evenly, read_calls, write_image
 from run_processes import helper
 
-Layer = Callable[[bytes, int, bytes], int]
-"""`watch` of `layer.c`: it takes a folder, the call to be killed at, and the log."""
+Layer = Callable[[bytes, int, bytes, int, int], int]
+"""`watch` of `layer.c`; see `watching`."""
 
 FAULTS = {
     "kill": "SIGKILL",
@@ -83,7 +83,29 @@ def compiled(compiler: str, folder: Path) -> Layer:
     words = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-o", str(library), source]
     subprocess.run(words, check=True)
     watch = ctypes.CDLL(str(library)).watch
-    watch.argtypes = [ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p]
+    numbers = ctypes.c_int, ctypes.c_int
+    watch.argtypes = [ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p, *numbers]
+    return watch
+
+
+def watching(
+    layer: Layer, folder: Path, at: int = 0, log: str = "", error: int = 0, later: bool = False
+) -> Callable[[], None]:
+    """A function after which the layer watches what its process does to a folder.
+
+    Args:
+        layer: from `compiled`.
+        folder: without symbolic links in its path.
+        at: the number of a call, from 1. The process is killed there; 0: never.
+        log: a file to which the calls are appended.
+        error: if it is not 0, the call fails with this number instead.
+        later: whether all later calls fail too.
+    """
+
+    def watch() -> None:
+        if code := layer(os.fsencode(folder), at, os.fsencode(log), error, later):
+            raise OSError(code, os.strerror(code))
+
     return watch
 
 
@@ -188,11 +210,7 @@ class Trials:
 
     def _start(self, kill_at: int = 0, log: str = "") -> int:
         """Train while the layer watches; returns the exit code."""
-
-        def watch() -> None:
-            if error := self.layer(os.fsencode(self.folder), kill_at, os.fsencode(log)):
-                raise OSError(error, os.strerror(error))
-
+        watch = watching(self.layer, self.folder, kill_at, log)
         return run_processes.finish(["train", str(self.toml)], self.output, watch)
 
     def _problems(self, fault: Fault) -> list[str]:

@@ -47,6 +47,15 @@ def test_a_fault_between_two_calls_loses_at_most_one_interval(tmp_path: Path) ->
     assert [record["met"] for record in found] == [True] * 4
 
 
+@LINUX
+@COMPILED
+def test_an_error_of_the_disk_loses_nothing_and_says_what_to_do(tmp_path: Path) -> None:
+    words = ["--moments", "2", "--errors", "EIO", "--commands", "train", "translate"]
+    found = script("errors.py", tmp_path / "errors.jsonl", *words)
+    assert found
+    assert all(record["met"] for record in found)
+
+
 def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:
     (found,) = script("damage.py", tmp_path / "damage.jsonl", "--sample", "40")
     assert found["met"]
