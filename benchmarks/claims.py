@@ -181,6 +181,13 @@ CLAIMS = {
             None,
             0,
         ),
+        Claim(
+            "hostile-files",
+            "hostile files read by every reader: crash, hang, too much memory, or another error"
+            " than one of clearhead",
+            None,
+            0,
+        ),
         Claim("copying", "copying 1,000 unseen sequences: right", 1000),
         Claim("reversing", "reversing 1,000 unseen sequences: right", 1000),
         Claim(

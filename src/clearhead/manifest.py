@@ -43,6 +43,10 @@ ASIDE = re.compile(r"\.(.+)\.[0-9a-f]{16}")
 """The name of a new file that is not yet in its place."""
 
 
+BLOCK = 2**20
+"""Bytes of a file that are read at a time."""
+
+
 class Entry(NamedTuple):
     """What a manifest has about a file: its size in bytes, and 64 hexadecimal digits."""
 
@@ -54,15 +58,23 @@ Entries = Mapping[str, Entry]
 """The entries of a manifest by the names of the files, which are in the folder of the manifest."""
 
 
-def entry_of(path: Path) -> Entry:
+def entry_of(path: Path, progress: Callable[[int], object] = lambda count: None) -> Entry:
     """The entry of a file as it is on disk.
+
+    Args:
+        path: the file.
+        progress: receives the number of bytes of each block that has been read.
 
     Raises:
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return Entry(file.tell(), digest)
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(BLOCK):
+            digest.update(block)
+            size += len(block)
+            progress(len(block))
+    return Entry(size, digest.hexdigest())
 
 
 def sealed(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -47,6 +47,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=60, help="for all readers together")
     parser.add_argument("--reader", action="append", choices=READERS, help="these readers only")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", metavar="FILE.jsonl", help="file for the records")
     parser.add_argument("--input", type=int, help="read this input only, in this process")
     parser.add_argument("--from", type=int, default=0, dest="first", help=argparse.SUPPRESS)
     parser.add_argument("--until", type=float, help=argparse.SUPPRESS)
@@ -56,12 +57,33 @@ def main() -> int:
         last = None if args.input is None else args.input + 1
         first = args.first if args.input is None else args.input
         return attacks(names[0], args.seed, first, last, args.until or float("inf"))
-    found = sum(fuzz(name, args.seed, 60 * args.minutes / len(names)) for name in names)
+    counts = [fuzz(name, args.seed, 60 * args.minutes / len(names)) for name in names]
+    found = sum(findings for _, findings in counts)
+    record(dict(zip(names, (inputs for inputs, _ in counts), strict=True)), found, args)
     return 1 if found else 0
 
 
-def fuzz(name: str, seed: int, seconds: float) -> int:
-    """Run one reader for some seconds; the number of findings."""
+def record(inputs: dict[str, int], findings: int, args: argparse.Namespace) -> None:
+    """Write the number of findings, and in `more` the inputs of each reader."""
+    from run_processes import helper
+
+    results = helper("results")
+    collected = results.Results("fuzz", None, args.output)
+    collected.add(
+        "hostile files",
+        "findings",
+        [findings],
+        subject=f"{args.minutes:g} minutes",
+        more=inputs,
+        claim="hostile-files",
+        command="make faults",
+    )
+    collected.write()
+    print(results.line(collected.records[-1]))
+
+
+def fuzz(name: str, seed: int, seconds: float) -> tuple[int, int]:
+    """Run one reader for some seconds; the number of inputs and of findings."""
     began, first, found = time.time(), 0, 0
     while time.time() < began + seconds and found < MOST_FINDINGS:
         words = ["--reader", name, "--seed", str(seed), "--from", str(first)]
@@ -88,7 +110,7 @@ def fuzz(name: str, seed: int, seconds: float) -> int:
             found += 1
             print(f"finding in {name}: input {first - 1} of seed {seed} ended with {code}")
     print(f"{name}: {first:,} inputs, {found:,} findings", flush=True)
-    return found
+    return first, found
 
 
 def attacks(name: str, seed: int, first: int, last: int | None, until: float) -> int:

@@ -30,7 +30,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -40,13 +39,13 @@ from clearhead.data.readers import Pair
 from clearhead.data.report import FINDINGS, DataReport, write_findings
 from clearhead.errors import ClearheadError, DataError, reason
 from clearhead.files import (
-    fingerprint_of,
     move_into_place,
     open_to_append,
     read_json,
     unwritable,
     write_bytes,
 )
+from clearhead.manifest import Entries, entries_in, entry_of, sealed, unsealed
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
@@ -103,11 +102,9 @@ class Corpus:
     ) -> None:
         self.folder, self.findings, self._part = folder, folder / FINDINGS, part
         _lock_against_removal(self, folder / "corpus.json")
-        description = read_json(folder / "corpus.json")
-        if description.pop("fingerprint") != _fingerprint(description):
-            raise ValueError("the content of corpus.json and its hash disagree")
+        description = unsealed(read_json(folder / "corpus.json"))
         self.report = DataReport.from_dict(description["report"])
-        _check_files(folder, description["files"], note)
+        _check_files(folder, entries_in(description), note)
         self._ids, self._offsets = {}, {}
         for side, size in zip(SIDES, vocabulary_sizes, strict=True):
             ids = _mapped(folder / f"{side}.ids", _dtype(size))
@@ -155,23 +152,19 @@ def _dtype(vocabulary_size: int) -> np.dtype:
     return np.dtype(np.uint16 if vocabulary_size <= 2**16 else np.uint32)
 
 
-def _fingerprint(description: dict[str, Any]) -> str:
-    return fingerprint_of(json.dumps(description, sort_keys=True).encode())
-
-
-def _check_files(folder: Path, described: dict[str, Any], note: TakeLine) -> None:
+def _check_files(folder: Path, entries: Entries, note: TakeLine) -> None:
     """Compare the size and SHA-256 of each file with the description.
 
     Raises:
         ValueError: they differ, or a file is none, such as a pipe.
     """
-    sizes = {name: int(described[name]["size"]) for name in FILES}
+    sizes = {name: entries[name].size for name in FILES}
     for name, size in sizes.items():
         if not (folder / name).is_file() or (folder / name).stat().st_size != size:
             raise ValueError(f"{name} does not have {size:,} bytes")
     progress = _Progress(sum(sizes.values()), note)
     for name in FILES:
-        if _sha256(folder / name, progress.add) != described[name]["sha256"]:
+        if entry_of(folder / name, progress.add) != entries[name]:
             raise ValueError(f"the content of {name} and its hash disagree")
 
 
@@ -188,15 +181,6 @@ class _Progress:
             done, total = round(self._done / 1e6), round(self._total / 1e6)
             self._note(f"checking the encoded pairs: {done:,} of {total:,} MB")
             self._next = time.monotonic() + INTERVAL_S
-
-
-def _sha256(path: Path, progress: Callable[[int], object] = lambda count: None) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(BLOCK):
-            digest.update(block)
-            progress(len(block))
-    return digest.hexdigest()
 
 
 def _mapped(path: Path, dtype: np.dtype) -> np.ndarray:
@@ -355,12 +339,10 @@ def write_corpus(
             why = "\n".join(report.lines())
             todo = "correct the data, or change the settings in [data] that leave the pairs out"
             raise DataError("no pair is left to train on", where=part.where, why=why, todo=todo)
-        files = {
-            name: {"size": (partial / name).stat().st_size, "sha256": _sha256(partial / name)}
-            for name in FILES
-        }
-        description = {"version": FORMAT_VERSION, "files": files, "report": report.to_dict()}
-        description["fingerprint"] = _fingerprint(description)
+        files = {name: entry_of(partial / name)._asdict() for name in FILES}
+        description = sealed(
+            {"version": FORMAT_VERSION, "files": files, "report": report.to_dict()}
+        )
         # With escapes, because names of files may not be UTF-8.
         content = json.dumps(description, indent=1).encode()
         write_bytes(partial / "corpus.json", content, DataError)
