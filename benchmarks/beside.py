@@ -69,7 +69,7 @@ SEARCHES = {
     "beam16": Search("beam of 5, batches of 16", 16, 5),
 }
 QUICK = {
-    "counts": ["0", "1000", str(SPIN_COUNT), PASSIVE],
+    "counts": ["0", str(SPIN_COUNT), str(USUAL), PASSIVE],
     "busy": [0, 1, 2],
     "searches": ["greedy1", "beam16"],
     "minutes": 12,

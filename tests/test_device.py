@@ -285,3 +285,36 @@ def test_without_affinity_every_processor_counts(monkeypatch: pytest.MonkeyPatch
 
 def test_this_machine_has_at_least_one_core_and_no_more_than_processors() -> None:
     assert 1 <= device.real_cores() <= (os.cpu_count() or 1)
+
+
+def test_threads_are_as_before_after_the_block() -> None:
+    before = torch.get_num_threads()
+    with device.threads(before + 1):
+        assert torch.get_num_threads() == before + 1
+    assert torch.get_num_threads() == before
+    with device.threads(0):
+        assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == before
+
+
+def test_a_small_batch_of_a_narrow_model_needs_one_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts: list[int] = []
+    step = FastDecoder.step
+
+    def noted(*arguments: Any) -> Any:
+        counts.append(torch.get_num_threads())
+        return step(*arguments)
+
+    monkeypatch.setattr(FastDecoder, "step", noted)
+    engine = TorchEngine(random_model(small_config()))
+    with device.threads(2):
+        for sources, beam_size, expected in (([[3, 4]], 5, 1), ([[3, 4]] * 3, 2, 2)):
+            counts.clear()
+            engine.translate(sources, SearchConfig(beam_size=beam_size))
+            assert set(counts) == {expected}
+        monkeypatch.setattr("clearhead.decoding.torch_engine.ONE_THREAD", 1)
+        counts.clear()
+        engine.translate([[3, 4]], SearchConfig(beam_size=5))
+        assert set(counts) == {2}

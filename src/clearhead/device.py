@@ -94,6 +94,22 @@ def keep_freed_memory() -> None:
         tune(-1, -1)  # M_TRIM_THRESHOLD: never return memory
 
 
+@contextmanager
+def threads(count: int) -> Iterator[None]:
+    """Compute with so many threads on the CPU, and then with as many as before; 0: no change."""
+    import torch
+
+    before = torch.get_num_threads()
+    if count in (0, before):
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def processor_has(*instructions: str) -> bool:
     """Whether the CPU has any of these instruction sets, as PyTorch names them."""
     import torch

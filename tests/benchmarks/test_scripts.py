@@ -411,13 +411,13 @@ def test_every_setting_works_alone_and_beside_a_busy_process(
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")  # of the user; each process has its own
     for name, value in dict(LEAST_S=0.0, VOCABULARY=60, LENGTH=4, PAIRS=8).items():
         monkeypatch.setattr(beside, name, value)
-    own = str(beside.SPIN_COUNT)
+    own, usual = str(beside.SPIN_COUNT), str(beside.USUAL)
     words = ["--works", "training", "ctranslate2", "--sizes", "tiny", "--searches", "greedy1"]
-    words += ["--counts", own, "--busy", "1", "--rounds", "1", "--minutes", "1"]
+    words += ["--counts", own, usual, "--busy", "1", "--rounds", "1", "--minutes", "1"]
     monkeypatch.setattr(beside.Pace, "next_s", lambda pace: 0.0)
     assert beside.main(words) == 0
     found = records(folder, "beside")
-    settings = [f"GOMP_SPINCOUNT={own}", "1 thread"]
+    settings = [f"GOMP_SPINCOUNT={own}", f"GOMP_SPINCOUNT={usual}", "1 thread"]
     assert [r["subject"] for r in found if not r["claim"]] == 2 * settings
     assert all(r["median"] > 0 and r["more"]["beside 1"] > 0 for r in found if not r["claim"])
     assert [r["claim"] for r in found if r["claim"]] == 2 * ["beside-alone", "beside-1"]

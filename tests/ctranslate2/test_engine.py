@@ -180,12 +180,18 @@ def test_threads_share_a_single_sentence_if_each_has_a_core(
     monkeypatch.setattr(runtime, "open_translator", Made)
     monkeypatch.setattr(runtime, "real_cores", lambda: cores)
     monkeypatch.setattr(runtime, "intel", lambda: False)
+    monkeypatch.setattr(runtime, "ONE_THREAD", small_config().d_model - 1)
     found = fast_engine(folder, threads, **choices).translators
     alone, many = found.of(1), found.of(2)
     assert isinstance(alone, Made)
     assert isinstance(many, Made)
     assert (alone.workers, alone.threads) == expected
     assert (many.workers, many.threads) == (threads, 1)
+    # The narrowest models are as fast with one.
+    monkeypatch.setattr(runtime, "ONE_THREAD", small_config().d_model)
+    found = fast_engine(folder, threads, **choices).translators
+    assert found.of(1) is found.of(2)
+    assert (found.of(1).workers, found.of(1).threads) == (threads, 1)
     # Threads that share a product lose by it there, however wide it is.
     monkeypatch.setattr(runtime, "intel", lambda: True)
     monkeypatch.setattr(runtime, "NARROW", 0)

@@ -48,7 +48,7 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead import hf hf:bert-base-uncased runs/bert
 """
 
-SPIN_COUNT = 4000
+SPIN_COUNT = 1000
 """Times that an OpenMP thread polls a barrier before it sleeps. By default libgomp polls for a few
 milliseconds, and training slows down many times over beside any other busy process. Smaller values
 are better beside other processes and slower alone (docs/experiments.md)."""

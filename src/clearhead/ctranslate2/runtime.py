@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from clearhead.ctranslate2.folder import ExportedModel
+from clearhead.decoding.engine import ONE_THREAD
 from clearhead.device import intel, processors, real_cores
 from clearhead.errors import ClearheadError, ConfigError, ExportError
 
@@ -33,9 +34,10 @@ class Translators:
 
     On a CPU a narrow model has one worker for each thread; a wide model has one worker with all
     threads. For a single sentence all workers but one would be idle. So a narrow model in float32
-    is loaded a second time, with one worker of up to `SHARING` threads, if each thread has a core
-    of its own. On Intel processors, where CTranslate2 uses other libraries, threads that share a
-    product are slower: there every model has one worker for each thread.
+    that is wider than `ONE_THREAD` is loaded a second time, with one worker of up to `SHARING`
+    threads, if each thread has a core of its own. On Intel processors, where CTranslate2 uses other
+    libraries, threads that share a product are slower: there every model has one worker for each
+    thread.
 
     Arguments and errors are those of `CTranslate2Engine`.
     """
@@ -48,7 +50,8 @@ class Translators:
         workers = (threads or _default_threads()) if one_thread_each else 1
         each = 1 if workers > 1 else threads
         self._many = open_translator(exported, device, compute_type, workers, each)
-        may_share = compute_type == "float32" and not intel()
+        is_narrowest = exported.d_model <= ONE_THREAD
+        may_share = compute_type == "float32" and not intel() and not is_narrowest
         sharing = min(workers, SHARING, real_cores()) if may_share else 1
         self._single = self._many
         if sharing > 1:

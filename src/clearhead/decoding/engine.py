@@ -17,6 +17,12 @@ LONGEST_SOURCE = 1024
 PADDED_TOKENS = 16_384
 """Maximum number of source tokens of a batch, padding included: bounds memory for long inputs."""
 
+ONE_THREAD = 128
+"""The largest d_model for which one thread is as fast as several, if there are few rows.
+
+Beside other programs it is much faster, because threads wait for each other (docs/experiments.md).
+"""
+
 Result = TypeVar("Result")
 
 

@@ -14,11 +14,17 @@ from torch.nn.utils.rnn import pad_sequence
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, read_weights
 from clearhead.checkpoint.tensors import check_shapes, load_parameters
 from clearhead.decoding.cache import DecodingState
-from clearhead.decoding.engine import PADDED_TOKENS, Hypothesis, in_batches, prefixes_and_keys
+from clearhead.decoding.engine import (
+    ONE_THREAD,
+    PADDED_TOKENS,
+    Hypothesis,
+    in_batches,
+    prefixes_and_keys,
+)
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import MakeProduct, plain_product
 from clearhead.decoding.search import search as search_batch
-from clearhead.device import explain_full_memory
+from clearhead.device import explain_full_memory, threads
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import PAD
@@ -27,6 +33,9 @@ if TYPE_CHECKING:
     from torch import nn
 
 Model = TypeVar("Model", bound="nn.Module")
+
+FEW_ROWS = 5
+"""Rows of a batch for which a model of the width `ONE_THREAD` needs one thread only."""
 
 
 class TorchEngine:
@@ -70,9 +79,13 @@ class TorchEngine:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
         prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
+        rows = search.n_best if search.method == "sampling" else search.beam_size
+        width = self.model.output.in_features
 
         def translate_batch(batch: list[int]) -> list[list[Hypothesis]]:
-            with explain_full_memory(self._smaller, f"a batch of {len(batch)} sentences"):
+            what = f"a batch of {len(batch)} sentences"
+            is_small = width <= ONE_THREAD and len(batch) * rows <= FEW_ROWS
+            with explain_full_memory(self._smaller, what), threads(1 if is_small else 0):
                 return search_batch(
                     ModelStepper(self._decoder),
                     [sources[i] for i in batch],
@@ -84,7 +97,6 @@ class TorchEngine:
                     scored=self.scores,
                 )
 
-        rows = search.n_best if search.method == "sampling" else search.beam_size
         padded_tokens = max(1, PADDED_TOKENS // rows)
         with evaluating(self.model):
             return in_batches(
