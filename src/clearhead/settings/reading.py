@@ -29,8 +29,21 @@ from clearhead.settings.declare import (
 from clearhead.settings.model import expanded_dropout
 from clearhead.settings.run import RunConfig
 
-MOST_BYTES, DEEPEST = 2**24, 10
+MOST_BYTES, DEEPEST = 2**20, 10
 """The most bytes of a TOML file, and the most levels of nested values in it."""
+
+STRING_OR_COMMENT = re.compile(
+    r'''
+    """ [^"\\]*+ (?: (?: \\. | "{1,2}(?!") ) [^"\\]*+ )*+ "{3,5}
+    | \'{3} [^']*+ (?: '{1,2}(?!') [^']*+ )*+ '{3,5}
+    | " [^"\\\n]*+ (?: \\. [^"\\\n]*+ )*+ "
+    | ' [^'\n]*+ '
+    | \# [^\n]*+
+    | ["'] .*+  # a string without an end, where the parser stops
+    ''',
+    re.VERBOSE | re.DOTALL,
+)
+"""A string or comment of TOML, whose dots join no keys."""
 
 
 def read_config(path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -83,7 +96,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
             why = f"it has more than {MOST_BYTES:,} bytes"
             raise ConfigError("this is not a file of settings", where=path, why=why)
         text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
-        return tomllib.loads(text)
+        return _parsed(text)
     except (FileNotFoundError, IsADirectoryError) as error:
         is_folder = isinstance(error, IsADirectoryError)
         likely = [p for p in (Path(f"{path}.toml"), Path(f"{path.name}.toml")) if p.is_file()]
@@ -115,6 +128,23 @@ def _read_toml(path: Path) -> dict[str, Any]:
         why = "values are nested too deeply" if nested else "a number has too many digits"
         todo = "clearhead init NAME writes a file as an example"
         raise ConfigError("this TOML cannot be read", where=path, why=why, todo=todo) from None
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """The tree of a TOML text.
+
+    The parser takes time and memory in the square of the parts of a dotted key, so such a key is
+    refused before it is parsed.
+
+    Raises:
+        tomllib.TOMLDecodeError: it is not TOML.
+        RecursionError: keys or values are nested too deeply.
+        ValueError: a number has too many digits.
+    """
+    bare = STRING_OR_COMMENT.sub(lambda found: "" if found[0][0] == "#" else "s", text)
+    if any(key.count(".") >= DEEPEST for key in re.findall(r"[\w. \t-]+", bare)):
+        raise RecursionError(f"a key has more than {DEEPEST} parts")
+    return tomllib.loads(text)
 
 
 def with_absolute_paths(config: RunConfig) -> RunConfig:
@@ -182,7 +212,7 @@ def apply_override(tree: dict[str, Any], override: str) -> None:
             f"--set {override}: this is not path=value", todo="e.g. --set training.max_steps=1000"
         )
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        value = _parsed(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         value = text
         if text.strip().startswith("["):
