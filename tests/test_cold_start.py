@@ -46,7 +46,7 @@ def test_a_module_that_is_loaded_is_seen() -> None:
 def test_help_loads_the_command_line_alone() -> None:
     modules = loaded_by_command("--help")
     assert not modules & (COMPUTING | CHECKING)
-    assert packages(modules) == {"cli", "errors"}
+    assert packages(modules) == {"cli", "errors", "terminal"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -55,7 +55,9 @@ def test_the_help_of_a_command_loads_the_command_line_alone(command: str) -> Non
     modules = loaded_by_command(command, "--help")
     searches = command in ("translate", "evaluate")
     assert not modules & (COMPUTING if searches else COMPUTING | CHECKING)
-    assert packages(modules) == {"cli", "errors"} | ({"settings"} if searches else set())
+    assert packages(modules) == {"cli", "errors", "terminal"} | (
+        {"settings"} if searches else set()
+    )
 
 
 def packages(modules: set[str]) -> set[str]:

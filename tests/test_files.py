@@ -213,3 +213,23 @@ def test_only_files_that_end_within_the_limit_are_read(tmp_path: Path) -> None:
     for endless in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(ValueError, match="pipe"):
             read_bounded(endless)
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EIO])
+def test_a_folder_that_cannot_be_synced_is_no_error_but_a_failing_disk_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    fsync = os.fsync
+
+    def refusing(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", refusing)
+    if code == errno.EIO:
+        with pytest.raises(ModelFolderError):
+            write_bytes(tmp_path / "file", b"new")
+    else:
+        write_bytes(tmp_path / "file", b"new")
+        assert (tmp_path / "file").read_bytes() == b"new"

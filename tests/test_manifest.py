@@ -40,7 +40,7 @@ def replace(folder: Path, files: Mapping[str, bytes]) -> None:
 
 def content(folder: Path) -> dict[str, bytes]:
     """The files as a reader finds them."""
-    checked_entries(folder, unread="")
+    checked_entries(folder)
     return {path.name: path.read_bytes() for path in visible(folder) if path.name != MANIFEST}
 
 
@@ -138,10 +138,10 @@ def test_a_changed_file_is_found(tmp_path: Path, damage: bytes) -> None:
     replace(tmp_path, OLD)
     (tmp_path / "weights").write_bytes(damage)
     with pytest.raises(ModelFolderError) as caught:
-        checked_entries(tmp_path, unread="scores")
+        checked_entries(tmp_path, unread=["scores"])
     assert caught.value.where == str(tmp_path / "weights")
     assert MANIFEST in str(caught.value.todo)
-    entries = checked_entries(tmp_path, unread="weights")
+    entries = checked_entries(tmp_path, unread=["weights"])
     with pytest.raises(ModelFolderError):
         check(tmp_path / "weights", entries["weights"])
 
@@ -149,7 +149,7 @@ def test_a_changed_file_is_found(tmp_path: Path, damage: bytes) -> None:
 def test_a_missing_file_is_the_matter_of_who_needs_it(tmp_path: Path) -> None:
     replace(tmp_path, OLD)
     (tmp_path / "weights").unlink()
-    entries = checked_entries(tmp_path, unread="")
+    entries = checked_entries(tmp_path)
     with pytest.raises(ModelFolderError, match="missing"):
         check(tmp_path / "weights", entries["weights"])
 
@@ -169,7 +169,7 @@ def test_a_missing_file_is_the_matter_of_who_needs_it(tmp_path: Path) -> None:
 def test_a_manifest_of_another_form_is_an_error(tmp_path: Path, tree: dict[str, Any]) -> None:
     (tmp_path / MANIFEST).write_text(json.dumps(tree if "more" in tree else sealed(tree)))
     with pytest.raises(ModelFolderError) as caught:
-        checked_entries(tmp_path, unread="")
+        checked_entries(tmp_path)
     assert caught.value.where == str(tmp_path / MANIFEST)
 
 
@@ -213,3 +213,29 @@ def test_an_error_has_the_kind_of_the_caller(tmp_path: Path) -> None:
             lambda new: {},
             ExportError,
         )
+
+
+@pytest.mark.parametrize("kind", ["device", "pipe", "sparse"])
+def test_what_could_be_read_for_ever_is_not_read(tmp_path: Path, kind: str) -> None:
+    path, size = tmp_path / "a", 0
+    if kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        size = 2**40
+        with path.open("wb") as file:
+            file.truncate(size)
+    entry = {"size": size, "sha256": "0" * 64}
+    tree = sealed({"version": 1, "files": {"a": entry}})
+    (tmp_path / MANIFEST).write_text(json.dumps(tree))
+    with pytest.raises(ModelFolderError):
+        checked_entries(tmp_path)
+
+
+def test_a_manifest_does_not_list_itself(tmp_path: Path) -> None:
+    entry = {"size": 1, "sha256": "0" * 64}
+    tree = sealed({"version": 1, "files": {MANIFEST: entry}})
+    (tmp_path / MANIFEST).write_text(json.dumps(tree))
+    with pytest.raises(ModelFolderError, match="manifest"):
+        checked_entries(tmp_path)

@@ -28,7 +28,7 @@ from typing import Any
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.checkpoint.tensors import SCORES
 from clearhead.errors import ExportError, ModelFolderError, is_of_system, reason
-from clearhead.files import make_folder, read_json, unwritable
+from clearhead.files import LARGEST_FILE, make_folder, read_json, unwritable
 from clearhead.manifest import (
     Entries,
     check,
@@ -41,6 +41,10 @@ from clearhead.manifest import (
 from clearhead.settings import RunConfig
 
 DESCRIPTION = "clearhead.json"
+
+MOST_SIZE = 4
+"""The largest file of an export, in sizes of the file of weights."""
+
 VERSION = 2
 
 CLASSIFIER_SETTINGS = (
@@ -165,7 +169,11 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
         entries = entries_in(tree)
         with suppress(OSError):  # then the files that are not in place are found by their hashes
             settle(path, entries)
+        # A sparse file takes no space, and reading it could take for ever.
+        most = MOST_SIZE * found.weights.stat().st_size + LARGEST_FILE
         for name, entry in entries.items():
+            if entry.size > most:
+                raise ValueError(f"it has {name} with {entry.size:,} bytes")
             check(path / name, entry)
     except ValueError as error:
         raise damaged(path, error, again) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
@@ -34,6 +35,9 @@ LARGEST_FILE = 2**27
 
 A vocabulary of a million pieces has some 20 MB as a SentencePiece model and 60 MB as JSON.
 """
+
+UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
+"""Errors of the system for a folder that cannot be synced."""
 
 READABLE = "make the file readable, or copy the folder again"
 
@@ -121,11 +125,16 @@ def make_folder(path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Wait until a file's content, or a folder's list of names, is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        # Some file systems sync no folders, and some folders may be written but not read.
+        if error.errno not in UNSYNCED or not path.is_dir():
+            raise
 
 
 def not_followed(path: str, flags: int) -> int:

@@ -15,7 +15,8 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+import stat
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 from clearhead.errors import ClearheadError, ModelFolderError, reason
 from clearhead.files import (
     COPY_AGAIN,
+    LARGEST_FILE,
     READABLE,
     Write,
     atomic_file,
@@ -134,7 +136,7 @@ def replace_together(
 
     Raises:
         ClearheadError: of this `kind`; a file cannot be written, e.g. because the disk is full.
-            Then nothing is replaced.
+            Then all are replaced or none.
     """
     new: dict[str, Entry] = {}
     _remove_leftovers(folder, files, manifest)
@@ -202,7 +204,10 @@ def check(path: Path, entry: Entry) -> None:
         ModelFolderError: the file is missing, cannot be read, or differs.
     """
     try:
-        same = path.stat().st_size == entry.size and entry_of(path) == entry
+        status = path.stat()
+        # A device or a pipe could be read for ever.
+        is_same_size = stat.S_ISREG(status.st_mode) and status.st_size == entry.size
+        same = is_same_size and entry_of(path) == entry
     except FileNotFoundError:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
@@ -246,36 +251,40 @@ def settled_entries(folder: Path) -> dict[str, Entry]:
         if tree.get("version") != VERSION:
             raise ValueError(f"its version is {tree.get('version')!r}, not {VERSION}")
         entries = entries_in(unsealed(tree))
+        for name, entry in entries.items():
+            if name == MANIFEST or (
+                entry.size > LARGEST_FILE and not name.endswith(".safetensors")
+            ):
+                raise ValueError(f"it has {name} with {entry.size:,} bytes")
     except ValueError as error:
         what = "the manifest is damaged, or of another version"
-        raise ModelFolderError(what, where=path, why=str(error), todo=COPY_AGAIN) from None
+        todo = f"copy the folder again; if you trust its other files, remove {MANIFEST}"
+        raise ModelFolderError(what, where=path, why=str(error), todo=todo) from None
     with suppress(OSError):  # then the files that are not in place are found by their hashes
         settle(folder, entries)
     return entries
 
 
-def checked_entries(folder: Path, unread: str) -> dict[str, Entry]:
+def checked_entries(folder: Path, unread: Collection[str] = ()) -> dict[str, Entry]:
     """The entries of a model folder, after the files that are there were compared with them.
 
     Args:
         folder: the model folder.
-        unread: the name of a file that is not compared, because it is large.
+        unread: names of files that are not compared.
 
     Raises:
         ModelFolderError: a file is damaged or was changed, or the manifest is damaged.
     """
     entries = settled_entries(folder)
-    try:
-        for name in _present(folder, entries):
-            if name != unread:
-                check(folder / name, entries[name])
-    except ModelFolderError:
-        if settled_entries(folder) == entries:
-            raise
-        return checked_entries(folder, unread)  # a run has replaced the files meanwhile
-    return entries
-
-
-def _present(folder: Path, entries: Entries) -> Iterator[str]:
-    """The files that are there. What needs a missing one has an error of its own."""
-    return (name for name in entries if (folder / name).exists())
+    while True:
+        try:
+            for name in entries.keys() - set(unread):
+                # What needs a missing file has an error of its own.
+                if (folder / name).exists():
+                    check(folder / name, entries[name])
+        except ModelFolderError:
+            before, entries = entries, settled_entries(folder)
+            if before == entries:
+                raise
+            continue  # a run has replaced the files meanwhile
+        return entries

@@ -15,11 +15,15 @@ import torch
 
 from clearhead import api
 from clearhead.api.start import starting_point
-from clearhead.checkpoint.folder import read_folder_config, read_model_folder
+from clearhead.checkpoint.folder import (
+    read_folder_config,
+    read_model_folder,
+    write_model_folder,
+)
 from clearhead.checkpoint.tensors import read_tensors, write_tensors
 from clearhead.errors import ModelFolderError
 from clearhead.files import write_json
-from clearhead.settings import config_from
+from clearhead.settings import RunConfig, config_from
 from model_folders import without_manifest, write_models
 from small_runs import small_run
 
@@ -250,3 +254,13 @@ def test_settings_that_are_no_table_are_rejected(tmp_path: Path, config: object)
     (tmp_path / "config.json").write_text(json.dumps({"format": 1, "config": config}))
     with pytest.raises(ModelFolderError, match="the configuration is damaged"):
         read_folder_config(tmp_path)
+
+
+def test_no_file_behind_a_link_is_moved_into_a_model_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("precious")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / ".unfinished").symlink_to(tmp_path / "secret")
+    with pytest.raises(ModelFolderError):
+        write_model_folder(tmp_path / "model", RunConfig(), {})
+    assert [path.name for path in (tmp_path / "secret").iterdir()] == ["key"]

@@ -15,6 +15,7 @@ from clearhead import api
 from clearhead.checkpoint.tensors import read_digest, read_tensors, write_tensors
 from clearhead.errors import ModelFolderError
 from clearhead.settings import RunConfig
+from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.events import Event, Note, RunStarted
 from small_runs import Watcher, assert_same, final_state, small_run
 
@@ -143,8 +144,11 @@ def test_moments_belong_to_the_parameter_of_their_name(run: RunConfig) -> None:
     assert moments == parameters
 
 
-def test_weights_of_another_run_are_not_taken_for_the_best(run: RunConfig, tmp_path: Path) -> None:
-    other = small_run(tmp_path, "other", max_steps=4)
+@pytest.mark.parametrize("steps", [4, 16])
+def test_weights_of_another_run_are_not_taken_for_the_best(
+    run: RunConfig, tmp_path: Path, steps: int
+) -> None:
+    other = small_run(tmp_path, "other", max_steps=steps)
     other = dataclasses.replace(other, seed=other.seed + 1)
     api.train(other)
     shutil.copy(Path(other.folder, "weights.safetensors"), Path(run.folder))
@@ -154,11 +158,57 @@ def test_weights_of_another_run_are_not_taken_for_the_best(run: RunConfig, tmp_p
     assert "--restart" in str(caught.value.todo)
 
 
-def test_damaged_weights_are_found_when_the_run_resumes(run: RunConfig) -> None:
+@pytest.mark.parametrize("name", ["weights.safetensors", "scores.json", "provenance.json"])
+def test_a_damaged_model_is_replaced_by_the_next_validation(
+    run: RunConfig, whole: dict[str, torch.Tensor], name: str
+) -> None:
+    path, watcher = Path(run.folder, name), Watcher()
+    flip(path, -9)
+    with pytest.raises(ModelFolderError):
+        api.load_translator(run.folder, engine="torch").translate(["a"])
+    assert api.train(run, observers=[watcher]).finished
+    assert [note for note in notes(watcher) if str(path) in note]
+    assert api.load_translator(run.folder, engine="torch").translate(["a"])
+    assert_same(final_state(run), whole)
+
+
+def test_a_damaged_model_of_a_finished_run_is_an_error(run: RunConfig) -> None:
+    api.train(run)
     flip(Path(run.folder, "weights.safetensors"), -9)
     with pytest.raises(ModelFolderError, match="damaged") as caught:
         api.train(run)
     assert caught.value.where == str(Path(run.folder, "weights.safetensors"))
+
+
+def test_a_kill_after_the_average_was_kept_is_no_obstacle(
+    run: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state on disk may be one whose last validation is done."""
+    longer = dataclasses.replace(run, training=dataclasses.replace(run.training, keep="average"))
+    shutil.rmtree(run.folder)
+    api.train(longer, observers=[Watcher(interrupt_at=12)])
+    write = Keeper.write_state
+
+    def killed(self: Keeper, model: Any, optimizer: Any, state: State) -> None:
+        if state.finished:
+            raise KeyboardInterrupt
+        write(self, model, optimizer, state)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Keeper, "write_state", killed)
+        assert not api.train(longer).finished
+    assert json.loads(Path(run.folder, "scores.json").read_text())["weights"] == "average"
+    assert api.train(longer).finished
+
+
+def test_a_state_of_an_early_version_is_refused_with_the_reason(run: RunConfig) -> None:
+    path = Path(run.folder, STATE)
+    tensors, facts = read_tensors(path)
+    del facts["environment"], facts["best_weights"]
+    write_tensors(path, tensors, facts)
+    with pytest.raises(ModelFolderError, match="earlier version") as caught:
+        api.train(run)
+    assert caught.value.where == str(path)
 
 
 @pytest.mark.parametrize("fact", ["torch", "device", "precision", "threads"])

@@ -20,7 +20,7 @@ from clearhead.checkpoint.folder import (
     read_tokenizers,
     read_weights,
 )
-from clearhead.checkpoint.tensors import STATE, check_shapes, load_parameters
+from clearhead.checkpoint.tensors import PREVIOUS_STATE, STATE, check_shapes, load_parameters
 from clearhead.data.corpus import Tokenizers
 from clearhead.data.inputs import read_inputs
 from clearhead.data.labels import LABELS, Labels
@@ -46,6 +46,7 @@ from clearhead.settings.data import HUB
 from clearhead.settings.declare import Runs, as_toml
 from clearhead.settings.reading import located
 from clearhead.tokenizer.extension import extended
+from clearhead.training.run_folder import SELECTED_FILES
 
 ENCODER_PREFIXES = {"source_input.": "input.", "input.": "input.", "encoder.": "encoder."}
 """Prefixes of the parameters of a translator or classifier, and of the same in a classifier."""
@@ -88,12 +89,12 @@ def starting_point(
             todo="choose another folder: --set folder=runs/other",
         )
     if bool(config.folder) and not restart and (own / "config.json").exists():
-        old = read_folder_config(own)
+        old = read_folder_config(own, SELECTED_FILES)
         words = config.tokenizer.new_words or _new_words_of(config.start_from, old)
         config = _with_settings_of(old, config)
         # The words of the run itself may not be left out.
         config = replace(config, tokenizer=replace(config.tokenizer, new_words=words))
-        if (own / STATE).exists():
+        if (own / STATE).exists() or (own / PREVIOUS_STATE).exists():
             yield config, None
             return
     with TemporaryDirectory() as scratch:
@@ -126,7 +127,8 @@ def _new_words_of(source: str, otherwise: RunConfig) -> tuple[str, ...]:
     if is_huggingface(source):
         return ()
     folder = folder_of(source)
-    found = read_folder_config(folder) if (folder / "config.json").exists() else otherwise
+    exists = (folder / "config.json").exists()
+    found = read_folder_config(folder, SELECTED_FILES) if exists else otherwise
     return found.tokenizer.new_words if otherwise.task == "translation" else ()
 
 

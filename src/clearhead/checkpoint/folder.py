@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -76,8 +76,9 @@ def write_model_folder(path: Path, config: RunConfig, files: Mapping[str, Saveab
     """
     unfinished = path / ".unfinished"
     try:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        make_folder(unfinished)
+        shutil.rmtree(unfinished, ignore_errors=True)  # a symbolic link stays
+        make_folder(path)
+        unfinished.mkdir()
         for name, content in files.items():
             content.save(unfinished, name)
         write_json(unfinished / "config.json", {"format": FORMAT, "config": asdict(config)})
@@ -186,8 +187,12 @@ def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer
     return load_tokenizer(path, SOURCE_TOKENIZER), load_tokenizer(path, TARGET_TOKENIZER)
 
 
-def read_folder_config(path: Path) -> RunConfig:
-    """The configuration of a model folder, whose other files but the weights are checked too.
+def read_folder_config(path: Path, unread: Collection[str] = (WEIGHTS,)) -> RunConfig:
+    """The configuration of a model folder, whose other files are checked too.
+
+    Args:
+        path: the folder.
+        unread: names of files that are not checked, because they are large or not needed.
 
     Raises:
         ModelFolderError: it is missing, damaged, of another version or of another program; or
@@ -218,7 +223,7 @@ def read_folder_config(path: Path) -> RunConfig:
             where=path,
             todo="use the version of clearhead that wrote it, or train the model again",
         )
-    checked_entries(path, unread=WEIGHTS)
+    checked_entries(path, unread)
     try:
         settings = tree.get("config")
         if not isinstance(settings, dict):

@@ -88,10 +88,13 @@ def read_tensors(
         facts, digest = metadata["facts"], metadata["digest"]
         if expected is None and digest != _digest_like(digest, tensors, facts):
             raise _damaged(path, "their checksum is not the one in the file")
-        return tensors, json.loads(facts)
+        known = json.loads(facts)
+        if not isinstance(known, dict):
+            raise ValueError("the facts are no object")
+        return tensors, known
     except KeyError as error:
         raise _damaged(path, f"the metadata lack {error}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, f"the metadata cannot be read: {error}") from None
 
 

@@ -38,7 +38,7 @@ from clearhead.files import (
     remove,
     unwritable,
 )
-from clearhead.manifest import replace_in_model_folder
+from clearhead.manifest import check, entry_of, replace_in_model_folder, settled_entries
 from clearhead.settings.training import TrainingConfig
 from clearhead.training.task import Evaluation
 
@@ -81,6 +81,12 @@ class State:
         if self.best_score is None or not math.isfinite(self.best_score):
             return True
         return score > self.best_score if higher_is_better else score < self.best_score
+
+    def forget_best(self) -> None:
+        """Record that no weights are kept, so that the next validation keeps its own."""
+        self.best_score, self.best_step, self.best_weights = None, 0, ""
+        self.best_scores, self.best_signatures = {}, {}
+        self.validated_step = 0
 
     def note_best(self, score: float, evaluation: Evaluation) -> None:
         """Record that the current weights are the best so far."""
@@ -188,7 +194,14 @@ class Keeper:
                 why=f"{_version(fields)}: {error}",
                 todo=OTHER_VERSION,
             ) from None
-        self._check_weights(state)
+        if not state.environment:
+            raise ModelFolderError(
+                "the state was written by an earlier version of clearhead",
+                where=self.state_path,
+                why="it does not say which; this version needs the moments by name",
+                todo=OTHER_VERSION,
+            )
+        self._check_model(state, tell)
         load_parameters(model, _part(tensors, "model."), self.state_path)
         _load_optimizer(model, optimizer, _part(tensors, "optimizer."), self.state_path)
         if line := self._changes(state.environment):
@@ -217,11 +230,14 @@ class Keeper:
                 raise unwritable(self.state_path, error) from None
             return found
 
-    def _check_weights(self, state: State) -> None:
+    def _check_model(self, state: State, tell: Callable[[str], None]) -> None:
         """Check that the weights of the folder are those that the run has kept as its model.
 
+        If they are damaged, or their scores are, the run forgets them and goes on: its next
+        validation replaces them.
+
         Raises:
-            ModelFolderError: they are missing, damaged, or others.
+            ModelFolderError: they are missing or others; or damaged, and the run is finished.
         """
         path = self.folder / WEIGHTS
         todo = "restore the file, choose another folder, or start over: --restart"
@@ -231,13 +247,21 @@ class Keeper:
             raise ModelFolderError(what, where=path, todo=todo)
         if not path.exists():
             return
+        entries = settled_entries(self.folder)
         try:
-            facts, digest = read_tensors(path)[1], read_digest(path)
+            read_tensors(path)
+            for name in entries.keys() & {SCORES, "provenance.json"}:
+                check(self.folder / name, entries[name])
         except ModelFolderError as error:
-            what = "the weights that this run kept as its model are damaged"
-            raise ModelFolderError(what, where=path, why=error.why, todo=todo) from None
-        # The run may have kept them after it had written this state. It then does so once more.
-        if digest != state.best_weights and facts.get("step", 0) <= state.validated_step:
+            what = "the model that this run kept is damaged"
+            if state.finished:
+                raise ModelFolderError(what, where=error.where, why=error.why, todo=todo) from None
+            tell(f"warning: {what} ({error.where}: {error.why}); the next validation replaces it")
+            state.forget_best()
+            return
+        # Those of the manifest may be newer than this state: the run then keeps them once more.
+        is_kept = read_digest(path) == state.best_weights or entries.get(WEIGHTS) == entry_of(path)
+        if not is_kept:
             what = "the weights are not those that this run kept as its model"
             raise ModelFolderError(what, where=path, todo=todo)
 

@@ -290,11 +290,7 @@ class Trainer:
 
     def _resume(self) -> None:
         """Load the saved state if there is one, and announce the run."""
-        saved = self.keeper.read_state(
-            self.model,
-            self.updater.optimizer,
-            lambda line: notify(self.observers, Note(line)),
-        )
+        saved = self.keeper.read_state(self.model, self.updater.optimizer, self._tell)
         if saved is not None:
             self.state = saved
             self.updater.split_from = saved.split_from
@@ -361,9 +357,9 @@ class Trainer:
         """Make one step, from the gradients of all batches together."""
         state = self.state
         norm = self.updater.step(state.step + 1, batches, state.attempt)
-        self._note_split()
         state.step += 1
         state.batch += len(batches)
+        self._note_split()
         if math.isfinite(norm):
             state.bad_in_a_row = 0
             return
@@ -381,6 +377,9 @@ class Trainer:
             f"{first_few(places, SHOWN_EXAMPLES)}"
         )
         notify(self.observers, Note(text))
+
+    def _tell(self, line: str) -> None:
+        notify(self.observers, Note(line))
 
     def _note_split(self) -> None:
         """Keep the size from which batches are split, and report the first time."""
@@ -401,7 +400,7 @@ class Trainer:
         if left.attempt >= MOST_ATTEMPTS:
             raise self._diverged(f"{left.attempt} other orders of the data did not help")
         finite = self._weights_are_finite()
-        saved = self.keeper.read_state(self.model, self.updater.optimizer)
+        saved = self.keeper.read_state(self.model, self.updater.optimizer, self._tell)
         if saved is None or saved.bad_in_a_row or not self._weights_are_finite():
             raise self._diverged("no good state is saved to which the run could go back", finite)
         if left.best_step > saved.step:  # these weights are in the folder

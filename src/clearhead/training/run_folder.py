@@ -105,7 +105,7 @@ def run_folder(config: RunConfig, restart: bool) -> Path:
         elif restart:
             _refuse_other_config(folder / "config.json")
         else:
-            _refuse_other_settings(read_folder_config(folder), config)
+            _refuse_other_settings(read_folder_config(folder, SELECTED_FILES), config)
         make_folder(folder / "training")
     except (OSError, ValueError) as error:  # a NUL in the name is a ValueError
         what, todo = "the folder cannot be used", what_helps(error, ELSEWHERE)
