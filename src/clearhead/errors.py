@@ -11,6 +11,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,13 @@ OTHER_NAMES = {"gpu": "cuda"}
 """Words that mean a choice without being similar to it."""
 
 
+LONGEST_PART = 4_000
+"""The most characters of a part of an error that are shown: a value in it may be a whole file."""
+
+COMPARED, LONGEST_COMPARED = 10_000, 200
+"""How many choices are compared with a wrong word, and how many characters they have at most."""
+
+
 class ClearheadError(Exception):
     """An error that a user can correct.
 
@@ -41,7 +49,8 @@ class ClearheadError(Exception):
         todo: what the user can do about it.
 
     These attributes have names and texts as they are. `str(error)`, which tracebacks and notebooks
-    show, has U+FFFD for characters that are not safe on a terminal.
+    show, has U+FFFD for characters that are not safe on a terminal, and at most 4,000 characters of
+    each part.
     """
 
     exit_code = 1
@@ -61,12 +70,17 @@ class ClearheadError(Exception):
         self.todo = todo
 
     def __str__(self) -> str:
-        parts = [f"{printable_line(self.where)}: {self.what}" if self.where else self.what]
+        what = _cut(self.what)
+        parts = [f"{printable_line(_cut(self.where))}: {what}" if self.where else what]
         if self.why:
-            parts.append(f"Why: {self.why}")
+            parts.append(f"Why: {_cut(self.why)}")
         if self.todo:
-            parts.append(f"What to do: {self.todo}")
+            parts.append(f"What to do: {_cut(self.todo)}")
         return printable("\n".join(parts))
+
+
+def _cut(part: str) -> str:
+    return part if len(part) <= LONGEST_PART else f"{part[:LONGEST_PART]} …"
 
 
 class ConfigError(ClearheadError):
@@ -175,12 +189,16 @@ def type_of(value: object) -> str:
 
 
 def nearest(word: object, choices: Iterable[str]) -> str | None:
-    """The choice that is most similar to the word, in any case; None if none is similar."""
+    """The choice that is most similar to the word, in any case; None if none is similar.
+
+    Very long words and choices are not compared, and of the choices only the first 10,000.
+    """
     import difflib
 
-    if not isinstance(word, str):
+    if not isinstance(word, str) or len(word) > LONGEST_COMPARED:
         return None
-    by_lower = {choice.lower(): choice for choice in choices}
+    compared = (each for each in islice(choices, COMPARED) if len(each) <= LONGEST_COMPARED)
+    by_lower = {choice.lower(): choice for choice in compared}
     likely = OTHER_NAMES.get(word.lower(), word.lower())
     close = difflib.get_close_matches(likely, by_lower, n=1, cutoff=0.5)
     return by_lower[close[0]] if close else None

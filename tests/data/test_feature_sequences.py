@@ -6,6 +6,8 @@ import csv
 import gzip
 import io
 import math
+import os
+import tracemalloc
 import warnings
 import zipfile
 from collections import Counter
@@ -25,6 +27,7 @@ from clearhead.data.feature_sequences import (
     read_feature_sequences,
 )
 from clearhead.data.labelled import LabelledSequence
+from clearhead.data.parts import file_hash
 from clearhead.errors import DataError
 
 Write = Callable[[str, str | bytes], str]
@@ -805,6 +808,42 @@ def test_labels_without_any_bytes_are_not_counted_out(write: Write) -> None:
     assert refusal(write("a.npz", content)).where
 
 
+@pytest.mark.parametrize("width", [0, 1])
+def test_millions_of_sequences_in_a_few_bytes_do_not_fill_the_memory(
+    width: int, write: Write
+) -> None:
+    """The archive has 10,000,000 labels, and lengths of 0 or sequences without features."""
+    count = 10**7
+    numbers = forged((count,), "|i1", bytes(count))
+    ones = forged((count,), "|i1", b"\1" * count)
+    for x in (forged((1, width), "|i1", b"\0"), forged((count, 1, width), "|i1", bytes(count))):
+        lengths = ones if width == 0 else numbers
+        path = write("a.npz", archive(x=x, y=numbers, lengths=lengths))
+        tracemalloc.start()
+        try:
+            assert str(refusal(path).where).startswith(path)
+            assert tracemalloc.get_traced_memory()[1] < 10 * count
+        finally:
+            tracemalloc.stop()
+
+
+def test_lengths_whose_sum_overflows_do_not_fit(write: Write) -> None:
+    lengths = np.array([2**63, 2**63, 4], dtype=np.uint64)
+    content = archive_bytes(x=np.zeros((4, 1)), y=np.zeros(3), lengths=lengths)
+    assert refusal(write("a.npz", content)).what.startswith("the lengths add up")
+
+
+def test_a_pipe_in_the_place_of_an_array_is_refused(tmp_path: Path, write: Write) -> None:
+    (tmp_path / "a").mkdir()
+    os.mkfifo(tmp_path / "a" / "x.npy")
+    assert refusal(tmp_path).where == str(tmp_path / "a" / "x.npy")
+    with pytest.raises(DataError):
+        file_hash(str(tmp_path))
+    assert refusal(tmp_path / "a" / "x.npy", labelled=False).where
+    write("labels.csv", "file,label\n/dev/zero,a\n")
+    assert refusal(tmp_path).where == f"{tmp_path / 'labels.csv'}:2"
+
+
 def test_an_archive_that_expands_without_end_is_not_read(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -816,4 +855,4 @@ def test_an_archive_that_expands_without_end_is_not_read(
 
 def test_labels_beyond_unicode_are_not_text(write: Write) -> None:
     content = archive(x=forged((1, 1, 4)), y=forged((1,), "<U1", b"\0\0\xff\0"))
-    assert refusal(write("a.npz", content)).where == write("a.npz", content)
+    assert refusal(write("a.npz", content)).where == f"{write('a.npz', content)}:1"

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -191,3 +192,12 @@ def test_a_packed_file_that_expands_without_end_is_rejected(
     # Text that is packed as text is may be of any length.
     real = "".join(f"{number**7}\n" for number in range(100_000)).encode()
     assert sum(1 for _ in read_lines(write("b.gz", real))) == 100_000
+
+
+def test_a_pipe_is_read_as_text(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.txt"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_bytes, args=(b"a\nb\n",))
+    writer.start()
+    assert list(read_lines(str(pipe))) == ["a", "b"]
+    writer.join()

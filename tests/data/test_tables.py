@@ -138,3 +138,13 @@ def test_a_row_of_csv_may_be_as_long_as_a_line(
     with pytest.raises(DataError) as raised:
         list(read_csv(str(path)))
     assert raised.value.where == f"{path}:101"
+
+
+def test_an_error_does_not_list_a_million_columns() -> None:
+    names = [f"sourc{i}" for i in range(1_000_000)]
+    with pytest.raises(DataError) as caught:
+        Header(names, "a.jsonl:1").column("source")
+    assert len(str(caught.value)) < 2_000
+    with pytest.raises(DataError) as caught:
+        Header(["x" * 10**7], "a.jsonl:1").column("y" * 10**7, "text_column")
+    assert len(str(caught.value)) < 20_000

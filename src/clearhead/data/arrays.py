@@ -10,10 +10,10 @@ import os
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, BinaryIO
 
 import numpy as np
 from numpy.lib.format import read_array_header_1_0, read_array_header_2_0
@@ -67,14 +67,15 @@ def read_array_file(path: str, labelled: bool = True) -> Iterator[LabelledSequen
     if x.ndim < 3 and lengths is None and not labelled:
         yield LabelledSequence(as_frames(x, path), (), path)
         return
-    rows = _rows(path, x, lengths)
-    labels = repeat((), len(rows)) if y is None else _labels(path, y, len(rows))
+    rows, count = _rows(path, x, lengths), len(x if lengths is None else lengths)
+    labels = repeat((), count) if y is None else _labels(path, y, count)
     for number, (row, label) in enumerate(zip(rows, labels, strict=True), start=1):
         place = f"{path}:{number}"
         yield LabelledSequence(as_frames(row, place), label, place)
 
 
-def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> Sequence[np.ndarray]:
+def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> Iterator[np.ndarray]:
+    """The sequences one by one: an archive of a few bytes may have millions."""
     if lengths is None:
         if x.ndim != 3:
             raise DataError(
@@ -82,20 +83,34 @@ def _rows(path: str, x: np.ndarray, lengths: np.ndarray | None) -> Sequence[np.n
                 where=path,
                 todo="give (N, frames, features), or (frames of all, features) and lengths",
             )
-        return cast(Sequence[np.ndarray], x)
+        return iter(x)
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or (lengths < 0).any():
         raise DataError("lengths are not whole numbers of frames, (N,)", where=path)
+    if x.ndim == 3 and len(lengths) != len(x):
+        raise DataError(f"lengths do not fit x, whose shape is {x.shape}", where=path)
+    if not lengths.all():
+        place = f"{path}:{int(lengths.argmin()) + 1}"
+        raise DataError("the sequence is empty: its length is 0", where=place)
     if x.ndim == 3:
-        if len(lengths) != len(x) or (lengths > x.shape[1]).any():
+        if (lengths > x.shape[1]).any():
             raise DataError(f"lengths do not fit x, whose shape is {x.shape}", where=path)
-        return [row[:length] for row, length in zip(x, lengths, strict=True)]
-    frames, total = len(x) if x.ndim else 0, sum(lengths.tolist())
+        return (row[:length] for row, length in zip(x, lengths, strict=True))
+    frames = len(x) if x.ndim and x.size else 0
+    # As floating-point numbers they do not overflow; sums up to 2**53 are exact.
+    total = int(lengths.sum(dtype=np.float64))
     if total != frames:
         raise DataError(f"the lengths add up to {total:,}, x has {frames:,} frames", where=path)
-    return np.split(x, np.cumsum(lengths)[:-1]) if frames else []
+    return _consecutive(x, lengths)
 
 
-def _labels(path: str, y: np.ndarray, count: int) -> list[tuple[str, ...]]:
+def _consecutive(x: np.ndarray, lengths: np.ndarray) -> Iterator[np.ndarray]:
+    end = 0
+    for length in map(int, lengths):
+        start, end = end, end + length
+        yield x[start:end]
+
+
+def _labels(path: str, y: np.ndarray, count: int) -> Iterator[tuple[str, ...]]:
     if y.shape != (count,):
         raise DataError(f"y has the shape {y.shape}, and there are {count:,} sequences", where=path)
     if y.dtype.kind not in "Uiuf":
@@ -105,13 +120,17 @@ def _labels(path: str, y: np.ndarray, count: int) -> list[tuple[str, ...]]:
             where=path,
             todo=f"save them as text: {text}",
         )
-    try:
-        values = y.tolist()
-    except SystemError:  # a number beyond Unicode in place of a character
-        raise DataError("the labels y are not text: the file is damaged", where=path) from None
-    return [
-        (label_name(value, f"{path}:{number}"),) for number, value in enumerate(values, start=1)
-    ]
+    return _label_names(path, y)
+
+
+def _label_names(path: str, y: np.ndarray) -> Iterator[tuple[str, ...]]:
+    for i in range(len(y)):
+        place = f"{path}:{i + 1}"
+        try:
+            value = y[i].item()
+        except SystemError:  # a number beyond Unicode in place of a character
+            raise DataError("the label is not text: the file is damaged", where=place) from None
+        yield (label_name(value, place),)
 
 
 def read_array_folder(
@@ -250,7 +269,7 @@ def _load(path: str, *others: str) -> dict[str, np.ndarray]:
     """The features of a file as x (the array x, or the only array), and `others` that it has."""
     arrays: dict[str, np.ndarray] = {}
     name = "x"
-    with open_packed(path) as stream:
+    with open_packed(path, regular=True) as stream:
         try:
             magic = stream.read(6)
             stream.seek(0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import os
+import stat
 import zlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -239,14 +240,26 @@ def open_unpacked(path: str) -> Iterator[BinaryIO]:
             yield stream
 
 
-def open_packed(path: str) -> BufferedReader:
+def open_packed(path: str, *, regular: bool = False) -> BufferedReader:
     """The bytes of a file as they are on disk, not unpacked.
 
+    Args:
+        path: of the file. A pipe, such as `/dev/stdin`, is a file too.
+        regular: whether it must be a file on a disk. Opening a pipe without a writer never ends.
+
     Raises:
-        DataError: the file is missing, a folder, or cannot be read.
+        DataError: the file is missing, a folder, or cannot be read; or `regular` is not met.
     """
+    expanded = os.path.expanduser(path)
     try:
-        return open(os.path.expanduser(path), "rb")
+        if (
+            regular
+            and not stat.S_ISREG(mode := os.stat(expanded).st_mode)
+            and not stat.S_ISDIR(mode)
+        ):
+            todo = "give a file, or read the pipe into one"
+            raise DataError("this is a pipe or a device, not a file", where=path, todo=todo)
+        return open(expanded, "rb")
     except FileNotFoundError:
         raise DataError("there is no such file", where=path, todo=check_path(path)) from None
     except IsADirectoryError:

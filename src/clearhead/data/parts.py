@@ -258,11 +258,12 @@ def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> 
     return list(read_labelled_texts(path, data.text_column, data.label_column, several, known))
 
 
-def file_hash(file: str, part: Part = "train") -> bytes:
+def file_hash(file: str, part: Part = "train", *, regular: bool = False) -> bytes:
     """32 bytes of hash of what is read from a file, a folder or a part of the phrasebook.
 
     Of a folder of feature sequences, the names of the files and `labels.csv` count as well. `part`
-    is the part of a phrasebook that is named without one.
+    is the part of a phrasebook that is named without one. `regular` refuses pipes, see
+    `open_packed`.
 
     Raises:
         DataError: a file is missing or cannot be read.
@@ -273,9 +274,9 @@ def file_hash(file: str, part: Part = "train") -> bytes:
     elif os.path.isdir(folder):
         for inner in files_of_array_folder(folder):
             digest.update(os.fsencode(os.path.relpath(inner, folder)))
-            digest.update(file_hash(str(inner)))
+            digest.update(file_hash(str(inner), regular=True))
     else:
-        with open_packed(file) as stream:
+        with open_packed(file, regular=regular) as stream:
             try:
                 while block := stream.read(2**20):
                     digest.update(block)

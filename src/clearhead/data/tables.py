@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from typing import Any, NamedTuple, TypeAlias
 
 from clearhead.data.lines import MAX_LINE_BYTES, read_lines
-from clearhead.errors import DataError, nearest
+from clearhead.errors import DataError, first_few, nearest
 
 Row = tuple[int, list[str]]
 """The number of the line where a row begins, and its cells."""
@@ -28,6 +28,8 @@ FIXED_COLUMNS = {
     "file": "names the file that the label of its row is for",
 }
 """The meaning of the columns whose names cannot be changed by a setting."""
+
+SHOWN_COLUMNS = 50
 
 CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 """A line break or another control character."""
@@ -57,7 +59,7 @@ class Header(NamedTuple):
         """
         found = self.optional(name)
         if found is None:
-            names = ", ".join(map(repr, self.names)) or "none"
+            names = first_few(list(map(repr, self.names)), SHOWN_COLUMNS) or "none"
             what, why = f"there is no column {name!r}", f"the columns are {names}"
             raise DataError(what, where=self.where, why=why, todo=self._instead_of(name, setting))
         return found
