@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from clearhead.api.exporting import FORMATS, exports_after_training
 from clearhead.api.loading import AutoEngine
 from clearhead.api.training import train
 from clearhead.cli import export
-from clearhead.errors import ExportError
+from clearhead.errors import DISK_ERRORS, ExportError
 from clearhead.exports import DESCRIPTION
 from clearhead.settings.declare import Runs
 from clearhead.training.events import Note, RunEnded
@@ -91,6 +93,19 @@ def test_a_model_that_cannot_be_exported_is_reported_by_its_setting(tmp_path: Pa
     (folder / "ctranslate2" / "mine.txt").write_text("precious")
     assert len(list(exports_after_training(folder, automatic=True))) == 1
     assert [each.name for each in (folder / "ctranslate2").iterdir()] == ["mine.txt"]
+
+
+def test_a_full_disk_is_reported_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    folder = random_folder(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    (line,) = exports_after_training(folder, automatic=True)
+    assert DISK_ERRORS[errno.ENOSPC] in line
+    assert not (folder / "ctranslate2").exists()
 
 
 def test_ctrl_c_skips_the_export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

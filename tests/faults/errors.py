@@ -1,6 +1,6 @@
 """Let each call that changes files fail, as a disk does that is full, read-only or broken.
 
-    .venv/bin/python tests/faults/errors.py                     # about an hour
+    .venv/bin/python tests/faults/errors.py                     # some minutes
     .venv/bin/python tests/faults/errors.py --moments 5 --commands train
 
 A layer between a command and the kernel (`layer.c`) returns an error at a chosen call: once, or

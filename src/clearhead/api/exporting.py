@@ -164,6 +164,7 @@ def _automatic_export(found: ModelFolder, path: Path) -> str:
         export_ctranslate2(found, path)
     except ClearheadError as error:
         why = ": ".join(filter(None, (error.what, error.why)))
+        why = "; ".join(filter(None, (why, error.todo)))
     except Exception as error:  # an installed package may be damaged in any way
         why = reason(error)
     except KeyboardInterrupt:
