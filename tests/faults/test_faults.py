@@ -50,7 +50,7 @@ def test_a_fault_between_two_calls_loses_at_most_one_interval(tmp_path: Path) ->
 @LINUX
 @COMPILED
 def test_an_error_of_the_disk_loses_nothing_and_says_what_to_do(tmp_path: Path) -> None:
-    words = ["--moments", "2", "--errors", "EIO", "--commands", "train", "translate"]
+    words = ["--moments", "2", "--errors", "EIO", "--commands", "train", "export"]
     found = script("errors.py", tmp_path / "errors.jsonl", *words)
     assert found
     assert all(record["met"] for record in found)
