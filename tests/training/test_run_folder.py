@@ -30,6 +30,7 @@ from clearhead.training.run_folder import (
     SELECTED_FILES,
     forget_run,
     only_run_in,
+    remove_leftovers,
 )
 from fake_translator import run
 from huggingface_models import written
@@ -502,3 +503,14 @@ def test_a_classifier_starts_from_the_output_layer_of_one_with_the_same_labels(
         own = dict(model.named_parameters())
         assert torch.equal(own["input.embedding.weight"], found["input.embedding.weight"])
         assert torch.equal(own["output.weight"], found["output.weight"]) == kept
+
+
+def test_what_safetensors_left_half_written_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    checkpoints = tmp_path / "training" / "checkpoints"
+    checkpoints.mkdir(parents=True)
+    kept = [tmp_path / ".tmpAb12cD", checkpoints / ".tmp", checkpoints / ".tmpAb12cD.mine"]
+    left = [tmp_path / "training" / ".tmpAb12cD", checkpoints / ".tmpXyZ345"]
+    for path in (*kept, *left):
+        path.write_text("x")
+    remove_leftovers(tmp_path)
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == sorted(kept)

@@ -97,8 +97,15 @@ def _train(
     from clearhead.training.checkpoints import Keeper
     from clearhead.training.events import JsonLog, Note, TensorBoardLog, notify
     from clearhead.training.loop import Trainer
-    from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
+    from clearhead.training.run_folder import (
+        forget_run,
+        note_data,
+        provenance,
+        refuse_other_data,
+        remove_leftovers,
+    )
 
+    remove_leftovers(folder)
     is_watched = bool(observers)
     training, device = _set_up(config.training, observers)
     resumed = folder if not restart and (folder / "config.json").exists() else None

@@ -242,6 +242,17 @@ def _not_lockable(folder: Path, error: OSError) -> TrainingError:
     )
 
 
+def remove_leftovers(folder: Path) -> None:
+    """Remove what safetensors had half-written when the run was killed, or its disk failed.
+
+    The caller has the lock of the folder.
+    """
+    for place in ("training", "training/checkpoints"):
+        for path in (folder / place).glob(".tmp??????"):
+            with suppress(OSError):
+                path.unlink()
+
+
 def note_data(folder: Path, hashes: Mapping[str, Mapping[str, str]]) -> None:
     """Record the data of a run for `refuse_other_data`.
 
