@@ -178,6 +178,8 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
     except ValueError as error:
         raise damaged(path, error, again) from None
     except ModelFolderError as error:
+        if _read_description(path, format, again) != tree:
+            return read_export(path, format, found)  # it was replaced meanwhile
         what = f"the export is damaged: {error.what}"
         raise ExportError(what, where=error.where, why=error.why, todo=again) from None
     # If the stamp is missing or differs, the weights are read.

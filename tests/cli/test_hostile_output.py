@@ -20,6 +20,7 @@ import pytest
 from clearhead.api import loading
 from clearhead.cli import main
 from clearhead.data.tables import CONTROL
+from clearhead.manifest import sealed
 from clearhead.terminal import REPLACEMENT, UNSAFE, filtered
 from clearhead.training.display import displays
 from clearhead.training.events import Note
@@ -161,13 +162,38 @@ def test_configurations(screen: Screen) -> None:
 
 
 def test_model_folders(screen: Screen) -> None:
+    """Each file of a folder has hostile texts, where the files read before it are right."""
     folder = Path("model")
     folder.mkdir()
+    (folder / "weights.safetensors").write_bytes(b"")
+    right = {"format": 1, "config": {"task": "classification"}}
+    entry = {"size": 1, "sha256": "0" * 64}
+
+    def shows(name: str, tree: object) -> None:
+        (folder / name).write_text(json.dumps(tree, ensure_ascii=False))
+        assert screen.run("translate", "model")
+        assert screen.run("classify", "model", "-i", "config.json")
+
     for text in HOSTILE:
-        for tree in ({"version": text}, {text: text}, {"version": 1, "run": {text: text}}, text):
-            (folder / "config.json").write_text(json.dumps(tree, ensure_ascii=False))
-            assert screen.run("translate", "model")
-            assert screen.run("classify", "model", "-i", "config.json")
+        shows("config.json", {"format": text})
+        for config in (
+            {text: text},
+            {"task": text},
+            {"model": {text: 1}},
+            {"folder": [text]},
+            text,
+        ):
+            shows("config.json", {"format": 1, "config": config})
+        shows("config.json", right)
+        for manifest in ({"version": text}, {"version": 1, "files": {text: entry}}):
+            shows("manifest.json", sealed(manifest))
+        (folder / "manifest.json").unlink()
+        for scores in ({"digest": text}, {"digest": "", "scores": {"temperature": text}}):
+            shows("scores.json", scores)
+        shows("scores.json", {"digest": "", "scores": {"temperature": 1.0}})
+        for part in ("tokenizer.json", "labels.json"):
+            for tree in ({"version": text}, {"version": 1, "kind": text, "labels": [text]}):
+                shows(part, tree)
     assert_harmless(screen.shown())
 
 
