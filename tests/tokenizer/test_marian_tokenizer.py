@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
 import pytest
+import sentencepiece
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from clearhead.errors import ModelFolderError
 from clearhead.huggingface.marian import tokenizers_of
 from clearhead.tokenizer import BOS, EOS, PAD, load_tokenizer
 from clearhead.tokenizer.marian import MarianTokenizer
+from clearhead.tokenizer.pretrained import Numbering
 from marian_models import TAGS, write_tokenizer
 
 transformers = pytest.importorskip("transformers")
@@ -118,3 +123,40 @@ def test_an_id_without_a_name_has_no_text() -> None:
     tokenizer = MarianTokenizer(source.model, vocabulary, numbering, source.unk_id, "end")
     assert tokenizer.pieces([last]) == [f"<{last}>"]
     assert tokenizer.decode([last]) == ""
+
+
+@pytest.mark.parametrize("name", ["\ud800", 5, ["a"]])
+def test_a_name_that_is_not_a_text_is_found_when_the_folder_is_loaded(
+    name: Any, tmp_path: Path
+) -> None:
+    _, (ours, _) = both(0)
+    ours.save(tmp_path, "source")
+    tree = json.loads((tmp_path / "source.json").read_text())
+    tree["vocabulary"][-1] = name
+    (tmp_path / "source.json").write_text(json.dumps(tree))
+    with pytest.raises(ModelFolderError) as caught:
+        load_tokenizer(tmp_path, "source")
+    assert "hash" not in str(caught.value.why)
+
+
+def test_rules_that_write_no_text_are_an_error_of_the_model(tmp_path: Path) -> None:
+    """SentencePiece writes A1 for a, and in the damaged model bytes that are not UTF-8."""
+    (tmp_path / "rules.tsv").write_text("61\tA1\n")
+    model = BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["b c"]),
+        model_writer=model,
+        vocab_size=20,
+        hard_vocab_limit=False,
+        normalization_rule_tsv=str(tmp_path / "rules.tsv"),
+        minloglevel=2,
+    )
+    whole = model.getvalue()
+    for content in (whole, whole.replace("\xa1\0".encode(), b"\xff\xff\0")):
+        names = ["<unk>", "</s>", "b", "c", "<pad>"]
+        tokenizer = MarianTokenizer(content, names, Numbering(6, 5, 4, 1), 3, "end")
+        if content is whole:
+            assert tokenizer.encode("a")
+            continue
+        with pytest.raises(ModelFolderError):
+            tokenizer.encode("a")

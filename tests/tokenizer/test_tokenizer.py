@@ -467,6 +467,23 @@ def test_missing_or_damaged_files_are_rejected(kind: str, tmp_path: Path) -> Non
         refused("missing")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_piece_that_is_not_utf8_is_found_when_the_model_is_loaded(
+    kind: str, tmp_path: Path
+) -> None:
+    tokenizer = learned(kind)
+    damaged = tokenizer.model.replace(b"th", b"\xff\xff")
+    assert damaged != tokenizer.model
+    tokenizer.model, original = damaged, tokenizer.model
+    try:
+        tokenizer.save(tmp_path, "t")  # with a hash that fits
+    finally:
+        tokenizer.model = original
+    with pytest.raises(ModelFolderError) as caught:
+        load_tokenizer(tmp_path, "t")
+    assert "hash" not in str(caught.value.why)
+
+
 def test_tokenizers_and_reading_data_do_without_torch() -> None:
     program = (
         "import sys, clearhead.tokenizer, clearhead.data.readers, clearhead.data.corpus\n"

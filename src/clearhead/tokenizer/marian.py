@@ -7,12 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
-
 from clearhead.files import fingerprint_of, write_bytes, write_description
 from clearhead.tokenizer.pretrained import Numbering
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
 from clearhead.tokenizer.sampling import META_SPACE
+from clearhead.tokenizer.sentencepieces import processor_of, texts_of_library
 
 SPECIAL = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
 """How `pieces` names them, whatever their names in the vocabulary."""
@@ -32,7 +31,7 @@ class MarianTokenizer:
         boundaries: Marian's sources end with EOS.
 
     Raises:
-        ValueError: the numbers do not belong together.
+        ValueError: the numbers do not belong together, or a name or piece is not Unicode text.
         RuntimeError: SentencePiece cannot read the model.
     """
 
@@ -48,12 +47,13 @@ class MarianTokenizer:
     ) -> None:
         if len(vocabulary) + 1 != numbering.size or not EOS < unk_id < numbering.size:
             raise ValueError(f"{len(vocabulary)} tokens, the unknown one is {unk_id}: {numbering}")
+        "".join(name for name in vocabulary if name is not None).encode()  # checks each name
         self.model = model
         self.vocabulary = list(vocabulary)
         self.numbering = numbering
         self.unk_id = unk_id
         self.boundaries: Boundaries = boundaries
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._processor = processor_of(model)
         names = [*self.vocabulary, None]
         self._names = [names[i] for i in numbering.theirs]
         self._ids = {name: i for i, name in enumerate(self._names) if name and i > EOS}
@@ -76,9 +76,10 @@ class MarianTokenizer:
         texts = [text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for text in texts]
         tagged = [_without_tag(text) for text in texts]
         threads = -1 if len(texts) >= 1000 else 1
-        pieces = self._processor.encode(
-            [text for _, text in tagged], out_type=str, num_threads=threads
-        )
+        with texts_of_library():
+            pieces = self._processor.encode(
+                [text for _, text in tagged], out_type=str, num_threads=threads
+            )
         end = [EOS] if self.boundaries == "end" else []
         return [
             [self._ids.get(piece, self.unk_id) for piece in (*tag, *of_text)] + end
@@ -92,7 +93,8 @@ class MarianTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids, without special and unknown tokens."""
         pieces = [self._names[i] or "" for i in ids if i > EOS and i != self.unk_id]
-        return self._processor.decode_pieces(pieces).replace(META_SPACE, " ").strip()
+        with texts_of_library():
+            return self._processor.decode_pieces(pieces).replace(META_SPACE, " ").strip()
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The piece of each id; its number where the vocabulary names none."""

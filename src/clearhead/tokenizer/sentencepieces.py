@@ -6,14 +6,15 @@ import io
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import sentencepiece
 
-from clearhead.errors import ConfigError, DataError
-from clearhead.files import fingerprint_of, write_bytes, write_description
+from clearhead.errors import ConfigError, DataError, ModelFolderError, reason
+from clearhead.files import COPY_AGAIN, fingerprint_of, write_bytes, write_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
 from clearhead.tokenizer.sampling import META_SPACE, SegmentSampler
@@ -43,6 +44,9 @@ class SentencePieceTokenizer:
         kind: how it was learned, which decides what sampling means.
         lower: lower-case before encoding.
         sampling: the strength of `sample_batch`, see `SegmentSampler`.
+
+    Raises:
+        ValueError, RuntimeError: SentencePiece cannot read the model, or a piece is not UTF-8.
     """
 
     boundaries: Boundaries = "none"
@@ -59,7 +63,7 @@ class SentencePieceTokenizer:
         self.kind: Literal["bpe", "unigram"] = kind
         self.lower = lower
         self.sampling = sampling
-        self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        self._processor = processor_of(model)
         self.unk_id: int = self._processor.unk_id()
 
     @classmethod
@@ -131,7 +135,8 @@ class SentencePieceTokenizer:
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids; bytes that are not UTF-8 become U+FFFD."""
-        text = self._processor.decode([int(i) for i in ids if i > EOS])
+        with texts_of_library():
+            text = self._processor.decode([int(i) for i in ids if i > EOS])
         return text.replace(ESCAPE + "1", META_SPACE).replace(ESCAPE + "0", ESCAPE)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
@@ -147,6 +152,40 @@ class SentencePieceTokenizer:
         write_bytes(folder / f"{name}.model", self.model)
         tree = {"kind": self.kind, "lower": self.lower, "sampling": self.sampling}
         write_description(folder, name, tree, self.fingerprint())
+
+
+def processor_of(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """The processor of a SentencePiece model.
+
+    The library reads the strings of a model only when they are used, so they are read once here.
+
+    Raises:
+        ValueError: a piece, or the text for the unknown piece, is not UTF-8.
+        RuntimeError: the library cannot read the model.
+    """
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    if len(processor) == 0:  # the library takes no bytes for no model
+        raise ValueError("the SentencePiece model is empty")
+    processor.id_to_piece(list(range(len(processor))))
+    processor.decode([processor.unk_id()])
+    return processor
+
+
+@contextmanager
+def texts_of_library() -> Iterator[None]:
+    """Around calls of SentencePiece that give text.
+
+    Raises:
+        ModelFolderError: the text is not UTF-8, because the rules of a damaged model write others.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ModelFolderError(
+            "the SentencePiece model gives text that is not UTF-8",
+            why=reason(error),
+            todo=COPY_AGAIN,
+        ) from None
 
 
 def _escape(text: str, lower: bool) -> str:
