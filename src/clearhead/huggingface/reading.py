@@ -6,6 +6,7 @@ An import is verified: the imported model must give the same ids, hidden states 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -345,7 +346,7 @@ def _json_tokenizer(tokenizer: PreTrainedTokenizerBase, embeddings: int) -> Json
     try:
         numbering = Numbering(embeddings, special["padding"], bos, eos)
         unk_id = int(numbering.ours[special["unk"]])
-        return JsonTokenizer(backend.to_str(), numbering, unk_id)
+        return JsonTokenizer(json.loads(backend.to_str()), numbering, unk_id)
     except ValueError as error:
         raise ModelFolderError("its tokenizer cannot be used", why=str(error)) from None
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError
-from clearhead.files import fingerprint_of, write_description
+from clearhead.files import COPY_AGAIN, fingerprint_of, write_description
+from clearhead.tokenizer.descriptions import check_description
 from clearhead.tokenizer.protocol import BOS, EOS, Boundaries
 
 if TYPE_CHECKING:
@@ -68,32 +70,29 @@ class JsonTokenizer:
     `encode` adds the boundaries with which the model was trained, such as [CLS] and [SEP].
 
     Args:
-        description: the JSON text of the library, as in a `tokenizer.json` of Hugging Face.
+        description: of the library, the content of a `tokenizer.json` of Hugging Face.
         numbering: of the tokens. There may be more than the library knows, because some models
             have more embeddings.
         unk_id: our number of the unknown token.
 
     Raises:
-        ModelFolderError: the package `tokenizers` is not installed.
-        ValueError: the description cannot be read; its tokens do not fit the numbering; or it adds
-            other boundaries than BOS and EOS.
+        ModelFolderError: the package `tokenizers` is not installed, or the tokenizer fails.
+        ValueError: the description cannot be read, or has a part that clearhead does not use; its
+            tokens do not fit the numbering; or it adds other boundaries than BOS and EOS.
     """
 
     sampling = 0.0
 
-    def __init__(self, description: str, numbering: Numbering, unk_id: int) -> None:
+    def __init__(self, description: Mapping[str, Any], numbering: Numbering, unk_id: int) -> None:
         library = _library()
-        try:
-            self._tokenizer = library.Tokenizer.from_str(description)
-        except Exception as error:  # the library raises no narrower class
-            raise ValueError(f"the package tokenizers cannot read it: {error}") from None
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        if type(unk_id) is not int or not 0 <= unk_id < numbering.size:
+            raise ValueError(f"the unknown token is {unk_id!r} of {numbering.size}")
+        check_description(description, numbering.size)
+        text = json.dumps({**description, "truncation": None, "padding": None})
+        with _as_error("the package tokenizers cannot read the description"):
+            self._tokenizer = library.Tokenizer.from_str(text)
         self.numbering = numbering
         self.unk_id = unk_id
-        known = self._tokenizer.get_vocab_size(with_added_tokens=True)
-        if known > numbering.size:
-            raise ValueError(f"there are {known} tokens and {numbering.size} embeddings")
         self.boundaries: Boundaries = _boundaries(self.encode(""))
 
     def __len__(self) -> int:
@@ -107,8 +106,9 @@ class JsonTokenizer:
         """The ids of each text, with its boundaries."""
         # Lone surrogates cannot be passed to the library.
         texts = [text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") for text in texts]
-        encoded = self._tokenizer.encode_batch_fast(texts)
-        return [self.numbering.ours[each.ids].tolist() if each.ids else [] for each in encoded]
+        with _as_error("the tokenizer of the model cannot encode a text"):
+            encoded = self._tokenizer.encode_batch_fast(texts)
+            return [self.numbering.ours[each.ids].tolist() if each.ids else [] for each in encoded]
 
     @property
     def description(self) -> str:
@@ -122,7 +122,8 @@ class JsonTokenizer:
     def decode(self, ids: Iterable[int]) -> str:
         """The text of the ids, as the library writes it."""
         theirs = self.numbering.theirs[[i for i in ids if i > EOS]]
-        return self._tokenizer.decode(theirs.tolist(), skip_special_tokens=True)
+        with _as_error("the tokenizer of the model cannot write a text"):
+            return self._tokenizer.decode(theirs.tolist(), skip_special_tokens=True)
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The library's name of each token; its number where the library knows none."""
@@ -150,7 +151,23 @@ class JsonTokenizer:
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> JsonTokenizer:
         """Rebuild what `save` wrote; errors as in the constructor."""
-        return cls(json.dumps(tree["description"]), Numbering(*tree["numbering"]), tree["unk"])
+        return cls(tree["description"], Numbering(*tree["numbering"]), tree["unk"])
+
+
+@contextmanager
+def _as_error(what: str) -> Iterator[None]:
+    """Around calls of the library `tokenizers`, which raises no narrower class than Exception.
+
+    Raises:
+        ModelFolderError: it fails. A panic of its Rust code is not even an Exception.
+    """
+    try:
+        yield
+    except BaseException as error:
+        is_panic = type(error).__name__ == "PanicException"
+        if not (isinstance(error, Exception) or is_panic):
+            raise
+        raise ModelFolderError(what, why=str(error)[:500], todo=COPY_AGAIN) from None
 
 
 def _boundaries(of_empty_text: list[int]) -> Boundaries:
