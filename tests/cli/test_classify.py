@@ -22,7 +22,17 @@ from clearhead.data.normaliser import Normaliser
 from clearhead.data.text_style import TEXT_STYLE, TextStyle, TextStyles
 from clearhead.errors import DataError
 from fake_translator import run
-from model_folders import LABELS, LONG, LONGEST, TEXTS, TRUTH, labelled, probabilities, write_models
+from model_folders import (
+    LABELS,
+    LONG,
+    LONGEST,
+    TEXTS,
+    TRUTH,
+    labelled,
+    probabilities,
+    without_manifest,
+    write_models,
+)
 
 
 @pytest.fixture(scope="module")
@@ -318,7 +328,8 @@ def test_the_counter_names_texts_or_sequences(
 def test_columns_of_features_are_found_by_name(models: Path) -> None:
     """Columns may be in another order than in the training data if they have names."""
     shutil.copytree(models / "features", "named")
-    Normaliser(np.zeros(3), np.ones(3), names=("x", "y", "z")).save(Path("named"), "normaliser")
+    named = without_manifest(Path("named"))
+    Normaliser(np.zeros(3), np.ones(3), names=("x", "y", "z")).save(named, "normaliser")
     frames = np.random.default_rng(2).normal(size=(4, 3))
     best = ranked(probabilities(models / "features", [frames])[0])
     for name, order in (("straight", (0, 1, 2)), ("turned", (2, 0, 1))):

@@ -169,12 +169,12 @@ def test_each_block_gets_the_number_of_lines_before_it(
         (("--length-penalty", "1000"), "--length-penalty must be at least 0 and at most 10"),
         (("--length-penalty", "inf"), "--length-penalty must be a finite number"),
         (("--sample", "--temperature", "inf"), "--temperature must be a finite number"),
-        (("--min-length", "9" * 20), "--min-length must be at least 0 and at most 1,000,000"),
+        (("--min-length", "9" * 20), "--min-length must be at least 0 and at most "),
         (
             ("--sample", "--max-length", "9" * 20),
-            "--max-length must be at least 0 and at most 1,000,000",
+            "--max-length must be at least 0 and at most ",
         ),
-        (("--beam-size", "9" * 20), "--beam-size must be at least 1 and at most 1,000,000"),
+        (("--beam-size", "9" * 20), "--beam-size must be at least 1 and at most "),
     ],
 )
 def test_a_search_option_that_makes_no_sense_is_rejected(

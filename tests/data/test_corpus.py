@@ -21,6 +21,7 @@ from clearhead.data.parts import DataPart, file_hash
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.data.report import DataReport
 from clearhead.errors import DataError
+from clearhead.manifest import sealed
 from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
 
@@ -275,8 +276,7 @@ def forge(folder: Path, name: str, values: np.ndarray) -> None:
     del description["fingerprint"]
     content = {"size": values.nbytes, "sha256": hashlib.sha256(values.tobytes()).hexdigest()}
     description["files"][name] = content
-    description["fingerprint"] = corpus_module._fingerprint(description)
-    (folder / "corpus.json").write_text(json.dumps(description))
+    (folder / "corpus.json").write_text(json.dumps(sealed(description)))
 
 
 @pytest.mark.parametrize("block", [1, 2, 1000])

@@ -51,7 +51,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 WORDS = "the a cat dog sees Finds green Tree , . where who is was running".split()
 LATIN = SideSurvey(1000, 5000, 52, {"LATIN": 1.0}, tokenised=False, lower_cased=False)
 same_folder = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-any_label = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\n\r\t"))
+any_label = st.text(st.characters(exclude_categories=["Cs", "Cc"]))
 label = any_label.map(str.strip).filter(bool)
 
 

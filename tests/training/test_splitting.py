@@ -202,5 +202,5 @@ def test_an_example_that_does_not_fit_ends_the_run_before_its_first_step(
     memory = SmallMemory(monkeypatch, TranslationTask, 3)
     with pytest.raises(TrainingError, match="memory of the GPU is full") as caught:
         api.train(small_run(tmp_path))
-    assert caught.value.where == "step 0"
+    assert caught.value.where == "after step 0"
     assert memory.computed == 0

@@ -106,8 +106,9 @@ def starting_point(
             import_model(config.start_from, folder)
         start = read_model_folder(folder)
         _check_task(start.config, config)
+        settings = _with_settings_of(start.config, config)
         check_shapes(_maker(start), start.weights)
-        yield _with_settings_of(start.config, config), start
+        yield settings, start
 
 
 def _maker(start: ModelFolder) -> Callable[[], nn.Module]:

@@ -275,7 +275,8 @@ def _lines(description: dict[str, Any]) -> list[str]:
         f"{equality['largest_difference']:.1e} at most"
     ]
     if quality := description.get("int8"):
-        sizes = f"{files[INT8] / 1e6:.1f} MB instead of {files[MODEL] / 1e6:.1f} MB"
+        small, large = (files[name]["size"] / 1e6 for name in (INT8, MODEL))
+        sizes = f"{small:.1f} MB instead of {large:.1f} MB"
         if "accuracy" in quality:
             measured = (
                 f"accuracy {quality['accuracy']:.2f} % on the validation data, "
