@@ -429,6 +429,12 @@ def test_where_a_number_is_allowed_beside_a_table_or_list_the_error_names_both(
 @pytest.mark.parametrize(
     ("tree", "words"),
     [
+        ({"search": {"beam_size": 100, "min_length": 1000}}, "beam_size = 100"),
+        ({"search": {"beam_size": 1000, "max_length_offset": 101}}, "beam_size = 1,000"),
+        (
+            {"search": {"method": "sampling", "n_best": 6000, "max_length": 17}},
+            "n_best = 6,000",
+        ),
         ({"search": {"min_length": 5, "max_length": 4}}, "min_length = 5"),
         ({"tokenizer": {"kind": "words", "sampling": 0.1}}, "tokenizer.sampling"),
         ({"training": {"batch_tokens": 5}}, "would never end"),
@@ -449,6 +455,8 @@ def test_contradictions_are_rejected(tree: dict[str, Any], words: str) -> None:
 def test_settings_that_go_together_are_accepted() -> None:
     config_from({"search": {"min_length": 5, "max_length": 0}})
     config_from({"search": {"method": "sampling", "n_best": 20}})
+    config_from({"search": {"beam_size": 1000, "max_length": 100_000}})
+    config_from({"search": {"beam_size": 1000, "min_length": 99, "max_length": 100}})
     config_from({"tokenizer": {"kind": "words", "max_vocabulary": 0}})
     config_from({"training": {"max_epochs": 3, "schedule": {"kind": "cosine"}}})
     config_from({"model": {"d_model": 30, "n_heads": 7, "d_k": 4, "d_v": 5}})

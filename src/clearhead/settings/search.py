@@ -12,8 +12,14 @@ Method = Literal["beam", "sampling"]
 
 MOST = 1_000_000  # larger counts have no use and could overflow during a search
 
-WIDEST_BEAM, MOST_OUTPUTS, LONGEST_OUTPUT = 1000, 10_000, 100_000
-"""Limits of memory and time: all hypotheses of a batch are in memory, with a cache by token."""
+WIDEST_BEAM, MOST_OUTPUTS, LONGEST_OUTPUT, LARGEST_RATIO = 1000, 10_000, 5000, 20
+"""Limits of memory and time: all hypotheses of a batch are in memory, with a cache by token.
+
+`max_length` only lowers the maximum length, so it needs no such limit.
+"""
+
+MOST_TOKENS = 100_000
+"""Of all hypotheses of a sentence, beside those that `max_length_ratio` allows for its source."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -50,12 +56,14 @@ class SearchConfig(Section):
         0,
         "maximum length of an output in tokens; 0: no further limit",
         details="An output never has more than `max_length_ratio` · source length + "
-        "`max_length_offset` tokens, or `min_length` and the end symbol where that is more.",
+        "`max_length_offset` tokens, or `min_length` and the end symbol where that is more. This "
+        "number of tokens for an empty source, times `beam_size` (for sampling `n_best`), is at "
+        "most 100,000.",
         ge=0,
-        le=LONGEST_OUTPUT,
+        le=MOST,
     )
     max_length_ratio: float = setting(
-        2.0, "maximum length of an output per token of the source", ge=0, le=1000
+        2.0, "maximum length of an output per token of the source", ge=0, le=LARGEST_RATIO
     )
     max_length_offset: int = setting(
         20, "tokens added to the maximum length", ge=0, le=LONGEST_OUTPUT
@@ -108,6 +116,15 @@ class SearchConfig(Section):
             "min_length",
             f"= {self.min_length} is more than max_length = {self.max_length}",
             "lower min_length, or raise max_length",
+        )
+        name = "n_best" if self.method == "sampling" else "beam_size"
+        rows, longest = getattr(self, name), max(self.max_length_offset, self.min_length + 1)
+        longest = min(longest, self.max_length or longest)
+        require(
+            rows * longest <= MOST_TOKENS,
+            name,
+            f"= {rows:,} outputs of {longest:,} tokens are more than {MOST_TOKENS:,} tokens",
+            f"lower {name}, min_length, max_length_offset or max_length",
         )
 
 
