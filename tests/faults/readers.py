@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from mutations import VALUES, WORDS, mutated
@@ -223,6 +225,52 @@ def read_exported(folder: Path, random: Random) -> None:
     model.translate(["j1 j2"])
 
 
+@contextmanager
+def equal_hashes() -> Iterator[None]:
+    """All tokenizers have the same hash, as if a stranger had computed it again."""
+    from clearhead.tokenizer import JsonTokenizer, MarianTokenizer, SentencePieceTokenizer
+
+    with ExitStack() as patched:
+        for kind in (JsonTokenizer, MarianTokenizer, SentencePieceTokenizer):
+            patched.enter_context(patch.object(kind, "fingerprint", lambda self: "0"))
+        yield
+
+
+def write_tokenizers(folder: Path) -> None:
+    from clearhead.settings import TokenizerConfig
+    from clearhead.tokenizer import EOS, JsonTokenizer, MarianTokenizer, learn_tokenizer
+    from clearhead.tokenizer.pretrained import Numbering
+    from huggingface_models import LETTERS, bert_tokens
+
+    pieces = learn_tokenizer([LETTERS], TokenizerConfig(kind="unigram", max_vocabulary=300))
+    size = bert_tokens(folder)
+    description = json.loads((folder / "tokenizer.json").read_text())
+    numbers = {token["content"]: token["id"] for token in description["added_tokens"]}
+    pad, bos, eos, unk = (numbers[name] for name in ("[PAD]", "[CLS]", "[SEP]", "[UNK]"))
+    numbering = Numbering(size, pad, bos, eos)
+    names = [*pieces.pieces(range(EOS + 1, len(pieces))), "<pad>", "</s>"]
+    marian = Numbering(len(names) + 1, len(names), len(names) - 2, len(names) - 1)
+    model = pieces.__dict__["model"]
+    for path in folder.iterdir():
+        path.unlink()
+    with equal_hashes():
+        pieces.save(folder, "pieces")
+        unk_id = int(numbering.ours[unk])
+        JsonTokenizer(description, numbering, unk_id).save(folder, "json")
+        MarianTokenizer(model, names, marian, EOS + 1, "end").save(folder, "marian")
+
+
+def read_tokenizer(folder: Path, random: Random) -> None:
+    from clearhead.tokenizer import load_tokenizer
+
+    with equal_hashes():
+        tokenizer = load_tokenizer(folder, random.choice(("pieces", "json", "marian")))
+    ids = tokenizer.encode_batch(["the red ball", "", "\u00e9\ud800 \U0001f600 a" * 20])
+    for row in (*ids, range(len(tokenizer))):
+        tokenizer.decode(row)
+        tokenizer.pieces(row)
+
+
 READERS = {
     "toml": Reader(write_toml, read_toml),
     "set": Reader(write_toml, read_override),
@@ -230,6 +278,7 @@ READERS = {
     "labelled": Reader(write_labelled, read_labelled),
     "features": Reader(write_features, read_features),
     "model": Reader(write_model_folders, read_model),
+    "tokenizer": Reader(write_tokenizers, read_tokenizer),
     "corpus": Reader(write_corpus, read_corpus),
     "record": Reader(write_record, read_record),
     "export": Reader(write_exported, read_exported),
