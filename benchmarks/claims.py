@@ -171,7 +171,7 @@ CLAIMS = {
         Claim(
             "disk-errors",
             "calls that fail because a disk is full, read-only or broken: model loads, the message"
-            " says what to do, same bits after repeating",
+            " gives advice, same bits after repeating",
             100,
         ),
         Claim(

@@ -1,6 +1,6 @@
 """Clearhead as its users run it: a whole training, or a loaded translator, which works in turns.
 
-As in `protocol`, requests and answers are lines of JSON. The first request says what to start, and
+As in `protocol`, requests and answers are lines of JSON. The first request names what to start, and
 its answer comes after a first piece of work. Each further one asks for a turn of some seconds:
 
     {"seconds": 2, "sentences": 16, "beam_size": 5} -> {"units": 48, "seconds": 2.3}

@@ -7,7 +7,7 @@ A layer between a command and the kernel (`layer.c`) returns an error at a chose
 from then on; then half of a write is still made. Afterwards
 
 - the command has done its work, with a warning if a log could not be written; or its exit code is
-  that of an error of clearhead, whose message says what to do about this error,
+  that of an error of clearhead, whose message advises what to do about this error,
 - a model that was complete loads, and an output is the old or the new one,
 - the same command without the fault gives the same bits as if there had been no fault, loses at
   most one interval between two saves, and leaves no other files.

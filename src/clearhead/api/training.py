@@ -97,15 +97,8 @@ def _train(
     from clearhead.training.checkpoints import Keeper
     from clearhead.training.events import JsonLog, Note, TensorBoardLog, notify
     from clearhead.training.loop import Trainer
-    from clearhead.training.run_folder import (
-        forget_run,
-        note_data,
-        provenance,
-        refuse_other_data,
-        remove_leftovers,
-    )
+    from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
 
-    remove_leftovers(folder)
     is_watched = bool(observers)
     training, device = _set_up(config.training, observers)
     resumed = folder if not restart and (folder / "config.json").exists() else None
@@ -127,10 +120,9 @@ def _train(
         remove_unused_corpora(corpora)
         note_data(folder, hashes)
     observers.append(JsonLog(folder / "training" / "log.jsonl"))
-    for line in prepared.report_lines():
+    findings = [f"all findings, with file and line: {path}" for path in prepared.findings]
+    for line in (*prepared.report_lines(), *findings):
         notify(observers, Note(line))
-    for path in prepared.findings:
-        notify(observers, Note(f"all findings, with file and line: {path}"))
     if training.tensorboard:
         observers.append(TensorBoardLog(folder / "training" / "tensorboard"))
     # From now on the run can be resumed, since the vocabulary is on disk.

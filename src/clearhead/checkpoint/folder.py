@@ -28,7 +28,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from clearhead.checkpoint.tensors import CHECKPOINTS, SCORES, WEIGHTS, read_digest, read_tensors
 from clearhead.errors import ConfigError, ModelFolderError, reason
@@ -224,6 +224,15 @@ def read_folder_config(path: Path, unread: Collection[str] = (WEIGHTS,)) -> RunC
             todo="use the version of clearhead that wrote it, or train the model again",
         )
     checked_entries(path, unread)
+    return _config_in(tree, file)
+
+
+def _config_in(tree: dict[str, Any], file: Path) -> RunConfig:
+    """The configuration in the tree of a `config.json`.
+
+    Raises:
+        ModelFolderError: it is damaged, or of another version.
+    """
     try:
         settings = tree.get("config")
         if not isinstance(settings, dict):
@@ -239,7 +248,7 @@ def read_folder_config(path: Path, unread: Collection[str] = (WEIGHTS,)) -> RunC
     except ConfigError as error:
         raise ModelFolderError(
             "the configuration is damaged, or of another version of clearhead",
-            where=path,
+            where=file.parent,
             why=str(error),
             todo="use the clearhead that provenance.json names, or copy the folder again",
         ) from None

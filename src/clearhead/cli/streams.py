@@ -330,12 +330,17 @@ def opened_output(path: str, inputs: Iterable[str | None] = ()) -> Iterator[Outp
         with suppress(OSError):  # the disk is full, and the buffer cannot be written
             stream.close()
         if not special:
-            with suppress(OSError):  # the file has its name already, or the disk has failed
-                if not part.stat().st_size:
-                    part.unlink()
-                elif not output.leftover:
-                    print_message(f"the output so far is in {part}")
+            _keep_part(part, output)
         raise
+
+
+def _keep_part(part: Path, output: Output) -> None:
+    """Print where the incomplete output is after a failure; an empty file is removed."""
+    with suppress(OSError):  # the file has its name already, or the disk has failed
+        if not part.stat().st_size:
+            part.unlink()
+        elif not output.leftover:
+            print_message(f"the output so far is in {part}")
 
 
 def reject_inputs(written: Iterable[Path], inputs: Iterable[str | None]) -> None:

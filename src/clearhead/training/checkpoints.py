@@ -160,14 +160,14 @@ class Keeper:
         self,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
-        tell: Callable[[str], None] = lambda line: None,
+        note: Callable[[str], None] = lambda line: None,
     ) -> State | None:
         """Restore model and optimizer, and return the progress; None if the run is new.
 
         Args:
             model: of the run, with any weights.
             optimizer: of this model.
-            tell: receives lines for the user: that the state before is used, or that the result can
+            note: receives lines for the user: that the state before is used, or that the result can
                 differ from that of an uninterrupted run.
 
         Raises:
@@ -184,7 +184,7 @@ class Keeper:
                     todo="restore the file, choose another folder, or start over: --restart",
                 )
             return None
-        tensors, fields = self._read_tensors(tell)
+        tensors, fields = self._read_tensors(note)
         try:
             state = State(**fields)
         except TypeError as error:
@@ -198,18 +198,18 @@ class Keeper:
             raise ModelFolderError(
                 "the state was written by an earlier version of clearhead",
                 where=self.state_path,
-                why="it does not say which; this version needs the moments by name",
+                why="it records no version, and it has no moments by name",
                 todo=OTHER_VERSION,
             )
-        self._check_model(state, tell)
+        self._check_model(state, note)
         load_parameters(model, _part(tensors, "model."), self.state_path)
         _load_optimizer(model, optimizer, _part(tensors, "optimizer."), self.state_path)
         if line := self._changes(state.environment):
-            tell(line)
+            note(line)
         return state
 
     def _read_tensors(
-        self, tell: Callable[[str], None]
+        self, note: Callable[[str], None]
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The tensors and fields of the state, or of the state before if that one is damaged."""
         try:
@@ -219,7 +219,7 @@ class Keeper:
                 found = read_tensors(self.previous_path)
             except ModelFolderError:
                 raise error from None
-            tell(
+            note(
                 f"warning: the last state is damaged ({self.state_path}: {error.why}); the run "
                 f"goes on from the state before, at step {found[1].get('step', 0):,}"
             )
@@ -230,7 +230,7 @@ class Keeper:
                 raise unwritable(self.state_path, error) from None
             return found
 
-    def _check_model(self, state: State, tell: Callable[[str], None]) -> None:
+    def _check_model(self, state: State, note: Callable[[str], None]) -> None:
         """Check that the weights of the folder are those that the run has kept as its model.
 
         If they are damaged, or their scores are, the run forgets them and goes on: its next
@@ -256,7 +256,7 @@ class Keeper:
             what = "the model that this run kept is damaged"
             if state.finished:
                 raise ModelFolderError(what, where=error.where, why=error.why, todo=todo) from None
-            tell(f"warning: {what} ({error.where}: {error.why}); the next validation replaces it")
+            note(f"warning: {what} ({error.where}: {error.why}); the next validation replaces it")
             state.forget_best()
             return
         # Those of the manifest may be newer than this state: the run then keeps them once more.

@@ -290,7 +290,7 @@ class Trainer:
 
     def _resume(self) -> None:
         """Load the saved state if there is one, and announce the run."""
-        saved = self.keeper.read_state(self.model, self.updater.optimizer, self._tell)
+        saved = self.keeper.read_state(self.model, self.updater.optimizer, self._note)
         if saved is not None:
             self.state = saved
             self.updater.split_from = saved.split_from
@@ -378,7 +378,7 @@ class Trainer:
         )
         notify(self.observers, Note(text))
 
-    def _tell(self, line: str) -> None:
+    def _note(self, line: str) -> None:
         notify(self.observers, Note(line))
 
     def _note_split(self) -> None:
@@ -400,7 +400,7 @@ class Trainer:
         if left.attempt >= MOST_ATTEMPTS:
             raise self._diverged(f"{left.attempt} other orders of the data did not help")
         finite = self._weights_are_finite()
-        saved = self.keeper.read_state(self.model, self.updater.optimizer, self._tell)
+        saved = self.keeper.read_state(self.model, self.updater.optimizer, self._note)
         if saved is None or saved.bad_in_a_row or not self._weights_are_finite():
             raise self._diverged("no good state is saved to which the run could go back", finite)
         if left.best_step > saved.step:  # these weights are in the folder

@@ -50,11 +50,7 @@ PREPARED_FILES = tuple(
 
 TRAINING_FILES = (
     *("data.json", "log.jsonl", "state.safetensors", "state.previous.safetensors"),
-    *(
-        "checkpoints/step-*.safetensors",
-        "checkpoints/best.safetensors",
-        "checkpoints/average.safetensors",
-    ),
+    *(f"checkpoints/{name}.safetensors" for name in ("step-*", "best", "average")),
     "tensorboard/events.out.tfevents.*",
 )
 """Files in `training/` that a restart removes, as patterns."""
@@ -79,7 +75,7 @@ ELSEWHERE = "choose another folder: --set folder=runs/other"
 def settle_run(folder: Path) -> None:
     """Put the files in place that a run was replacing when it was killed, config.json among them.
 
-    If there is no such run, or its manifest cannot be read, the checks that follow say so.
+    If there is no such run, or its manifest cannot be read, the checks that follow raise the error.
     """
     with suppress(OSError, ModelFolderError):
         settled_entries(folder)
@@ -210,7 +206,9 @@ def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
 
 @contextmanager
 def only_run_in(folder: Path) -> Iterator[None]:
-    """Lock the folder for one run. The lock ends with the process, however it ends.
+    """Lock the folder for one run, and remove what a killed run left half-written.
+
+    The lock ends with the process, however it ends.
 
     Raises:
         TrainingError: another process trains in this folder, or it cannot be locked.
@@ -230,6 +228,7 @@ def only_run_in(folder: Path) -> Iterator[None]:
             ) from None
         except OSError as error:
             raise _not_lockable(folder, error) from None
+        _remove_leftovers(folder)
         yield
 
 
@@ -242,7 +241,7 @@ def _not_lockable(folder: Path, error: OSError) -> TrainingError:
     )
 
 
-def remove_leftovers(folder: Path) -> None:
+def _remove_leftovers(folder: Path) -> None:
     """Remove what safetensors had half-written when the run was killed, or its disk failed.
 
     The caller has the lock of the folder.
