@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound="nn.Module")
 
-FEW_ROWS = 5
+FEW_ROWS = 16
 """Rows of a batch for which a model of the width `ONE_THREAD` needs one thread only."""
 
 
