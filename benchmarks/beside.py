@@ -391,7 +391,13 @@ def record(group: Sequence[Measurement], results: Results) -> None:
             worst = min(ratios, key=lambda name: ratios[name])
             peer = f"GOMP_SPINCOUNT={USUAL}" if claim == "beside-alone" else "alone"
             results.add(
-                group[0].group, "times", [ratios[worst]], subject=worst, peer=peer, claim=claim
+                group[0].group,
+                "times",
+                [ratios[worst]],
+                subject=group[0].group,
+                peer=peer,
+                claim=claim,
+                note=f"the lowest of its measurements: {worst}",
             )
 
 
