@@ -1,0 +1,1 @@
+"""The report: one HTML page that shows what a model did with some sentences."""

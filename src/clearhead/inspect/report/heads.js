@@ -1,0 +1,88 @@
+// All heads of one kind as small pictures, a row a layer; a click chooses a head.
+
+import { arrowKeys, element } from "./elements.js";
+import { scaleOf, stepOf } from "./colours.js";
+import { KINDS, rolesOf } from "./attention.js";
+import { paint, picture } from "./charts.js";
+
+const SIDE = 48; // pixels of a thumbnail at most
+
+/**
+ * The thumbnails of a kind of attention.
+ *
+ * They are painted layer by layer after the page is shown, since long sentences have many weights.
+ */
+export function headThumbnails({ data, model, item, go, key, onScreen }, kind, choice) {
+  const reference = item.attention[kind];
+  const [layers, heads] = reference.shape;
+  const choose = (event) => {
+    const button = event.target.closest("button");
+    if (button) go({ show: kind, layer: Number(button.dataset.layer), head: Number(button.dataset.head) });
+  };
+  const grid = element("div", {
+    class: "thumbnails", role: "toolbar", "aria-label": `${KINDS[kind].title}: all heads`,
+    on: { click: choose },
+  });
+  const canvases = [];
+  let current = null;
+  for (let layer = 1; layer <= layers; layer++) {
+    const row = element("div", { class: "layer-row" }, element("span", { class: "layer-name" }, `layer ${layer}`));
+    for (let head = 1; head <= heads; head++) {
+      const roles = rolesOf(model, KINDS[kind].head(layer, head));
+      const isCurrent = choice.kind === kind && choice.layer === layer && choice.head === head;
+      const canvas = element("canvas", { width: 1, height: 1 });
+      const name = `layer ${layer}, head ${head}${roles && `: ${roles}`}`;
+      const button = element("button", {
+        type: "button", "data-layer": layer, "data-head": head, "aria-label": name, title: name,
+        "aria-pressed": String(isCurrent), "data-key": key(`head.${kind}.${layer}.${head}`),
+      }, canvas, element("span", { class: roles ? "has-role" : null }, head));
+      if (isCurrent) current = button;
+      canvases.push(canvas);
+      row.append(button);
+    }
+    grid.append(row);
+  }
+  arrowKeys(grid, current);
+  onScreen(() => paintAll(data, reference, canvases));
+  return picture({
+    title: `All heads: ${KINDS[kind].title.toLowerCase()}`,
+    text: "Each square is one head: a row for each word that looks, a column for each word that is looked at, darker where it looks more. Choose one to see it in the words."
+      + (model.roles ? " An underlined number has a known role." : ""),
+    className: "heads",
+  }, grid);
+}
+
+async function paintAll(data, reference, canvases) {
+  const [layers, heads, rows, columns] = reference.shape;
+  for (let layer = 0; layer < layers; layer++) {
+    const weights = await data.bytes(reference, [layer]);
+    for (let head = 0; head < heads; head++) {
+      const size = rows * columns;
+      const part = weights.subarray(head * size, (head + 1) * size);
+      paintThumbnail(canvases[layer * heads + head], part, rows, columns);
+    }
+    // Between two layers the page answers to the reader.
+    await new Promise((resolve) => setTimeout(resolve));
+  }
+}
+
+/** Paint bytes (rows, columns); a pixel of a large matrix has the largest weight of its cells. */
+function paintThumbnail(canvas, bytes, rows, columns) {
+  const height = Math.min(rows, SIDE);
+  const width = Math.min(columns, SIDE);
+  const highest = new Uint8Array(height * width);
+  for (let row = 0; row < rows; row++) {
+    const line = Math.floor((row * height) / rows) * width;
+    for (let column = 0; column < columns; column++) {
+      const pixel = line + Math.floor((column * width) / columns);
+      const byte = bytes[row * columns + column];
+      if (byte > highest[pixel]) highest[pixel] = byte;
+    }
+  }
+  [canvas.width, canvas.height] = [width, height];
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(width, height);
+  const colours = scaleOf("amount");
+  highest.forEach((byte, i) => paint(image.data, i, colours, stepOf((byte / 255) ** 2, 1, false)));
+  context.putImageData(image, 0, 0);
+}

@@ -1,0 +1,229 @@
+// The walk through one layer for one token: each step of the paper, its formula, and the numbers.
+
+import { arrowKeys, element, plain, quoted } from "./elements.js";
+import { KINDS, rolesOf } from "./attention.js";
+import { largest, counted, decimal, percent, ranking } from "./numbers.js";
+import { picture, strip } from "./charts.js";
+import {
+  feedForwardFormula, headFormula, inputFormula, normFormula, outputFormula, projectionFormula,
+  residualFormula, scoreFormula, weightFormula,
+} from "./formulas.js";
+
+/** The view "Inside a layer". */
+export async function layerWalkView(context) {
+  const walk = walkOf(context);
+  if (!walk) {
+    return picture({
+      title: "Inside a layer",
+      text: "This report has no numbers of the layers for this sentence: it is too long, or they were not asked for.",
+    });
+  }
+  const steps = await allSteps(walk);
+  return element("div", { class: "walk" },
+    element("h3", {}, `Inside ${walk.stack} layer ${walk.layer}: `, quoted(walk.piece)),
+    element("p", { class: "how" },
+      walk.stack === "encoder"
+        ? "What this layer does with one source token, step by step, with the numbers of this sentence. "
+        : "What this layer does at one place of the decoder, which reads this token to predict the next one. ",
+      walk.model.norm === "pre"
+        ? "This model normalises the input of each part (pre-norm)."
+        : "This model normalises after each sum, as the paper does (post-norm)."),
+    element("ol", { class: "steps" }, steps.map((step) => element("li", {}, step))));
+}
+
+/** What is walked through: stack, layer, token and head, within what the item has. */
+function walkOf({ data, model, item, state }) {
+  if (!item.walk) return null;
+  const stack = state.stack === "decoder" && item.target ? "decoder" : "encoder";
+  const layers = model[KINDS[stack].layers];
+  const layer = Math.min(state.layer || 1, layers);
+  const pieces = stack === "encoder" ? item.source.pieces : item.target.pieces;
+  const token = Math.min(Math.max(state.token, 1), pieces.length) - 1;
+  const head = Math.min(Math.max(state.head, 1), model.heads) - 1;
+  const at = async (name, ...indices) => (await data.part(item.walk[name], indices)).values;
+  return {
+    data, model, item, stack, layers, layer, pieces, token, head, at,
+    name: `${stack}.${layer}`, piece: pieces[token], isPre: model.norm === "pre",
+  };
+}
+
+async function allSteps(walk) {
+  const steps = [await inputStep(walk)];
+  const { name, stack } = walk;
+  const attention = [{ name: `${name}.self`, before: `${name}.input`, keys: walk.pieces, kind: stack }];
+  if (stack === "decoder") {
+    attention.push({
+      name: `${name}.cross`, before: endOf(walk, `${name}.self`), keys: walk.item.source.pieces, kind: "cross",
+    });
+  }
+  for (const part of attention) steps.push(...await attentionSteps(walk, part));
+  const last = attention.at(-1).name;
+  steps.push(...await feedForwardSteps(walk, endOf(walk, last)));
+  return steps;
+}
+
+/** The name of the vectors with which a sub-layer ends. */
+function endOf({ isPre }, name) {
+  return isPre ? `${name}.residuals` : `${name}.norms`;
+}
+
+function step(title, text, ...content) {
+  return [element("h4", {}, title), element("p", {}, text), content];
+}
+
+async function inputStep({ at, token, layer, layers, stack, item }) {
+  const input = await at(`${stack}.${layer}.input`, token);
+  if (layer > 1) {
+    return step("The input", `Layer ${layer} of ${layers} starts from the vector that layer ${layer - 1} made of this token.`,
+      strip(input, "x"));
+  }
+  const side = stack === "encoder" ? "source" : "target";
+  const [embedding, position] = await Promise.all(["embeddings", "positions"].map(
+    (name) => item.walk[`${side}.${name}`] && at(`${side}.${name}`, token),
+  ));
+  return step("The input", "The embedding of the token plus the encoding of its position (sections 3.4 and 3.5 of the paper).",
+    inputFormula(), embedding && strip(embedding, "Embedding"), position && strip(position, "Position"),
+    strip(input, "x, their sum"));
+}
+
+async function normStep({ at, token }, from, to) {
+  const [before, after] = await Promise.all([at(from, token), at(to, token)]);
+  const mean = before.reduce((sum, value) => sum + value, 0) / before.length;
+  const variance = before.reduce((sum, value) => sum + (value - mean) ** 2, 0) / before.length;
+  return step("Layer norm",
+    `The vector is shifted to mean 0, divided by its standard deviation, and scaled with learned numbers. Here μ = ${decimal(mean)} and σ = ${decimal(Math.sqrt(variance))}.`,
+    normFormula(), strip(after, "LayerNorm(x)"));
+}
+
+async function attentionSteps(walk, part) {
+  const { at, token, head, model, isPre } = walk;
+  const { name, before, keys, kind } = part;
+  const isCross = kind === "cross";
+  const [query, allKeys, allValues, scores, headOutput, output, residual] = await Promise.all([
+    at(`${name}.queries`, head, token), at(`${name}.keys`, head), at(`${name}.values`, head),
+    at(`${name}.scores`, head, token), at(`${name}.head_outputs`, head, token),
+    at(`${name}.output`, token), at(`${name}.residuals`, token),
+  ]);
+  const visible = kind === "decoder" ? token + 1 : keys.length;
+  const exact = softmax(scores.subarray(0, visible));
+  const best = ranking(exact)[0];
+  const vector = (values, i) => values.subarray(i * (values.length / keys.length), (i + 1) * (values.length / keys.length));
+  const roles = rolesOf(model, KINDS[kind].head(walk.layer, head + 1));
+  const title = isCross ? "Cross-attention" : "Self-attention";
+  const steps = [];
+  if (isPre) steps.push(await normStep(walk, before, `${name}.norms`));
+  steps.push(
+    step(`${title}: query, keys, values`,
+      [`Head ${head + 1} of ${model.heads} projects the vector to a query of ${model.d_k} numbers. `,
+        isCross ? "Keys and values come from the encoder's output, one pair for each source token. "
+          : "Each token it may look at offers a key and a value. ",
+        roles && `This head acts on: ${roles}.`],
+      projectionFormula(isCross ? "z" : "x"),
+      strip(query, "query"),
+      strip(vector(allKeys, best), `key of ${keys[best]}`), strip(vector(allValues, best), `value of ${keys[best]}`)),
+    step(`${title}: scores and weights`,
+      ["The query is multiplied with each key and divided by ", `√${model.d_k}; the softmax turns the scores into weights of sum 1. `,
+        kind === "decoder" && visible < keys.length ? `The ${counted(keys.length - visible, "later token")} are masked. ` : "",
+        "The largest: ", plain(keys[best]), ` with score ${decimal(scores[best])} and weight ${percent(exact[best])}.`],
+      scoreFormula(), weightFormula(), scoreTable(keys.slice(0, visible), scores, exact)),
+    step(`${title}: output of the head`,
+      `The values, added with these weights: ${percent(exact[best])} of the value of the strongest token, and so on.`,
+      headFormula(), strip(headOutput, `output of head ${head + 1}`)),
+    step(`${title}: all heads together`,
+      `The outputs of all ${model.heads} heads are put side by side and multiplied with one matrix.`,
+      outputFormula(), strip(output, "output of the attention")),
+    step("Add what came before", "The output is added to the vector that went in (the residual connection).",
+      residualFormula("MultiHead"), strip(residual, "x + MultiHead(x)")),
+  );
+  if (!isPre) steps.push(await normStep(walk, `${name}.residuals`, `${name}.norms`));
+  return steps;
+}
+
+function softmax(scores) {
+  const top = largestOf(scores);
+  const powers = Float32Array.from(scores, (score) => Math.exp(score - top));
+  const total = powers.reduce((sum, power) => sum + power, 0);
+  return powers.map((power) => power / total);
+}
+
+function largestOf(values) {
+  return values.reduce((top, value) => Math.max(top, value), -Infinity);
+}
+
+/** Score and weight of each key, in the order of the text; of long texts the strongest. */
+function scoreTable(keys, scores, weights) {
+  const few = 16;
+  const kept = new Set(ranking(weights).slice(0, few));
+  const shownKeys = keys.map((_, i) => i).filter((i) => kept.has(i));
+  const limit = largest(scores.subarray(0, keys.length));
+  const bar = (value, full, isSigned) => element("td", { class: "track", "aria-hidden": "true" }, element("span", {
+    class: value < 0 ? "bar against" : "bar",
+    css: { "inline-size": `${((Math.abs(value) / full) * (isSigned ? 50 : 100)).toFixed(2)}%` },
+  }));
+  const rest = keys.length - shownKeys.length;
+  const restWeight = weights.reduce((sum, weight, i) => (kept.has(i) ? sum : sum + weight), 0);
+  return element("table", { class: "bars scores" },
+    element("caption", { class: "aloud" }, "Scores and weights"),
+    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "token"),
+      element("th", { scope: "col", colspan: "2" }, "score"), element("th", { scope: "col", colspan: "2" }, "weight"))),
+    element("tbody", {}, shownKeys.map((i) => element("tr", {},
+      element("th", { scope: "row" }, plain(keys[i])),
+      element("td", { class: "number" }, decimal(scores[i])), signedTrack(bar(scores[i], limit, true)),
+      element("td", { class: "number" }, percent(weights[i])), bar(weights[i], 1, false))),
+    rest > 0 && element("tr", {}, element("th", { scope: "row" }, counted(rest, "other")),
+      element("td", {}), element("td", {}), element("td", { class: "number" }, percent(restWeight)), element("td", {}))));
+}
+
+function signedTrack(track) {
+  track.classList.add("middle");
+  return track;
+}
+
+async function feedForwardSteps(walk, before) {
+  const { at, token, name, model, isPre } = walk;
+  const [hidden, output, residual, end] = await Promise.all([
+    at(`${name}.feed_forward.hidden_units`, token), at(`${name}.feed_forward.output`, token),
+    at(`${name}.feed_forward.residuals`, token), at(`${name}.output`, token),
+  ]);
+  const active = hidden.filter((value) => value > 0).length;
+  const strongest = ranking(hidden).slice(0, 3).map((unit) => `${unit + 1} (${decimal(hidden[unit])})`);
+  const steps = [];
+  if (isPre) steps.push(await normStep(walk, before, `${name}.feed_forward.norms`));
+  steps.push(
+    step("Feed-forward network",
+      `Each vector goes through the same two matrices by itself. ${active} of ${hidden.length} hidden units are above zero here; the strongest are ${strongest.join(", ")}.`,
+      feedForwardFormula(model.activation), strip(hidden, "hidden units"), strip(output, "output of the network")),
+    step("Add what came before", "Again the output is added to what went in.",
+      residualFormula("FFN"), strip(residual, "x + FFN(x)")),
+  );
+  if (!isPre) steps.push(await normStep(walk, `${name}.feed_forward.residuals`, `${name}.feed_forward.norms`));
+  steps.push(step("The output of the layer",
+    walk.layer < walk.layers ? `Layer ${walk.layer + 1} starts from this vector.`
+      : isPre ? "The last layer. One more norm follows." : "The last layer.",
+    strip(end, "output of the layer")));
+  return steps;
+}
+
+/** The choices above the walk: encoder or decoder, layer, head, token. */
+export function walkControls(context) {
+  const { model, state, go, key } = context;
+  const walk = walkOf(context);
+  if (!walk) return element("div", { class: "controls" });
+  const pick = (name, label, values, current, change) => element("label", {}, `${label} `,
+    element("select", { "data-key": key(name), on: { change: (event) => go(change(event.target.value)) } },
+      values.map(([value, text]) => element("option", { value, selected: value === current }, text))));
+  const upTo = (count) => Array.from({ length: count }, (_, i) => [i + 1, i + 1]);
+  const stacks = [["encoder", "encoder"], ...(walk.item.target ? [["decoder", "decoder"]] : [])];
+  const buttons = walk.pieces.map((piece, i) => element("button", {
+    type: "button", class: "word", "aria-pressed": String(i === walk.token), "data-key": key(`token.${i}`),
+    on: { click: () => go({ token: i + 1 }) },
+  }, plain(piece)));
+  const line = element("div", { class: "word-line small", role: "toolbar", "aria-label": "Token to walk with" }, buttons);
+  arrowKeys(line, buttons[walk.token]);
+  return element("div", {},
+    element("div", { class: "controls" },
+      pick("stack", "Stack", stacks, walk.stack, (stack) => ({ stack })),
+      pick("layer", "Layer", upTo(walk.layers), walk.layer, (layer) => ({ layer: Number(layer) })),
+      pick("head", "Head", upTo(model.heads), walk.head + 1, (head) => ({ head: Number(head) }))),
+    line);
+}

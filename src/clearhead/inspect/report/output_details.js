@@ -1,0 +1,173 @@
+// One output word: its probability, the alternatives, and what each head and each word did for it.
+// A classifier's label is explained in the same way.
+
+import { arrowKeys, element, plain, quoted } from "./elements.js";
+import { headNamed, headTitle, rolesOf } from "./attention.js";
+import { picture, rankedBars } from "./charts.js";
+import { largest, percent, ranking, signed } from "./numbers.js";
+
+/** What is known of the output at the chosen place, or of it against an alternative. */
+export async function outputDetails(context) {
+  const { data, item, state, go, key } = context;
+  const place = Math.min(state.place, item.outputs.pieces.length) - 1;
+  const names = item.alternatives.pieces[place];
+  const against = state.against < names.length ? state.against : 0;
+  const found = item.effects ? await effectsAt(data, item, place, against) : null;
+  const logs = (await data.part(item.alternatives.log_probabilities, [place])).values;
+  const [piece, other] = [item.outputs.pieces[place], names[against]];
+  const all = { ...context, place, names, against, found, logs, piece, other };
+  return element("section", { class: "details" },
+    element("h3", { class: "details-title" },
+      "Why ", quoted(piece), against > 0 && [" and not ", quoted(other)]),
+    pieceChoice(all),
+    element("p", { class: "lead" }, opening(all)),
+    against > 0 && element("p", {}, element("button", {
+      type: "button", "data-key": key("alone"), on: { click: () => go({ against: 0 }) },
+    }, "Explain it without the comparison")),
+    element("div", { class: "details-grid" },
+      alternatives(all),
+      found ? [origin(all), byHead(all), bySource(all), byPrefix(all)]
+        : element("p", { class: "how" }, "This sentence is too long to switch off each head and each word of it.")));
+}
+
+/** The effects on one place: numbers for the output, or the difference to an alternative. */
+async function effectsAt(data, item, place, against) {
+  const at = async (reference) => {
+    if (!reference) return new Float32Array(0);
+    const { shape, values } = await data.array(reference);
+    const [places, choices] = shape.slice(-2);
+    return Float32Array.from({ length: shape.length === 3 ? shape[0] : 1 }, (_, entry) => {
+      const first = (entry * places + place) * choices;
+      return against ? values[first] - values[first + against] : values[first];
+    });
+  };
+  const { effects } = item;
+  const [heads, sources, prefixes, source, prefix] = await Promise.all(
+    [effects.by_head, effects.by_source, effects.by_prefix, effects.source, effects.prefix].map(at),
+  );
+  const share = item.share && (await data.array(item.share)).values[place];
+  return { heads, sources, prefixes, source: source[0], prefix: prefix[0], share };
+}
+
+/** A word of several pieces: each piece has its own explanation. */
+function pieceChoice({ item, go, key, place }) {
+  const word = item.outputs.words.find(([, places]) => places.includes(place));
+  if (!word || word[1].length < 2) return null;
+  const choices = word[1].map((other) => element("button", {
+    type: "button", class: "word", "aria-pressed": String(other === place),
+    "data-key": key(`piece.${other}`), on: { click: () => go({ place: other + 1 }) },
+  }, plain(item.outputs.pieces[other])));
+  const toolbar = element("span", { role: "toolbar", "aria-label": "Pieces of the word" }, choices);
+  arrowKeys(toolbar, choices[word[1].indexOf(place)]);
+  return element("p", {}, "This word has several pieces, predicted one after another: ", toolbar);
+}
+
+/** The probability of a choice; of a label the calibrated one, if there is one. */
+function probabilityOf({ item, names, logs }, choice) {
+  const label = item.labels?.find((each) => each.label === names[choice]);
+  return label ? label.probability : Math.exp(logs[choice]);
+}
+
+function opening(all) {
+  const { against, found, piece, other, logs } = all;
+  const probability = percent(probabilityOf(all, 0));
+  if (!against) {
+    return ["The model gives it a probability of ", element("strong", {}, probability), ". ",
+      found && "Each bar below shows how much its log-probability falls without a head or a word. To the right: it helped. To the left: without it, this would be more probable."];
+  }
+  const odds = Math.exp(logs[0] - logs[against]);
+  return [quoted(piece), ` has ${probability}, `, quoted(other), ` ${percent(probabilityOf(all, against))}: `,
+    `${odds >= 10 ? Math.round(odds).toLocaleString("en") : odds.toFixed(odds >= 1 ? 1 : 2)} times as probable. `,
+    found && ["Each bar shows how the distance between the two log-probabilities changes. Bars to the right speak for ", quoted(piece),
+      ", bars to the left for ", quoted(other), "."]];
+}
+
+function alternatives(all) {
+  const { item, go, key, place, against, names } = all;
+  const choices = names.map((name, choice) => ({ name, choice, probability: probabilityOf(all, choice) }));
+  const others = (item.labels ?? []).filter(({ label }) => !names.includes(label))
+    .map(({ label, probability }) => ({ name: label, choice: null, probability }));
+  const rows = [...choices, ...others].map(({ name, choice, probability }) => ({
+    label: choice
+      ? element("button", {
+        type: "button", class: "link", "aria-pressed": String(choice === against),
+        "data-key": key(`against.${choice}`),
+        on: { click: () => go({ against: choice === against ? 0 : choice }) },
+      }, plain(name))
+      : element(choice === 0 ? "strong" : "span", {}, plain(name)),
+    value: probability, text: percent(probability), current: choice === against && against > 0,
+  }));
+  const what = item.labels ? "labels" : "alternatives";
+  return picture({
+    title: item.labels ? "Labels" : "Alternatives", level: 4,
+    text: item.labels ? "How probable each label is. Choose one to see why it is not the answer."
+      : "The most probable words at this place. Choose one to see why it was not taken.",
+    csv: {
+      name: `${what}-${place + 1}`, what: `the ${what}`,
+      rows: () => [["word", "probability"], ...[...choices, ...others].map((each) => [each.name, each.probability])],
+    },
+  }, rankedBars(rows, { caption: `Probability of the ${what}`, limit: 1, head: ["word", "probability"] }, 10));
+}
+
+function origin({ found, place }) {
+  const { share, source, prefix } = found;
+  if (share === null) return null;
+  return picture({
+    title: "From the source or from the words before", level: 4,
+    text: ["Of what decides this word, ", element("strong", {}, percent(share)),
+      " comes from the source, the rest from the words that are already written."],
+    csv: {
+      name: `source-and-prefix-${place + 1}`, what: "the shares of source and prefix",
+      rows: () => [["part", "effect", "share"], ["source", source, share], ["prefix", prefix, 1 - share]],
+    },
+  },
+  element("div", { class: "share", "aria-hidden": "true" },
+    element("span", { class: "share-source", css: { "inline-size": `${(share * 100).toFixed(1)}%` } }, share > 0.2 && "source"),
+    element("span", { class: "share-prefix" }, share < 0.7 && "words before")),
+  element("p", { class: "how" },
+    `The whole source changes it by ${signed(source)}, all words before it by ${signed(prefix)} (log-probability).`));
+}
+
+function byHead({ item, model, link, place, found, against }) {
+  const names = item.effects.heads;
+  const rows = ranking(found.heads, Math.abs).map((i) => {
+    const { kind, layer, head } = headNamed(names[i]);
+    return {
+      label: element("a", { href: link({ show: kind, layer, head }) }, headTitle(names[i])),
+      note: rolesOf(model, names[i]), value: found.heads[i], text: signed(found.heads[i]),
+    };
+  });
+  return effectPicture("What each head did", "Heads in the order of their effect. Choose one to see where it looks.",
+    rows, names, found.heads, "head", place, against);
+}
+
+function bySource({ item, place, found, against, model }) {
+  const what = model.unit === "frame" ? "frame" : item.labels ? "word" : "source word";
+  return ofWords(item.source.words, found.sources, `What each ${what} did`,
+    `All ${what}s in the order of their effect.`, "source", place, against);
+}
+
+function byPrefix({ item, place, found, against }) {
+  // Words after this one cannot have an effect: the decoder has not written them yet.
+  const before = (item.target?.words ?? []).filter(([, positions]) => positions[0] <= place);
+  if (!before.length || !found.prefixes.length) return null;
+  return ofWords(before, found.prefixes.subarray(0, before.length), "What each word before it did",
+    "The words already written, in the order of their effect.", "prefix", place, against);
+}
+
+function ofWords(words, values, title, text, name, place, against) {
+  const rows = ranking(values, Math.abs).map((i) => ({
+    label: plain(words[i][0]), value: values[i], text: signed(values[i]),
+  }));
+  return effectPicture(title, text, rows, words.map(([word]) => word), values, name, place, against);
+}
+
+function effectPicture(title, text, rows, names, values, name, place, against) {
+  return picture({
+    title, text, level: 4,
+    csv: {
+      name: `${name}-effects-${place + 1}${against ? `-against-${against}` : ""}`, what: title.toLowerCase(),
+      rows: () => [[name, "effect"], ...names.map((each, i) => [each, values[i]])],
+    },
+  }, rankedBars(rows, { caption: title, isSigned: true, limit: largest(values), head: [name, "effect"] }));
+}

@@ -1,0 +1,174 @@
+// The page: what is where, and what happens when the fragment of the address changes.
+
+import { element, plain, shown } from "./elements.js";
+import { hasSubwords } from "./units.js";
+import { changed, fragmentOf, readState } from "./state.js";
+import { onTheme, isDark } from "./colours.js";
+import { firstModel, itemOf, modelChoice, sentenceList, summary } from "./sentences.js";
+import { pictureControls, wordsView } from "./words.js";
+import { matrixView } from "./matrix.js";
+import { layerWalkView, walkControls } from "./layer_walk.js";
+import { beamView } from "./beam_tree.js";
+import { beliefView } from "./belief.js";
+
+const VIEWS = {
+  words: { title: "Words", draw: wordsView, controls: pictureControls },
+  matrix: { title: "Matrix", draw: matrixView, controls: pictureControls },
+  layer: { title: "Inside a layer", draw: layerWalkView, controls: walkControls },
+  beam: { title: "Beam", draw: beamView, onlyFor: "translation" },
+  belief: { title: "What to believe", draw: beliefView },
+};
+
+/**
+ * Show a report.
+ *
+ * @param {object} data - the source of the data, e.g. an `EmbeddedData`.
+ * @param {Element} place - where the page is drawn.
+ */
+export async function startReport(data, place) {
+  restoreTheme();
+  const report = await data.report();
+  if (report.version !== 1) {
+    place.replaceChildren(element("p", { class: "loading" }, `This page reads reports of version 1, not ${report.version}.`));
+    return;
+  }
+  const page = new Page(data, report, place);
+  window.addEventListener("hashchange", () => page.draw());
+  window.addEventListener("resize", () => page.resized());
+  onTheme(() => page.draw());
+  await page.draw();
+}
+
+class Page {
+  constructor(data, report, place) {
+    Object.assign(this, { data, report, place });
+    this.drawings = 0;
+  }
+
+  /** Draw what the fragment says; an older drawing that is not finished is dropped. */
+  async draw() {
+    const drawing = ++this.drawings;
+    const state = this.completed(readState(location.hash));
+    const columns = this.columns(state);
+    const contexts = columns.map((model, number) => this.context(state, model, number, columns.length));
+    const controls = VIEWS[state.view].controls?.({
+      ...contexts[0], hasSubwords: contexts.some((context) => hasSubwords(context.item)),
+    });
+    const drawn = await Promise.all(contexts.map((context) => panel(context, VIEWS[state.view], columns.length > 1)));
+    if (drawing !== this.drawings) return;
+    const focused = document.activeElement?.dataset?.key;
+    const scroll = window.scrollY;
+    this.place.replaceChildren(
+      element("a", { class: "skip", href: "#view", on: { click: skip } }, "Skip to the view"),
+      this.head(), this.navigation(contexts[0], state, controls),
+      element("main", { id: "view", tabindex: "-1", class: columns.length > 1 ? "columns" : null }, drawn),
+      this.foot(state));
+    document.title = `${shown(this.report.title)} – ${VIEWS[state.view].title}`;
+    if (focused) this.place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    window.scrollTo({ top: scroll, behavior: "instant" });
+    this.width = this.place.clientWidth;
+    for (const context of contexts) for (const after of context.after) after();
+  }
+
+  /** The state within what the report has. */
+  completed(state) {
+    if (!Object.hasOwn(VIEWS, state.view)) state.view = "words";
+    if (!itemOf(this.report, state.sentence, firstModel(this.report, state.sentence))) state.sentence = 1;
+    if (!itemOf(this.report, state.sentence, state.model)) state.model = firstModel(this.report, state.sentence);
+    const { task } = this.report.models[state.model - 1];
+    if ((VIEWS[state.view].onlyFor ?? task) !== task) state.view = "words";
+    return state;
+  }
+
+  columns(state) {
+    const other = state.compare && state.compare !== state.model && itemOf(this.report, state.sentence, state.compare);
+    return other ? [state.model, state.compare] : [state.model];
+  }
+
+  /** What a view gets: the data, what to show, and how to change it. */
+  context(state, model, number, count) {
+    const after = [];
+    const link = (changes) => fragmentOf(changed(state, changes));
+    const space = Math.min(this.place.clientWidth || window.innerWidth, 1180) - 2 * margin();
+    return {
+      data: this.data, report: this.report, state, link, after,
+      item: itemOf(this.report, state.sentence, model), model: this.report.models[model - 1],
+      go: (changes) => { location.hash = link(changes); },
+      key: (name) => (number ? `${number}.${name}` : name),
+      onScreen: (callback) => after.push(callback),
+      width: count > 1 && window.innerWidth >= 1000 ? (space - 48) / 2 : space,
+    };
+  }
+
+  head() {
+    const { title, generator } = this.report;
+    const theme = element("button", { type: "button", class: "theme", "data-key": "theme", on: { click: () => { toggleTheme(); this.draw(); } } },
+      isDark() ? "Light page" : "Dark page");
+    return element("header", { class: "top" },
+      element("div", {}, element("p", { class: "generator" }, "Looking inside, with ", plain(generator)),
+        element("h1", {}, plain(title))), theme);
+  }
+
+  navigation(context, state, controls) {
+    const { task } = context.model;
+    const views = Object.entries(VIEWS).filter(([, view]) => (view.onlyFor ?? task) === task);
+    return element("section", { class: "choices", "aria-label": "What to show" },
+      sentenceList(context), modelChoice(context),
+      element("nav", { class: "views", "aria-label": "Views" }, element("ul", {}, views.map(([name, view]) => element("li", {},
+        element("a", { href: context.link({ view: name }), "aria-current": name === state.view ? "page" : null, "data-key": `view.${name}` }, view.title))))),
+      controls);
+  }
+
+  foot(state) {
+    const { command } = this.report;
+    return element("footer", {},
+      element("p", {}, element("a", { href: fragmentOf(state) }, "Link to this view"), ". The address of the page always leads back to what it shows."),
+      command && element("p", {}, "Made with ", element("code", {}, command)));
+  }
+
+  /** Pictures are drawn for the width of the page; draw them again when it has changed. */
+  resized() {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => {
+      if (this.place.clientWidth !== this.width) this.draw();
+    }, 200);
+  }
+}
+
+function margin() {
+  return window.innerWidth < 640 ? 16 : 32;
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("view").focus();
+}
+
+/** The view of one model; what goes wrong is written where the view would be. */
+async function panel(context, view, isCompared) {
+  const content = await view.draw(context).catch((error) => {
+    console.error(error);
+    return element("p", { class: "warning", role: "alert" }, `This view cannot be drawn: ${error.message}`);
+  });
+  return element("article", { class: "panel", "aria-label": isCompared ? context.model.name : null },
+    summary(context), content);
+}
+
+function toggleTheme() {
+  const theme = isDark() ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  try {
+    localStorage.setItem("clearhead.theme", theme);
+  } catch {
+    // A page without storage only forgets the choice.
+  }
+}
+
+function restoreTheme() {
+  try {
+    const theme = localStorage.getItem("clearhead.theme");
+    if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+  } catch {
+    // Without storage the page follows the system.
+  }
+}

@@ -1,0 +1,366 @@
+"""The page of a report in a browser: every view, the keyboard, hostile texts, no network."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import synthetic_reports
+from clearhead.inspect.report.page import page as html_of
+from clearhead.terminal import UNSAFE
+from hostile import HOSTILE
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update"),
+]
+WIDE, NARROW = {"width": 1400, "height": 1000}, {"width": 390, "height": 844}
+VIEWS = ("words", "matrix", "layer", "beam", "belief")
+DRAWN = "main .picture, main .walk"
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser {CHROMIUM}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def translation(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of two sentences under two models."""
+    report = synthetic_reports.translator_report(models=("runs/first", "runs/second"))
+    return written(tmp_path_factory.mktemp("report"), report)
+
+
+@pytest.fixture(scope="module")
+def classification(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    report = synthetic_reports.classifier_report()
+    return written(tmp_path_factory.mktemp("report"), report)
+
+
+def written(folder: Path, report: tuple[Any, list[bytes]]) -> Path:
+    path = folder / "report.html"
+    path.write_text(html_of(*report), encoding="utf-8")
+    return path
+
+
+@contextmanager
+def opened(
+    browser: Any, path: Path, fragment: str = "", size: Any = WIDE, scheme: str = "light"
+) -> Iterator[Any]:
+    """The page of a file; nothing may be requested, and the console must stay empty."""
+    context = browser.new_context(
+        viewport=size, color_scheme=scheme, reduced_motion="reduce", accept_downloads=True
+    )
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    wrong: list[str] = []
+    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: (wrong.append("a dialog"), dialog.dismiss()))
+    page.on("popup", lambda popup: wrong.append("a window"))
+    page.on(
+        "request",
+        lambda request: (
+            request.url.startswith(("file:", "data:,", "blob:")) or wrong.append(request.url)
+        ),
+    )
+    page.goto(f"{path.as_uri()}{fragment}")
+    page.wait_for_selector(DRAWN)
+    yield page
+    assert wrong == []
+    context.close()
+
+
+def show(page: Any, fragment: str) -> None:
+    """Go to a fragment, and wait until the page has drawn it."""
+    page.evaluate("document.querySelector('main').dataset.old = '1'")
+    page.evaluate("fragment => { location.hash = fragment; }", fragment)
+    page.wait_for_selector("main:not([data-old])")
+
+
+def drawn_after(page: Any, action: Any) -> None:
+    """Wait until the page has been drawn anew after an action."""
+    page.evaluate("document.querySelector('main').dataset.old = '1'")
+    action()
+    page.wait_for_selector("main:not([data-old])")
+
+
+def has_no_wide_body(page: Any) -> bool:
+    return page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def violations(page: Any) -> list[str]:
+    """What axe finds wrong, with the first element of each."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    options = {"resultTypes": ["violations"]}
+    found = axe.Axe().run(page, options=options).response["violations"]
+    return [f"{rule['id']}: {rule['nodes'][0]['html']}" for rule in found]
+
+
+def test_pointing_at_a_word_lights_up_what_belongs_to_it(browser: Any, translation: Path) -> None:
+    with opened(browser, translation) as page:
+        page.hover(".output .word >> nth=0")
+        lit = page.eval_on_selector_all(
+            ".source .word", "words => words.filter(word => word.style.backgroundColor).length"
+        )
+        assert lit >= 1
+        assert "depends on" in page.text_content(".readout")
+        page.hover(".source .word >> nth=1")
+        assert "counts for" in page.text_content(".readout")
+
+
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
+def test_the_keyboard_reaches_words_and_heads(browser: Any, translation: Path, kind: str) -> None:
+    with opened(browser, translation, f"#view=words&show={kind}&layer=1&head=2") as page:
+        page.focus('.output .word[tabindex="0"]')
+        for key in ("ArrowRight", "End", "Home", "ArrowRight", "ArrowRight"):
+            page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.dataset.index") == "2"
+        assert page.text_content(".readout").strip()
+        drawn_after(page, lambda: page.keyboard.press("Enter"))
+        assert page.evaluate("document.activeElement.dataset.key") == "output.2"
+        assert page.is_visible(".details-title")
+        page.focus('.thumbnails button[tabindex="0"]')
+        page.keyboard.press("Home")
+        drawn_after(page, lambda: page.keyboard.press("Enter"))
+        assert (
+            page.get_attribute('.thumbnails button[data-layer="1"] >> nth=0', "aria-pressed")
+            == "true"
+        )
+
+
+def test_joining_subwords_changes_the_words(browser: Any, translation: Path) -> None:
+    with opened(browser, translation, "#view=words&show=cross") as page:
+        joined = page.locator(".source .word").count()
+        drawn_after(page, lambda: page.uncheck('[data-key="joined"]'))
+        assert page.locator(".source .word").count() == joined + 1
+
+
+def test_a_chosen_word_is_explained_and_compared(browser: Any, translation: Path) -> None:
+    with opened(browser, translation) as page:
+        drawn_after(page, lambda: page.click(".output .word >> nth=2"))
+        titles = page.locator(".details h4").all_text_contents()
+        assert len(titles) == 5
+        drawn_after(page, lambda: page.click('[data-key="against.2"]'))
+        assert "other2" in page.text_content(".details-title")
+        assert "against=2" in page.url
+        drawn_after(page, page.go_back)
+        assert "against" not in page.url
+
+
+def test_every_view_and_every_layer_is_drawn(browser: Any, translation: Path) -> None:
+    with opened(browser, translation) as page:
+        for view in (*VIEWS[1:], "words"):
+            drawn_after(page, lambda: page.click(f'[data-key="view.{view}"]'))  # noqa: B023
+            assert page.locator("main h3").count() >= 1
+        for layer in (1, 2):
+            for stack, steps in (("encoder", 11), ("decoder", 17)):
+                show(page, f"#view=layer&stack={stack}&layer={layer}&token=2&head=2")
+                assert page.locator(".steps > li").count() == steps
+        page.click(".steps summary >> nth=0")
+        assert len(page.text_content(".numbers").split()) == synthetic_reports.D_MODEL
+
+
+def test_the_beam_shows_the_way_of_a_hypothesis(browser: Any, translation: Path) -> None:
+    with opened(browser, translation, "#view=beam") as page:
+        everything = page.locator(".box").count()
+        drawn_after(page, lambda: page.click('[data-key="hypothesis.1"]'))
+        places = page.locator(".box.on-path").count()
+        assert places == 8  # the start, and each output
+        drawn_after(page, lambda: page.uncheck('[data-key="pruned"]'))
+        assert page.locator(".box").count() < everything
+
+
+def test_two_models_side_by_side(browser: Any, translation: Path) -> None:
+    with opened(browser, translation, "#view=words&compare=2") as page:
+        assert page.locator(".panel").count() == 2
+        assert page.locator(".panel h2").all_text_contents() == ["runs/first", "runs/second"]
+        left, right = [box.bounding_box() for box in page.locator(".panel").all()]
+        assert right["x"] > left["x"] + left["width"]
+        assert has_no_wide_body(page)
+
+
+def test_a_classifier_shows_labels_and_what_counts(browser: Any, classification: Path) -> None:
+    with opened(browser, classification) as page:
+        text = page.text_content("main")
+        for label in ("location", "number", "person"):
+            assert label in text
+        assert "Pooling" in text
+        assert page.locator('[data-key="view.beam"]').count() == 0
+        for view in ("matrix", "layer", "belief"):
+            show(page, f"#view={view}")
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "#sentence=2&view=words&show=decoder&layer=2&head=1&joined=0&place=3&against=1",
+        "#model=2&compare=1&view=matrix&show=encoder&layer=1",
+        "#sentence=2&view=layer&stack=decoder&token=4&head=2",
+        "#view=beam&hypothesis=2&pruned=0",
+    ],
+)
+def test_a_link_restores_the_view(browser: Any, translation: Path, fragment: str) -> None:
+    with opened(browser, translation, fragment) as first:
+        assert first.get_attribute("footer a", "href") == canonical(fragment)
+        content = first.text_content("main")
+    with opened(browser, translation, canonical(fragment)) as second:
+        assert second.text_content("main") == content
+
+
+def canonical(fragment: str) -> str:
+    order = "sentence model compare view show measure layer head joined place against".split()
+    order += "stack token hypothesis pruned".split()
+    parts = sorted(fragment[1:].split("&"), key=lambda part: order.index(part.split("=")[0]))
+    return "#" + "&".join(parts)
+
+
+@pytest.mark.parametrize(
+    "fragment", ["#view=nothing&sentence=99&model=7&layer=99&head=99", "#%", "#x=1"]
+)
+def test_a_wrong_link_shows_something(browser: Any, translation: Path, fragment: str) -> None:
+    with opened(browser, translation, fragment) as page:
+        assert page.locator(".word").count() > 10
+
+
+def test_the_numbers_are_saved_as_csv(browser: Any, translation: Path) -> None:
+    with opened(browser, translation, "#view=matrix&show=cross&layer=1&head=1") as page:
+        with page.expect_download() as download:
+            page.click("button.csv >> nth=0")
+        rows = list(csv.reader(io.StringIO(Path(download.value.path()).read_text("utf-8-sig"))))
+        assert download.value.suggested_filename == "cross-layer-1-head-1.csv"
+        assert rows[0] == ["", "A", "man", "rides", "a", "bicycle", "."]
+        assert [row[0] for row in rows[1:]] == ["Ein", "Mann", "fährt", "Fahrrad", ".", "</s>"]
+        assert sum(map(float, rows[1][1:])) == pytest.approx(1, abs=0.03)
+        show(page, "#view=beam")
+        with page.expect_download() as download:
+            page.click("button.csv >> nth=1")
+        rows = list(csv.reader(io.StringIO(Path(download.value.path()).read_text("utf-8-sig"))))
+        assert rows[1][:4] == ["0", "", "0", "<s>"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_axe_finds_nothing_wrong(
+    browser: Any, translation: Path, classification: Path, size: Any, scheme: str
+) -> None:
+    with opened(browser, translation, size=size, scheme=scheme) as page:
+        for view in VIEWS:
+            show(page, f"#view={view}&place=3&compare={2 if view == 'words' else 0}&layer=1&head=2")
+            if view == "matrix":
+                page.click("main summary")
+            assert violations(page) == [], view
+            assert has_no_wide_body(page), view
+    with opened(browser, classification, size=size, scheme=scheme) as page:
+        assert violations(page) == []
+        assert has_no_wide_body(page)
+
+
+def test_the_theme_can_be_chosen(browser: Any, translation: Path) -> None:
+    with opened(browser, translation) as page:
+        paper = "getComputedStyle(document.body).backgroundColor"
+        light = page.evaluate(paper)
+        drawn_after(page, lambda: page.click(".theme"))
+        assert page.evaluate(paper) != light
+        page.reload()
+        page.wait_for_selector(DRAWN)
+        assert page.evaluate(paper) != light
+
+
+MARKUP = (
+    "<script>document.title='RUN'</script>",
+    "</script><script>document.title='RUN'</script>",
+    "<img src=x onerror=\"document.title='RUN'\">",
+    "<svg onload=\"document.title='RUN'\">",
+    "javascript:document.title='RUN'",
+    "{{constructor.constructor('document.title=1')()}}",
+    "</style><style>*{display:none}</style>",
+    "&lt;b&gt;&#x202e;",
+    "__proto__",
+    '=HYPERLINK("http://x")',
+    "\ud800",
+)
+
+
+def visible(text: str) -> str:
+    """The text as the page shows it: symbols for characters that hide or reorder text."""
+
+    def symbol(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        if code < 0x20:
+            return chr(0x2400 + code)
+        return "\u2421" if code == 0x7F else f"‹U+{code:04X}›"
+
+    return UNSAFE.sub(symbol, text)
+
+
+def test_hostile_texts_are_shown_and_none_runs(browser: Any, tmp_path: Path) -> None:
+    texts = [text.replace(" ", "_") for text in (*MARKUP, *HOSTILE)]
+    line = " ".join(texts)
+    report, blobs = synthetic_reports.translator_report(
+        [(line, line)], models=texts[:2], title=texts[0]
+    )
+    for model in report["models"]:
+        model["belief"] |= {"text": texts[1]}
+        model["roles"] = {"encoder.1.self.1": [[texts[2], 0.8]]}
+    report["items"][0] |= {"warning": texts[3]}
+    for hypothesis, text in zip(report["items"][0]["beam"]["hypotheses"], texts, strict=False):
+        hypothesis["text"] = text
+    report |= {"command": texts[1], "generator": texts[2]}
+    with opened(browser, written(tmp_path, (report, blobs))) as page:
+        words = page.locator(".source .word").all_text_contents()
+        assert words == [visible(text) for text in texts]
+        for view in VIEWS:
+            show(page, f"#view={view}&place=2&layer=1&head=1&compare=2")
+            names = page.evaluate("[...document.querySelectorAll('body *')].map(e => e.localName)")
+            assert not set(names) & {"img", "style", "iframe", "object", "embed", "base", "form"}
+            assert names.count("script") == 2 + len(blobs)
+            assert page.title() != "RUN"
+        show(page, "#view=words&place=2&joined=0")
+        for place in (5, 60, 110):
+            show(page, f"#view=words&place={place}")
+            assert visible(texts[place - 1]) in page.text_content(".details-title")
+
+
+def test_a_long_sentence_opens_and_answers_fast(browser: Any, tmp_path: Path, capsys: Any) -> None:
+    path = written(tmp_path, synthetic_reports.long_report())
+    begun = time.perf_counter()
+    with opened(browser, path) as page:
+        opening = time.perf_counter() - begun
+        show(page, "#view=words&show=cross&layer=6&head=1")
+        times = page.evaluate(
+            """async () => {
+                const words = [...document.querySelectorAll('.output .word')].slice(0, 512);
+                const times = [];
+                for (let i = 0; i < words.length; i += 17) {
+                    const start = performance.now();
+                    words[i].dispatchEvent(new PointerEvent('pointerover', {bubbles: true}));
+                    void document.body.offsetHeight;
+                    await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+                    times.push(performance.now() - start);
+                }
+                return times;
+            }"""
+        )
+        assert page.text_content(".readout").strip()
+    with capsys.disabled():
+        megabytes = path.stat().st_size / 1e6
+        print(
+            f"\n512 tokens: {megabytes:.1f} MB, opened in {opening:.2f} s, "
+            f"a hover took {max(times):.0f} ms at most"
+        )
