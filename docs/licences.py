@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib.metadata import PackageMetadata, distribution
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -39,8 +39,9 @@ def locked() -> list[str]:
     return sorted([*re.findall(r"^([a-z0-9-]+)==", text, re.MULTILINE), "torch"])
 
 
-def licence(metadata: PackageMetadata) -> str:
-    """The licence that a package states: as an expression, a name, or a classifier."""
+def licence(package: Distribution) -> str:
+    """The licence that a package states: as an expression, a name, a classifier, or a file."""
+    metadata = package.metadata
     stated = metadata.get_all("License-Expression") or metadata.get_all("License") or [""]
     named = str(stated[0])
     if 0 < len(named) <= LONGEST and "\n" not in named and named.lower() != "unknown":
@@ -50,8 +51,12 @@ def licence(metadata: PackageMetadata) -> str:
         for line in metadata.get_all("Classifier") or ()
         if line.startswith("License :: ") and not line.endswith("OSI Approved")
     ]
+    files = metadata.get_all("License-File") or []
+    text = named.strip() or next(
+        (package.read_text(f"licenses/{name}") or "" for name in files), ""
+    )
     # The first line of a licence's text is its title.
-    return ", ".join(classified) or named.strip().partition("\n")[0].strip() or "not stated"
+    return ", ".join(classified) or text.strip().partition("\n")[0].strip() or "not stated"
 
 
 def needed(name: str) -> Iterator[tuple[str, str]]:
@@ -89,7 +94,7 @@ def page() -> str:
     for name in names:
         found = distribution(name)
         version = found.version.partition("+")[0]  # without the name of a build
-        cells = name, version, licence(found.metadata), ", ".join(by_package[name])
+        cells = name, version, licence(found), ", ".join(by_package[name])
         rows.append(f"| {' | '.join(cells)} |\n")
     return HEAD + "".join(rows)
 
