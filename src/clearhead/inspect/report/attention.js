@@ -1,6 +1,7 @@
 // The matrix that the page shows: a measure of attribution, or attention weights of some heads.
 
 import { legend } from "./charts.js";
+import { css, scaleOf, tint } from "./colours.js";
 import { counted, decimal, largest, percent, signed } from "./numbers.js";
 import { joinedMatrix, unitsOf } from "./units.js";
 
@@ -133,10 +134,19 @@ export function rolesOf(model, name) {
 
 /** What the colours of a matrix mean. */
 export function matrixLegend(matrix) {
-  if (matrix.unit === "share") return legend(false, percent(0), percent(1));
-  return matrix.isSigned
-    ? legend(true, signed(-matrix.limit), signed(matrix.limit))
-    : legend(false, "0", decimal(matrix.limit));
+  const scale = scaleOf(matrix.isSigned ? "signed" : "amount");
+  return legend((along) => css(scale, Math.round(along * 255)), ...endsOf(matrix));
+}
+
+/** What the colours behind words mean. */
+export function tintLegend(matrix) {
+  const valueAt = (along) => matrix.limit * (matrix.isSigned ? 2 * along - 1 : along ** 2);
+  return legend((along) => tint(valueAt(along), matrix.limit, matrix.isSigned), ...endsOf(matrix));
+}
+
+function endsOf(matrix) {
+  if (matrix.unit === "share") return [percent(0), percent(1)];
+  return matrix.isSigned ? [signed(-matrix.limit), signed(matrix.limit)] : ["0", decimal(matrix.limit)];
 }
 
 /** A value of a matrix as a reader sees it. */

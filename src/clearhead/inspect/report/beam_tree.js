@@ -2,10 +2,10 @@
 
 import { disclosure, element, plain, quoted } from "./elements.js";
 import { picture, scrolled } from "./charts.js";
-import { formula, fraction, mathRow, above } from "./formulas.js";
+import { above, formula, fraction, mathRow, tall } from "./formulas.js";
 import { decimal } from "./numbers.js";
 
-const CELL = { width: 104, height: 52, gap: 8, margin: 44 };
+const CELL = { width: 112, height: 52, gap: 8, margin: 44 };
 const STATES = { kept: "kept", pruned: "pruned", finished: "finished" };
 
 /** The view "Beam". */
@@ -70,7 +70,7 @@ function hypotheses({ go, key }, beam, chosen) {
         ...beam.hypotheses.map((each, i) => [i + 1, each.text, each.total, each.normalised, String(each.finished)])],
     },
   },
-  formula("score", "=", fraction(mathRow("log", "P", "(", "y", "|", "x", ")"), above(mathRow("(", fraction(mathRow("5", "+", "length"), "6"), ")"), "α"))),
+  formula("score", "=", fraction(mathRow("log", "P", "(", "y", "|", "x", ")"), above(mathRow(tall("("), fraction(mathRow("5", "+", "length"), "6"), tall(")")), "α"))),
   scrolled("Hypotheses", element("table", { class: "plain" },
     element("thead", {}, element("tr", {}, ["rank", "hypothesis", "total", "score"].map((name) => element("th", { scope: "col" }, name)))),
     element("tbody", {}, rows))));
@@ -101,7 +101,9 @@ function tree(beam, path, withPruned) {
     element("ol", { class: "tree-steps" }, ordered.map(([number, line], row) => element("li", {},
       element("span", { class: "step-number", css: { top: `${row * (CELL.height + 22)}px` } }, element("span", { class: "aloud" }, "step "), number),
       element("ul", {}, line.map((node) => box(placed.get(node.id), path)))))));
-  return scrolled("Tree of hypotheses", drawing);
+  const region = scrolled("Tree of hypotheses", drawing);
+  region.classList.add("whole");
+  return region;
 }
 
 function box({ node, x, y }, path) {

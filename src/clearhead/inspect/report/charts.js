@@ -90,12 +90,13 @@ export function paint(pixels, i, colours, step) {
   pixels[i * 4 + 3] = 255;
 }
 
-/** The colours of a scale from its lowest to its highest value, with both written beside it. */
-export function legend(isSigned, lowText, highText) {
-  const colours = scaleOf(isSigned ? "signed" : "amount");
-  const steps = Array.from({ length: 24 }, (_, i) => element("span", {
-    css: { background: css(colours, Math.round((i / 23) * 255)) },
-  }));
+/**
+ * Colours from the lowest to the highest value, with both written beside them.
+ *
+ * @param {function(number): string} colourOf - the colour at a share (0…1) of the way.
+ */
+export function legend(colourOf, lowText, highText) {
+  const steps = Array.from({ length: 24 }, (_, i) => element("span", { css: { background: colourOf(i / 23) } }));
   return element("p", { class: "legend" }, lowText, element("span", { class: "ramp", "aria-hidden": "true" }, steps), highText);
 }
 

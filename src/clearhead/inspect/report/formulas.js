@@ -6,7 +6,8 @@ const tokens = { i: "math:mi", o: "math:mo", n: "math:mn" };
 
 /** Part of a formula: a letter, an operator, a number or a text; strings of other parts are rows. */
 export const letter = (text) => element(tokens.i, {}, text);
-export const operator = (text) => element(tokens.o, {}, text);
+export const operator = (text) => element(tokens.o, { stretchy: "false" }, text);
+export const tall = (text) => element(tokens.o, { stretchy: "true" }, text);
 export const numeral = (text) => element(tokens.n, {}, text);
 export const mathRow = (...parts) => element("math:mrow", {}, parts.map(part));
 export const below = (base, index) => element("math:msub", {}, part(base), part(index));

@@ -20,7 +20,7 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
     if (button) go({ show: kind, layer: Number(button.dataset.layer), head: Number(button.dataset.head) });
   };
   const grid = element("div", {
-    class: "thumbnails", role: "toolbar", "aria-label": `${KINDS[kind].title}: all heads`,
+    class: "thumbnails", role: "toolbar", css: { "--heads": heads }, "aria-label": `${KINDS[kind].title}: all heads`,
     on: { click: choose },
   });
   const canvases = [];
@@ -46,7 +46,7 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
   onScreen(() => paintAll(data, reference, canvases));
   return picture({
     title: `All heads: ${KINDS[kind].title.toLowerCase()}`,
-    text: "Each square is one head: a row for each word that looks, a column for each word that is looked at, darker where it looks more. Choose one to see it in the words."
+    text: "Each square is one head: a row for each word that looks, a column for each word that is looked at, in a stronger colour where it looks more. Choose one to see it in the words."
       + (model.roles ? " An underlined number has a known role." : ""),
     className: "heads",
   }, grid);

@@ -18,12 +18,14 @@ export async function matrixView(context) {
   const rowNames = matrix.rows.map((unit) => shown(unit.text));
   const columnNames = matrix.columns.map((unit) => shown(unit.text));
   const readout = element("p", { class: "readout" }, "Point at a cell to read it.");
-  const canvas = paintedMatrix(matrix, rowNames, columnNames, width, readout);
+  const hasThumbnails = choice.show !== "measure";
+  const isBeside = hasThumbnails && width > 900 && columnNames.length <= 24;
+  const canvas = paintedMatrix(matrix, rowNames, columnNames, isBeside ? width - 400 : width, readout);
   const isSmall = matrix.values.length <= LARGEST_TABLE;
   const table = () => matrixTable(`Table of ${matrix.title}`, rowNames, columnNames, matrix.values,
     matrix.limit, matrix.isSigned, (value) => matrixNumber(matrix, value));
   const rowsAre = matrix.rowSide === "source" ? "the word that looks" : "the word that is predicted";
-  return element("div", {},
+  return element("div", { class: isBeside ? "words-view" : null },
     picture({
       title: matrix.title,
       text: `${matrix.meaning} A row is ${rowsAre}, a column is what it takes from. The square root of a number chooses its colour, so that small ones can be seen.`,
@@ -35,7 +37,7 @@ export async function matrixView(context) {
     scrolled(`Picture of ${matrix.title}`, canvas), readout, matrixLegend(matrix),
     isSmall ? disclosure("The same as a table", table)
       : element("p", { class: "how" }, "The matrix is too large for a table here; the CSV file has all numbers.")),
-    choice.kind ? headThumbnails(context, choice.kind, choice) : null);
+    hasThumbnails && headThumbnails(context, choice.kind, choice));
 }
 
 function paintedMatrix(matrix, rowNames, columnNames, width, readout) {

@@ -1,6 +1,6 @@
 // Which sentence and which model: the list of sentences, the models, and the summary of one item.
 
-import { element, plain, quoted } from "./elements.js";
+import { element, plain } from "./elements.js";
 import { counted, decimal, percent } from "./numbers.js";
 
 const FEW = 6; // sentences that are listed without a disclosure
@@ -33,8 +33,8 @@ export function sentenceList({ report, state, link }) {
       href: link({ sentence: i + 1, model: item.model + 1 }), "aria-current": isCurrent ? "true" : null,
       "data-key": `sentence.${i}`,
     }, element("bdi", { class: "from" }, item.source.text),
-    element("bdi", { class: "to" }, outputText(item)),
-    item.warning && element("span", { class: "mark" }, "warning")));
+    element("span", { class: "to" }, element("bdi", {}, outputText(item)),
+      item.warning && element("span", { class: "mark" }, "warning"))));
   };
   const list = element("ol", { class: "sentences" }, numbers.map(entry));
   const title = counted(numbers.length, "sentence");
@@ -82,7 +82,7 @@ export function summary({ item, model }) {
   return element("header", { class: "summary" },
     element("h2", {}, plain(model.name)),
     element("p", { class: "facts" },
-      size.join(", "), ". ", quoted(outputText(item)), ": ", facts.filter(Boolean).join(", "), "."),
+      size.join(", "), ". Its output: ", facts.filter(Boolean).join(", "), "."),
     item.warning && element("p", { class: "warning", role: "note" }, element("strong", {}, "Warning: "), plain(item.warning)));
 }
 

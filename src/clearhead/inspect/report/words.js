@@ -2,7 +2,7 @@
 
 import { arrowKeys, element, plain, quoted } from "./elements.js";
 import {
-  choiceOf, kindsOf, KINDS, matrixLegend, matrixNumber, matrixOf, rolesOf,
+  choiceOf, kindsOf, KINDS, matrixNumber, matrixOf, rolesOf, tintLegend,
 } from "./attention.js";
 import { picture } from "./charts.js";
 import { tint } from "./colours.js";
@@ -25,7 +25,7 @@ export async function wordsView(context) {
     isLabel ? labelDetails(context, matrix) : null,
   ]);
   return element("div", { class: "words-view" },
-    element("div", { class: "reading" }, litWords(context, matrix, choice), label, chosen),
+    litWords(context, matrix, choice), element("div", { class: "explained" }, label, chosen),
     headThumbnails(context, kind, choice));
 }
 
@@ -90,7 +90,7 @@ function litWords(context, matrix, choice) {
       name: `words-${matrix.name}`, what: `the numbers behind the words (${matrix.title})`,
       rows: () => matrixRows("", ...[matrix.rows, matrix.columns].map((all) => all.map((unit) => unit.text)), matrix.values),
     },
-  }, block, readout, matrixLegend(matrix));
+  }, block, readout, tintLegend(matrix));
 }
 
 function sourceName(model) {
@@ -163,7 +163,7 @@ class Lighting {
     if (index >= 0) this.light("output", index);
     else {
       this.show(new Map(), new Map(), null);
-      this.readout.replaceChildren("\u00a0");
+      this.readout.replaceChildren("Point at a word, or choose one with the keyboard.");
     }
   }
 
@@ -196,6 +196,10 @@ class Lighting {
     const { rows, columns, rowSide, columnSide } = this.matrix;
     const same = rowSide === columnSide;
     const verbs = this.matrix.unit === "share" ? ["looks at", "is looked at by"] : ["depends on", "counts for"];
+    if (!to && !from) {
+      this.readout.replaceChildren(quoted(text), " is not in this picture.");
+      return;
+    }
     const parts = [quoted(text)];
     if (to) parts.push(` ${verbs[0]} `, this.strongest(to, columns));
     if (to && from && same) parts.push("; ");
