@@ -215,9 +215,13 @@ def test_an_error_has_the_kind_of_the_caller(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("name", ["a", "a.safetensors"])
 @pytest.mark.parametrize("kind", ["device", "pipe", "sparse"])
-def test_what_could_be_read_for_ever_is_not_read(tmp_path: Path, kind: str) -> None:
-    path, size = tmp_path / "a", 0
+def test_what_could_be_read_for_ever_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
+) -> None:
+    monkeypatch.setattr("clearhead.manifest.entry_of", not_read)
+    path, size = tmp_path / name, 0
     if kind == "device":
         path.symlink_to("/dev/zero")
     elif kind == "pipe":
@@ -227,8 +231,27 @@ def test_what_could_be_read_for_ever_is_not_read(tmp_path: Path, kind: str) -> N
         with path.open("wb") as file:
             file.truncate(size)
     entry = {"size": size, "sha256": "0" * 64}
-    tree = sealed({"version": 1, "files": {"a": entry}})
+    tree = sealed({"version": 1, "files": {name: entry}})
     (tmp_path / MANIFEST).write_text(json.dumps(tree))
+    with pytest.raises(ModelFolderError):
+        checked_entries(tmp_path)
+
+
+def not_read(path: Path) -> Entry:
+    raise AssertionError(f"{path} is read")
+
+
+@pytest.mark.parametrize("absent", [{}, {"absent": -(2**40)}])
+def test_many_sparse_files_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: dict[str, int]
+) -> None:
+    monkeypatch.setattr("clearhead.manifest.entry_of", not_read)
+    sizes = {f"a{number}": 2**27 for number in range(100)} | absent
+    entries = {name: {"size": size, "sha256": "0" * 64} for name, size in sizes.items()}
+    (tmp_path / MANIFEST).write_text(json.dumps(sealed({"version": 1, "files": entries})))
+    for name in sizes.keys() - absent.keys():
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(2**27)
     with pytest.raises(ModelFolderError):
         checked_entries(tmp_path)
 

@@ -4,7 +4,8 @@ An export is a folder with the files of another program and `clearhead.json`, it
 
     format, version         the name of the format, and the version of the description
     origin                  digests of what the export was made of: weights, settings, …
-    weights_file            size and time of the file of weights, so that it is rarely read again
+    weights_file            size and time of the file of weights: it is read again only if the size
+                            is the same and the time differs
     files                   size and SHA-256 hash of every file of the export, by name
     fingerprint             a hash of the description itself
     …                       what the format adds, such as the result of the comparison
@@ -165,6 +166,10 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
         todo = f"export the model: {command(found, format)}"
         raise ExportError(f"there is no export in the format {format}", where=path, todo=todo)
     tree = _read_description(path, format, f"remove this folder, then {again}")
+    stamp, exported = stamp_of(found.weights), tree.get("weights_file")
+    same_size = isinstance(exported, dict) and exported.get("size") == stamp["size"]
+    if not same_size:
+        raise _of_another_model(path, ["weights"], again)
     try:
         entries = entries_in(tree)
         with suppress(OSError):  # then the files that are not in place are found by their hashes
@@ -182,18 +187,19 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
             return read_export(path, format, found)  # it was replaced meanwhile
         what = f"the export is damaged: {error.what}"
         raise ExportError(what, where=error.where, why=error.why, todo=again) from None
-    # If the stamp is missing or differs, the weights are read.
-    same_file = tree.get("weights_file") == stamp_of(found.weights)
-    now = origin_of(found, tree["origin"]["weights"] if same_file else None)
-    changed = [name for name, digest in now.items() if tree["origin"].get(name) != digest]
-    if changed:
-        raise ExportError(
-            f"the export is of another model: its {' and '.join(changed)} differ",
-            where=path,
-            why="the model was trained or changed after it was exported",
-            todo=again,
-        )
+    now = origin_of(found, tree["origin"]["weights"] if exported == stamp else None)
+    if changed := [name for name, digest in now.items() if tree["origin"].get(name) != digest]:
+        raise _of_another_model(path, changed, again)
     return tree
+
+
+def _of_another_model(path: Path, changed: Sequence[str], todo: str) -> ExportError:
+    return ExportError(
+        f"the export is of another model: its {' and '.join(changed)} differ",
+        where=path,
+        why="the model was trained or changed after it was exported",
+        todo=todo,
+    )
 
 
 def command(found: ModelFolder, format: str) -> str:

@@ -41,6 +41,12 @@ MANIFEST = "manifest.json"
 VERSION = 1
 """The version of the manifest of a model folder."""
 
+WEIGHTS = "weights.safetensors"
+"""Name of the weights in a model folder, the only file in its manifest that may have any size."""
+
+LARGEST_REST = 4 * LARGEST_FILE
+"""The size in bytes of all other files in this manifest together."""
+
 ASIDE = re.compile(r"\.(.+)\.[0-9a-f]{16}")
 """The name of a new file that is not yet in its place."""
 
@@ -111,7 +117,7 @@ def entries_in(tree: Mapping[str, Any]) -> dict[str, Entry]:
         size, digest = (
             facts.get(key) if isinstance(facts, dict) else None for key in Entry._fields
         )
-        if type(size) is not int or not re.fullmatch("[0-9a-f]{64}", str(digest)):
+        if type(size) is not int or size < 0 or not re.fullmatch("[0-9a-f]{64}", str(digest)):
             raise ValueError(f"{name} has no size and SHA-256 hash")
         found[name] = Entry(size, str(digest))
     return found
@@ -251,11 +257,12 @@ def settled_entries(folder: Path) -> dict[str, Entry]:
         if tree.get("version") != VERSION:
             raise ValueError(f"its version is {tree.get('version')!r}, not {VERSION}")
         entries = entries_in(unsealed(tree))
-        for name, entry in entries.items():
-            if name == MANIFEST or (
-                entry.size > LARGEST_FILE and not name.endswith(".safetensors")
-            ):
-                raise ValueError(f"it has {name} with {entry.size:,} bytes")
+        rest = {name: entry.size for name, entry in entries.items() if name != WEIGHTS}
+        for name, size in rest.items():
+            if name == MANIFEST or size > LARGEST_FILE:
+                raise ValueError(f"it has {name} with {size:,} bytes")
+        if sum(rest.values()) > LARGEST_REST:
+            raise ValueError(f"its files have {sum(rest.values()):,} bytes besides the weights")
     except ValueError as error:
         what = "the manifest is damaged, or of another version"
         todo = f"copy the folder again; if you trust its other files, remove {MANIFEST}"

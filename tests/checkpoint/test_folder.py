@@ -186,6 +186,20 @@ def test_a_model_of_another_size_than_its_weights_is_refused(
         pass
 
 
+def test_weights_that_do_not_fit_into_memory_are_not_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sparse file takes no space; reading it could take for ever."""
+    with (folder / "weights.safetensors").open("r+b") as file:
+        file.truncate(2**30)
+    sizes = {"SC_PHYS_PAGES": 2**16, "SC_PAGE_SIZE": 2**12}
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+    with pytest.raises(ModelFolderError) as caught:
+        read_model_folder(folder)
+    assert caught.value.where == str(folder / "weights.safetensors")
+    assert caught.value.todo
+
+
 def test_weights_that_are_whole_numbers_are_refused(tmp_path: Path) -> None:
     write_models(tmp_path)
     path = tmp_path / "translator" / "weights.safetensors"

@@ -309,3 +309,12 @@ def test_folders_of_clearhead_are_told_from_those_of_hugging_face(
     assert is_huggingface("hf:bert-base-uncased")
     assert not is_huggingface(tmp_path / "ours")
     assert not is_huggingface(tmp_path / "absent")
+
+
+def test_a_huge_configuration_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "config.json").open("wb") as file:
+        file.truncate(2**40)
+    assert not is_huggingface(tmp_path)
+    with pytest.raises(ModelFolderError) as caught:
+        import_model(tmp_path, tmp_path / "ours")
+    assert caught.value.where == str(tmp_path / "config.json")

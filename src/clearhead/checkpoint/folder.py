@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.checkpoint.tensors import CHECKPOINTS, SCORES, WEIGHTS, read_digest, read_tensors
 from clearhead.errors import ConfigError, ModelFolderError, reason
-from clearhead.files import Saveable, make_folder, read_json, unwritable, write_json
+from clearhead.files import COPY_AGAIN, Saveable, make_folder, read_json, unwritable, write_json
 from clearhead.manifest import Entry, checked_entries, replace_in_model_folder, settled_entries
 from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import Tokenizer, load_tokenizer
@@ -101,7 +101,8 @@ def read_model_folder(path: str | Path) -> ModelFolder:
             `FOLDER/training/checkpoints/average.safetensors`.
 
     Raises:
-        ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights.
+        ModelFolderError: it is missing, unreadable, damaged, of another version, or has no weights
+            or more than fit into memory.
     """
     named, path = Path(os.path.expanduser(path)), folder_of(path)
     weights = path / WEIGHTS if named == path else named
@@ -122,8 +123,25 @@ def read_model_folder(path: str | Path) -> ModelFolder:
     config = read_folder_config(path)
     if not os.path.isfile(weights):
         raise _missing_weights(weights, path)
+    _check_size(weights)
     expected = settled_entries(path).get(WEIGHTS) if named == path else None
     return ModelFolder(path, config, weights, expected)
+
+
+def _check_size(weights: Path) -> None:
+    """Check that weights fit into memory, before they are read: a sparse file may have any size.
+
+    Raises:
+        ModelFolderError: they do not.
+    """
+    size, memory = weights.stat().st_size, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if size > memory:
+        raise ModelFolderError(
+            "the weights do not fit into the memory of this machine",
+            where=weights,
+            why=f"they have {size:,} bytes, the memory {memory:,}",
+            todo=f"use a machine with more memory; if they should be smaller, {COPY_AGAIN}",
+        )
 
 
 def read_weights(found: ModelFolder) -> dict[str, Tensor]:

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.errors import ModelFolderError, reason
 from clearhead.files import COPY_AGAIN, atomic_file
+from clearhead.manifest import WEIGHTS as WEIGHTS
 from clearhead.manifest import Entry, check
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-WEIGHTS = "weights.safetensors"
-"""Name of the weights in a model folder."""
 
 SCORES = "scores.json"
 """Name of the scores of these weights in a model folder."""

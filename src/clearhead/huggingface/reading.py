@@ -25,7 +25,7 @@ from clearhead.checkpoint.folder import IMPORTED_FROM, write_model_folder
 from clearhead.checkpoint.tensors import SCORES, WEIGHTS, load_parameters, write_tensors
 from clearhead.data.labels import LABELS, Labels
 from clearhead.errors import ModelFolderError
-from clearhead.files import json_bytes, move_into_place, read_json, unwritable
+from clearhead.files import json_bytes, move_into_place, read_bounded, read_json, unwritable
 from clearhead.huggingface.encoders import (
     FAMILIES,
     classifier_settings,
@@ -67,8 +67,8 @@ def is_huggingface(source: str | Path) -> bool:
         return True
     config = Path(source).expanduser() / "config.json"
     try:
-        return config.is_file() and b'"model_type"' in config.read_bytes()
-    except OSError:
+        return config.is_file() and b'"model_type"' in read_bounded(config)
+    except (OSError, ValueError):
         return False  # reading the model folder raises the error
 
 
