@@ -51,13 +51,15 @@ class Case(NamedTuple):
     bit: int | None = None
 
     def do(self, folder: Path) -> None:
-        """Damage the file; other names of it keep their content."""
-        path = folder / self.file
-        content = bytearray(path.read_bytes())
-        if self.bit is not None:
-            content[self.bit // 8] ^= 1 << self.bit % 8
-        path.unlink()
-        path.write_bytes(content[: self.kept])
+        """Damage the file in place, under all its names."""
+        with (folder / self.file).open("r+b") as file:
+            if self.kept is not None:
+                file.truncate(self.kept)
+            if self.bit is not None:
+                file.seek(self.bit // 8)
+                (byte,) = file.read(1)
+                file.seek(self.bit // 8)
+                file.write(bytes([byte ^ 1 << self.bit % 8]))
 
 
 class Subject(NamedTuple):
@@ -71,7 +73,7 @@ class Subject(NamedTuple):
 
 
 def subjects(folder: Path) -> list[Subject]:
-    """A translator and a classifier; the runs are interrupted after their second validation."""
+    """A translator and a classifier; the runs are interrupted between two validations."""
     found = []
     for name, make, use in (
         ("translator", small.small_run, translations),
@@ -80,8 +82,9 @@ def subjects(folder: Path) -> list[Subject]:
         place = folder / name
         place.mkdir()
         # A state before the last one, and recent checkpoints.
-        config = with_steps(make(place), validate_every=4, max_steps=12, average_last=2)
-        api.train(config, observers=[small.Watcher(interrupt_at=8)])
+        steps = {"validate_every": 4, "max_steps": 12, "average_last": 2, "report_every": 1}
+        config = with_steps(make(place), **steps)
+        api.train(config, observers=[small.StopsAtReport(10)])
         if name == "translator":
             api.export_model(config.folder)
         other = folder / f"{name}-through"
@@ -139,7 +142,7 @@ def cases(folder: Path, flips: int, seed: int) -> Iterator[Case]:
 
 def outcome(subject: Subject, case: Case, place: Path) -> str:
     """Damage a copy, use its model and resume its run."""
-    shutil.copytree(Path(subject.config.folder).parent, place)
+    small.copy_with_links(Path(subject.config.folder).parent, place)
     try:
         config = moved(subject.config, place)
         case.do(Path(config.folder))

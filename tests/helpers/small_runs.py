@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
+import shutil
 import signal
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -24,7 +26,7 @@ from clearhead.settings import (
     TrainingConfig,
     config_from,
 )
-from clearhead.training.events import Event, Validated
+from clearhead.training.events import Event, Progress, Validated
 
 COLOURS = {"red": "warm", "orange": "warm", "blue": "cold", "green": "cold"}
 SMALL_MODEL = {"encoder_layers": 1, "d_model": 16, "d_ff": 32, "n_heads": 2, "dropout": 0.1}
@@ -44,6 +46,15 @@ class Watcher:
 
     def close(self) -> None:
         pass
+
+
+class StopsAtReport(Watcher):
+    """Interrupts the run at the report of a step, which may be between two validations."""
+
+    def observe(self, event: Event) -> None:
+        self.events.append(event)
+        if isinstance(event, Progress) and event.step == self.interrupt_at:
+            signal.raise_signal(signal.SIGINT)
 
 
 def write_pairs(folder: Path, pairs: int = 120) -> DataConfig:
@@ -98,6 +109,35 @@ def assert_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -
     assert left.keys() == right.keys()
     for name, tensor in left.items():
         assert torch.equal(tensor, right[name]), name
+
+
+def copy_with_links(source: Path, place: Path) -> None:
+    """Copy a folder; the names of one file are again names of one file."""
+    copies: dict[int, str] = {}
+
+    def copy(path: str, target: str) -> None:
+        first = copies.setdefault(os.stat(path).st_ino, target)
+        if first == target:
+            shutil.copy2(path, target)
+        else:
+            os.link(first, target)
+
+    shutil.copytree(source, place, copy_function=copy, dirs_exist_ok=True)
+
+
+def flip(path: Path, place: int) -> None:
+    """Change a bit of a file in place, as a disk may: all names of the file have it then.
+
+    Args:
+        path: the file.
+        place: index of the byte; negative from the end.
+    """
+    with path.open("r+b") as file:
+        whence = os.SEEK_SET if place >= 0 else os.SEEK_END
+        file.seek(place, whence)
+        (byte,) = file.read(1)
+        file.seek(place, whence)
+        file.write(bytes([byte ^ 4]))
 
 
 def write_tsv(path: Path, rows: Iterable[Sequence[str]]) -> tuple[str]:

@@ -16,8 +16,16 @@ from clearhead.checkpoint.tensors import read_digest, read_tensors, write_tensor
 from clearhead.errors import ModelFolderError
 from clearhead.settings import RunConfig
 from clearhead.training.checkpoints import Keeper, State
-from clearhead.training.events import Event, Note, RunStarted
-from small_runs import Watcher, assert_same, final_state, small_run
+from clearhead.training.events import Event, Note, RunStarted, Validated
+from small_runs import (
+    StopsAtReport,
+    Watcher,
+    assert_same,
+    copy_with_links,
+    final_state,
+    flip,
+    small_run,
+)
 
 STATE, PREVIOUS = "training/state.safetensors", "training/state.previous.safetensors"
 
@@ -41,7 +49,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, torch.Tensor]:
 @pytest.fixture
 def run(interrupted: RunConfig, tmp_path: Path) -> RunConfig:
     """A copy of the interrupted run."""
-    shutil.copytree(Path(interrupted.folder).parent, tmp_path, dirs_exist_ok=True)
+    copy_with_links(Path(interrupted.folder).parent, tmp_path)
     return dataclasses.replace(interrupted, folder=str(tmp_path / "run"))
 
 
@@ -51,13 +59,6 @@ class Breaks(Watcher):
     def observe(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             raise ZeroDivisionError
-
-
-def flip(path: Path, place: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[place] ^= 4
-    path.unlink()  # it may share its content with another name
-    path.write_bytes(content)
 
 
 def notes(watcher: Watcher) -> list[str]:
@@ -170,6 +171,34 @@ def test_a_damaged_model_is_replaced_by_the_next_validation(
     assert [note for note in notes(watcher) if str(path) in note]
     assert api.load_translator(run.folder, engine="torch").translate(["a"])
     assert_same(final_state(run), whole)
+
+
+@pytest.mark.parametrize("average_last", [2, 3])
+def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path: Path, average_last: int) -> None:
+    config = small_run(tmp_path, average_last=average_last, report_every=1)
+    assert not api.train(config, observers=[StopsAtReport(10)]).finished
+    checkpoints = Path(config.folder, "training", "checkpoints")
+    damaged, watcher = checkpoints / "step-00000008.safetensors", Watcher()
+    # In place, so also in the weights and in the best checkpoint.
+    assert damaged.samefile(Path(config.folder, "weights.safetensors"))
+    flip(damaged, -9)
+
+    class Keeping(Watcher):
+        """Keeps the checkpoints, which the end of the run removes."""
+
+        def observe(self, event: Event) -> None:
+            if isinstance(event, Validated) and event.weights == "current":
+                copy_with_links(checkpoints, tmp_path / "kept")
+
+    assert api.train(config, observers=[watcher, Keeping()]).finished
+    assert len([note for note in notes(watcher) if str(damaged) in note]) == 1
+    average = checkpoints / "average.safetensors"
+    if average_last == 2:  # the other one alone is no average
+        assert not average.exists()
+        return
+    used = [read_tensors(tmp_path / "kept" / f"step-{n:08d}.safetensors")[0] for n in (4, 12)]
+    for name, tensor in read_tensors(average)[0].items():
+        torch.testing.assert_close(tensor, (used[0][name] + used[1][name]) / 2)
 
 
 def test_a_damaged_model_of_a_finished_run_is_an_error(run: RunConfig) -> None:

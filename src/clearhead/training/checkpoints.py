@@ -325,21 +325,36 @@ class Keeper:
         for old in self._recent()[: -self.average_last]:
             remove(old)
 
-    def average_recent(self, model: nn.Module, step: int, least: int) -> bool:
+    def average_recent(
+        self, model: nn.Module, step: int, least: int, note: Callable[[str], None]
+    ) -> bool:
         """Load the mean of the recent checkpoints into the model, and keep it as `average`.
+
+        Args:
+            model: of the run.
+            step: of the run.
+            least: number of checkpoints without which there is no average, at least 1.
+            note: receives a warning for each checkpoint that is damaged, so left out.
 
         Returns:
             False if there are fewer checkpoints than `least`. Then nothing is changed.
         """
-        recent = self._recent()[-self.average_last :]
-        if len(recent) < least:
-            return False
-        mean: dict[str, Tensor] = {}
-        for path in recent:
-            tensors, _ = read_tensors(path)
+        total: dict[str, Tensor] = {}
+        count = 0
+        for path in self._recent()[-self.average_last :]:
+            try:
+                tensors, _ = read_tensors(path)
+            except ModelFolderError as error:
+                why = f"{error.what}: {error.why}"
+                note(f"warning: {path}: {why}; this checkpoint is left out of the average")
+                continue
+            count += 1
             for name, tensor in tensors.items():
                 # In float64, because this sums many nearly equal numbers.
-                mean[name] = mean.get(name, 0) + tensor.double() / len(recent)
+                total[name] = total.get(name, 0) + tensor.double()
+        if count < least:
+            return False
+        mean = {name: tensor / count for name, tensor in total.items()}
         load_parameters(model, mean, self.folder)
         self._keep("average", model, step)
         return True

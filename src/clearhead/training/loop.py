@@ -515,7 +515,8 @@ class Trainer:
             self._write_state()  # also after a bad step: `restore_current` needs this state
         if state.validated_step != state.step:
             self._validate()
-        if self.keeper.average_recent(self.model, state.step, self.config.least_averaged):
+        least = self.config.least_averaged
+        if self.keeper.average_recent(self.model, state.step, least, self._note):
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
         if state.best_score is None:
