@@ -282,6 +282,37 @@ def test_the_theme_can_be_chosen(browser: Any, translation: Path) -> None:
         assert page.evaluate(paper) != light
 
 
+FORBIDDEN = {
+    "markup": "document.body.innerHTML = '<b>x</b>'",
+    "a script": "document.createElement('script').text = '1'",
+    "a handler": "document.body.setAttribute('onclick', '1')",
+    "evaluation": "setTimeout(() => new Function('return 1')())",
+    "a style": "document.body.setAttribute('style', 'color: red')",
+    "a picture": "new Image().src = 'http://127.0.0.1:9/x.png'",
+    "a request": "await fetch('http://127.0.0.1:9/')",
+    "a worker": "new Worker('data:,1')",
+}
+
+
+@pytest.mark.parametrize("code", FORBIDDEN.values(), ids=FORBIDDEN)
+def test_the_policy_of_the_page_forbids(browser: Any, translation: Path, code: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(translation.as_uri())
+    page.wait_for_selector(DRAWN)
+    assert page.evaluate(
+        """async code => {
+            let violations = 0;
+            document.addEventListener("securitypolicyviolation", () => violations++);
+            const run = {CODE};
+            try { await run(); } catch {}
+            await new Promise(done => setTimeout(done, 50));
+            return violations;
+        }""".replace("{CODE}", f"async () => {{ {code}; }}")
+    )
+    context.close()
+
+
 MARKUP = (
     "<script>document.title='RUN'</script>",
     "</script><script>document.title='RUN'</script>",

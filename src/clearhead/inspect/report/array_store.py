@@ -84,7 +84,7 @@ def encoded(array: Array, kind: Kind) -> Array:
 def decoded(reference: Mapping[str, Any], blobs: Sequence[bytes]) -> Array:
     """The array (float32) of a reference, as the page decodes it."""
     shape, kind, first = reference["shape"], reference["kind"], reference["blob"]
-    stored = {"weight8": np.uint8, "float16": "<f2", "float32": "<f4"}[kind]
+    stored = {"weight8": "u1", "float16": "<f2", "float32": "<f4"}[kind]
     if reference.get("split"):
         content = b"".join(_inflate(blob) for blob in blobs[first : first + shape[0]])
     else:

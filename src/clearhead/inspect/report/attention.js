@@ -2,7 +2,7 @@
 
 import { legend } from "./charts.js";
 import { css, scaleOf, tint } from "./colours.js";
-import { counted, decimal, largest, percent, signed } from "./numbers.js";
+import { counted, decimal, digitsFor, largest, percent, signed } from "./numbers.js";
 import { joinedMatrix, unitsOf } from "./units.js";
 
 /** The kinds of attention, in the order of the paper's figure 1. */
@@ -82,8 +82,8 @@ export async function matrixOf(data, model, item, choice, joined) {
     const isSigned = matrix.some((value) => value < 0);
     return {
       values: matrix, rows: output, columns: source, rowSide: "output", columnSide: "source",
-      isSigned, limit: largest(matrix), unit: "number", title: choice.measure.title,
-      meaning: choice.measure.meaning, name: choice.measure.name,
+      isSigned, limit: usualLimit(matrix, source.length), unit: "number",
+      title: choice.measure.title, meaning: choice.measure.meaning, name: choice.measure.name,
     };
   }
   const { kind, layer, head } = choice;
@@ -99,6 +99,15 @@ export async function matrixOf(data, model, item, choice, joined) {
     title: `${KINDS[kind].title}, layer ${layer}, ${which}`,
     meaning: KINDS[kind].meaning, name: `${kind}-layer-${layer}-${head ? `head-${head}` : "mean"}`,
   };
+}
+
+/** The upper quartile of the rows' largest values: a few extreme rows must not pale the others. */
+function usualLimit(values, width) {
+  const tops = [];
+  for (let start = 0; start < values.length; start += width) {
+    tops.push(largest(values.subarray(start, start + width)));
+  }
+  return tops.sort((a, b) => a - b)[Math.floor((tops.length - 1) * 0.75)] ?? 1;
 }
 
 /** The weights of a head, or the mean of all heads of a layer, and the number of keys. */
@@ -146,11 +155,15 @@ export function tintLegend(matrix) {
 
 function endsOf(matrix) {
   if (matrix.unit === "share") return [percent(0), percent(1)];
-  return matrix.isSigned ? [signed(-matrix.limit), signed(matrix.limit)] : ["0", decimal(matrix.limit)];
+  const [limit, digits] = [matrix.limit, digitsFor(matrix.limit)];
+  const [less, more] = largest(matrix.values) > limit ? ["≤ ", "≥ "] : ["", ""];
+  return matrix.isSigned
+    ? [less + signed(-limit, digits), more + signed(limit, digits)]
+    : ["0", more + decimal(limit, digits)];
 }
 
 /** A value of a matrix as a reader sees it. */
 export function matrixNumber(matrix, value) {
   if (matrix.unit === "share") return percent(value);
-  return matrix.isSigned ? signed(value) : decimal(value, matrix.limit < 1 ? 3 : 2);
+  return (matrix.isSigned ? signed : decimal)(value, digitsFor(matrix.limit));
 }

@@ -25,7 +25,7 @@ export async function beamView(context) {
     hypotheses(context, beam, chosen),
     picture({
       title: "The tree of hypotheses",
-      text: `Time goes down: each line is a step of the search, each box a token with the total log-probability so far. A line leads from a token to the one before it. At most ${beam.beam_size} stay; the chosen one is drawn strong, pruned ones are pale, finished ones have a double border.`,
+      text: `Time goes down: each line is a step of the search, each box a token with the total log-probability so far. A line leads from a token to the one before it. At most ${beam.beam_size} stay; the chosen one is drawn strong, the best pruned ones are pale, finished ones have a double border.`,
       csv: { name: "beam", what: "the tree", rows: () => nodeRows(beam.nodes) },
     },
     element("div", { class: "controls" }, element("label", { class: "check" },
@@ -78,17 +78,20 @@ function hypotheses({ go, key }, beam, chosen) {
 
 /** The boxes of each step, the best first, and lines between them. */
 function tree(beam, path, withPruned) {
-  const shownNodes = beam.nodes.filter((node) => withPruned || node.state !== "pruned" || path.has(node.id));
   const steps = new Map();
-  for (const node of shownNodes) {
+  for (const node of beam.nodes) {
     if (!steps.has(node.step)) steps.set(node.step, []);
     steps.get(node.step).push(node);
   }
   const placed = new Map();
   const ordered = [...steps.entries()].sort(([a], [b]) => a - b);
   let widest = 1;
-  ordered.forEach(([, line], row) => {
-    line.sort((a, b) => (a.state === "pruned") - (b.state === "pruned") || b.total - a.total);
+  const isPruned = (node) => node.state === "pruned" && !path.has(node.id);
+  ordered.forEach((each, row) => {
+    const all = each[1].sort((a, b) => isPruned(a) - isPruned(b) || b.total - a.total);
+    const stayed = all.filter((node) => !isPruned(node)).length;
+    const line = all.slice(0, stayed + (withPruned ? beam.beam_size : 0));
+    each[1] = line;
     widest = Math.max(widest, line.length);
     line.forEach((node, column) => placed.set(node.id, {
       node, x: CELL.margin + column * (CELL.width + CELL.gap), y: row * (CELL.height + 22),
@@ -98,8 +101,8 @@ function tree(beam, path, withPruned) {
   const height = ordered.length * (CELL.height + 22);
   const drawing = element("div", { class: "tree", css: { "inline-size": `${width}px`, "block-size": `${height}px` } },
     edges(placed, path, width, height),
-    element("ol", { class: "tree-steps" }, ordered.map(([number, line], row) => element("li", {},
-      element("span", { class: "step-number", css: { top: `${row * (CELL.height + 22)}px` } }, element("span", { class: "aloud" }, "step "), number),
+    element("ol", { class: "tree-steps" }, ordered.map(([, line], row) => element("li", {},
+      element("span", { class: "step-number", css: { top: `${row * (CELL.height + 22)}px` } }, element("span", { class: "aloud" }, "step "), row + 1),
       element("ul", {}, line.map((node) => box(placed.get(node.id), path)))))));
   const region = scrolled("Tree of hypotheses", drawing);
   region.classList.add("whole");

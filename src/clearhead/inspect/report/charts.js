@@ -29,10 +29,16 @@ export function bars(rows, { caption, isSigned = false, limit = null, head = [""
   const full = limit ?? largest(rows.map((row) => row.value));
   return element("table", { class: isSigned ? "bars signed" : "bars" },
     element("caption", { class: "aloud" }, caption),
+    columns("label", "number", "track"),
     element("thead", { class: "aloud" },
       element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)),
         element("td", {}))),
     element("tbody", {}, rows.map((row) => barRow(row, isSigned, full))));
+}
+
+/** The columns of a table, each with the class that has its width. */
+export function columns(...classes) {
+  return element("colgroup", {}, classes.map((name) => element("col", { class: name })));
 }
 
 function barRow({ label, value, text, note, current }, isSigned, full) {

@@ -6,6 +6,7 @@ import { KINDS, rolesOf } from "./attention.js";
 import { paint, picture } from "./charts.js";
 
 const SIDE = 48; // pixels of a thumbnail at most
+const LARGEST_FILE = 1_000_000; // weights of a CSV file
 
 /**
  * The thumbnails of a kind of attention.
@@ -26,7 +27,8 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
   const canvases = [];
   let current = null;
   for (let layer = 1; layer <= layers; layer++) {
-    const row = element("div", { class: "layer-row" }, element("span", { class: "layer-name" }, `layer ${layer}`));
+    const row = element("div", { class: heads > 8 ? "layer-row many" : "layer-row" },
+      element("span", { class: "layer-name" }, `layer ${layer}`));
     for (let head = 1; head <= heads; head++) {
       const roles = rolesOf(model, KINDS[kind].head(layer, head));
       const isCurrent = choice.kind === kind && choice.layer === layer && choice.head === head;
@@ -48,8 +50,26 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
     title: `All heads: ${KINDS[kind].title.toLowerCase()}`,
     text: "Each square is one head: a row for each word that looks, a column for each word that is looked at, in a stronger colour where it looks more. Choose one to see it in the words."
       + (model.roles ? " An underlined number has a known role." : ""),
+    csv: layers * heads * reference.shape[2] * reference.shape[3] > LARGEST_FILE ? null : {
+      name: `${kind}-heads`, what: "the weights of all heads", rows: () => weightRows(data, item, kind),
+    },
     className: "heads",
   }, grid);
+}
+
+/** The weights of all heads, a row for each query and key. */
+async function weightRows(data, item, kind) {
+  const { shape, values } = await data.array(item.attention[kind]);
+  const [, heads, queries, keys] = shape;
+  const source = item.source.pieces;
+  const target = item.target?.pieces;
+  const [queryNames, keyNames] = { encoder: [source, source], decoder: [target, target], cross: [target, source] }[kind];
+  const rows = Array.from(values, (value, i) => {
+    const [query, key] = [Math.floor(i / keys) % queries, i % keys];
+    const matrix = Math.floor(i / (keys * queries));
+    return [Math.floor(matrix / heads) + 1, (matrix % heads) + 1, query + 1, queryNames[query], key + 1, keyNames[key], value];
+  });
+  return [["layer", "head", "query", "token of the query", "key", "token of the key", "weight"], ...rows];
 }
 
 async function paintAll(data, reference, canvases) {

@@ -3,7 +3,7 @@
 import { arrowKeys, element, plain, quoted } from "./elements.js";
 import { KINDS, rolesOf } from "./attention.js";
 import { largest, counted, decimal, percent, ranking } from "./numbers.js";
-import { picture, strip } from "./charts.js";
+import { columns, picture, strip } from "./charts.js";
 import {
   feedForwardFormula, headFormula, inputFormula, normFormula, outputFormula, projectionFormula,
   residualFormula, scoreFormula, weightFormula,
@@ -19,16 +19,21 @@ export async function layerWalkView(context) {
     });
   }
   const steps = await allSteps(walk);
-  return element("div", { class: "walk" },
-    element("h3", {}, `Inside ${walk.stack} layer ${walk.layer}: `, quoted(walk.piece)),
-    element("p", { class: "how" },
+  return picture({
+    title: [`Inside ${walk.stack} layer ${walk.layer}: `, quoted(walk.piece)],
+    text: [
       walk.stack === "encoder"
         ? "What this layer does with one source token, step by step, with the numbers of this sentence. "
         : "What this layer does at one place of the decoder, which reads this token to predict the next one. ",
-      walk.model.norm === "pre"
-        ? "This model normalises the input of each part (pre-norm)."
-        : "This model normalises after each sum, as the paper does (post-norm)."),
-    element("ol", { class: "steps" }, steps.map((step) => element("li", {}, step))));
+      walk.isPre ? "This model normalises the input of each part (pre-norm)."
+        : "This model normalises after each sum, as the paper does (post-norm).",
+    ],
+    csv: {
+      name: `${walk.stack}-layer-${walk.layer}-token-${walk.token + 1}`, what: "the numbers of all steps",
+      rows: () => walk.rows,
+    },
+    className: "walk",
+  }, element("ol", { class: "steps" }, steps.map((content) => element("li", {}, content))));
 }
 
 /** What is walked through: stack, layer, token and head, within what the item has. */
@@ -44,7 +49,14 @@ function walkOf({ data, model, item, state }) {
   return {
     data, model, item, stack, layers, layer, pieces, token, head, at,
     name: `${stack}.${layer}`, piece: pieces[token], isPre: model.norm === "pre",
+    rows: [["vector", "numbers"]],
   };
+}
+
+/** A vector as a strip, kept for the CSV file. */
+function kept(walk, values, name) {
+  walk.rows.push([name, ...values]);
+  return strip(values, name);
 }
 
 async function allSteps(walk) {
@@ -71,28 +83,30 @@ function step(title, text, ...content) {
   return [element("h4", {}, title), element("p", {}, text), content];
 }
 
-async function inputStep({ at, token, layer, layers, stack, item }) {
+async function inputStep(walk) {
+  const { at, token, layer, layers, stack, item } = walk;
   const input = await at(`${stack}.${layer}.input`, token);
   if (layer > 1) {
     return step("The input", `Layer ${layer} of ${layers} starts from the vector that layer ${layer - 1} made of this token.`,
-      strip(input, "x"));
+      kept(walk, input, "x"));
   }
   const side = stack === "encoder" ? "source" : "target";
   const [embedding, position] = await Promise.all(["embeddings", "positions"].map(
     (name) => item.walk[`${side}.${name}`] && at(`${side}.${name}`, token),
   ));
   return step("The input", "The embedding of the token plus the encoding of its position (sections 3.4 and 3.5 of the paper).",
-    inputFormula(), embedding && strip(embedding, "Embedding"), position && strip(position, "Position"),
-    strip(input, "x, their sum"));
+    inputFormula(), embedding && kept(walk, embedding, "Embedding"), position && kept(walk, position, "Position"),
+    kept(walk, input, "x, their sum"));
 }
 
-async function normStep({ at, token }, from, to) {
+async function normStep(walk, from, to) {
+  const { at, token } = walk;
   const [before, after] = await Promise.all([at(from, token), at(to, token)]);
   const mean = before.reduce((sum, value) => sum + value, 0) / before.length;
   const variance = before.reduce((sum, value) => sum + (value - mean) ** 2, 0) / before.length;
   return step("Layer norm",
     `The vector is shifted to mean 0, divided by its standard deviation, and scaled with learned numbers. Here μ = ${decimal(mean)} and σ = ${decimal(Math.sqrt(variance))}.`,
-    normFormula(), strip(after, "LayerNorm(x)"));
+    normFormula(), kept(walk, after, "LayerNorm(x)"));
 }
 
 async function attentionSteps(walk, part) {
@@ -112,6 +126,12 @@ async function attentionSteps(walk, part) {
   const title = isCross ? "Cross-attention" : "Self-attention";
   const steps = [];
   if (isPre) steps.push(await normStep(walk, before, `${name}.norms`));
+  const keepScores = () => {
+    const what = title.toLowerCase();
+    walk.rows.push([`tokens of the ${what}`, ...keys.slice(0, visible)],
+      [`scores of the ${what}`, ...scores.subarray(0, visible)], [`weights of the ${what}`, ...exact]);
+    return scoreTable(keys.slice(0, visible), scores, exact);
+  };
   steps.push(
     step(`${title}: query, keys, values`,
       [`Head ${head + 1} of ${model.heads} projects the vector to a query of ${model.d_k} numbers. `,
@@ -119,21 +139,21 @@ async function attentionSteps(walk, part) {
           : "Each token it may look at offers a key and a value. ",
         roles && `This head acts on: ${roles}.`],
       projectionFormula(isCross ? "z" : "x"),
-      strip(query, "query"),
-      strip(vector(allKeys, best), `key of ${keys[best]}`), strip(vector(allValues, best), `value of ${keys[best]}`)),
+      kept(walk, query, "query"),
+      kept(walk, vector(allKeys, best), `key of ${keys[best]}`), kept(walk, vector(allValues, best), `value of ${keys[best]}`)),
     step(`${title}: scores and weights`,
       ["The query is multiplied with each key and divided by ", `√${model.d_k}; the softmax turns the scores into weights of sum 1. `,
         kind === "decoder" && visible < keys.length ? `The ${counted(keys.length - visible, "later token")} are masked. ` : "",
         "The largest: ", plain(keys[best]), ` with score ${decimal(scores[best])} and weight ${percent(exact[best])}.`],
-      scoreFormula(), weightFormula(), scoreTable(keys.slice(0, visible), scores, exact)),
+      scoreFormula(), weightFormula(), keepScores()),
     step(`${title}: output of the head`,
       `The values, added with these weights: ${percent(exact[best])} of the value of the strongest token, and so on.`,
-      headFormula(), strip(headOutput, `output of head ${head + 1}`)),
+      headFormula(), kept(walk, headOutput, `output of head ${head + 1}`)),
     step(`${title}: all heads together`,
       `The outputs of all ${model.heads} heads are put side by side and multiplied with one matrix.`,
-      outputFormula(), strip(output, "output of the attention")),
+      outputFormula(), kept(walk, output, "output of the attention")),
     step("Add what came before", "The output is added to the vector that went in (the residual connection).",
-      residualFormula("MultiHead"), strip(residual, "x + MultiHead(x)")),
+      residualFormula("MultiHead"), kept(walk, residual, "x + MultiHead(x)")),
   );
   if (!isPre) steps.push(await normStep(walk, `${name}.residuals`, `${name}.norms`));
   return steps;
@@ -153,17 +173,18 @@ function largestOf(values) {
 /** Score and weight of each key, in the order of the text; of long texts the strongest. */
 function scoreTable(keys, scores, weights) {
   const few = 16;
-  const kept = new Set(ranking(weights).slice(0, few));
-  const shownKeys = keys.map((_, i) => i).filter((i) => kept.has(i));
+  const best = new Set(ranking(weights).slice(0, few));
+  const shownKeys = keys.map((_, i) => i).filter((i) => best.has(i));
   const limit = largest(scores.subarray(0, keys.length));
   const bar = (value, full, isSigned) => element("td", { class: "track", "aria-hidden": "true" }, element("span", {
     class: value < 0 ? "bar against" : "bar",
     css: { "inline-size": `${((Math.abs(value) / full) * (isSigned ? 50 : 100)).toFixed(2)}%` },
   }));
   const rest = keys.length - shownKeys.length;
-  const restWeight = weights.reduce((sum, weight, i) => (kept.has(i) ? sum : sum + weight), 0);
+  const restWeight = weights.reduce((sum, weight, i) => (best.has(i) ? sum : sum + weight), 0);
   return element("table", { class: "bars scores" },
     element("caption", { class: "aloud" }, "Scores and weights"),
+    columns("label", "number", "track", "number", "track"),
     element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "token"),
       element("th", { scope: "col", colspan: "2" }, "score"), element("th", { scope: "col", colspan: "2" }, "weight"))),
     element("tbody", {}, shownKeys.map((i) => element("tr", {},
@@ -192,15 +213,15 @@ async function feedForwardSteps(walk, before) {
   steps.push(
     step("Feed-forward network",
       `Each vector goes through the same two matrices by itself. ${active} of ${hidden.length} hidden units are above zero here; the strongest are ${strongest.join(", ")}.`,
-      feedForwardFormula(model.activation), strip(hidden, "hidden units"), strip(output, "output of the network")),
+      feedForwardFormula(model.activation), kept(walk, hidden, "hidden units"), kept(walk, output, "output of the network")),
     step("Add what came before", "Again the output is added to what went in.",
-      residualFormula("FFN"), strip(residual, "x + FFN(x)")),
+      residualFormula("FFN"), kept(walk, residual, "x + FFN(x)")),
   );
   if (!isPre) steps.push(await normStep(walk, `${name}.feed_forward.residuals`, `${name}.feed_forward.norms`));
   steps.push(step("The output of the layer",
     walk.layer < walk.layers ? `Layer ${walk.layer + 1} starts from this vector.`
       : isPre ? "The last layer. One more norm follows." : "The last layer.",
-    strip(end, "output of the layer")));
+    kept(walk, end, "output of the layer")));
   return steps;
 }
 

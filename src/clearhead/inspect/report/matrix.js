@@ -28,7 +28,7 @@ export async function matrixView(context) {
   return element("div", { class: isBeside ? "words-view" : null },
     picture({
       title: matrix.title,
-      text: `${matrix.meaning} A row is ${rowsAre}, a column is what it takes from. The square root of a number chooses its colour, so that small ones can be seen.`,
+      text: `${matrix.meaning} A row is ${rowsAre}, a column is what it takes from.${matrix.isSigned ? "" : " The square root of a number chooses its colour, so that small ones can be seen."}`,
       csv: {
         name: matrix.name, what: `the matrix (${matrix.title})`,
         rows: () => matrixRows("", rowNames, columnNames, matrix.values),
@@ -44,14 +44,14 @@ function paintedMatrix(matrix, rowNames, columnNames, width, readout) {
   const measure = element("canvas").getContext("2d");
   const font = (size) => `${size}px ${getComputedStyle(document.body).fontFamily}`;
   measure.font = font(13);
-  const longest = (names) => Math.min(LONGEST_NAME, Math.max(...names.map((name) => measure.measureText(name).width)) + 10);
+  const longest = (names) => Math.min(LONGEST_NAME, Math.max(...names.map((name) => Math.ceil(measure.measureText(name).width))) + 10);
   let left = longest(rowNames);
   let top = longest(columnNames);
   // Cells as large as fit; below 11 pixels the names of rows could not be read.
   let side = Math.min(56, Math.floor((width - left) / columnNames.length));
   const named = side >= 11 || columnNames.length <= 80;
   if (named) side = Math.max(side, 15);
-  else [left, top, side] = [0, 0, Math.max(1, width / columnNames.length)];
+  else [left, top, side] = [0, 0, Math.max(1, Math.floor(width / columnNames.length))];
   const [wide, high] = [left + side * columnNames.length, top + side * rowNames.length];
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
   const canvas = element("canvas", {

@@ -16,6 +16,11 @@ export function signed(value, digits = 2) {
   return (value < 0 ? "−" : "+") + text;
 }
 
+/** Digits after the point with which numbers up to a limit can be told apart. */
+export function digitsFor(limit) {
+  return limit >= 1 ? 2 : Math.min(4, 2 - Math.floor(Math.log10(limit)));
+}
+
 /** A number with a true minus. */
 export function decimal(value, digits = 2) {
   const text = value.toFixed(digits);

@@ -4,7 +4,7 @@
 import { arrowKeys, element, plain, quoted } from "./elements.js";
 import { headNamed, headTitle, rolesOf } from "./attention.js";
 import { picture, rankedBars } from "./charts.js";
-import { largest, percent, ranking, signed } from "./numbers.js";
+import { digitsFor, largest, percent, ranking, signed } from "./numbers.js";
 
 /** What is known of the output at the chosen place, or of it against an alternative. */
 export async function outputDetails(context) {
@@ -130,11 +130,12 @@ function origin({ found, place }) {
 
 function byHead({ item, model, link, place, found, against }) {
   const names = item.effects.heads;
+  const digits = digitsFor(largest(found.heads));
   const rows = ranking(found.heads, Math.abs).map((i) => {
     const { kind, layer, head } = headNamed(names[i]);
     return {
       label: element("a", { href: link({ show: kind, layer, head }) }, headTitle(names[i])),
-      note: rolesOf(model, names[i]), value: found.heads[i], text: signed(found.heads[i]),
+      note: rolesOf(model, names[i]), value: found.heads[i], text: signed(found.heads[i], digits),
     };
   });
   return effectPicture("What each head did", "Heads in the order of their effect. Choose one to see where it looks.",
@@ -149,15 +150,20 @@ function bySource({ item, place, found, against, model }) {
 
 function byPrefix({ item, place, found, against }) {
   // Words after this one cannot have an effect: the decoder has not written them yet.
-  const before = (item.target?.words ?? []).filter(([, positions]) => positions[0] <= place);
+  const written = (positions) => positions.filter((position) => position <= place);
+  const before = (item.target?.words ?? [])
+    .filter(([, positions]) => written(positions).length)
+    .map(([text, positions]) => (positions.at(-1) <= place ? [text]
+      : [written(positions).map((position) => item.target.pieces[position]).join("")]));
   if (!before.length || !found.prefixes.length) return null;
   return ofWords(before, found.prefixes.subarray(0, before.length), "What each word before it did",
     "The words already written, in the order of their effect.", "prefix", place, against);
 }
 
 function ofWords(words, values, title, text, name, place, against) {
+  const digits = digitsFor(largest(values));
   const rows = ranking(values, Math.abs).map((i) => ({
-    label: plain(words[i][0]), value: values[i], text: signed(values[i]),
+    label: plain(words[i][0]), value: values[i], text: signed(values[i], digits),
   }));
   return effectPicture(title, text, rows, words.map(([word]) => word), values, name, place, against);
 }
