@@ -233,34 +233,64 @@ def test_a_run_that_is_not_resumable_ends_at_once(
     assert len(events(watcher, StepLeftOut)) == MOST_IN_A_ROW
 
 
-def test_weights_that_are_not_finite_are_no_state_to_go_back_to(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Breaker(Watcher):
-        """Spoils the weights in step 7, before the validation of step 8."""
-
-        def observe(self, event: Any) -> None:
-            super().observe(event)
-            if isinstance(event, Progress) and event.step == 7 and not self.broken:
-                self.broken = True
-                with torch.no_grad():
-                    next(models[0].parameters()).fill_(math.inf)
-
-        broken = False
-
-    models: list[nn.Module] = []
+def spoil(patch: pytest.MonkeyPatch, spoiled_step: int, attempts: int) -> None:
+    """Make weights infinite after a step, in the first attempts."""
     step = Updater.step
 
-    def noted(updater: Updater, *rest: Any) -> float:
-        models[:] = [updater.model]
-        return step(updater, *rest)
+    def spoiling(updater: Updater, number: int, *rest: Any) -> float:
+        norm = step(updater, number, *rest)
+        if number == spoiled_step and rest[1] < attempts:
+            with torch.no_grad():
+                next(updater.model.parameters()).fill_(math.inf)
+        return norm
 
-    monkeypatch.setattr(Updater, "step", noted)
-    watcher = Breaker()
-    config = small_run(tmp_path, max_steps=16, report_every=1)
+    patch.setattr(Updater, "step", spoiling)
+
+
+# The first is followed by five bad steps, the others by a validation or by the end of the run.
+@pytest.mark.parametrize(("spoiled", "left"), [(5, 10), (10, 11), (17, 17)])
+def test_weights_that_are_not_finite_are_neither_saved_nor_evaluated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoiled: int, left: int
+) -> None:
+    spoil(monkeypatch, spoiled, 1)
+    watcher = Watcher()
+    config = small_run(tmp_path, max_steps=17, validate_every=11, average_last=1)
     assert api.train(config, observers=[watcher]).finished
     (back,) = events(watcher, WentBack)
-    assert (back.step, back.from_step) == (4, 7 + MOST_IN_A_ROW)
+    assert (back.step, back.from_step) == (11 if spoiled > 11 else 0, left)
+    assert [event.step for event in events(watcher, Validated)][-1] == 17
+    assert all(tensor.isfinite().all() for tensor in final_state(config).values())
+
+
+def test_a_run_that_diverges_in_its_last_step_ends_with_a_diagnosis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil(monkeypatch, 12, MOST_ATTEMPTS + 1)
+    config = small_run(tmp_path)
+    for _ in range(2):
+        with pytest.raises(TrainingError, match="diverged") as caught:
+            api.train(config)
+        assert "not finite" in caught.value.what
+        assert f'start_from = "{config.folder}"' in str(caught.value.todo)
+        assert saved(config).step == 8
+        weights, _ = read_tensors(Path(config.folder, "weights.safetensors"))
+        assert all(tensor.isfinite().all() for tensor in weights.values())
+
+
+def test_attempts_that_helped_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = {0: range(10, 15), 1: range(20, 25), 2: range(30, 35), 3: range(40, 99)}
+    Faults(monkeypatch, lambda number, attempt: number in bad.get(min(attempt, 3), ()))
+    config, watcher = small_run(tmp_path, max_steps=38), Watcher()
+    assert api.train(config, observers=[watcher]).finished
+    back = events(watcher, WentBack)
+    assert [(e.step, e.from_step) for e in back] == [(8, 14), (16, 24), (28, 34)]
+    assert [event.attempt for event in back] == [1, 2, 3]
+    # A longer run has its own attempts.
+    longer = dataclasses.replace(config.training, max_steps=50)
+    with pytest.raises(TrainingError, match="diverged") as caught:
+        api.train(dataclasses.replace(config, training=longer), observers=[watcher])
+    assert f"{MOST_ATTEMPTS} other orders" in str(caught.value.why)
+    assert len(events(watcher, WentBack)) == 3 + MOST_ATTEMPTS
 
 
 def test_an_interruption_in_bad_steps_keeps_the_last_good_state(

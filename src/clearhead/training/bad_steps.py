@@ -1,7 +1,8 @@
 """Steps whose loss or gradient is not finite: when the run goes back, in which order, and why.
 
 Such a step changes no weight. After several in a row the run goes back to the last good state and
-takes the remaining batches of the epoch in another order. If this does not help, it ends.
+takes the remaining batches of the epoch in another order. If this does not help, it ends. The same
+happens if the weights are not finite when they are to be evaluated.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,11 @@ from clearhead.errors import TrainingError, first_few
 MOST_IN_A_ROW = 5
 """Bad steps in a row after which the run goes back."""
 
+BAD_IN_A_ROW = f"no finite loss and gradient in {MOST_IN_A_ROW} steps in a row"
+"""Why the run goes back then."""
+
 MOST_ATTEMPTS = 2
-"""How often a run goes back. Then it ends."""
+"""How often a run goes back without a later good state. Then it ends."""
 
 BLOCK_BATCHES = 32
 """Batches that are held in memory and permuted together."""
@@ -62,20 +67,24 @@ def reordered(batches: From, start: int, seed: Sequence[int]) -> From:
 
 
 def diagnosis(
+    trouble: str,
     step: int,
     rate: float,
     weights_are_finite: bool,
     examples: Iterable[Sequence[str]],
     attempts: str,
+    model: Path | None,
 ) -> TrainingError:
-    """The error that ends a run after too many bad steps.
+    """The error that ends a run which has diverged.
 
     Args:
-        step: the last bad one.
+        trouble: why it would go back.
+        step: the last one.
         rate: its learning rate.
         weights_are_finite: whether all weights of the model are finite.
         examples: the places of the examples of each of the last bad steps.
         attempts: what has been tried, or why nothing could be.
+        model: the folder of the run, if it has a model.
     """
     counts = Counter(place for places in examples for place in set(places))
     common = [place for place, count in counts.items() if count > 1]
@@ -87,8 +96,10 @@ def diagnosis(
     todo = IF_DIVERGED
     if common and weights_are_finite:
         todo = f"look at these examples (all are in training/log.jsonl); or {todo}"
+    if model is not None:
+        todo += f'; or train the model that is kept in a new folder: start_from = "{model}"'
     return TrainingError(
-        f"training diverged: no finite loss and gradient in {MOST_IN_A_ROW} steps in a row",
+        f"training diverged: {trouble}",
         where=f"step {step}",
         why=why,
         todo=todo,

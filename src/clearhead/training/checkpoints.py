@@ -48,9 +48,11 @@ class State:
     """The progress of a run. With the weights and the optimizer, it is all that resuming needs.
 
     `bad_steps` counts the steps that were left out, `bad_in_a_row` those since the last good one.
-    `attempt` is how often the run has gone back. `reordered` has, for each time in this epoch, the
-    index of the batch from which the order was changed, and the attempt. Batches with at least
-    `split_from` positions are split, if it is not 0, because the memory is too small for them.
+    `attempt` is how often the run has gone back, the last time from the step `back_from`, and
+    `attempts_before` how often before the last good state after such a step. `reordered` has, for
+    each time in this epoch, the index of the batch from which the order was changed, and the
+    attempt. Batches with at least `split_from` positions are split, if it is not 0, because the
+    memory is too small for them.
     `best_weights` is the checksum of the weights that the run has kept as its model. `environment`
     has the versions, the device and so on that the state was computed with.
     """
@@ -70,6 +72,8 @@ class State:
     bad_steps: int = 0
     bad_in_a_row: int = 0
     attempt: int = 0
+    attempts_before: int = 0
+    back_from: int = 0
     split_from: int = 0
     reordered: list[list[int]] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=dict)

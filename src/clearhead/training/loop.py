@@ -27,6 +27,7 @@ from torch import nn
 from clearhead.errors import TrainingError, first_few
 from clearhead.settings.training import TrainingConfig
 from clearhead.training.bad_steps import (
+    BAD_IN_A_ROW,
     IF_DIVERGED,
     MOST_ATTEMPTS,
     MOST_IN_A_ROW,
@@ -319,14 +320,21 @@ class Trainer:
         self._pace_watch.restart()
         while True:
             # Also due after a run was killed in this validation, or went back to its step.
-            if self._validation_is_due():
+            is_due = self._validation_is_due()
+            reason = self.limits.reached(self.state, self._elapsed())
+            if (is_due or reason) and not self._weights_are_finite():
+                self._go_back("the weights are not finite")
+                batches = self._batches()
+                continue
+            if is_due:
                 self._validate()
+                continue
             minutes = (time.monotonic() - self._saved_at) / 60
             if 0 < self.config.checkpoint_minutes <= minutes:
                 self._save()
             if self.interruption.wanted:
                 return None
-            if reason := self.limits.reached(self.state, self._elapsed()):
+            if reason:
                 return reason
             group = list(islice(batches, self.config.accumulate))
             if not group:
@@ -336,7 +344,7 @@ class Trainer:
                 continue
             self.step(group)
             if self.state.bad_in_a_row >= MOST_IN_A_ROW:
-                self._go_back()
+                self._go_back(BAD_IN_A_ROW)
                 batches = self._batches()
             elif self._report_is_due():
                 self._report()
@@ -388,27 +396,34 @@ class Trainer:
             notify(self.observers, Note(text))
         self.state.split_from = self.updater.split_from
 
-    def _go_back(self) -> None:
+    def _go_back(self, trouble: str) -> None:
         """Restore the last good state, and change the order of the remaining batches of its epoch.
 
+        Args:
+            trouble: why, for the user.
+
         Raises:
-            TrainingError: the run has gone back `MOST_ATTEMPTS` times, or there is no good state.
+            TrainingError: the run has gone back `MOST_ATTEMPTS` times without getting further, or
+                there is no good state.
         """
         left = self.state
+        tried = left.attempt - left.attempts_before
         if not self.keeper.resumable:
-            raise self._diverged("the run is not resumable, so it cannot go back")
-        if left.attempt >= MOST_ATTEMPTS:
-            raise self._diverged(f"{left.attempt} other orders of the data did not help")
+            raise self._diverged(trouble, "the run is not resumable, so it cannot go back")
+        if tried >= MOST_ATTEMPTS:
+            raise self._diverged(trouble, f"{tried} other orders of the data did not help")
         finite = self._weights_are_finite()
         saved = self.keeper.read_state(self.model, self.updater.optimizer, self._note)
         if saved is None or saved.bad_in_a_row or not self._weights_are_finite():
-            raise self._diverged("no good state is saved to which the run could go back", finite)
+            what = "no good state is saved to which the run could go back"
+            raise self._diverged(trouble, what, finite)
         if left.best_step > saved.step:  # these weights are in the folder
             saved.best_score, saved.best_step = left.best_score, left.best_step
             saved.best_scores, saved.best_signatures = left.best_scores, left.best_signatures
             saved.best_weights = left.best_weights
         saved.split_from = left.split_from
         saved.bad_steps, saved.attempt = left.bad_steps, left.attempt + 1
+        saved.attempts_before, saved.back_from = left.attempts_before, left.step
         saved.reordered.append([saved.batch, saved.attempt])
         self.state = saved
         self.keeper.forget_recent()  # some are of steps that are made again
@@ -418,15 +433,18 @@ class Trainer:
         self._loss_watch.restart()
         notify(self.observers, WentBack(saved.step, left.step, saved.attempt))
         text = (
-            f"{MOST_IN_A_ROW} bad steps in a row: back from step {left.step:,} to {saved.step:,}, "
-            f"with another order of the data (attempt {saved.attempt} of {MOST_ATTEMPTS})"
+            f"{trouble}: back from step {left.step:,} to {saved.step:,}, with another order of the "
+            f"data (attempt {tried + 1} of {MOST_ATTEMPTS})"
         )
         notify(self.observers, Note(text))
 
-    def _diverged(self, attempts: str, weights_are_finite: bool | None = None) -> TrainingError:
+    def _diverged(
+        self, trouble: str, attempts: str, weights_are_finite: bool | None = None
+    ) -> TrainingError:
         finite = self._weights_are_finite() if weights_are_finite is None else weights_are_finite
-        rate = self.updater.set_rate(self.state.step)
-        return diagnosis(self.state.step, rate, finite, self._bad_examples, attempts)
+        step, rate = self.state.step, self.updater.set_rate(self.state.step)
+        model = self.keeper.folder if self.state.best_weights else None
+        return diagnosis(trouble, step, rate, finite, self._bad_examples, attempts, model)
 
     def _weights_are_finite(self) -> bool:
         """Whether the norm of the weights is finite. Weights above about 1e19 are not."""
@@ -539,10 +557,13 @@ class Trainer:
             self._write_state()
 
     def _write_state(self) -> None:
-        self.state.elapsed_s = self._elapsed()
-        self.keeper.write_state(self.model, self.updater.optimizer, self.state)
+        state = self.state
+        state.elapsed_s = self._elapsed()
+        if state.bad_in_a_row == 0 and state.step > state.back_from:
+            state.attempts_before = state.attempt
+        self.keeper.write_state(self.model, self.updater.optimizer, state)
         self._saved_at = time.monotonic()
-        self._saved_step = self.state.step
+        self._saved_step = state.step
 
     def _elapsed(self) -> float:
         """Seconds of training, those before an interruption included."""
