@@ -271,6 +271,27 @@ def test_axe_finds_nothing_wrong(
         assert has_no_wide_body(page)
 
 
+def test_long_words_and_names_do_not_widen_the_page(browser: Any, tmp_path: Path) -> None:
+    word = "Donaudampfschifffahrtsgesellschaft" * 4
+    report = synthetic_reports.translator_report(
+        [(f"{word} a", f"{word} b")], models=(word, f"{word}2"), title=word
+    )
+    with opened(browser, written(tmp_path, report), size=NARROW) as page:
+        for view in VIEWS:
+            show(page, f"#view={view}&place=1&layer=1")
+            assert has_no_wide_body(page), view
+
+
+def test_words_from_right_to_left_are_in_their_order(browser: Any, tmp_path: Path) -> None:
+    report = synthetic_reports.translator_report([("\u05e9\u05dc \u05d0\u05d1", "a b")])
+    with opened(browser, written(tmp_path, report)) as page:
+        first, second = page.locator(".source .word").all()
+        assert first.bounding_box()["x"] > second.bounding_box()["x"]
+        first.focus()
+        page.keyboard.press("ArrowLeft")
+        assert page.evaluate("document.activeElement.dataset.index") == "1"
+
+
 def test_the_theme_can_be_chosen(browser: Any, translation: Path) -> None:
     with opened(browser, translation) as page:
         paper = "getComputedStyle(document.body).backgroundColor"

@@ -66,6 +66,13 @@ export function plain(text) {
   return element("bdi", {}, text);
 }
 
+const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
+
+/** "rtl" if the first letter of a text is written from right to left, else "ltr". */
+export function directionOf(text) {
+  return RIGHT_TO_LEFT.test(/\p{L}/u.exec(text)?.[0] ?? "") ? "rtl" : "ltr";
+}
+
 /** A disclosure whose content is made when it is first opened. */
 export function disclosure(summary, content, options = {}) {
   const details = element("details", options, element("summary", {}, summary));

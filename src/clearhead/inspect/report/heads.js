@@ -27,7 +27,7 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
   const canvases = [];
   let current = null;
   for (let layer = 1; layer <= layers; layer++) {
-    const row = element("div", { class: heads > 8 ? "layer-row many" : "layer-row" },
+    const row = element("div", { class: heads > 6 ? "layer-row many" : "layer-row" },
       element("span", { class: "layer-name" }, `layer ${layer}`));
     for (let head = 1; head <= heads; head++) {
       const roles = rolesOf(model, KINDS[kind].head(layer, head));

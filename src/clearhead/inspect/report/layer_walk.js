@@ -1,6 +1,6 @@
 // The walk through one layer for one token: each step of the paper, its formula, and the numbers.
 
-import { arrowKeys, element, plain, quoted } from "./elements.js";
+import { arrowKeys, directionOf, element, plain, quoted } from "./elements.js";
 import { KINDS, rolesOf } from "./attention.js";
 import { largest, counted, decimal, percent, ranking } from "./numbers.js";
 import { columns, picture, strip } from "./charts.js";
@@ -239,7 +239,7 @@ export function walkControls(context) {
     type: "button", class: "word", "aria-pressed": String(i === walk.token), "data-key": key(`token.${i}`),
     on: { click: () => go({ token: i + 1 }) },
   }, plain(piece)));
-  const line = element("div", { class: "word-line small", role: "toolbar", "aria-label": "Token to walk with" }, buttons);
+  const line = element("div", { class: "word-line small", role: "toolbar", "aria-label": "Token to walk with", dir: directionOf(walk.pieces.join(" ")) }, buttons);
   arrowKeys(line, buttons[walk.token]);
   return element("div", {},
     element("div", { class: "controls" },

@@ -1,6 +1,6 @@
 // Source and output as words. Pointing at one lights up what it attends to and what attends to it.
 
-import { arrowKeys, element, plain, quoted } from "./elements.js";
+import { arrowKeys, directionOf, element, plain, quoted } from "./elements.js";
 import {
   choiceOf, kindsOf, KINDS, matrixNumber, matrixOf, rolesOf, tintLegend,
 } from "./attention.js";
@@ -13,6 +13,8 @@ import { unitsOf } from "./units.js";
 import { outputDetails } from "./output_details.js";
 import { labelDetails } from "./label_details.js";
 
+const LONG = 140; // pieces of a sentence that gets the whole width, source and output side by side
+
 /** The view "Words". */
 export async function wordsView(context) {
   const { data, model, item, state } = context;
@@ -24,7 +26,8 @@ export async function wordsView(context) {
     isLabel || !state.place ? null : outputDetails(context),
     isLabel ? labelDetails(context, matrix) : null,
   ]);
-  return element("div", { class: "words-view" },
+  const isLong = item.source.pieces.length + item.outputs.pieces.length > LONG;
+  return element("div", { class: isLong ? "words-view long" : "words-view" },
     litWords(context, matrix, choice), element("div", { class: "explained" }, label, chosen),
     headThumbnails(context, kind, choice));
 }
@@ -55,6 +58,7 @@ function litWords(context, matrix, choice) {
     }, plain(unit.text)));
     lines[side] = element("div", {
       class: `word-line ${side}`, role: "toolbar", "data-side": side,
+      dir: directionOf(units[side].map((unit) => unit.text).join(" ")),
       "aria-label": side === "source" ? sourceName(model) : isLabel ? "Label" : "Output words",
     }, buttons[side]);
     arrowKeys(lines[side], buttons[side][units[side].findIndex(chosen)]);
@@ -80,8 +84,8 @@ function litWords(context, matrix, choice) {
       },
     },
   },
-  element("p", { class: "side-name" }, sourceName(model)), lines.source,
-  element("p", { class: "side-name" }, isLabel ? "Label" : "Output"), lines.output);
+  element("div", {}, element("p", { class: "side-name" }, sourceName(model)), lines.source),
+  element("div", {}, element("p", { class: "side-name" }, isLabel ? "Label" : "Output"), lines.output));
   rest();
   return picture({
     title: matrix.title,
