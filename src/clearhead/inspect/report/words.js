@@ -23,7 +23,7 @@ export async function wordsView(context) {
   const kind = choice.show === "measure" ? thumbnailKind(item) : choice.kind;
   const isLabel = model.task === "classification";
   const [chosen, label] = await Promise.all([
-    isLabel || !state.place ? null : outputDetails(context),
+    isLabel || !state.place || state.place > item.outputs.pieces.length ? null : outputDetails(context),
     isLabel ? labelDetails(context, matrix) : null,
   ]);
   const isLong = item.source.pieces.length + item.outputs.pieces.length > LONG;
