@@ -110,6 +110,10 @@ class ModelFolderError(ClearheadError):
     exit_code = 4
 
 
+class UnreadableError(ModelFolderError):
+    """The system cannot read a file of a model folder. Unlike a damaged one it may be good."""
+
+
 class SearchError(ClearheadError):
     """A search option is wrong, or the chosen engine does not support it."""
 

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clearhead.errors import ClearheadError, ModelFolderError, reason
+from clearhead.errors import ClearheadError, ModelFolderError, UnreadableError, reason
 from clearhead.files import (
     COPY_AGAIN,
     LARGEST_FILE,
@@ -218,7 +218,7 @@ def check(path: Path, entry: Entry) -> None:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
         what = "the file cannot be read"
-        raise ModelFolderError(what, where=path, why=reason(error), todo=READABLE) from None
+        raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
     if not same:
         raise ModelFolderError(
             "the file is damaged, or was changed",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors
 import torch
 
 from clearhead import api
 from clearhead.checkpoint.tensors import read_digest, read_tensors, write_tensors
-from clearhead.errors import ModelFolderError
+from clearhead.errors import ModelFolderError, UnreadableError
 from clearhead.settings import RunConfig
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.events import Event, Note, RunStarted, Validated
@@ -95,6 +97,37 @@ def test_the_damaged_state_never_replaces_the_good_one(run: RunConfig) -> None:
     assert good in found
 
 
+@pytest.mark.parametrize("name", [STATE, "weights.safetensors"])
+@pytest.mark.parametrize("by_safetensors", [False, True])
+def test_a_file_that_the_system_cannot_read_is_not_replaced(
+    run: RunConfig, monkeypatch: pytest.MonkeyPatch, name: str, by_safetensors: bool
+) -> None:
+    """Too many open files, or a fault of the disk: the file may be good."""
+    path, watcher = Path(run.folder, name), Watcher()
+    before = {each: each.read_bytes() for each in Path(run.folder).rglob("*.safetensors")}
+
+    def failing(function: Any) -> Any:
+        def open_or_fail(opened: Path, *arguments: Any, **options: Any) -> Any:
+            if opened == path:
+                raise OSError(errno.EMFILE, "Too many open files")
+            return function(opened, *arguments, **options)
+
+        return open_or_fail
+
+    with monkeypatch.context() as patched:
+        if by_safetensors:
+            patched.setattr(safetensors, "safe_open", failing(safetensors.safe_open))
+        else:
+            patched.setattr(Path, "open", failing(Path.open))
+        with pytest.raises(UnreadableError) as caught:
+            api.train(run, observers=[watcher])
+    assert caught.value.where == str(path)
+    assert "Too many open files" in str(caught.value.why)
+    assert not [note for note in notes(watcher) if "damaged" in note]
+    assert {each: each.read_bytes() for each in before} == before
+    assert api.train(run).finished
+
+
 def test_two_damaged_states_are_an_error(run: RunConfig) -> None:
     for name in (STATE, PREVIOUS):
         flip(Path(run.folder, name), -9)
@@ -143,6 +176,25 @@ def test_moments_belong_to_the_parameter_of_their_name(run: RunConfig) -> None:
     parameters = {n.removeprefix("model.") for n in tensors if n.startswith("model.")}
     moments = {n.removeprefix("optimizer.").rpartition(".")[0] for n in tensors if "exp_avg" in n}
     assert moments == parameters
+
+
+@pytest.mark.parametrize("kind", ["model", "exp_avg"])
+def test_both_sides_of_a_difference_are_named(run: RunConfig, kind: str) -> None:
+    tensors, _ = read_tensors(Path(run.folder, STATE))
+    part = "encoder.layers.0.feed_forward"
+    name = next(
+        name
+        for name, tensor in tensors.items()
+        if part in name and kind in (name.partition(".")[0], name.rpartition(".")[2])
+        if tensor.dim() == 2 and tensor.shape[0] != tensor.shape[1]
+    )
+    altered(run, name, tensors[name].T.contiguous())
+    with pytest.raises(ModelFolderError) as caught:
+        api.train(run)
+    needed, found = tuple(tensors[name].shape), tuple(tensors[name].T.shape)
+    parameter = name.removeprefix("model.").removeprefix("optimizer.").removesuffix(".exp_avg")
+    why = str(caught.value.why)
+    assert f"{parameter} is {found}, the model needs {needed}" in why
 
 
 @pytest.mark.parametrize("steps", [4, 16])
@@ -240,7 +292,7 @@ def test_a_state_of_an_early_version_is_refused_with_the_reason(run: RunConfig) 
     assert caught.value.where == str(path)
 
 
-@pytest.mark.parametrize("fact", ["torch", "device", "precision", "threads"])
+@pytest.mark.parametrize("fact", ["torch", "sentencepiece", "hardware", "threads"])
 def test_what_can_change_the_result_is_reported(run: RunConfig, fact: str) -> None:
     path = Path(run.folder, STATE)
     tensors, facts = read_tensors(path)

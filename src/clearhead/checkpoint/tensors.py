@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clearhead.errors import ModelFolderError, reason
-from clearhead.files import COPY_AGAIN, atomic_file
+from clearhead.errors import ModelFolderError, UnreadableError, reason
+from clearhead.files import COPY_AGAIN, READABLE, atomic_file
 from clearhead.manifest import WEIGHTS as WEIGHTS
 from clearhead.manifest import Entry, check
 
@@ -76,6 +76,7 @@ def read_tensors(
 
     Raises:
         ModelFolderError: the file is missing, cut off or altered.
+        UnreadableError: the system cannot read it.
     """
     if expected is not None:
         check(path, expected)
@@ -115,11 +116,15 @@ def _opened(path: Path) -> Iterator[Any]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        path.open("rb").close()  # safetensors calls every error a missing file
         with safe_open(path, framework="pt") as file:
             yield file
-    except (OSError, SafetensorError) as error:
+    except (FileNotFoundError, SafetensorError) as error:
         what = "the weights cannot be read: the file is missing or damaged"
         raise ModelFolderError(what, where=path, why=reason(error), todo=COPY_AGAIN) from None
+    except OSError as error:
+        what = "the file cannot be read"
+        raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
 
 
 def check_shapes(make_model: Callable[[], nn.Module], path: Path) -> None:
@@ -153,10 +158,14 @@ def _compare(
     """Compare the shapes of parameters by name; a ModelFolderError if they differ."""
     names = sorted(expected.keys() | found.keys())
     if wrong := [name for name in names if expected.get(name) != found.get(name)]:
+        first = wrong[0]
+        there, needed = found.get(first, "missing"), expected.get(first)
+        is_extra = first not in expected
+        needs = "the model has no such parameter" if is_extra else f"the model needs {needed}"
         raise ModelFolderError(
             "the weights do not belong to the model of the configuration",
             where=where,
-            why=f"{len(wrong)} parameters differ in name or shape, the first is {wrong[0]}",
+            why=f"{first} is {there}, {needs} (differences in name or shape: {len(wrong)})",
             todo=COPY_AGAIN,
         )
 

@@ -28,7 +28,7 @@ from clearhead.checkpoint.tensors import (
     save_tensors,
     write_tensors,
 )
-from clearhead.errors import ModelFolderError
+from clearhead.errors import ModelFolderError, UnreadableError
 from clearhead.files import (
     atomic_file,
     json_bytes,
@@ -101,7 +101,10 @@ class State:
 
 OTHER_VERSION = "resume with the version in provenance.json, or start over: --restart"
 
-ENVIRONMENT = ("clearhead", "torch", "numpy", "device", "precision", "threads")
+ENVIRONMENT = (
+    *("clearhead", "torch", "numpy", "sentencepiece"),
+    *("device", "hardware", "precision", "threads"),
+)
 """Facts of the provenance that change the last bits of a result."""
 
 
@@ -177,6 +180,7 @@ class Keeper:
         Raises:
             ModelFolderError: both states are damaged, or the state belongs to another model or
                 another version of clearhead; or only one of state and weights is there.
+            UnreadableError: the system cannot read the state or the weights. Nothing is changed.
         """
         if not (self.state_path.exists() or self.previous_path.exists()):
             if (self.folder / WEIGHTS).exists():
@@ -218,6 +222,9 @@ class Keeper:
         """The tensors and fields of the state, or of the state before if that one is damaged."""
         try:
             return read_tensors(self.state_path)
+        except UnreadableError as error:
+            todo = "remove it: the run goes on from the state before"
+            raise _perhaps_good(error, todo) from None
         except ModelFolderError as error:
             try:
                 found = read_tensors(self.previous_path)
@@ -242,6 +249,7 @@ class Keeper:
 
         Raises:
             ModelFolderError: they are missing or others; or damaged, and the run is finished.
+            UnreadableError: the system cannot read them.
         """
         path = self.folder / WEIGHTS
         todo = "restore the file, choose another folder, or start over: --restart"
@@ -256,6 +264,9 @@ class Keeper:
             read_tensors(path)
             for name in entries.keys() & {SCORES, "provenance.json"}:
                 check(self.folder / name, entries[name])
+        except UnreadableError as error:
+            todo = "put an empty file in its place: the next validation writes it"
+            raise _perhaps_good(error, todo) from None
         except ModelFolderError as error:
             what = "the model that this run kept is damaged"
             if state.finished:
@@ -447,25 +458,37 @@ def _load_optimizer(
         parameter, _, slot = name.rpartition(".")
         slots.setdefault(parameter, {})[slot] = tensor
     trained = list(_trained(model, optimizer))
-    shapes = {name: parameter.shape for name, parameter in trained}
+    shapes = {name: tuple(parameter.shape) for name, parameter in trained}
     # SGD without momentum has none, and all parameters of an optimizer have the same ones.
     kinds = set(next(iter(slots.values()), {}))
-    wrong = [name for name in slots if name not in shapes]
+    wrong = [f"{name} is no trained parameter of the model" for name in slots.keys() - shapes]
     for name, shape in shapes.items():
-        found = slots.get(name, {})
-        fits = all(slot.shape in ((), shape) for slot in found.values())
-        if set(found) != kinds or not fits:
-            wrong.append(name)
+        found = {slot: tuple(tensor.shape) for slot, tensor in slots.get(name, {}).items()}
+        if set(found) != kinds:
+            wrong.append(f"{name} has {_listed(found)}, others have {_listed(kinds)}")
+        for slot, each in found.items():
+            if each not in ((), shape):
+                wrong.append(f"{slot} of {name} is {each}, the model needs {shape}")
     if wrong:
         raise ModelFolderError(
             "the state of the optimizer does not belong to the model of the configuration",
             where=where,
-            why=f"the moments of {len(wrong)} parameters differ, the first is {wrong[0]}",
+            why=f"{min(wrong)} (differences: {len(wrong)})",
             todo=OTHER_VERSION,
         )
     moments = {index: slots[name] for index, (name, _) in enumerate(trained) if name in slots}
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
+
+
+def _listed(slots: Iterable[str]) -> str:
+    return ", ".join(sorted(slots)) or "no moments"
+
+
+def _perhaps_good(error: UnreadableError, todo: str) -> UnreadableError:
+    """The error of a file that is not replaced, because it may be readable later."""
+    todo = f"nothing was changed; run the command again; if the file stays unreadable, {todo}"
+    return UnreadableError(error.what, where=error.where, why=error.why, todo=todo)
 
 
 def _version(fields: Mapping[str, Any]) -> str:

@@ -335,6 +335,13 @@ def _written(training: Path) -> list[Path]:
     return found
 
 
+def _hardware(device: torch.device) -> str:
+    """The name of the GPU, or the instructions that PyTorch uses on the processor."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return torch.backends.cpu.get_cpu_capability()
+
+
 def provenance(
     seed: int,
     device: torch.device,
@@ -360,6 +367,7 @@ def provenance(
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": str(device),
+        "hardware": _hardware(device),
         "precision": precision,
         "seed": seed,
         "data": data,
