@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clearhead.decoding.beam import beam_search
+from clearhead.decoding.beam import Trace, beam_search
 from clearhead.decoding.engine import Hypothesis, longest_output
 from clearhead.decoding.search import greedy_search
 from clearhead.decoding.stepper import Stepper
@@ -373,3 +373,53 @@ def test_the_greedy_loop_runs_only_with_the_settings_that_it_knows(
     for chosen in (FurtherSearch(beam_size=1), FurtherSearch(beam_size=1, further=1)):
         search(TableStepper(), [[3]], chosen)
     assert taken == ["greedy_search", "beam_search"]
+
+
+@settings(max_examples=50)
+@given(
+    source=st.sampled_from(SOURCES),
+    beam_size=st.integers(1, 5),
+    end_bonus=st.sampled_from([-1.0, 0.0, 2.0]),
+    alpha=st.sampled_from([0.0, 1.0]),
+)
+def test_a_trace_is_the_tree_of_the_search(
+    source: Tokens, beam_size: int, end_bonus: float, alpha: float
+) -> None:
+    config = SearchConfig(beam_size=beam_size, n_best=beam_size, length_penalty=alpha, max_length=6)
+
+    def found(trace: Trace | None) -> list[Hypothesis]:
+        stepper = TableStepper(end_bonus=end_bonus)
+        stepper.start([source])
+        limit = longest_output(len(source), config)
+        return beam_search(stepper, [limit], [()], config, trace)[0]
+
+    trace = Trace()
+    hypotheses = found(trace)
+    assert hypotheses == found(None)
+    stepper = TableStepper(end_bonus=end_bonus)
+    paths: list[Tokens] = []
+    for node in trace.nodes:
+        before = () if node.parent is None else paths[node.parent]
+        paths.append((*before, node.token))
+        assert node.step == len(before)
+        assert node.score == pytest.approx(
+            stepper.log_probability(source, before, node.token), abs=1e-5
+        )
+        total = sum(
+            stepper.log_probability(source, before[:i], token) for i, token in enumerate(before)
+        )
+        assert node.total == pytest.approx(total + node.score, abs=1e-5)
+        assert node.parent is None or trace.nodes[node.parent].state == "kept"
+        assert (node.state == "finished") <= (node.token == EOS)
+    kept = {
+        path: node for path, node in zip(paths, trace.nodes, strict=True) if node.state != "pruned"
+    }
+    for hypothesis in hypotheses:
+        node = kept[(*hypothesis.tokens, EOS) if hypothesis.finished else hypothesis.tokens]
+        assert node.total == pytest.approx(hypothesis.score, abs=1e-5)
+    for step in range(max(node.step for node in trace.nodes) + 1):
+        nodes = [node for node in trace.nodes if node.step == step]
+        taken = [node.total for node in nodes if node.state != "pruned"]
+        pruned = [node.total for node in nodes if node.state == "pruned"]
+        assert len(taken) <= beam_size
+        assert not pruned or min(taken) >= max(pruned)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -20,11 +22,60 @@ from clearhead.settings import SearchConfig
 from clearhead.tokenizer import EOS
 
 
+@dataclass(frozen=True)
+class Node:
+    """A hypothesis of a traced search: one more token than its parent.
+
+    Attributes:
+        parent: the index of the hypothesis that it extends; None: the empty one.
+        step: the number of tokens before it.
+        token: the id of its last token.
+        score: the log-probability of that token.
+        total: the log-probability of the whole hypothesis.
+        state: kept for the next step, pruned, or finished by the end symbol.
+    """
+
+    parent: int | None
+    step: int
+    token: int
+    score: float
+    total: float
+    state: Literal["kept", "pruned", "finished"]
+
+
+class Trace:
+    """The tree of a beam search over one sentence.
+
+    Attributes:
+        nodes: in the order found; those of a step are those of its rows, best first in each.
+    """
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._live: list[int | None] = [None]
+
+    def extend(self, rows: Rows, tokens: Ids, scores: Scores, parent: Ids, rank: Ids) -> None:
+        """Add the extensions of a step: (rows, k) tokens and scores, and which were taken."""
+        taken = set(zip(parent.tolist(), rank.tolist(), strict=True))
+        found: dict[tuple[int, int], int] = {}
+        for row, place in zip(*np.nonzero(scores > -np.inf), strict=True):
+            token, score = int(tokens[row, place]), float(scores[row, place])
+            key = int(row), int(place)
+            ended: Literal["kept", "finished"] = "finished" if token == EOS else "kept"
+            state = ended if key in taken else "pruned"
+            found[key] = len(self.nodes)
+            total = float(rows.score[row]) + score
+            self.nodes.append(Node(self._live[row], rows.steps, token, score, total, state))
+        chosen = [found[key] for key in zip(parent.tolist(), rank.tolist(), strict=True)]
+        self._live = [node for node in chosen if self.nodes[node].state == "kept"]
+
+
 def beam_search(
     stepper: Stepper,
     longest: Sequence[int],
     prefixes: Sequence[Sequence[int]],
     config: SearchConfig,
+    trace: Trace | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` hypotheses of each sentence of a started stepper, best first.
 
@@ -40,6 +91,7 @@ def beam_search(
         longest: (sentences,) the maximum number of steps of each.
         prefixes: the tokens that each output must begin with.
         config: the settings of the search.
+        trace: records the tree, if there is one sentence only.
 
     Raises:
         SearchError: a forced token is not in the vocabulary, or the logits contain NaN or plus
@@ -50,19 +102,23 @@ def beam_search(
     widths = np.full(len(longest), config.beam_size)
     rows = Rows(stepper, np.arange(len(longest)), config.length_penalty)
     while rows.stop_at(limit):
-        _extend(rows, constraints, widths, config.beam_size)
+        _extend(rows, constraints, widths, config.beam_size, trace)
     for hypotheses in rows.found:
         hypotheses.sort(key=lambda h: (not h.finished, -h.normalised_score))
     return [hypotheses[: config.n_best] for hypotheses in rows.found]
 
 
-def _extend(rows: Rows, constraints: Constraints, widths: Ids, beam_size: int) -> None:
+def _extend(
+    rows: Rows, constraints: Constraints, widths: Ids, beam_size: int, trace: Trace | None
+) -> None:
     """Extend every sentence by its best tokens; changes `rows` and `widths`.
 
     `widths` (sentences,) is the maximum number of live hypotheses of each sentence.
     """
     tokens, scores = _extensions(rows, constraints, beam_size)
     parent, rank = _choose(rows, scores, widths)
+    if trace is not None:
+        trace.extend(rows, tokens, scores, parent, rank)
     # A sentence stops as it is if no token may follow any of its hypotheses.
     stuck = ~np.isin(rows.sentence, rows.sentence[parent])
     for row in np.flatnonzero(stuck).tolist():

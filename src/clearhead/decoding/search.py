@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from clearhead.decoding.beam import beam_search
+from clearhead.decoding.beam import Trace, beam_search
 from clearhead.decoding.engine import (
     COMMON_SETTINGS,
     Hypothesis,
@@ -33,6 +33,7 @@ def search(
     keys: Sequence[int],
     positions: int | None = None,
     scored: bool = True,
+    trace: Trace | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each source, in the order of the sources.
 
@@ -51,6 +52,7 @@ def search(
         positions: the stepper's positions for an output; None: no limit.
         scored: whether scores are needed. Only greedy search is faster without; the other
             searches always compute them.
+        trace: records the tree of a beam search, if there is one source only.
 
     Raises:
         SearchError: a prefix does not fit, or the logits contain NaN or plus infinity.
@@ -70,9 +72,10 @@ def search(
         stepper.start(sources)
         if config.method == "sampling":
             return sample(stepper, longest, prefixes, config, keys)
-        if config.beam_size == 1 and not beyond(config, COMMON_SETTINGS) and not any(prefixes):
+        plain = not beyond(config, COMMON_SETTINGS) and not any(prefixes) and trace is None
+        if config.beam_size == 1 and plain:
             return greedy_search(stepper, longest, config, scored)
-        return beam_search(stepper, longest, prefixes, config)
+        return beam_search(stepper, longest, prefixes, config, trace)
 
 
 def greedy_search(

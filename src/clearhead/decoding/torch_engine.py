@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, read_weights
 from clearhead.checkpoint.tensors import check_shapes, load_parameters
+from clearhead.decoding.beam import Node, Trace
 from clearhead.decoding.cache import DecodingState
 from clearhead.decoding.engine import (
     ONE_THREAD,
@@ -102,6 +104,23 @@ class TorchEngine:
             return in_batches(
                 list(map(len, sources)), batch_size, padded_tokens, translate_batch, progress
             )
+
+    def trace(
+        self, source: Sequence[int], search: SearchConfig
+    ) -> tuple[list[Hypothesis], list[Node]]:
+        """The hypotheses of one source by beam search, and all nodes of its tree."""
+        trace = Trace()
+        with evaluating(self.model):
+            (found,) = search_batch(
+                ModelStepper(self._decoder),
+                [source],
+                replace(search, method="beam"),
+                prefixes=[()],
+                keys=[0],
+                positions=self.model.target_input.max_length,
+                trace=trace,
+            )
+        return found, trace.nodes
 
 
 class ModelStepper:
