@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, Literal
 
 import torch
@@ -12,7 +11,7 @@ from torch import nn
 from clearhead.model.attention import Attend, attention
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
-from clearhead.settings import ClassifierConfig
+from clearhead.settings import ClassifierConfig, RunConfig
 from clearhead.tokenizer import WordTokenizer
 from small_models import random_model, small_config
 
@@ -41,7 +40,7 @@ class Translator:
     def __init__(self, model: EncoderDecoder | None = None) -> None:
         self.source_tokenizer = WordTokenizer("a b c d e f g h i".split())
         self.target_tokenizer = WordTokenizer("p q r s t u v".split())
-        self.engine: Any = SimpleNamespace(model=model or random_model(small_config()))
+        self.model = model or random_model(small_config())
 
 
 class Classifier:
@@ -50,6 +49,9 @@ class Classifier:
     def __init__(self) -> None:
         self.model = random_classifier(features=False)
         self.tokenizer = WordTokenizer(["x", "y"])
+        self.labels = ("one", "two", "three")
+        self.temperature = 1.0
+        self.config = RunConfig(task="classification")
 
     def encode(self, source: str) -> tuple[list[int], Sequence[str]]:
         ids = self.tokenizer.encode(source)

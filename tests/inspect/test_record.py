@@ -6,8 +6,7 @@ import dataclasses
 import itertools
 import math
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pytest
@@ -19,14 +18,14 @@ from torch import Tensor, nn
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.errors import ConfigError, DataError
-from clearhead.inspect.record import Record
+from clearhead.inspect.record import DETAILS, Record
 from clearhead.inspect.recording import (
     LONGEST,
     record,
     record_classification,
     record_translation,
-    second_view,
 )
+from clearhead.inspect.view import second_view
 from clearhead.model.attention import (
     Attend,
     MultiHeadAttention,
@@ -315,7 +314,7 @@ def test_a_translator_is_recorded_with_its_tokens_as_names() -> None:
     found = record(translator, "b a unheard", "q s")
     assert found.source == ("b", "a", "<unk>")
     assert found.target == ("<sos>", "q", "s")
-    model = translator.engine.model
+    model = translator.model
     hidden = model(torch.tensor([[4, 3, 12]]), torch.tensor([[1, 4, 6]]))
     close(found.logits, model.output(hidden)[0])
     other = Hypothesis((4, 6), -1.0, (-0.5, -0.5), -1.0, True, "another text")
@@ -349,10 +348,10 @@ def test_a_translator_without_a_target_is_rejected() -> None:
 def test_what_cannot_be_recorded_is_rejected() -> None:
     with pytest.raises(ConfigError, match="no target"):
         record(Classifier(), "x", "y")
-    without = Translator()
-    without.engine = SimpleNamespace()
-    with pytest.raises(ConfigError, match="has no model"):
-        record(without, "a", "p")
+    unknown: Any = "query"
+    with pytest.raises(ConfigError) as caught:
+        record(Translator(), "a", "p", [unknown])
+    assert "queries" in (caught.value.todo or "")
     for nothing in ("", "  \t"):
         with pytest.raises(DataError, match="source is empty"):
             record(Translator(), nothing, "p")
@@ -362,6 +361,77 @@ def test_what_cannot_be_recorded_is_rejected() -> None:
         record(Translator(), "a " * (LONGEST + 1), "p")
     with pytest.raises(DataError, match="target is too long"):
         record(Translator(), "a", "p " * LONGEST)
+
+
+ALL_DETAILS = frozenset(DETAILS)
+
+
+def softmax(scores: np.ndarray) -> np.ndarray:
+    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return raised / raised.sum(axis=-1, keepdims=True)
+
+
+@settings(max_examples=20)
+@given(configs)
+def test_details_are_the_steps_between_the_values_of_a_record(config: ModelConfig) -> None:
+    model = random_model(config).eval()
+    found = record_translation(model, SOURCE, TARGET, ALL_DETAILS)
+    of = found.details
+    np.testing.assert_allclose(of["probabilities"], softmax(found.logits), atol=1e-12)
+    if not config.embedding_norm and not config.input_convolution:
+        total = of["source.embeddings"] + of["source.positions"]
+        np.testing.assert_allclose(total, found.encoder[0].input, atol=1e-12)
+    for number, layer in enumerate(found.decoder, start=1):
+        ahead = np.triu(np.ones((4, 4), dtype=bool), k=1)
+        own = np.where(ahead, -np.inf, of[f"decoder.{number}.self.scores"])
+        np.testing.assert_allclose(softmax(own), layer.self_attention, atol=1e-12)
+        cross = of[f"decoder.{number}.cross.scores"]
+        np.testing.assert_allclose(softmax(cross), layer.cross_attention, atol=1e-12)
+        place = f"decoder.{number}.cross"
+        context = layer.cross_attention @ of[f"{place}.values"]
+        np.testing.assert_allclose(of[f"{place}.head_outputs"], context, atol=1e-12)
+        bias = model.get_submodule(f"decoder.layers.{number - 1}.cross_attention.output").bias
+        parts = of[f"{place}.head_parts"].sum(axis=0)
+        parts = parts + (0 if bias is None else cast(Tensor, bias).detach().numpy())
+        np.testing.assert_allclose(parts, layer.cross_attention_output, atol=1e-12)
+        d_k = of[f"{place}.queries"].shape[-1]
+        scores = of[f"{place}.queries"] @ of[f"{place}.keys"].swapaxes(1, 2) / math.sqrt(d_k)
+        np.testing.assert_allclose(cross, scores, atol=1e-12)
+        feed = f"decoder.{number}.feed_forward"
+        sums = layer.after_cross_attention + layer.feed_forward_output
+        np.testing.assert_allclose(of[f"{feed}.residuals"], sums, atol=1e-12)
+        norm = layer.output if config.norm == "post" else of[f"{feed}.residuals"]
+        np.testing.assert_allclose(layer.output, norm, atol=1e-12)
+        output = model.get_submodule(f"decoder.layers.{number - 1}.feed_forward.output")
+        hidden = torch.from_numpy(of[f"{feed}.hidden_units"])
+        close(layer.feed_forward_output, output(hidden))
+
+
+@pytest.mark.parametrize("features", [False, True])
+def test_details_of_a_classifier(features: bool) -> None:
+    model = random_classifier(features).eval()
+    row = torch.randn(7, 6).numpy() if features else np.array([1, 5, 2, 2])
+    found = record_classification(model, row, ALL_DETAILS)
+    np.testing.assert_allclose(found.details["probabilities"], softmax(found.logits), atol=1e-12)
+    total = found.details["source.embeddings"] + found.details["source.positions"]
+    np.testing.assert_allclose(total, found.encoder[0].input, atol=1e-12)
+    names = {name.rpartition(".")[2] for name in found.details}
+    assert names == ALL_DETAILS
+
+
+def test_details_are_kept_only_when_asked_for(tmp_path: Path) -> None:
+    assert record(Translator(), "a", "p").details == {}
+    some = record(Translator(), "a", "p", ["queries", "probabilities"])
+    assert set(some.details) == {
+        "probabilities",
+        *(f"encoder.{n}.self.queries" for n in (1, 2)),
+        *(f"decoder.{n}.{kind}.queries" for n in (1, 2) for kind in ("self", "cross")),
+    }
+    some.save(tmp_path / "some.npz")
+    again = Record.load(tmp_path / "some.npz")
+    assert again.details.keys() == some.details.keys()
+    for name, values in some.details.items():
+        np.testing.assert_array_equal(again.details[name], values)
 
 
 def assert_equal_records(one: Any, other: Any) -> None:

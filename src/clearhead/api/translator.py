@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 from clearhead.api.classifier import texts_of
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
@@ -15,6 +16,7 @@ from clearhead.settings import RunConfig, SearchConfig
 if TYPE_CHECKING:
     from clearhead.evaluation.evaluate import Report
     from clearhead.evaluation.scores import TranslatorScores
+    from clearhead.model.transformer import EncoderDecoder
     from clearhead.tokenizer import Tokenizer
 
 
@@ -44,6 +46,21 @@ class Translator:
     def search(self) -> SearchConfig:
         """The default settings of its search."""
         return self.folder.config.search
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The PyTorch model, which is loaded now if the engine has none; for inspection."""
+        return self._model
+
+    @cached_property
+    def _model(self) -> EncoderDecoder:
+        if hasattr(self.engine, "model"):
+            return cast(Any, self.engine).model
+        import torch
+
+        from clearhead.decoding.torch_engine import trained_translator
+
+        return trained_translator(self.folder, torch.device("cpu"))
 
     @property
     def source_tokenizer(self) -> Tokenizer:

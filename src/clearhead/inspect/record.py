@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
@@ -18,6 +18,37 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 Unit = Literal["token", "frame"]
 """What a position of the source is."""
+
+Detail = Literal[
+    "embeddings",
+    "positions",
+    "queries",
+    "keys",
+    "values",
+    "scores",
+    "head_outputs",
+    "head_parts",
+    "residuals",
+    "norms",
+    "hidden_units",
+    "probabilities",
+]
+
+DETAILS: dict[Detail, str] = {
+    "embeddings": "of each position before its position is added, (length, d_model)",
+    "positions": "the vectors that are added, (length, d_model)",
+    "queries": "(heads, queries, d_k)",
+    "keys": "(heads, keys, d_k)",
+    "values": "(heads, keys, d_v)",
+    "scores": "QKᵀ/√d_k before the mask, (heads, queries, keys)",
+    "head_outputs": "weights · V of each head, (heads, queries, d_v)",
+    "head_parts": "each head's part of the output of its attention, (heads, queries, d_model)",
+    "residuals": "x + Sublayer(…), (length, d_model)",
+    "norms": "output of each layer norm, (length, d_model)",
+    "hidden_units": "of the feed-forward network, after the activation, (length, d_ff)",
+    "probabilities": "softmax of the logits, in the shape of the logits",
+}
+"""What a record keeps only when asked, and its shape."""
 
 FORMAT = 1
 ARRAYS = ("input", "memory", "hidden", "logits")
@@ -97,6 +128,10 @@ class Record:
         unit: whether a source position is a token of a text or a frame of features.
         pooling_weights: weights of the source positions in attention pooling, (length,), of sum 1;
             None if the model has no attention pooling.
+        details: what `record` was asked to keep, by names that end with those of `DETAILS`:
+            `source.embeddings`, `encoder.1.self.queries`, `decoder.2.cross.head_parts`,
+            `encoder.1.feed_forward.hidden_units`, `probabilities`. Layers count from 1. A head's
+            parts plus the bias of W^O sum to the output of its attention.
     """
 
     source: tuple[str, ...]
@@ -109,6 +144,7 @@ class Record:
     logits: Array
     unit: Unit = "token"
     pooling_weights: Array | None = None
+    details: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def encoder_attentions(self) -> Array:
@@ -154,6 +190,7 @@ class Record:
                 arrays |= {f"{stack}.{number}.{name}": x for name, x in vars(layer).items()}
         if self.pooling_weights is not None:
             arrays["pooling_weights"] = self.pooling_weights
+        arrays |= {f"details.{name}": x for name, x in self.details.items()}
 
         def write(unfinished: Path) -> None:
             # To a path numpy would add another suffix.
@@ -189,6 +226,11 @@ class Record:
                 **{name: arrays[name] for name in ARRAYS},
                 unit=unit,
                 pooling_weights=arrays.get("pooling_weights"),
+                details={
+                    name.removeprefix("details."): x
+                    for name, x in arrays.items()
+                    if name.startswith("details.")
+                },
             )
         except (*DAMAGE, AttributeError, IndexError) as error:
             raise DataError("the record cannot be read", where=path, why=reason(error)) from None

@@ -8,10 +8,10 @@ that found the target nor on the engine that ran it.
 
 from __future__ import annotations
 
-import copy
 import dataclasses
-from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar, cast
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -19,71 +19,127 @@ from torch import Tensor, nn
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
-from clearhead.inspect.record import Array, DecoderLayerRecord, EncoderLayerRecord, Record
+from clearhead.inspect.record import (
+    DETAILS,
+    Array,
+    DecoderLayerRecord,
+    Detail,
+    EncoderLayerRecord,
+    Record,
+)
+from clearhead.inspect.view import second_view
 from clearhead.model.attention import Mask, MultiHeadAttention, attention_weights
 from clearhead.model.dropout import Dropout
-from clearhead.model.layers import DecoderLayer, EncoderLayer
+from clearhead.model.layers import DecoderLayer, EncoderLayer, PostNorm, Residual
 from clearhead.model.pooling import AttentionPooling
+from clearhead.model.positions import Positions
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.settings import RunConfig
 from clearhead.tokenizer import BOS, Tokenizer
 
 LONGEST = 1024
 """Maximum number of positions: the size of attention weights grows with its square."""
 
-_Model = TypeVar("_Model", bound=nn.Module)
 
-
-class _Translator(Protocol):
-    """The part of a translator that is used; the engine has the attribute `model`."""
+class TranslatorLike(Protocol):
+    """The part of a translator that inspection uses."""
 
     @property
-    def engine(self) -> Any: ...
-    @property
-    def source_tokenizer(self) -> Tokenizer: ...
-    @property
-    def target_tokenizer(self) -> Tokenizer: ...
-
-
-class _Classifier(Protocol):
-    """The part of a classifier that is used."""
+    def model(self) -> EncoderDecoder:
+        """The PyTorch model."""
+        ...
 
     @property
-    def model(self) -> EncoderClassifier: ...
-    def encode(self, source: Any) -> tuple[Any, Sequence[str]]: ...
+    def source_tokenizer(self) -> Tokenizer:
+        """The tokenizer of source texts."""
+        ...
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """The tokenizer of target texts."""
+        ...
+
+
+class ClassifierLike(Protocol):
+    """The part of a classifier that inspection uses."""
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration of its training."""
+        ...
+
+    @property
+    def model(self) -> EncoderClassifier:
+        """The PyTorch model."""
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels, in the order of the logits."""
+        ...
+
+    @property
+    def temperature(self) -> float:
+        """Divides the logits."""
+        ...
+
+    def encode(self, source: Any) -> tuple[Any, Sequence[str]]:
+        """The input of the model, and the names of its positions."""
+        ...
 
 
 def record(
-    subject: _Translator | _Classifier,
+    subject: TranslatorLike | ClassifierLike,
     source: Any,
     target: str | Hypothesis | None = None,
+    keep: Iterable[Detail] = (),
 ) -> Record:
     """Record what a translator or a classifier computes for an input.
 
     Args:
-        subject: the translator or classifier; it does not change.
+        subject: the translator or classifier, with any engine; it does not change.
         source: a text; for a classifier of features an array (length, width).
         target: for a translator its translation, or any other text. The tokens of a `Hypothesis`
             are replayed as they are; a text is encoded first.
+        keep: what `Record.details` keeps in addition, by the names in `DETAILS`.
 
     Raises:
-        ConfigError: a translator has no target, a classifier has one, or the engine has no model.
+        ConfigError: a translator has no target, a classifier has one, or a name in `keep` is
+            unknown.
         DataError: the source is empty, or source or target are too long.
         ClearheadError: the memory of the GPU is full.
     """
     if isinstance(source, str) and not source.strip():
         raise DataError("the source is empty", where="record", todo="give a text")
+    keep = _checked(keep)
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "record"):
         if hasattr(subject, "target_tokenizer"):
-            return _of_translator(cast(_Translator, subject), source, target)
+            return _of_translator(cast(TranslatorLike, subject), source, target, keep)
         if target is not None:
             raise ConfigError("a classifier has no target", where="record", todo="leave it out")
-        classifier = cast(_Classifier, subject)
+        classifier = cast(ClassifierLike, subject)
         row, names = classifier.encode(source)
-        result = record_classification(classifier.model, row)
+        result = record_classification(classifier.model, row, keep)
         return dataclasses.replace(result, source=tuple(names))
 
 
-def _of_translator(translator: _Translator, source: str, target: str | Hypothesis | None) -> Record:
+def _checked(keep: Iterable[Detail]) -> frozenset[Detail]:
+    names = frozenset(keep)
+    if unknown := sorted(names - set(DETAILS)):
+        raise ConfigError(
+            f"{unknown[0]!r} is not a detail of a record",
+            where="record",
+            todo=f"choose from {', '.join(DETAILS)}",
+        )
+    return names
+
+
+def _of_translator(
+    translator: TranslatorLike,
+    source: str,
+    target: str | Hypothesis | None,
+    keep: frozenset[Detail],
+) -> Record:
     if target is None:
         raise ConfigError(
             "the record of a translator needs a source and its translation",
@@ -91,16 +147,10 @@ def _of_translator(translator: _Translator, source: str, target: str | Hypothesi
             why="there is no target",
             todo="give a translation, e.g. translator.translate([source])[0][0]",
         )
-    if not hasattr(translator.engine, "model"):
-        raise ConfigError(
-            f"{type(translator.engine).__name__} has no model that can be recorded",
-            where="record",
-            todo="load the translator with the PyTorch engine",
-        )
     encode = translator.target_tokenizer.encode
     source_ids = translator.source_tokenizer.encode(source)
     target_ids = encode(target) if isinstance(target, str) else list(target.tokens)
-    result = record_translation(translator.engine.model, source_ids, target_ids)
+    result = record_translation(translator.model, source_ids, target_ids, keep)
     pieces = translator.target_tokenizer.pieces([BOS, *target_ids])
     return dataclasses.replace(
         result,
@@ -111,7 +161,10 @@ def _of_translator(translator: _Translator, source: str, target: str | Hypothesi
 
 @torch.no_grad()
 def record_translation(
-    model: EncoderDecoder, source_ids: Sequence[int], target_ids: Sequence[int]
+    model: EncoderDecoder,
+    source_ids: Sequence[int],
+    target_ids: Sequence[int],
+    keep: frozenset[Detail] = frozenset(),
 ) -> Record:
     """Record what an encoder-decoder computes for a source and a given target.
 
@@ -122,6 +175,7 @@ def record_translation(
             then these: T + 1 positions. Position i predicts target_ids[i], and the last one
             what follows the target. If the target fills all trained positions, it was cut there
             and nothing follows, so its last id is not read.
+        keep: the details to keep.
 
     Raises:
         DataError: the source is empty, or one of the two is too long.
@@ -129,14 +183,20 @@ def record_translation(
     read = [BOS, *target_ids]
     if len(target_ids) == model.target_input.max_length:
         read.pop()
-    _check_length("source", len(source_ids))
-    _check_length("target", len(read))
+    check_length("source", len(source_ids))
+    check_length("target", len(read))
     view = second_view(model)
     device = next(model.parameters()).device
-    encoder, decoder = _watch_layers(view.encoder), _watch_layers(view.decoder)
+    details = Details(keep)
+    encoder = _watch_layers(view.encoder, "encoder", details)
+    decoder = _watch_layers(view.decoder, "decoder", details)
+    details.of_input(view.source_input, "source")
+    details.of_input(view.target_input, "target")
     source = torch.tensor([[*source_ids]], device=device)
     memory, mask = view.encode(source)
     hidden = view.decode(torch.tensor([read], device=device), memory, mask)
+    logits = view.output(hidden)
+    details.add("probabilities", "probabilities", logits.softmax(dim=-1))
     return Record(
         source=tuple(map(str, source_ids)),
         target=tuple(map(str, read)),
@@ -145,32 +205,40 @@ def record_translation(
         decoder=tuple(DecoderLayerRecord(**watch.values) for watch in decoder),
         memory=array(memory),
         hidden=array(hidden),
-        logits=array(view.output(hidden)),
+        logits=array(logits),
+        details=details.values,
     )
 
 
 @torch.no_grad()
-def record_classification(model: EncoderClassifier, row: Any) -> Record:
+def record_classification(
+    model: EncoderClassifier, row: Any, keep: frozenset[Detail] = frozenset()
+) -> Record:
     """Record what a classifier computes for one input.
 
     Args:
         model: does not change.
         row: ids (length,), ids of words and their n-grams (length, 1 + most), or features
             (length, width), as an array or tensor without padding.
+        keep: the details to keep. `probabilities` are those of one label out of all, before
+            calibration.
 
     Raises:
         DataError: the input is empty, or too long.
     """
     x = torch.as_tensor(row, device=next(model.parameters()).device)[None]
-    _check_length("input", x.size(1))
+    check_length("input", x.size(1))
     view = second_view(model)
-    encoder, head = _watch_layers(view.encoder), Watch()
+    details = Details(keep)
+    encoder, head = _watch_layers(view.encoder, "encoder", details), Watch()
+    details.of_input(view.input, "source")
     head.output(view.encoder, "memory")
     head.input(view.output, "hidden")
     for pooling in view.pooling.poolings:
         if isinstance(pooling, AttentionPooling):
             head.pooling(pooling, "pooling_weights")
     logits = view(x)
+    details.add("probabilities", "probabilities", logits.softmax(dim=-1))
     return Record(
         source=tuple(str(number) for number in range(1, x.size(1) + 1)),
         target=(),
@@ -182,10 +250,16 @@ def record_classification(model: EncoderClassifier, row: Any) -> Record:
         logits=array(logits),
         unit="frame" if x.is_floating_point() else "token",
         pooling_weights=head.values.get("pooling_weights"),
+        details=details.values,
     )
 
 
-def _check_length(what: str, length: int) -> None:
+def check_length(what: str, length: int) -> None:
+    """Check the number of positions of a source or target.
+
+    Raises:
+        DataError: there are none, or more than `LONGEST`.
+    """
     if length == 0:
         raise DataError(f"the {what} is empty", todo="give one that is not empty")
     if length > LONGEST:
@@ -196,16 +270,7 @@ def _check_length(what: str, length: int) -> None:
         )
 
 
-def second_view(model: _Model) -> _Model:
-    """The same parameters and buffers in new modules, without dropout.
-
-    Hooks and changes of the view do not affect the model.
-    """
-    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
-    return copy.deepcopy(model, shared).eval()
-
-
-def _watch_layers(stack: nn.Module) -> list[Watch]:
+def _watch_layers(stack: nn.Module, stack_name: str, details: Details) -> list[Watch]:
     """Watch each layer; the names are the fields of its record."""
     watches = []
     for layer in stack.modules():
@@ -219,12 +284,19 @@ def _watch_layers(stack: nn.Module) -> list[Watch]:
         else:
             continue
         watch = Watch()
+        name = f"{stack_name}.{len(watches) + 1}"
+        residuals = list(cast("Iterable[Residual]", layer.residuals))
         watch.input(layer, "input")
-        for number, (name, attention) in enumerate(attentions.items()):
-            watch.weights(attention, name)
-            watch.output(attention, f"{name}_output")
-            watch.output(layer.residuals[number], f"after_{name}")
+        for (field, attention), kind, residual in zip(
+            attentions.items(), ("self", "cross"), residuals, strict=False
+        ):
+            watch.weights(attention, field, f"{name}.{kind}", details)
+            watch.output(attention, f"{field}_output")
+            watch.output(residual, f"after_{field}")
+            details.of_residual(residual, f"{name}.{kind}")
         watch.output(layer.feed_forward, "feed_forward_output")
+        details.of_output(layer.feed_forward.activation, "hidden_units", f"{name}.feed_forward")
+        details.of_residual(residuals[-1], f"{name}.feed_forward")
         watch.output(layer, "output")
         watches.append(watch)
     return watches
@@ -252,7 +324,9 @@ class Watch:
 
         module.register_forward_hook(copy)
 
-    def weights(self, attention: MultiHeadAttention, name: str) -> None:
+    def weights(
+        self, attention: MultiHeadAttention, name: str, full_name: str, details: Details
+    ) -> None:
         """Copy the weights of an attention, which then computes the formula step by step."""
 
         def attend(
@@ -260,7 +334,9 @@ class Watch:
         ) -> Tensor:
             weights = attention_weights(queries, keys, mask)
             self.values[name] = array(weights)
-            return dropout(weights) @ values
+            context = dropout(weights) @ values
+            details.of_attention(full_name, attention, queries, keys, values, context)
+            return context
 
         attention.attend = attend
 
@@ -271,6 +347,80 @@ class Watch:
             self.values[name] = array(pooling.weights(*inputs))[:, 0]
 
         pooling.register_forward_pre_hook(copy)
+
+
+class Details:
+    """Copies what `keep` names to `values`, under names such as `encoder.1.self.queries`."""
+
+    def __init__(self, keep: frozenset[Detail]) -> None:
+        self.values: dict[str, Array] = {}
+        self._keep = keep
+
+    def add(self, detail: Detail, name: str, tensor: Tensor) -> None:
+        """Copy a tensor if the detail is to be kept."""
+        if detail in self._keep:
+            self.values[name] = array(tensor)
+
+    def of_output(self, module: nn.Module, detail: Detail, place: str) -> None:
+        """Copy the result of a module."""
+
+        def copy(module: nn.Module, inputs: tuple[Any, ...], result: Tensor) -> None:
+            self.add(detail, f"{place}.{detail}", result)
+
+        module.register_forward_hook(copy)
+
+    def of_input(self, part: nn.Module, side: str) -> None:
+        """Copy embeddings (or projected frames), and the vectors that the positions add."""
+
+        def copy(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+            assert isinstance(module, Positions)
+            (x, *_) = inputs
+            added = module.vectors(0, x.size(1))
+            self.add("embeddings", f"{side}.embeddings", x)
+            self.add(
+                "positions",
+                f"{side}.positions",
+                torch.zeros_like(x) if added is None else added.expand_as(x),
+            )
+
+        for module in part.modules():
+            if isinstance(module, Positions):
+                module.register_forward_pre_hook(copy)
+
+    def of_residual(self, residual: Residual, place: str) -> None:
+        """Copy the sum x + Sublayer(…) and the output of the norm, whichever comes first."""
+        self.of_output(residual.norm, "norms", place)
+        if isinstance(residual, PostNorm):
+            residual.norm.register_forward_pre_hook(
+                lambda module, inputs: self.add("residuals", f"{place}.residuals", inputs[0])
+            )
+        else:
+            self.of_output(residual, "residuals", place)
+
+    def of_attention(
+        self,
+        place: str,
+        attention: MultiHeadAttention,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        context: Tensor,
+    ) -> None:
+        """Copy what each head computes; `head_parts` and the bias of W^O sum to the output."""
+        self.add("queries", f"{place}.queries", queries)
+        self.add("keys", f"{place}.keys", keys)
+        self.add("values", f"{place}.values", values)
+        if "scores" in self._keep:
+            scores = queries @ keys.transpose(-2, -1) / math.sqrt(queries.size(-1))
+            self.add("scores", f"{place}.scores", scores)
+        self.add("head_outputs", f"{place}.head_outputs", context)
+        if "head_parts" in self._keep:
+            self.add("head_parts", f"{place}.head_parts", context @ output_by_head(attention))
+
+
+def output_by_head(attention: MultiHeadAttention) -> Tensor:
+    """The rows of W^O of each head, (heads, d_v, d_model)."""
+    return attention.output.weight.T.unflatten(0, (attention.n_heads, -1))
 
 
 def array(tensor: Tensor) -> Array:

@@ -1,0 +1,48 @@
+"""Names of attention heads, such as `decoder.3.cross.5`. Imports no torch.
+
+Layers and heads count from 1. The beginning of a name stands for all heads below it: `decoder.3`
+is layer 3 of the decoder, `decoder.3.cross` its cross-attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from clearhead.errors import ConfigError, nearest
+
+
+class Head(NamedTuple):
+    """Head `number` (from 1) of an attention such as `decoder.3.cross`."""
+
+    attention: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.attention}.{self.number}"
+
+
+def chosen_heads(names: str | Iterable[str], heads: Sequence[Head]) -> tuple[Head, ...]:
+    """The heads that names stand for, in the order of the model.
+
+    Args:
+        names: several, or one text with commas.
+        heads: all heads of the model.
+
+    Raises:
+        ConfigError: a name stands for no head of the model.
+    """
+    names = names.split(",") if isinstance(names, str) else names
+    chosen: set[Head] = set()
+    for name in map(str.strip, names):
+        found = {head for head in heads if f"{head}.".startswith(f"{name}.")}
+        if not found:
+            raise ConfigError(
+                f"{name!r} is not a head of this model",
+                why=f"its heads are {heads[0]} to {heads[-1]}, in that order",
+                todo=f"did you mean {close}?"
+                if (close := nearest(name, map(str, heads)))
+                else None,
+            )
+        chosen |= found
+    return tuple(head for head in heads if head in chosen)
