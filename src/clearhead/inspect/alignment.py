@@ -1,0 +1,245 @@
+"""Word alignment from a translator: which source word each target word comes from.
+
+Every measure of attribution, every attention and every head is a candidate, each with two readings:
+the row that predicts a target word (shift 0), or the row that reads it (shift 1). Which one aligns
+is different in every model, so it is chosen on data and kept in the model folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from clearhead.errors import ConfigError, DataError, ModelFolderError, nearest, reason, warn
+from clearhead.inspect.findings import ALIGNMENT, FOLDER
+from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.record import Array
+from clearhead.inspect.recording import TranslatorLike
+from clearhead.inspect.subject import Subject
+from clearhead.inspect.view import heads_of
+from clearhead.inspect.words import Word, words_in, words_of
+from clearhead.model.transformer import EncoderDecoder
+
+Links = frozenset[tuple[int, int]]
+"""Pairs of a source word and a target word, from 0."""
+
+SHIFTS = (0, 1)
+
+
+class Link(NamedTuple):
+    """A source word and a target word, from 0, and the share of the target word's weight."""
+
+    source: int
+    target: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Aligner:
+    """How a model aligns.
+
+    Attributes:
+        measure: the name of a measure, an attention such as `decoder.3.cross`, or one head.
+        shift: 0: the row that predicts a word; 1: the row that reads it.
+        criterion: what it was chosen by: `gold` alignments, a `reverse` model, exact `removal`, or
+            `named` by the user.
+        score: its alignment error rate by that criterion.
+        sentences: the number of sentences that it was chosen on.
+    """
+
+    measure: str
+    shift: int
+    criterion: str
+    score: float
+    sentences: int
+
+    @classmethod
+    def of(cls, tree: Mapping[str, Any], model: EncoderDecoder, where: Path) -> Aligner:
+        """The aligner that was kept in a model folder.
+
+        Raises:
+            ModelFolderError: it is damaged.
+        """
+        try:
+            check_measure(model, str(tree["measure"]))
+            if (shift := tree["shift"]) not in SHIFTS:
+                raise ValueError(f"the shift is {shift!r}")
+            sentences, score = int(tree["sentences"]), float(tree["score"])
+            return cls(str(tree["measure"]), shift, str(tree["criterion"]), score, sentences)
+        except (KeyError, TypeError, ValueError, ConfigError) as error:
+            what = "the choice of how to align is damaged"
+            todo = f"remove {ALIGNMENT} in its folder {FOLDER}"
+            raise ModelFolderError(what, where=where, why=reason(error), todo=todo) from None
+
+
+Pair = tuple[Subject, Sequence[Word], Sequence[Word]]
+"""A sentence pair with its source words and target words."""
+
+
+def pair_of(translator: TranslatorLike, source: str, target: str) -> Pair:
+    """A sentence pair, prepared for alignment; its words are those between spaces.
+
+    Raises:
+        DataError: a side is empty or too long.
+
+    Warns:
+        UserWarning: the tokenizer changes the characters of a text, so words are those of its
+            pieces.
+    """
+    for text, what in ((source, "source"), (target, "target")):
+        if not text.strip():
+            raise DataError(f"the {what} is empty", todo="give a sentence")
+    subject = Subject.translation(translator, source, target)
+    sides = (source, subject.source_pieces), (target, subject.outputs)
+    found = []
+    for text, pieces in sides:
+        words = words_in(text, pieces)
+        if words is None:
+            words = words_of(pieces)
+            if len(words) != len(text.split()):
+                warn(f"the tokenizer splits {text!r} into other words, which are numbered instead")
+        found.append(words)
+    return subject, *found
+
+
+def align(pair: Pair, aligner: Aligner) -> list[Link]:
+    """The links of a sentence pair, one for each target word."""
+    subject, source, target = pair
+    return links(word_matrix(scores(subject, aligner.measure), aligner.shift, source, target))
+
+
+def reversed_links(found: Sequence[Link]) -> Links:
+    """Links of the other direction."""
+    return frozenset((link.target, link.source) for link in found)
+
+
+def candidates(model: EncoderDecoder) -> list[str]:
+    """The names that `scores` takes for a translator: measures, attentions and heads."""
+    heads = [head for head in heads_of(model) if head.attention.endswith(".cross")]
+    attentions = dict.fromkeys(head.attention for head in heads)
+    return [*MEASURES, *attentions, *map(str, heads)]
+
+
+def check_measure(model: EncoderDecoder, name: str) -> None:
+    """Check a name for `scores`.
+
+    Raises:
+        ConfigError: the model has no such measure, attention or head.
+    """
+    names = candidates(model)
+    if name not in names:
+        close = nearest(name, names)
+        raise ConfigError(
+            f"{name!r} does not align words",
+            why=f"it is none of the measures {', '.join(MEASURES)}, and no cross-attention",
+            todo=f"did you mean {close}?" if close else "give a name such as decoder.2.cross.1",
+        )
+
+
+def scores(subject: Subject, name: str) -> Array:
+    """(rows of the decoder, source positions) of a measure, an attention or a head."""
+    if name in MEASURES:
+        return MEASURES[name].compute(subject)
+    _, layer, _, *head = name.split(".")
+    weights = subject.record.decoder[int(layer) - 1].cross_attention
+    return weights[int(head[0]) - 1] if head else weights.mean(axis=0)
+
+
+def word_matrix(
+    found: Array, shift: int, source_words: Sequence[Word], target_words: Sequence[Word]
+) -> Array:
+    """(target words, source words): sums over the pieces of keys, means over those of queries.
+
+    Args:
+        found: (rows of the decoder, source positions).
+        shift: see `Aligner`.
+        source_words: with positions of the source.
+        target_words: with positions of the target, without the start symbol.
+    """
+    rows = np.array(
+        [found[[i + shift for i in word.positions]].mean(axis=0) for word in target_words]
+    )
+    return np.stack([rows[:, list(word.positions)].sum(axis=1) for word in source_words], axis=1)
+
+
+def links(matrix: Array) -> list[Link]:
+    """For each target word the source word with the largest weight."""
+    positive = matrix.clip(min=0)
+    totals = positive.sum(axis=1)
+    best = matrix.argmax(axis=1)
+    return [
+        Link(int(source), target, float(positive[target, source] / (totals[target] or 1.0)))
+        for target, source in enumerate(best)
+    ]
+
+
+def alignment_error_rate(found: Iterable[AbstractSet], gold: Iterable[AbstractSet]) -> float:
+    """1 − 2|A∩G| / (|A|+|G|) over all sentences (Och and Ney 2003, with sure links alone)."""
+    pairs = list(zip(found, gold, strict=True))
+    total = sum(len(a) + len(g) for a, g in pairs)
+    return 1.0 - 2 * sum(len(a & g) for a, g in pairs) / total if total else 0.0
+
+
+def plain(found: Sequence[Link]) -> Links:
+    """Links without their scores."""
+    return frozenset((link.source, link.target) for link in found)
+
+
+def choose(
+    pairs: Sequence[Pair],
+    wanted: Sequence[Links],
+    criterion: str,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Aligner, Mapping[tuple[str, int], float]]:
+    """The candidate that agrees best with given links.
+
+    Args:
+        pairs: sentence pairs.
+        wanted: the links of each.
+        criterion: where the links come from; see `Aligner`.
+        progress: called with the number of sentences that are done.
+
+    Returns:
+        The aligner, and the alignment error rate of every candidate with every shift.
+    """
+    names = candidates(cast(EncoderDecoder, pairs[0][0].model))
+    found: dict[tuple[str, int], list[Links]] = {(n, s): [] for n in names for s in SHIFTS}
+    for number, (subject, source, target) in enumerate(pairs, start=1):
+        for name in names:
+            rows = scores(subject, name)
+            for shift in SHIFTS:
+                found[name, shift].append(plain(links(word_matrix(rows, shift, source, target))))
+        if progress is not None:
+            progress(number)
+    errors = {key: alignment_error_rate(each, wanted) for key, each in found.items()}
+    (measure, shift), error = min(errors.items(), key=lambda item: item[1])
+    return Aligner(measure, shift, criterion, error, len(pairs)), errors
+
+
+def pharaoh(found: Iterable[Link], with_scores: bool = False) -> str:
+    """Links in the format of alignment tools, `0-0 1-2`, or with scores, `0-0:0.93`."""
+    ordered = sorted(found)
+    return " ".join(
+        f"{link.source}-{link.target}" + (f":{link.score:.3f}" if with_scores else "")
+        for link in ordered
+    )
+
+
+def parse_pharaoh(line: str, where: str) -> Links:
+    """The links of a line such as `0-0 1-2`.
+
+    Raises:
+        DataError: it has another form.
+    """
+    found = set()
+    for word in line.split():
+        source, dash, target = word.partition("-")
+        if not (dash and source.isascii() and source.isdecimal() and target.isdecimal()):
+            raise DataError(f"{word[:40]!r} is no link", where=where, todo="write links as 0-0 1-2")
+        found.add((int(source[:9]), int(target[:9])))
+    return frozenset(found)

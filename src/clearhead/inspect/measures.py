@@ -1,0 +1,282 @@
+"""Measures of how much each source position counts for each output.
+
+A measure is an array (places, source positions) in which larger means more important. For a
+translator a place is an output token, for a classifier there is one place, its most probable label.
+`faithfulness` decides by deletion which measure may be believed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clearhead.inspect.record import Array, DecoderLayerRecord
+from clearhead.inspect.recording import output_by_head
+from clearhead.inspect.replay import TOKENS, effects
+from clearhead.inspect.subject import Subject
+from clearhead.inspect.view import attentions_of, second_view
+from clearhead.model.attention import (
+    KeysValues,
+    Mask,
+    MultiHeadAttention,
+    attention,
+    causal_mask,
+)
+from clearhead.model.dropout import Dropout
+from clearhead.model.layers import DecoderLayer, EncoderLayer
+
+STEPS = 32
+"""Steps of integrated gradients."""
+
+
+def last_layer(subject: Subject) -> Array:
+    """Attention weights of the last layer, mean over its heads."""
+    return _weights(subject, [-1])
+
+
+def all_layers(subject: Subject) -> Array:
+    """Attention weights, mean over the heads of all layers."""
+    return _weights(subject, slice(None))
+
+
+def norms(subject: Subject) -> Array:
+    """‖Σ_heads α · f(x)‖ of the last layer (Kobayashi et al. 2020, section 3).
+
+    f(x) is the value of a position times the rows of W^O of the head.
+    """
+    layers = len(subject.record.decoder or subject.record.encoder)
+    name = f"decoder.{layers}.cross" if subject.record.decoder else f"encoder.{layers}.self"
+    values = subject.record.details[f"{name}.values"]
+    outputs = output_by_head(attentions_of(subject.model)[name]).detach().cpu().numpy()
+    transformed = np.einsum("hkv,hvd->hkd", values, outputs)
+    last = subject.record.decoder[-1] if subject.record.decoder else subject.record.encoder[-1]
+    weights = last.cross_attention if isinstance(last, DecoderLayerRecord) else last.attention
+    found = np.stack(
+        [
+            np.linalg.norm(np.einsum("hk,hkd->kd", w, transformed), axis=-1)
+            for w in weights.swapaxes(0, 1)
+        ]
+    )
+    return _places(subject, found)
+
+
+def rollout(subject: Subject) -> Array:
+    """Attention rollout (Abnar and Zuidema 2020, section 3).
+
+    Each sub-layer passes on half its input and half what it attends to. In the decoder the rows
+    follow the target back to the source through self-attention and cross-attention.
+    """
+    half = lambda weights: 0.5 * np.eye(len(weights)) + 0.5 * weights  # noqa: E731
+    encoder = [half(layer.attention.mean(axis=0)) for layer in subject.record.encoder]
+    decoder = []
+    for layer in subject.record.decoder:
+        before = half(layer.self_attention.mean(axis=0))
+        decoder.append((0.5 * before, 0.5 * layer.cross_attention.mean(axis=0)))
+    return _places(subject, rolled(encoder, decoder))
+
+
+@torch.no_grad()
+def value_zeroing(subject: Subject) -> Array:
+    """How far the output of a layer turns when the value of a position is zero, rolled out.
+
+    Mohebbi et al. 2023, section 3: the cosine distance of each layer's outputs, rows normalised to
+    sum to 1, and the layers multiplied.
+    """
+    view = second_view(subject.model)
+    zeroed = {name: _ZeroedValues(found) for name, found in attentions_of(view).items()}
+    device = next(view.parameters()).device
+
+    def tensor(x: Array) -> Tensor:
+        return torch.as_tensor(x, device=device)[None]
+
+    encoder, decoder = [], []
+    layers = [layer for layer in view.modules() if isinstance(layer, EncoderLayer)]
+    for number, (layer, seen) in enumerate(zip(layers, subject.record.encoder, strict=True), 1):
+        run = _encoder_layer(layer, tensor(seen.input))
+        encoder.append(_shares(zeroed[f"encoder.{number}.self"].distances(run, len(seen.input))))
+    layers = [layer for layer in view.modules() if isinstance(layer, DecoderLayer)]
+    memory = tensor(subject.record.memory)
+    for number, (layer, seen) in enumerate(zip(layers, subject.record.decoder, strict=True), 1):
+        run = _decoder_layer(layer, tensor(seen.input), memory)
+        own = zeroed[f"decoder.{number}.self"].distances(run, len(seen.input))
+        cross = zeroed[f"decoder.{number}.cross"].distances(run, memory.size(1))
+        both = _shares(np.concatenate((own, cross), axis=1))
+        decoder.append((both[:, : own.shape[1]], both[:, own.shape[1] :]))
+    return _places(subject, rolled(encoder, decoder))
+
+
+def gradient_input(subject: Subject) -> Array:
+    """Gradient of the log-probability times the embedding, summed over the dimensions."""
+    return _gradients(subject, 1)[0]
+
+
+def integrated_gradients(subject: Subject) -> Array:
+    """Integrated gradients from zero embeddings (Sundararajan et al. 2017, equation 3)."""
+    return _gradients(subject, STEPS)[0]
+
+
+def completeness_error(subject: Subject, steps: int = STEPS) -> Array:
+    """(places,) sum of the integrated gradients minus what they should sum to.
+
+    They should sum to the log-probability minus that for zero embeddings.
+    """
+    found, difference = _gradients(subject, steps)
+    return found.sum(axis=1) - difference
+
+
+def removal(subject: Subject) -> Array:
+    """The log-probability minus that without the source position: exact, no theory needed."""
+    return effects(subject.replay, prefix_words=[]).by_source[..., 0].T
+
+
+class Measure(NamedTuple):
+    """A measure: its title, what it is in one sentence, and the function that computes it."""
+
+    title: str
+    meaning: str
+    compute: Callable[[Subject], Array]
+
+
+MEASURES = {
+    "removal": Measure(
+        "Removal",
+        "How much the log-probability of the output falls if the word is removed. Exact.",
+        removal,
+    ),
+    "gradient_input": Measure(
+        "Gradient × input",
+        "The slope of the log-probability along the embedding of the word.",
+        gradient_input,
+    ),
+    "integrated_gradients": Measure(
+        "Integrated gradients",
+        "The mean slope of the log-probability on the way from a zero embedding to the word's.",
+        integrated_gradients,
+    ),
+    "value_zeroing": Measure(
+        "Value zeroing",
+        "How far the vectors of each layer turn if the value of the word is zero.",
+        value_zeroing,
+    ),
+    "rollout": Measure(
+        "Attention rollout",
+        "Attention weights followed through all layers, half of each layer being its input.",
+        rollout,
+    ),
+    "norms": Measure(
+        "Weights × norms",
+        "The length of the vector that the last layer adds from the word.",
+        norms,
+    ),
+    "all_layers": Measure(
+        "Mean of all layers", "The attention weight, mean over all heads of all layers.", all_layers
+    ),
+    "last_layer": Measure(
+        "Last layer", "The attention weight, mean over the heads of the last layer.", last_layer
+    ),
+}
+
+
+def rolled(encoder: Sequence[Array], decoder: Sequence[tuple[Array, Array]]) -> Array:
+    """Multiply the mixing matrices of all layers.
+
+    Args:
+        encoder: (length, length) for each layer.
+        decoder: for each layer what it takes from the target (target, target) and from the memory
+            (target, source).
+
+    Returns:
+        (target, source), or (source, source) without decoder layers.
+    """
+    memory = np.linalg.multi_dot([np.eye(len(encoder[0])), *encoder[::-1]]) if encoder else None
+    if not decoder or memory is None:
+        return cast(Array, memory)
+    source = np.zeros_like(decoder[0][1])
+    for own, cross in decoder:
+        source = own @ source + cross @ memory
+    return source
+
+
+def _weights(subject: Subject, layers: Any) -> Array:
+    record = subject.record
+    weights = record.cross_attentions if record.decoder else record.encoder_attentions
+    return _places(subject, weights[layers].mean(axis=(0, 1)))
+
+
+def _places(subject: Subject, found: Array) -> Array:
+    """From (positions, source) to (places, source): what a classifier pools, or each output."""
+    return found[: subject.places] if subject.record.decoder else (subject.pooled @ found)[None]
+
+
+class _ZeroedValues:
+    """An attention function that can set the value of one position in each row to zero."""
+
+    def __init__(self, attention: MultiHeadAttention) -> None:
+        self._kept: Tensor | None = None
+        attention.attend = self
+
+    def __call__(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
+    ) -> Tensor:
+        if self._kept is not None:
+            values = values * self._kept.to(values)[:, None, :, None]
+        return attention(queries, keys, values, mask, dropout)
+
+    def distances(self, run: Callable[[int], Tensor], positions: int) -> Array:
+        """(length, positions) the cosine distance that each zeroed value makes at each output."""
+        complete = run(1)
+        found = []
+        step = max(1, TOKENS // complete.size(1))
+        for kept in (1 - torch.eye(positions)).split(step):
+            self._kept = kept
+            cosine = torch.cosine_similarity(run(len(kept)), complete, dim=-1)
+            found.append((1 - cosine).double().cpu())
+        self._kept = None
+        return torch.cat(found).T.numpy().clip(min=0)
+
+
+def _encoder_layer(layer: EncoderLayer, x: Tensor) -> Callable[[int], Tensor]:
+    return lambda rows: layer(x.expand(rows, -1, -1), None)
+
+
+def _decoder_layer(layer: DecoderLayer, x: Tensor, memory: Tensor) -> Callable[[int], Tensor]:
+    mask = causal_mask(x.size(1), x.device)
+
+    def run(rows: int) -> Tensor:
+        keys, values = layer.cross_attention.project_memory(memory)
+        shape = rows, -1, -1, -1
+        return layer(
+            x.expand(rows, -1, -1), mask, KeysValues(keys.expand(shape), values.expand(shape)), None
+        )
+
+    return run
+
+
+def _shares(distances: Array) -> Array:
+    """Rows normalised to sum to 1; a row of zeros stays so."""
+    totals = distances.sum(axis=1, keepdims=True)
+    return np.divide(distances, totals, out=np.zeros_like(distances), where=totals > 0)
+
+
+def _gradients(subject: Subject, steps: int) -> tuple[Array, Array]:
+    """Gradient × embedding, mean over `steps` points of the line from zero to the embedding.
+
+    Returns:
+        (places, source), and (places,) the log-probability minus that for zero embeddings. One
+        step is the embedding itself.
+    """
+    replay = subject.replay
+    points = [1.0] if steps == 1 else [(step + 0.5) / steps for step in range(steps)]
+    pairs = [(place, point) for place in range(subject.places) for point in points]
+    rows = max(1, TOKENS // (replay.n_source + replay.n_prefix))
+    found = np.zeros((subject.places, replay.n_source))
+    for first in range(0, len(pairs), rows):
+        places, scales = zip(*pairs[first : first + rows], strict=True)
+        np.add.at(found, [*places], replay.along(places, scales)[1] / len(points))
+    every = range(subject.places)
+    ends = [replay.along(every, [scale] * subject.places)[0] for scale in (1.0, 0.0)]
+    return found, ends[0] - ends[1]

@@ -1,0 +1,363 @@
+"""Replay an input and its finished output with heads switched off or words removed.
+
+Each row of a batch is the same sentence with its own change. The replay reads the whole target at
+once (teacher forcing), so it gives the exact log-probability that the changed model has for the
+same output, whatever engine found that output.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from clearhead.inspect.heads import Head
+from clearhead.inspect.record import Array
+from clearhead.inspect.view import attentions_of, heads_of, second_view
+from clearhead.model.attention import Mask, attention, causal_mask
+from clearhead.model.dropout import Dropout
+from clearhead.model.positions import Positions
+from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.tokenizer import BOS, EOS, PAD
+
+TOKENS = 8192
+"""Maximum number of positions of a batch, source and target together."""
+
+LOGITS = 2**25
+"""Maximum number of logits of a batch, which bounds its memory."""
+
+Means = Mapping[str, Tensor]
+"""For each attention by name the mean output (heads, d_v) of its heads."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one row of a replay leaves out.
+
+    Attributes:
+        heads: these are switched off: zero or their mean replaces their output.
+        source: positions of the source, from 0. They become padding, which nothing attends to.
+        prefix: positions of the decoder, from 0, where 0 is the start symbol. Nothing attends to
+            them, and the position itself reads a zero vector in place of its embedding.
+    """
+
+    heads: tuple[Head, ...] = ()
+    source: tuple[int, ...] = ()
+    prefix: tuple[int, ...] = ()
+
+
+class Switch:
+    """An attention function whose heads can be switched off, in each row of a batch by itself.
+
+    Attributes:
+        keep: (rows, heads) the factor of each head's output: 1, or 0 if it is off.
+        instead: (heads, d_v) what replaces the output of a head that is off.
+    """
+
+    def __init__(self, n_heads: int) -> None:
+        self.keep = torch.ones(1, n_heads)
+        self.instead: Tensor | None = None
+
+    def __call__(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Mask | None, dropout: Dropout
+    ) -> Tensor:
+        """The outputs of the heads (rows, heads, queries, d_v)."""
+        context = attention(queries, keys, values, mask, dropout)
+        keep = self.keep.to(context)[:, :, None, None]
+        if self.instead is None:
+            return context * keep
+        return context * keep + self.instead.to(context)[None, :, None] * (1 - keep)
+
+
+def switches_in(view: nn.Module) -> dict[str, Switch]:
+    """Give each attention of a view a switch; at first all heads are on."""
+    switches = {}
+    for name, found in attentions_of(view).items():
+        found.attend = switches[name] = Switch(found.n_heads)
+    return switches
+
+
+class Replay(ABC):
+    """A sentence that can be replayed with changes.
+
+    Args:
+        model: does not change.
+        n_source: positions of the source.
+        n_prefix: positions of the decoder; 0 for a classifier.
+
+    Attributes:
+        heads: all heads of the model.
+        outcome: (places, 1) what the model gave at each place: the id of each target token, or
+            that of the most probable label.
+    """
+
+    outcome: Array
+
+    def __init__(
+        self, model: EncoderDecoder | EncoderClassifier, n_source: int, n_prefix: int
+    ) -> None:
+        self.view = second_view(model)
+        self.heads = heads_of(self.view)
+        self.n_source, self.n_prefix = n_source, n_prefix
+        self._device = next(model.parameters()).device
+        self._switches = switches_in(self.view)
+        self._scale: Tensor | None = None
+        part = self.view.source_input if isinstance(self.view, EncoderDecoder) else self.view.input
+        for module in part.modules():
+            if isinstance(module, Positions):
+                module.register_forward_pre_hook(self._rescale)
+
+    @torch.no_grad()
+    def log_probabilities(
+        self,
+        changes: Sequence[Change] = (Change(),),
+        choices: Array | None = None,
+        means: Means | None = None,
+    ) -> Array:
+        """The log-probabilities of tokens or labels at each place, under each change.
+
+        Args:
+            changes: one for each row.
+            choices: (places, k) ids of tokens or labels; by default `outcome`.
+            means: replace the outputs of heads that are off; by default zero does.
+
+        Returns:
+            float64 (changes, places, k).
+        """
+        ids = torch.as_tensor(self.outcome if choices is None else choices, device=self._device)
+        found = []
+        for part in self._batches(changes):
+            scores = self._scores(self._logits(part, means))
+            found.append(scores.gather(-1, ids.expand(len(part), -1, -1)).double().cpu())
+        return torch.cat(found).numpy()
+
+    @torch.no_grad()
+    def best(self, count: int) -> tuple[Array, Array]:
+        """The most probable ids at each place, best first, and their log-probabilities.
+
+        Returns:
+            int64 and float64 (places, count), or fewer columns if the vocabulary is smaller.
+        """
+        (scores,) = self._scores(self._logits([Change()], None))
+        best = scores.topk(min(count, scores.size(-1)))
+        return best.indices.cpu().numpy(), best.values.double().cpu().numpy()
+
+    def along(self, places: Sequence[int], scales: Sequence[float]) -> tuple[Array, Array]:
+        """Log-probabilities and gradients where all source embeddings are scaled.
+
+        Args:
+            places: for each row the place of an outcome.
+            scales: for each row the factor of the embeddings, before positions are added.
+
+        Returns:
+            (rows,) the log-probability of that outcome, and (rows, source) its gradient by the
+            scaled embedding times the embedding, summed over the dimensions.
+        """
+        self._scale = torch.tensor(scales, dtype=torch.float64, device=self._device)
+        logits = self._logits([Change()] * len(places), None)
+        self._scale = None
+        rows = torch.arange(len(places), device=self._device)
+        ids = torch.as_tensor(self.outcome[[*places], 0], device=self._device)
+        scores = self._scores(logits[rows, [*places]])[rows, ids]
+        (gradient,) = torch.autograd.grad(scores.sum(), self._scaled)
+        products = (gradient * self._embedded).sum(dim=-1)
+        return scores.detach().double().cpu().numpy(), products.detach().double().cpu().numpy()
+
+    def head_gradients(self) -> Array:
+        """(heads,) the gradient of the summed log-probability of the outcomes by a factor.
+
+        The factor of 1 multiplies the output of the head.
+        """
+        keeps = []
+        for switch in self._switches.values():
+            switch.keep = torch.ones_like(switch.keep[:1]).requires_grad_()
+            switch.instead = None
+            keeps.append(switch.keep)
+        scores = self._scores(self._run([Change()]))
+        ids = torch.as_tensor(self.outcome, device=self._device)
+        gradients = torch.autograd.grad(scores.gather(-1, ids[None]).sum(), keeps)
+        return torch.cat([gradient[0] for gradient in gradients]).numpy()
+
+    def _rescale(self, module: nn.Module, inputs: tuple[Tensor, int]) -> tuple[Tensor, int] | None:
+        if self._scale is None:
+            return None
+        embedded, start = inputs
+        self._embedded = embedded.detach()
+        self._scaled = (self._embedded * self._scale.to(embedded)[:, None, None]).requires_grad_()
+        return self._scaled, start
+
+    def _batches(self, changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
+        logits = len(self.outcome) * self.view.output.out_features
+        rows = max(1, min(TOKENS // (self.n_source + self.n_prefix), LOGITS // logits))
+        return [changes[first : first + rows] for first in range(0, len(changes), rows)]
+
+    def _logits(self, changes: Sequence[Change], means: Means | None) -> Tensor:
+        for name, switch in self._switches.items():
+            off = [[head.number for head in c.heads if head.attention == name] for c in changes]
+            switch.keep = torch.ones(len(changes), switch.keep.size(1))
+            for row, numbers in enumerate(off):
+                switch.keep[row, [number - 1 for number in numbers]] = 0
+            switch.instead = None if means is None else means[name]
+        return self._run(changes)
+
+    def _scores(self, logits: Tensor) -> Tensor:
+        return logits.log_softmax(dim=-1)
+
+    @abstractmethod
+    def _run(self, changes: Sequence[Change]) -> Tensor:
+        """The logits (changes, places, vocabulary)."""
+
+
+class TranslationReplay(Replay):
+    """A source and a target replayed by an encoder-decoder.
+
+    Args:
+        model: does not change.
+        source_ids: without start and end symbols.
+        target_ids: without start and end symbols.
+        finished: whether the end symbol follows the target, and is an outcome too.
+    """
+
+    view: EncoderDecoder
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        source_ids: Sequence[int],
+        target_ids: Sequence[int],
+        finished: bool = True,
+    ) -> None:
+        predicted = [*target_ids, *([EOS] if finished else [])][: model.target_input.max_length]
+        read = [BOS, *target_ids][: len(predicted)]
+        super().__init__(model, len(source_ids), len(read))
+        self.outcome = np.array(predicted)[:, None]
+        self._source = torch.tensor([[*source_ids]], device=self._device)
+        self._read = torch.tensor([read], device=self._device)
+        self._causal = causal_mask(len(read), self._device)
+        self._kept = torch.ones(1, len(read), dtype=torch.bool, device=self._device)
+        # Not a hook of the embedding, which source and target may share.
+        self.view.target_input.positions.register_forward_pre_hook(self._blank)
+
+    def _blank(self, module: nn.Module, inputs: tuple[Tensor, int]) -> tuple[Tensor, int]:
+        embedded, start = inputs
+        return embedded * self._kept[..., None], start
+
+    def _run(self, changes: Sequence[Change]) -> Tensor:
+        source = self._source.repeat(len(changes), 1)
+        self._kept = torch.ones_like(self._read, dtype=torch.bool).repeat(len(changes), 1)
+        for row, change in enumerate(changes):
+            source[row, list(change.source)] = PAD
+            self._kept[row, list(change.prefix)] = False
+        memory, source_mask = self.view.encode(source)
+        x = self.view.target_input(self._read.expand(len(changes), -1))
+        mask = self._causal & self._kept[:, None, None, :]
+        memories = self.view.decoder.project_memory(memory)
+        return self.view.output(self.view.decoder(x, mask, memories, source_mask))
+
+
+class ClassificationReplay(Replay):
+    """An input replayed by a classifier.
+
+    Args:
+        model: does not change.
+        row: ids (length,), ids of words and n-grams (length, 1 + n-grams), or features (length,
+            width), without padding.
+        multi_label: whether labels are independent.
+        temperature: divides the logits.
+    """
+
+    view: EncoderClassifier
+
+    def __init__(
+        self,
+        model: EncoderClassifier,
+        row: Any,
+        multi_label: bool = False,
+        temperature: float = 1.0,
+    ) -> None:
+        self._row = torch.as_tensor(row, device=next(model.parameters()).device)
+        super().__init__(model, len(self._row), 0)
+        self._multi_label, self._temperature = multi_label, temperature
+        self.outcome = np.zeros((1, 1), dtype=np.int64)
+        self.outcome, _ = self.best(1)
+
+    def _scores(self, logits: Tensor) -> Tensor:
+        scaled = logits / self._temperature
+        return F.logsigmoid(scaled) if self._multi_label else scaled.log_softmax(dim=-1)
+
+    def _run(self, changes: Sequence[Change]) -> Tensor:
+        x = self._row.repeat(len(changes), *[1] * self._row.dim())
+        padding = float("nan") if x.is_floating_point() else PAD
+        for row, change in enumerate(changes):
+            x[row, list(change.source)] = padding
+        return self.view(x)[:, None]
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What each head and each word did for an output: log-probability with it minus without it.
+
+    Attributes:
+        heads: the heads of `by_head`.
+        by_head: (heads, places, k).
+        by_source: (source words, places, k).
+        by_prefix: (target words, places, k); 0 where the word is not before the place.
+        source: (places, k) the effect of the whole source.
+        prefix: (places, k) the effect of the whole prefix, the start symbol excepted.
+        log_probabilities: (places, k) with everything.
+    """
+
+    heads: tuple[Head, ...]
+    by_head: Array
+    by_source: Array
+    by_prefix: Array
+    source: Array
+    prefix: Array
+    log_probabilities: Array
+
+
+def effects(
+    replay: Replay,
+    source_words: Sequence[Sequence[int]] | None = None,
+    prefix_words: Sequence[Sequence[int]] | None = None,
+    choices: Array | None = None,
+    means: Means | None = None,
+) -> Effects:
+    """The effects of all heads and words, in one batched replay.
+
+    Args:
+        replay: the sentence.
+        source_words: the positions of each word; by default each position is a word.
+        prefix_words: likewise of the decoder; by default each position but the start symbol.
+        choices: as for `Replay.log_probabilities`, like `means`.
+    """
+    if source_words is None:
+        source_words = [(i,) for i in range(replay.n_source)]
+    if prefix_words is None:
+        prefix_words = [(i,) for i in range(1, replay.n_prefix)]
+    changes = [
+        Change(),
+        *(Change(heads=(head,)) for head in replay.heads),
+        *(Change(source=tuple(word)) for word in source_words),
+        *(Change(prefix=tuple(word)) for word in prefix_words),
+        Change(source=tuple(range(replay.n_source))),
+        Change(prefix=tuple(range(1, replay.n_prefix))),
+    ]
+    complete, *without = replay.log_probabilities(changes, choices, means)
+    gains = complete - np.stack(without)
+    first, second = len(replay.heads), len(replay.heads) + len(source_words)
+    return Effects(
+        heads=replay.heads,
+        by_head=gains[:first],
+        by_source=gains[first:second],
+        by_prefix=gains[second:-2],
+        source=gains[-2],
+        prefix=gains[-1],
+        log_probabilities=complete,
+    )

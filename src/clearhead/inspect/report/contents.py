@@ -1,0 +1,365 @@
+"""The contents of a report: what models compute for sentences, as one JSON object and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from clearhead import __version__
+from clearhead.decoding.beam import Node
+from clearhead.decoding.engine import Hypothesis, length_penalty
+from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.record import Array, Detail, Record
+from clearhead.inspect.replay import Effects, effects
+from clearhead.inspect.report.array_store import ArrayStore
+from clearhead.inspect.subject import Subject
+from clearhead.inspect.words import Word
+from clearhead.model.layers import PreNorm
+from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.settings import RunConfig, SearchConfig
+from clearhead.tokenizer import EOS, Tokenizer
+
+ALTERNATIVES = 8
+"""Outputs at each place whose probability is shown, the output itself included."""
+
+LONGEST_EXPLAINED = 200
+"""Positions of source and target together up to which heads and words are switched off one by one:
+the time grows with their square."""
+
+WALK_BYTES = 24_000_000
+"""The vectors of all layers are left out if they are larger."""
+
+SOURCE_COUNTS = 0.1
+"""Mean gain in log-probability of an output by the source below which the report warns."""
+
+SHOWN = (
+    "removal",
+    "gradient_input",
+    "value_zeroing",
+    "rollout",
+    "norms",
+    "all_layers",
+    "last_layer",
+)
+"""The measures of a report, best known first; integrated gradients take too long."""
+
+WALK: frozenset[Detail] = frozenset(
+    {
+        *("embeddings", "positions", "queries", "keys", "values", "scores", "head_outputs"),
+        *("residuals", "norms", "hidden_units"),
+    }
+)
+
+
+class Contents:
+    """The contents of a report, sentence by sentence.
+
+    Args:
+        title: of the page.
+        command: that wrote it, if any.
+    """
+
+    def __init__(self, title: str, command: str | None = None) -> None:
+        self.arrays = ArrayStore()
+        self._models: list[dict[str, Any]] = []
+        self._items: list[dict[str, Any]] = []
+        self._title, self._command = title, command
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON object; its references are to `arrays`."""
+        return {
+            "version": 1,
+            "title": self._title,
+            "generator": f"clearhead {__version__}",
+            "command": self._command,
+            "models": self._models,
+            "items": self._items,
+        }
+
+    def add_model(
+        self,
+        name: str,
+        config: RunConfig,
+        model: EncoderDecoder | EncoderClassifier,
+        study: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Describe a model; returns its number.
+
+        Args:
+            name: of its folder.
+            config: of its training.
+            model: itself.
+            study: what `clearhead study` found out about it.
+        """
+        translates = isinstance(model, EncoderDecoder)
+        layer: Any = model.encoder.layers[0]
+        attention = layer.self_attention
+        embeddings = [each for each in model.modules() if isinstance(each, nn.Embedding)]
+        source = embeddings[0].num_embeddings if embeddings else 0
+        study = study or {}
+        self._models.append(
+            {
+                "name": name,
+                "task": config.task,
+                "unit": "frame" if config.input == "features" and not translates else "token",
+                "encoder_layers": len(model.encoder.layers),
+                "decoder_layers": len(model.decoder.layers) if translates else 0,
+                "heads": attention.n_heads,
+                "d_model": attention.output.out_features,
+                "d_ff": layer.feed_forward.hidden.out_features,
+                "d_k": attention.widths[0] // attention.n_heads,
+                "d_v": attention.widths[2] // attention.n_heads,
+                "vocabulary": [source, model.output.out_features],
+                "parameters": sum(x.numel() for x in model.parameters()),
+                "norm": "pre" if isinstance(layer.residuals[0], PreNorm) else "post",
+                "activation": config.model.activation,
+                "belief": study.get("belief"),
+                "roles": study.get("roles"),
+                "importance": study.get("importance"),
+            }
+        )
+        return len(self._models) - 1
+
+    def add_translation(
+        self,
+        model: int,
+        sentence: int,
+        subject: Subject,
+        text: str,
+        hypothesis: Hypothesis,
+        tokenizer: Tokenizer,
+        beam: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add a source with its translation.
+
+        Args:
+            model: the number of the model.
+            sentence: the number of the source; the same for all models.
+            subject: the source and its translation.
+            text: the source.
+            hypothesis: the translation, with its text.
+            tokenizer: of the target.
+            beam: the tree of its search; see `beam_tree`.
+        """
+        item = self._item(model, sentence, subject, text, tokenizer.pieces)
+        item["target"] = _side(hypothesis.text, subject.target_pieces, subject.target_words)
+        item["score"]["normalised"] = _finite(hypothesis.normalised_score)
+        item["score"]["finished"] = hypothesis.finished
+        item["beam"] = beam
+        self._items.append(item)
+
+    def add_classification(
+        self,
+        model: int,
+        sentence: int,
+        subject: Subject,
+        text: str,
+        labels: Sequence[tuple[str, float]],
+        names: Sequence[str],
+    ) -> None:
+        """Add an input with its labels.
+
+        Args:
+            model: as in `add_translation`, like `sentence` and `subject`.
+            text: the input, or the name of the sequence of features.
+            labels: with their calibrated probabilities, best first.
+            names: all labels, in the order of the logits.
+        """
+        item = self._item(model, sentence, subject, text, lambda ids: [names[i] for i in ids])
+        item["labels"] = [{"label": label, "probability": p} for label, p in labels]
+        if subject.record.pooling_weights is not None:
+            item["pooling"] = self.arrays.add(subject.record.pooling_weights, "float32")
+        self._items.append(item)
+
+    def _item(
+        self, model: int, sentence: int, subject: Subject, text: str, pieces: Any
+    ) -> dict[str, Any]:
+        """What translations and classifications have in common."""
+        add, record = self.arrays.add, subject.record
+        short = subject.replay.n_source + subject.replay.n_prefix <= LONGEST_EXPLAINED
+        ids, best = _with_alternatives(subject)
+        found = _effects(subject, ids) if short else None
+        own = best[:, 0]
+        attention = {"encoder": record.encoder_attentions, "decoder": None, "cross": None}
+        if record.decoder:
+            attention["decoder"] = record.decoder_attentions
+            attention["cross"] = record.cross_attentions
+        return {
+            "model": model,
+            "sentence": sentence,
+            "source": _side(text, subject.source_pieces, subject.source_words),
+            "target": None,
+            "outputs": {
+                "pieces": list(subject.outputs),
+                "words": [[word.text, list(word.positions)] for word in subject.output_words],
+            },
+            "score": {
+                "log_probability": float(own.sum()),
+                "normalised": None,
+                "finished": True,
+                "places": own.tolist(),
+            },
+            "labels": None,
+            "pooling": None,
+            "attention": {
+                name: None if weights is None else add(weights, "weight8")
+                for name, weights in attention.items()
+            },
+            "measures": self._measures(subject) if short else [],
+            "alternatives": {
+                "pieces": [pieces(row.tolist()) for row in ids],
+                "log_probabilities": add(best, "float32"),
+            },
+            "effects": None if found is None else self._of_effects(found),
+            "share": None if found is None else self._share(subject, found),
+            "warning": None if found is None else _warning(subject, found),
+            "walk": self._walk(subject),
+            "beam": None,
+        }
+
+    def _measures(self, subject: Subject) -> list[dict[str, Any]]:
+        return [
+            {
+                "name": name,
+                "title": MEASURES[name].title,
+                "meaning": MEASURES[name].meaning,
+                "values": self.arrays.add(MEASURES[name].compute(subject), "float32"),
+            }
+            for name in SHOWN
+        ]
+
+    def _of_effects(self, found: Effects) -> dict[str, Any]:
+        names = ("by_head", "by_source", "by_prefix", "source", "prefix")
+        arrays = {name: self.arrays.add(getattr(found, name), "float32") for name in names}
+        return {"heads": list(map(str, found.heads)), **arrays}
+
+    def _share(self, subject: Subject, found: Effects) -> Any:
+        return self.arrays.add(source_share(found), "float32") if subject.is_translation else None
+
+    def _walk(self, subject: Subject) -> dict[str, Any] | None:
+        record = subject.recorded(WALK)
+        vectors = _vectors(record)
+        if 2 * sum(x.size for x in vectors.values()) > WALK_BYTES:
+            return None
+        return {name: self.arrays.add(x, "float16") for name, x in vectors.items()}
+
+
+def beam_tree(
+    nodes: Sequence[Node],
+    hypotheses: Sequence[Hypothesis],
+    search: SearchConfig,
+    tokenizer: Tokenizer,
+) -> dict[str, Any]:
+    """The tree of a beam search, as the page reads it."""
+    alpha = search.length_penalty
+    paths: dict[tuple[int, ...], int] = {}
+    tokens: list[tuple[int, ...]] = []
+    listed = []
+    for number, node in enumerate(nodes):
+        before = () if node.parent is None else tokens[node.parent]
+        tokens.append((*before, node.token))
+        if node.state != "pruned":
+            paths[tokens[-1]] = number
+        finished = node.state == "finished"
+        listed.append(
+            {
+                "id": number,
+                "parent": node.parent,
+                "step": node.step,
+                "piece": tokenizer.pieces([node.token])[0],
+                "score": node.score,
+                "total": node.total,
+                "state": node.state,
+                "normalised": node.total / length_penalty(node.step + 1, alpha)
+                if finished
+                else None,
+            }
+        )
+    ends = [(*h.tokens, EOS) if h.finished else tuple(h.tokens) for h in hypotheses]
+    return {
+        "beam_size": search.beam_size,
+        "length_penalty": alpha,
+        "nodes": listed,
+        "hypotheses": [
+            {
+                "node": paths[end],
+                "text": hypothesis.text,
+                "total": hypothesis.score,
+                "normalised": hypothesis.normalised_score,
+                "finished": hypothesis.finished,
+            }
+            for hypothesis, end in zip(hypotheses, ends, strict=True)
+            if end in paths
+        ],
+    }
+
+
+def source_share(found: Effects) -> Array:
+    """(places,) the gain by the whole source as a share of the gains by source and prefix."""
+    source, prefix = found.source[:, 0].clip(min=0), found.prefix[:, 0].clip(min=0)
+    total = source + prefix
+    return np.divide(source, total, out=np.zeros_like(total), where=total > 0)
+
+
+def _with_alternatives(subject: Subject) -> tuple[Array, Array]:
+    """(places, k) the outcome and the best others, and their log-probabilities."""
+    ids, scores = subject.replay.best(ALTERNATIVES)
+    own = subject.replay.log_probabilities()[0]
+    kept, values = [], []
+    for place, (row, row_scores) in enumerate(zip(ids, scores, strict=True)):
+        outcome = subject.replay.outcome[place, 0]
+        others = row != outcome
+        count = ids.shape[1] - 1
+        kept.append([outcome, *row[others][:count]])
+        values.append([own[place, 0], *row_scores[others][:count]])
+    return np.array(kept), np.array(values)
+
+
+def _effects(subject: Subject, ids: Array) -> Effects:
+    return effects(
+        subject.replay,
+        [word.positions for word in subject.source_words],
+        [word.positions for word in subject.target_words],
+        ids,
+    )
+
+
+def _warning(subject: Subject, found: Effects) -> str | None:
+    gain = float(found.source[:, 0].mean())
+    if not subject.is_translation or gain >= SOURCE_COUNTS:
+        return None
+    return (
+        "The source hardly counts for this output: without any source word, its log-probability "
+        f"falls by only {gain:.2f} for each token. It may have nothing to do with the source."
+    )
+
+
+def _side(text: str, pieces: Sequence[str], words: Sequence[Word]) -> dict[str, Any]:
+    listed = [[word.text, list(word.positions)] for word in words]
+    return {"text": text, "pieces": list(pieces), "words": listed}
+
+
+def _vectors(record: Record) -> dict[str, Array]:
+    """The values of the walk through the layers, by name."""
+    vectors = dict(record.details)
+    for stack, layers in (("encoder", record.encoder), ("decoder", record.decoder)):
+        for number, layer in enumerate(layers, start=1):
+            fields = {
+                "attention_output": "self.output",
+                "self_attention_output": "self.output",
+                "cross_attention_output": "cross.output",
+                "feed_forward_output": "feed_forward.output",
+                "input": "input",
+                "output": "output",
+            }
+            for name, x in vars(layer).items():
+                if name in fields:
+                    vectors[f"{stack}.{number}.{fields[name]}"] = x
+    return vectors
+
+
+def _finite(number: float) -> float | None:
+    return number if np.isfinite(number) else None

@@ -1,0 +1,116 @@
+"""Write a report: models with inputs to explain, as one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from clearhead.checkpoint.folder import ModelFolder
+from clearhead.decoding.engine import Hypothesis
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.device import explain_full_memory
+from clearhead.errors import ConfigError, DataError
+from clearhead.files import write_bytes
+from clearhead.inspect.findings import STUDY, read_finding
+from clearhead.inspect.report.contents import Contents, beam_tree
+from clearhead.inspect.report.page import page
+from clearhead.inspect.subject import Subject
+
+
+def write_report(
+    path: str | Path,
+    models: Mapping[str, Any],
+    inputs: Sequence[Any],
+    *,
+    targets: Sequence[str | None] | None = None,
+    names: Sequence[str] | None = None,
+    title: str = "Inside the model",
+    command: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Path:
+    """Write a report of models and inputs as one HTML file, which opens without a network.
+
+        clearhead.write_report("report.html", {"small": translator}, ["A man rides a bicycle."])
+
+    Args:
+        path: of the file.
+        models: translators or classifiers by name; each explains all inputs.
+        inputs: texts, or for classifiers of features arrays (length, width).
+        targets: for translators a text for each input, or None for its translation.
+        names: a text for each input that is no text.
+        title: of the page.
+        command: the command that wrote it.
+        progress: called with the number of explanations that are done.
+
+    Returns:
+        The path.
+
+    Raises:
+        DataError: an input is empty or too long, or the file cannot be written.
+        ConfigError: there is no model or no input, or targets are given for a classifier.
+    """
+    if not models or len(inputs) == 0:
+        raise ConfigError("a report needs a model and an input", where="write_report")
+    contents = Contents(title, command)
+    done = 0
+    for name, model in models.items():
+        folder: ModelFolder = model.folder
+        number = contents.add_model(name, model.config, model.model, read_finding(folder, STUDY))
+        for sentence, content in enumerate(inputs):
+            target = None if targets is None else targets[sentence]
+            text = content if names is None else names[sentence]
+            with explain_full_memory("use a shorter input, or the CPU: --device cpu", "inspect"):
+                if model.config.task == "translation":
+                    _add_translation(contents, number, sentence, model, content, target)
+                elif target is not None:
+                    raise ConfigError("a classifier has no target", todo="leave it out")
+                else:
+                    _add_classification(contents, number, sentence, model, content, str(text))
+            done += 1
+            if progress is not None:
+                progress(done)
+    contents.arrays.close()
+    html = page(contents.to_dict(), contents.arrays.blobs)
+    write_bytes(Path(path), html.encode(), DataError)
+    return Path(path)
+
+
+def _add_translation(
+    contents: Contents, number: int, sentence: int, translator: Any, text: str, target: str | None
+) -> None:
+    if not text.strip():
+        raise DataError("the input is empty", todo="give a sentence")
+    search = translator.search
+    beam = None
+    if target is None:
+        search = replace(search, method="beam", n_best=1)
+        best: Hypothesis = translator.translate([text], search=search)[0][0]
+        engine = translator.engine
+        tracing = engine if isinstance(engine, TorchEngine) else TorchEngine(translator.model)
+        wide = replace(search, n_best=search.beam_size)
+        source = translator.source_tokenizer.encode(text)
+        found, nodes = tracing.trace(source, wide)
+        decode = translator.target_tokenizer.decode
+        texts = [replace(each, text=decode(each.tokens)) for each in found]
+        beam = beam_tree(nodes, texts, wide, translator.target_tokenizer)
+        subject = Subject.translation(translator, text, best)
+    else:
+        subject = Subject.translation(translator, text, target)
+        scores = subject.replay.log_probabilities()[0, :, 0]
+        ids = translator.target_tokenizer.encode(target)
+        best = Hypothesis(
+            tuple(ids), float(scores.sum()), tuple(scores), float("nan"), True, target
+        )
+    tokenizer = translator.target_tokenizer
+    contents.add_translation(number, sentence, subject, text, best, tokenizer, beam)
+
+
+def _add_classification(
+    contents: Contents, number: int, sentence: int, classifier: Any, content: Any, text: str
+) -> None:
+    (labels,) = classifier.classify([content], top=len(classifier.labels) or 1)
+    subject = Subject.classification(classifier, content)
+    found = [(one.label, one.probability) for one in labels]
+    contents.add_classification(number, sentence, subject, text, found, classifier.labels)

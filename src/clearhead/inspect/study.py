@@ -1,0 +1,107 @@
+"""Study a model over a sample: its heads, and which measure of attribution may be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from clearhead.inspect.faithfulness import GRID, RANDOM, Faithfulness
+from clearhead.inspect.heads import Head
+from clearhead.inspect.importance import Importance, ratio_intervals
+from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.record import Array
+from clearhead.inspect.roles import named_roles
+
+
+def importance_rows(
+    found: Importance, scores: Mapping[Head, Sequence[float]] | None = None
+) -> list[dict[str, Any]]:
+    """The importance of each head as data, the most important first.
+
+    Args:
+        found: the importance.
+        scores: for each head the change of chrF without it: mean, low, high; if measured.
+    """
+    rows = [
+        {
+            "head": str(head),
+            "loss": list(map(float, interval)),
+            "gradient": float(gradient),
+            "chrf": None if scores is None else list(map(float, scores[head])),
+        }
+        for head, interval, gradient in zip(
+            found.heads, found.intervals(), found.gradient, strict=True
+        )
+    ]
+    return sorted(rows, key=lambda row: -row["loss"][0])
+
+
+def roles_by_name(scores: Mapping[Head, Mapping[str, float]]) -> dict[str, list[list[Any]]]:
+    """The roles of the heads that have any, as data."""
+    named = {str(head): [list(each) for each in named_roles(x)] for head, x in scores.items()}
+    return {head: roles for head, roles in named.items() if roles}
+
+
+def belief(found: Faithfulness) -> dict[str, Any]:
+    """Which measure may be believed, as data: one sentence, a table, and the curves."""
+    lost = dict(zip(found.measures, found.comprehensiveness, strict=True))
+    missing = dict(zip(found.measures, found.sufficiency, strict=True))
+    sentences = len(lost[RANDOM])
+    estimates = [name for name in found.measures if name not in (RANDOM, "removal")]
+    best = max(estimates, key=lambda name: lost[name].mean())
+    order = sorted(found.measures, key=lambda name: -lost[name].mean())
+    return {
+        "text": _sentence(lost, best, estimates),
+        "measure": best,
+        "sentences": sentences,
+        "rows": [
+            {
+                "measure": name,
+                "title": title_of(name),
+                "comprehensiveness": _interval(lost[name]),
+                "sufficiency": _interval(missing[name]),
+            }
+            for name in order
+        ],
+        "grid": GRID.tolist(),
+        "curves": {
+            name: x.mean(axis=0).tolist()
+            for name, x in zip(found.measures, found.deletion, strict=True)
+        },
+    }
+
+
+def title_of(name: str) -> str:
+    """The title of a measure, or of the random order."""
+    return "Random order" if name == RANDOM else MEASURES[name].title
+
+
+def _sentence(lost: Mapping[str, Array], best: str, estimates: Sequence[str]) -> str:
+    """Which measure may be believed, and which are no better than chance."""
+    mean = {name: float(x.mean()) for name, x in lost.items()}
+    poor = [name for name in estimates if _interval(lost[name] - lost[RANDOM])[1] <= 0]
+    text = (
+        f"Believe “{title_of(best)}”: deleting the source words that it ranks first lowers the "
+        f"probability of the output by {mean[best]:.3f} on average"
+    )
+    if "removal" in mean:
+        text += f" ({mean['removal']:.3f} for exact removal"
+        text += f", {mean[RANDOM]:.3f} for a random order)."
+    else:
+        text += f" ({mean[RANDOM]:.3f} for a random order)."
+    if best in poor:
+        text = (
+            "Believe none of these measures but exact removal: no other one ranks source words "
+            f"better than a random order over {len(lost[RANDOM])} sentences."
+        )
+    elif poor:
+        names = ", ".join(f"“{title_of(name)}”" for name in poor)
+        text += f" No better than a random order: {names}."
+    return text
+
+
+def _interval(values: Array) -> list[float]:
+    """Mean over sentences and its 95 % interval."""
+    return ratio_intervals(values[None], np.ones(len(values)))[0].tolist()

@@ -1,0 +1,167 @@
+"""A model with one input and its output: what all measures and explanations start from."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from clearhead.decoding.engine import Hypothesis
+from clearhead.inspect.record import Array, Detail, Record
+from clearhead.inspect.recording import (
+    ClassifierLike,
+    TranslatorLike,
+    check_length,
+    record_classification,
+    record_translation,
+)
+from clearhead.inspect.replay import ClassificationReplay, Replay, TranslationReplay
+from clearhead.inspect.words import Word, words_of
+from clearhead.model.pooling import AttentionPooling, FirstPooling
+from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+from clearhead.tokenizer import BOS
+
+
+class Subject:
+    """A model with one input and its output.
+
+    Args:
+        model: a translator or classifier; does not change.
+        source: ids of the source without start and end symbols, or the row of a classifier.
+        target: the target ids of a translator, without start and end symbols.
+        finished: whether the end symbol follows the target.
+        multi_label: whether the labels of a classifier are independent.
+        temperature: divides the logits of a classifier.
+
+    Attributes:
+        replay: the input and its output, to be replayed with changes.
+        source_pieces: the names of the source positions.
+        target_pieces: the names of what the decoder reads; empty for a classifier.
+        outputs: the names of what is explained: the target tokens, or the most probable label.
+    """
+
+    def __init__(
+        self,
+        model: EncoderDecoder | EncoderClassifier,
+        source: Any,
+        target: Sequence[int] = (),
+        *,
+        finished: bool = True,
+        multi_label: bool = False,
+        temperature: float = 1.0,
+    ) -> None:
+        self.model = model
+        self._source, self._target = source, target
+        check_length("source", len(source))
+        self.replay: Replay
+        if isinstance(model, EncoderDecoder):
+            check_length("target", len(target) + 1)
+            self.replay = TranslationReplay(model, source, target, finished)
+        else:
+            self.replay = ClassificationReplay(model, source, multi_label, temperature)
+        self.source_pieces = tuple(map(str, range(self.replay.n_source)))
+        self.target_pieces = tuple(map(str, range(self.replay.n_prefix)))
+        self.outputs = tuple(map(str, self.replay.outcome[:, 0]))
+
+    @classmethod
+    def translation(
+        cls, translator: TranslatorLike, source: str, target: str | Hypothesis
+    ) -> Subject:
+        """A source and its translation, or any other target.
+
+        Raises:
+            DataError: source or target are empty or too long.
+        """
+        source_ids = translator.source_tokenizer.encode(source)
+        tokenizer = translator.target_tokenizer
+        if isinstance(target, Hypothesis):
+            target_ids, finished = list(target.tokens), target.finished
+        else:
+            target_ids, finished = tokenizer.encode(target), True
+        found = cls(translator.model, source_ids, target_ids, finished=finished)
+        found.source_pieces = tuple(translator.source_tokenizer.pieces(source_ids))
+        found.target_pieces = tuple(tokenizer.pieces([BOS, *target_ids]))[: found.replay.n_prefix]
+        found.outputs = tuple(tokenizer.pieces(found.replay.outcome[:, 0].tolist()))
+        return found
+
+    @classmethod
+    def classification(
+        cls, classifier: ClassifierLike, source: Any, label: str | None = None
+    ) -> Subject:
+        """An input and one label: by default its most probable one.
+
+        Raises:
+            DataError: the input is empty or too long.
+        """
+        row, names = classifier.encode(source)
+        found = cls(
+            classifier.model,
+            row,
+            multi_label=classifier.config.classifier.multi_label,
+            temperature=classifier.temperature,
+        )
+        if label is not None:
+            found.replay.outcome = np.array([[classifier.labels.index(label)]])
+        found.source_pieces = tuple(names)
+        found.outputs = tuple(classifier.labels[i] for i in found.replay.outcome[:, 0])
+        return found
+
+    @property
+    def places(self) -> int:
+        """The number of outputs."""
+        return len(self.replay.outcome)
+
+    @property
+    def is_translation(self) -> bool:
+        """Whether the model has a decoder."""
+        return self.replay.n_prefix > 0
+
+    @cached_property
+    def source_words(self) -> list[Word]:
+        """The words of the source, or its frames."""
+        if self.record.unit == "frame":
+            return [Word(name, (i,)) for i, name in enumerate(self.source_pieces)]
+        return words_of(self.source_pieces)
+
+    @cached_property
+    def target_words(self) -> list[Word]:
+        """The words that the decoder reads; the start symbol is none of them."""
+        return words_of(self.target_pieces)
+
+    @cached_property
+    def output_words(self) -> list[Word]:
+        """The words of the output; the end symbol is none of them."""
+        return words_of(self.outputs) if self.is_translation else [Word(self.outputs[0], (0,))]
+
+    @cached_property
+    def record(self) -> Record:
+        """The record, with the values of each head."""
+        return self.recorded(frozenset({"values"}))
+
+    def recorded(self, keep: frozenset[Detail]) -> Record:
+        """The record, with details."""
+        if isinstance(self.model, EncoderDecoder):
+            found = record_translation(self.model, self._source, self._target, keep)
+        else:
+            found = record_classification(self.model, self._source, keep)
+        return dataclasses.replace(found, source=self.source_pieces, target=self.target_pieces)
+
+    @property
+    def pooled(self) -> Array:
+        """(length,) the share of each position in the pooled vector of a classifier.
+
+        That of attention pooling is learned. Maximum pooling counts as the mean.
+        """
+        assert isinstance(self.model, EncoderClassifier)
+        length, shares = len(self.record.memory), []
+        for pooling in self.model.pooling.poolings:
+            if isinstance(pooling, AttentionPooling):
+                shares.append(cast(Array, self.record.pooling_weights))
+            elif isinstance(pooling, FirstPooling):
+                shares.append(np.eye(1, length)[0])
+            else:
+                shares.append(np.full(length, 1 / length))
+        return np.mean(shares, axis=0)

@@ -1,0 +1,93 @@
+"""Word alignments: the matrices, the links, their error rate, and which measure is chosen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clearhead.errors import DataError
+from clearhead.inspect.alignment import (
+    Aligner,
+    Link,
+    align,
+    alignment_error_rate,
+    candidates,
+    choose,
+    links,
+    parse_pharaoh,
+    pharaoh,
+    plain,
+    word_matrix,
+)
+from clearhead.inspect.subject import Subject
+from clearhead.inspect.words import Word
+from small_models import random_model, small_config
+from small_translators import SOURCE, TARGET
+
+
+def test_a_word_has_the_sum_of_its_keys_and_the_mean_of_its_queries() -> None:
+    rows = np.array([[0.1, 0.2, 0.7], [0.3, 0.3, 0.4], [0.6, 0.0, 0.4], [0.2, 0.2, 0.6]])
+    source = [Word("a", (0, 1)), Word("b", (2,))]
+    target = [Word("x", (0,)), Word("y", (1, 2))]
+    found = word_matrix(rows, 0, source, target)
+    np.testing.assert_allclose(found, [[0.3, 0.7], [0.6, 0.4]])
+    shifted = word_matrix(rows, 1, source, target)
+    np.testing.assert_allclose(shifted, [[0.6, 0.4], [0.5, 0.5]])
+
+
+def test_a_link_is_the_largest_weight_of_a_target_word_and_its_share() -> None:
+    found = links(np.array([[0.5, 1.5], [-1.0, -2.0], [3.0, 1.0]]))
+    assert found == [Link(1, 0, 0.75), Link(0, 1, 0.0), Link(0, 2, 0.75)]
+
+
+pairs = st.frozensets(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=5)
+
+
+@given(st.lists(st.tuples(pairs, pairs), min_size=1, max_size=4))
+def test_the_error_rate_is_1_minus_f1(sentences: list[tuple[frozenset, frozenset]]) -> None:
+    found, gold = zip(*sentences, strict=True)
+    rate = alignment_error_rate(found, gold)
+    both = sum(len(a & g) for a, g in sentences)
+    total_found, total_gold = sum(map(len, found)), sum(map(len, gold))
+    if both:
+        precision, recall = both / total_found, both / total_gold
+        assert rate == pytest.approx(1 - 2 * precision * recall / (precision + recall))
+    else:
+        assert rate == (1.0 if total_found + total_gold else 0.0)
+    assert alignment_error_rate(gold, gold) == 0
+
+
+@pytest.mark.parametrize(("name", "shift"), [("decoder.2.cross.1", 1), ("removal", 0)])
+def test_the_candidate_that_gives_the_wanted_links_is_chosen(name: str, shift: int) -> None:
+    model = random_model(small_config(), scale=0.8).eval()
+    subjects = [Subject(model, SOURCE, TARGET), Subject(model, SOURCE[::-1], [*TARGET, 5, 6])]
+    pairs = [
+        (
+            subject,
+            [Word(str(i), (i,)) for i in range(subject.replay.n_source)],
+            [Word(str(i), (i,)) for i in range(subject.places - 1)],
+        )
+        for subject in subjects
+    ]
+    wanted = [plain(align(pair, Aligner(name, shift, "gold", 0.0, 2))) for pair in pairs]
+    aligner, errors = choose(pairs, wanted, "gold")
+    assert aligner.score == errors[name, shift] == 0
+    assert aligner.sentences == 2
+    assert len(errors) == 2 * len(candidates(model))
+    assert {"decoder.1.cross", "decoder.2.cross.2", "rollout"} <= {key for key, _ in errors}
+
+
+@given(pairs)
+def test_links_are_written_and_read(found: frozenset) -> None:
+    written = pharaoh(Link(i, j, 0.5) for i, j in found)
+    assert parse_pharaoh(written, "a") == found
+    assert pharaoh([Link(3, 1, 0.5), Link(0, 2, 1.0)], with_scores=True) == "0-2:1.000 3-1:0.500"
+
+
+@pytest.mark.parametrize("line", ["0", "a-b", "0-", "-1-2", "0-0 1", "0:0", "1-²"])
+def test_what_is_no_link_is_an_error(line: str) -> None:
+    with pytest.raises(DataError) as error:
+        parse_pharaoh(line, "gold:7")
+    assert error.value.where == "gold:7"

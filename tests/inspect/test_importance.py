@@ -1,0 +1,78 @@
+"""Importance and roles of heads over a sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from clearhead.inspect.heads import Head
+from clearhead.inspect.importance import head_importance, ratio_intervals
+from clearhead.inspect.replay import Change
+from clearhead.inspect.roles import head_roles, named_roles
+from clearhead.inspect.subject import Subject
+from small_models import random_model, small_config
+from small_translators import SOURCE, TARGET
+
+
+def subjects() -> list[Subject]:
+    model = random_model(small_config()).eval()
+    return [Subject(model, SOURCE, TARGET), Subject(model, SOURCE[:2], TARGET[:1])]
+
+
+def test_importance_is_the_rise_of_the_loss_without_the_head() -> None:
+    sample = subjects()
+    done: list[int] = []
+    found = head_importance(sample, progress=done.append)
+    assert done == [1, 2]
+    assert found.outputs.tolist() == [4, 2]
+    for number, head in enumerate(found.heads):
+        for sentence, subject in enumerate(sample):
+            with_it, without = subject.replay.log_probabilities([Change(), Change(heads=(head,))])
+            assert found.rise[number, sentence] == pytest.approx(with_it.sum() - without.sum())
+    gradients = sum(np.abs(subject.replay.head_gradients()) for subject in sample)
+    np.testing.assert_allclose(found.gradient, gradients / 6)
+    means = found.intervals()
+    np.testing.assert_allclose(means[:, 0], found.rise.sum(axis=1) / 6)
+    assert (means[:, 1] <= means[:, 2]).all()
+
+
+def test_an_interval_covers_the_truth_about_95_times_of_100() -> None:
+    generator = np.random.default_rng(1)
+    outputs = generator.integers(5, 20, size=(200, 60))
+    sums = generator.normal(0.3, 1.0, size=(200, 60)) * np.sqrt(outputs) + 0.2 * outputs
+    truth = 0.2 + 0.3 * np.sqrt(np.arange(5, 20)).mean() / np.arange(5, 20).mean()
+    found = [ratio_intervals(s[None], n)[0] for s, n in zip(sums, outputs, strict=True)]
+    covered = np.mean([low <= truth <= high for _, low, high in found])
+    assert 0.9 <= covered <= 0.99
+
+
+def test_a_role_is_a_share_of_the_attention() -> None:
+    (subject, *_) = subjects()
+    subject.source_pieces = ("<s>", "▁a", "▁b", "▁,", "</s>")
+    scores = head_roles([subject])
+    weights = subject.record.encoder[0].attention[1]
+    found = scores[Head("encoder.1.self", 2)]
+    assert found["previous token"] == pytest.approx(np.diagonal(weights, -1).mean())
+    assert found["next token"] == pytest.approx(np.diagonal(weights, 1).mean())
+    assert found["same token"] == pytest.approx(np.diagonal(weights).mean())
+    assert found["first token"] == pytest.approx(weights[:, 0].mean())
+    assert found["punctuation"] == pytest.approx(weights[:, 3].mean())
+    assert found["separator"] == pytest.approx(weights[:, 4].mean())
+    entropy = -(weights * np.log(weights)).sum(axis=1).mean() / np.log(5)
+    assert found["broad average"] == pytest.approx(entropy)
+    cross = scores[Head("decoder.1.cross", 1)]
+    assert set(cross) == {
+        "first token",
+        "separator",
+        "punctuation",
+        "aligned word",
+        "broad average",
+    }
+    own = scores[Head("decoder.2.self", 1)]
+    assert "next token" not in own or own["next token"] == 0
+
+
+def test_roles_are_named_above_the_threshold() -> None:
+    scores = {"previous token": 0.7, "next token": 0.2, "broad average": 0.6, "first token": 0.9}
+    assert named_roles(scores) == [("first token", 0.9), ("previous token", 0.7)]
+    assert named_roles({"broad average": 0.85}) == [("broad average", 0.85)]
