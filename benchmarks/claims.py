@@ -188,6 +188,16 @@ CLAIMS = {
             None,
             0,
         ),
+        Claim(
+            "alignment",
+            "word alignment of the phrasebook's test part: alignment error rate in %",
+            None,
+            5,
+        ),
+        Claim("record-base", "record of 30 tokens in BASE, seconds", None, 1),
+        Claim("head-by-word-tiny", "each head off in turn, 30 tokens, TINY, seconds", None, 3),
+        Claim("head-by-word-base", "the same in BASE", None, 30),
+        Claim("report", "a report of one sentence, seconds", None, 5),
         Claim("copying", "copying 1,000 unseen sequences: right", 1000),
         Claim("reversing", "reversing 1,000 unseen sequences: right", 1000),
         Claim(

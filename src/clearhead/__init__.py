@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from clearhead.huggingface.reading import import_model
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
+    from clearhead.inspect.report.writing import write_report
     from clearhead.model.build import build_model
     from clearhead.settings import ModelConfig, RunConfig, SearchConfig
     from clearhead.tokenizer import Tokenizer
@@ -53,6 +54,7 @@ _WHERE = {
     "load": "api.loading",
     "record": "inspect.recording",
     "train": "api.training",
+    "write_report": "inspect.report.writing",
 }
 
 __all__ = [
@@ -77,6 +79,7 @@ __all__ = [
     "load",
     "record",
     "train",
+    "write_report",
 ]
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
@@ -19,8 +19,12 @@ from clearhead.settings import SearchConfig
 from clearhead.settings.training import MOST_THREADS
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from clearhead.decoding.torch_engine import TorchEngine
     from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+
+Model = TypeVar("Model", bound="nn.Module")
 
 ENGINES = ("auto", "torch", "ctranslate2")
 
@@ -33,6 +37,8 @@ def load(
     engine: str = "auto",
     compute_type: str = "",
     scores: bool = True,
+    ablate: str | Iterable[str] = (),
+    ablate_by: str = "zero",
 ) -> Translator | Classifier:
     """Load the translator or classifier of a model folder; needs no data and no network.
 
@@ -48,11 +54,17 @@ def load(
             `int8`, … (empty: float32).
         scores: False if scores are not needed. CTranslate2 then skips the second pass that computes
             them, and PyTorch the sum over all logits in greedy search; scores may be NaN.
+        ablate: names of heads to switch off, as a list or separated by commas:
+            `decoder.3.cross.5`, or the beginning of such names, `decoder.3`, for all heads below.
+            Layers and heads count from 1. PyTorch then runs a translator.
+        ablate_by: what replaces the output of these heads: `zero`, or its `mean` over the sample of
+            `clearhead study`.
 
     Raises:
-        ModelFolderError: the folder is missing, damaged, or of another version.
-        ConfigError: there is no such device or engine, or an option for translators is given for a
-            classifier.
+        ModelFolderError: the folder is missing, damaged, or of another version; or the means of
+            heads are needed and are not there.
+        ConfigError: there is no such device, engine or head, or an option for translators is given
+            for a classifier.
         ExportError: CTranslate2 is requested, but there is no export, or it is of other weights.
         ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
@@ -61,21 +73,63 @@ def load(
             because CTranslate2 is not installed.
     """
     _check_options(device, threads, engine, compute_type)
+    names = ablate.split(",") if isinstance(ablate, str) else ablate
+    off = _Ablation(tuple(name.strip() for name in names if name.strip()), ablate_by)
+    if off.heads and engine == "ctranslate2":
+        raise ConfigError(
+            "CTranslate2 cannot switch off heads", todo="set the engine to torch, or leave it out"
+        )
     found = read_model_folder(folder)
     try:
-        return _loaded(found, device, threads, engine, compute_type, scores)
+        return _loaded(found, device, threads, engine, compute_type, scores, off)
     except ModelFolderError:
         if (now := read_model_folder(folder)) == found:
             raise
         # A run has replaced the weights meanwhile.
-        return _loaded(now, device, threads, engine, compute_type, scores)
+        return _loaded(now, device, threads, engine, compute_type, scores, off)
+
+
+class _Ablation(NamedTuple):
+    """The heads to switch off by name, and what replaces their outputs."""
+
+    heads: tuple[str, ...]
+    by: str
+
+    def applied(self, model: Model, found: ModelFolder) -> Model:
+        """The model without these heads.
+
+        Raises:
+            ConfigError: it has no such head, or there is no such replacement.
+            ModelFolderError: the means are not known.
+        """
+        if self.by not in ("zero", "mean"):
+            raise ConfigError(
+                f"ablate_by = {self.by!r} is no replacement for a head", todo="choose zero or mean"
+            )
+        if not self.heads:
+            return model
+        from clearhead.inspect.ablation import without_heads
+        from clearhead.inspect.findings import read_means
+        from clearhead.inspect.heads import chosen_heads
+        from clearhead.inspect.view import heads_of
+
+        heads = chosen_heads(self.heads, heads_of(model))
+        return without_heads(model, heads, read_means(found) if self.by == "mean" else None)
 
 
 def _loaded(
-    found: ModelFolder, device: str, threads: int, engine: str, compute_type: str, scores: bool
+    found: ModelFolder,
+    device: str,
+    threads: int,
+    engine: str,
+    compute_type: str,
+    scores: bool,
+    off: _Ablation,
 ) -> Translator | Classifier:
     if found.config.task == "translation":
-        return Translator(found, _engine(found, device, threads, engine, compute_type, scores))
+        engine = "torch" if off.heads else engine
+        made = _engine(found, device, threads, engine, compute_type, scores, off)
+        return Translator(found, made)
     if engine == "ctranslate2":
         raise ConfigError(
             "this model is a classifier, and CTranslate2 runs translators only",
@@ -89,7 +143,7 @@ def _loaded(
             why="compute types are for translators; a classifier computes in float32",
             todo="leave the compute type out",
         )
-    return _classifier(found, device, threads)
+    return _classifier(found, device, threads, off)
 
 
 def load_translator(
@@ -100,6 +154,8 @@ def load_translator(
     engine: str = "auto",
     compute_type: str = "",
     scores: bool = True,
+    ablate: str | Iterable[str] = (),
+    ablate_by: str = "zero",
 ) -> Translator:
     """Same as `load`, for a translator.
 
@@ -113,6 +169,8 @@ def load_translator(
         engine=engine,
         compute_type=compute_type,
         scores=scores,
+        ablate=ablate,
+        ablate_by=ablate_by,
     )
     if not isinstance(model, Translator):
         raise ModelFolderError(
@@ -123,13 +181,20 @@ def load_translator(
     return model
 
 
-def load_classifier(folder: str | Path, *, device: str = "auto", threads: int = 0) -> Classifier:
+def load_classifier(
+    folder: str | Path,
+    *,
+    device: str = "auto",
+    threads: int = 0,
+    ablate: str | Iterable[str] = (),
+    ablate_by: str = "zero",
+) -> Classifier:
     """Same as `load`, for a classifier.
 
     Raises:
         ModelFolderError: the model is a translator; or as in `load`.
     """
-    model = load(folder, device=device, threads=threads)
+    model = load(folder, device=device, threads=threads, ablate=ablate, ablate_by=ablate_by)
     if not isinstance(model, Classifier):
         raise ModelFolderError(
             "this model is a translator, not a classifier",
@@ -160,7 +225,13 @@ def _check_options(device: str, threads: int, engine: str, compute_type: str) ->
 
 
 def _engine(
-    found: ModelFolder, device: str, threads: int, engine: str, compute_type: str, scores: bool
+    found: ModelFolder,
+    device: str,
+    threads: int,
+    engine: str,
+    compute_type: str,
+    scores: bool,
+    off: _Ablation,
 ) -> Engine:
     """The engine of a translator.
 
@@ -177,7 +248,8 @@ def _engine(
 
         where = set_up_torch(device, threads)
         products = choose_product(compute_type, where)
-        return TorchEngine(trained_translator(found, where), products, scores=scores)
+        model = off.applied(trained_translator(found, where), found)
+        return TorchEngine(model, products, scores=scores)
 
     def ctranslate2_engine(device: str) -> CTranslate2Engine:
         if found.is_checkpoint:
@@ -262,7 +334,7 @@ def _uses_gpu(device: str) -> bool:
     return ctranslate2.get_cuda_device_count() > 0
 
 
-def _classifier(found: ModelFolder, device: str, threads: int) -> Classifier:
+def _classifier(found: ModelFolder, device: str, threads: int, off: _Ablation) -> Classifier:
     from clearhead.data.inputs import read_inputs
     from clearhead.data.labels import LABELS, Labels
     from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
@@ -287,5 +359,5 @@ def _classifier(found: ModelFolder, device: str, threads: int) -> Classifier:
             config.model, config.classifier, inputs.width, len(labels), features
         )
 
-    engine = ClassifierEngine(with_weights(make_model, found, where))
+    engine = ClassifierEngine(off.applied(with_weights(make_model, found, where), found))
     return Classifier(found, inputs, labels, engine, temperature)

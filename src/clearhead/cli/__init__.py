@@ -17,13 +17,16 @@ from functools import partial
 from typing import Any
 
 from clearhead.cli import (
+    align,
     classify,
     evaluate,
     export,
     figures,
     import_,
     init,
+    inspect,
     phrasebook,
+    study,
     train,
     translate,
 )
@@ -32,7 +35,10 @@ from clearhead.terminal import filtered_output
 
 COMMANDS = {
     module.__name__.rpartition(".")[2].rstrip("_"): module
-    for module in (init, train, translate, classify, evaluate, figures, export, import_, phrasebook)
+    for module in (
+        *(init, train, translate, classify, evaluate, inspect, study, figures, align),
+        *(export, import_, phrasebook),
+    )
 }
 
 OVERVIEW = """\
@@ -43,7 +49,10 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead translate runs/my-model < in.txt > out.txt
   clearhead evaluate runs/my-model --source test.en --reference test.de
   clearhead classify runs/my-classifier < texts.txt
+  clearhead inspect runs/my-model "A sentence." -o report.html
+  clearhead study runs/my-model
   clearhead figures runs/my-model --input "A sentence."
+  clearhead align runs/my-model --source a.en --target a.de > a.align
   clearhead export runs/my-model --format ctranslate2
   clearhead import hf hf:bert-base-uncased runs/bert
 """

@@ -61,6 +61,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--json", dest="json_lines", action="store_true", help="write one JSON object per line"
     )
     add_shared(parser, "--normalise", "--batch-size", "--device", "--threads")
+    add_shared(parser, "--ablate", "--ablate-by")
 
 
 def run(args: Namespace) -> None:

@@ -114,6 +114,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_shared(
         parser, "--normalise", "--engine", "--compute-type", "--batch-size", "--device", "--threads"
     )
+    add_shared(parser, "--ablate", "--ablate-by")
     add_search(parser)
 
 

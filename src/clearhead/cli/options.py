@@ -88,6 +88,17 @@ SHARED: dict[str, dict[str, Any]] = {
         metavar="TYPE",
         help="number type of matrix products: %(choices)s; requires --engine (default: float32)",
     ),
+    "--ablate": dict(
+        metavar="HEADS",
+        default="",
+        help="heads to switch off, separated by commas: decoder.3.cross.5, or decoder.3 for all of "
+        "layer 3; uses PyTorch",
+    ),
+    "--ablate-by": dict(
+        choices=("zero", "mean"),
+        default="zero",
+        help="what replaces the outputs of these heads; mean needs clearhead study (default: zero)",
+    ),
 }
 """The declarations of arguments and options that several commands have."""
 
@@ -190,6 +201,8 @@ def loaded_translator(folder: str | Path, args: Namespace, scores: bool) -> Tran
             engine=args.engine,
             compute_type=args.compute_type or "",
             scores=scores,
+            ablate=args.ablate,
+            ablate_by=args.ablate_by,
         )
 
 
@@ -198,4 +211,10 @@ def loaded_classifier(folder: str | Path, args: Namespace) -> Classifier:
     from clearhead.api import loading
 
     with warnings_printed():
-        return loading.load_classifier(folder, device=args.device, threads=args.threads)
+        return loading.load_classifier(
+            folder,
+            device=args.device,
+            threads=args.threads,
+            ablate=args.ablate,
+            ablate_by=args.ablate_by,
+        )

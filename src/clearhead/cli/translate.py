@@ -93,6 +93,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     add_shared(parser, "--normalise")
     add_shared(parser, "--engine", "--compute-type", "--batch-size", "--device", "--threads")
+    add_shared(parser, "--ablate", "--ablate-by")
     add_search(parser)
 
 

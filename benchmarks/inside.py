@@ -1,0 +1,274 @@
+"""What inspection finds out about a translator, and what it costs.
+
+    .venv/bin/python benchmarks/inside.py faithfulness runs/multi30k test.de test.en
+    .venv/bin/python benchmarks/inside.py heads runs/multi30k test.de test.en
+    .venv/bin/python benchmarks/inside.py alignment runs/phrasebook-de-en
+    .venv/bin/python benchmarks/inside.py cost --folder runs/multi30k
+
+`faithfulness` deletes source words in the order of each measure. `heads` measures the importance of
+every head, and BLEU without the least important ones. `alignment` compares word alignments with
+those of the phrasebook's grammar, beside eflomal if it is installed. `cost` measures seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from command import add_threads, exit_code_of, log, make_parser
+from results import Results, print_results
+
+from clearhead import api
+from clearhead.data.lines import read_lines
+from clearhead.data.phrasebook import AlignedPair, phrasebook
+from clearhead.decoding.texts import translate_texts
+from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.evaluation.scores import bleu_and_chrf
+from clearhead.inspect.ablation import without_heads
+from clearhead.inspect.alignment import Aligner, align, alignment_error_rate, choose, pair_of, plain
+from clearhead.inspect.faithfulness import faithfulness
+from clearhead.inspect.importance import head_importance
+from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.recording import record_translation
+from clearhead.inspect.replay import TranslationReplay, effects
+from clearhead.inspect.report.writing import write_report
+from clearhead.inspect.study import belief
+from clearhead.inspect.subject import Subject
+from clearhead.model.build import build_model
+from clearhead.settings import ModelConfig
+
+SENTENCES = 200
+TOKENS = 30
+
+
+def main(words: list[str] | None = None) -> int:
+    """Measure, print and record."""
+    parser = make_parser(__doc__)
+    parser.add_argument("part", choices=("faithfulness", "heads", "alignment", "cost"))
+    parser.add_argument("folder", nargs="?", help="a model folder of a translator")
+    parser.add_argument("source", nargs="?", help="sentences, one per line")
+    parser.add_argument("reference", nargs="?", help="their translations")
+    parser.add_argument("--sentences", type=int, default=SENTENCES)
+    add_threads(parser)
+    options = parser.parse_args(words)
+    results = Results("inside", words, options.output)
+    parts: dict[str, Callable[[argparse.Namespace, Results], None]] = {
+        "faithfulness": measure_faithfulness,
+        "heads": measure_heads,
+        "alignment": measure_alignment,
+        "cost": measure_cost,
+    }
+    return exit_code_of(partial(parts[options.part], options, results))
+
+
+def loaded(options: argparse.Namespace) -> api.Translator:
+    return api.load_translator(
+        options.folder, engine="torch", device="cpu", threads=options.threads
+    )
+
+
+def measure_faithfulness(options: argparse.Namespace, results: Results) -> None:
+    """The deletion test of all measures, on the model's own translations."""
+    translator = loaded(options)
+    sources = list(islice(read_lines(options.source), options.sentences))
+    found = translator.translate(sources, n_best=1)
+    subjects = [
+        Subject.translation(translator, source, best)
+        for source, (best, *_) in zip(sources, found, strict=True)
+    ]
+    words = [[word.positions for word in subject.source_words] for subject in subjects]
+    measures = {name: measure.compute for name, measure in MEASURES.items()}
+    tree = belief(faithfulness(subjects, words, measures))
+    log(tree["text"])
+    for row in tree["rows"]:
+        for name, title in (
+            ("comprehensiveness", "fall of the probability without the first words"),
+            ("sufficiency", "what is missing with the first words alone"),
+        ):
+            mean, low, high = row[name]
+            results.add(
+                title,
+                "probability",
+                [mean, low, high],
+                subject=row["title"],
+                range="95 % interval",
+                more={"sentences": len(sources)},
+            )
+    print_results(results.records)
+    results.write()
+
+
+def measure_heads(options: argparse.Namespace, results: Results) -> None:
+    """The importance of all heads, and BLEU without the least important."""
+    translator = loaded(options)
+    sources, references = (list(read_lines(name)) for name in (options.source, options.reference))
+    sample = list(zip(sources, references, strict=True))[: options.sentences]
+    subjects = [Subject.translation(translator, *pair) for pair in sample]
+    importance = head_importance(subjects)
+    ranked = sorted(
+        zip(importance.heads, importance.intervals(), importance.gradient, strict=True),
+        key=lambda row: row[1][0],
+    )
+    for head, (mean, low, high), gradient in ranked:
+        results.add(
+            "rise of the loss without the head",
+            "nats per token",
+            [mean, low, high],
+            subject=str(head),
+            range="95 % interval",
+            more={"gradient": float(gradient), "sentences": len(sample)},
+        )
+    tokenizers = translator.source_tokenizer, translator.target_tokenizer
+    config = translator.config
+    for count in (0, 10, 20):
+        model = without_heads(translator.model, [head for head, *_ in ranked[:count]])
+        engine = TorchEngine(model, scores=False)
+        texts = [
+            best.text
+            for best, *_ in translate_texts(engine, tokenizers, sources, translator.search)
+        ]
+        bleu, chrf = bleu_and_chrf(
+            texts, references, config.evaluation.tokenize, lowercase=config.lowercase
+        )
+        results.add(
+            "BLEU without the least important heads",
+            "BLEU",
+            [bleu.score],
+            subject=f"{count} of {len(ranked)} heads off",
+            more={"chrF2": round(chrf.score, 2), "sentences": len(sources)},
+        )
+    print_results(results.records)
+    results.write()
+
+
+def measure_alignment(options: argparse.Namespace, results: Results) -> None:
+    """The alignment error rate on the test part of the phrasebook, whose alignments are known."""
+    translator = loaded(options)
+    pair = translator.config.data.train[0].split(":")[1]
+    known = phrasebook(pair)
+    validation, test = known.validation[: options.sentences], known.test
+    prepared = [pair_of(translator, each.source, each.target) for each in validation]
+    best, _ = choose(prepared, [frozenset(each.alignment) for each in validation], "gold")
+    exact = Aligner("removal", 0, "removal", 0.0, 0)
+    by_removal = [plain(align(each, exact)) for each in prepared]
+    unsupervised, _ = choose(prepared, by_removal, "removal")
+    last = len(translator.model.decoder.layers)
+    aligners = {
+        f"chosen by given alignments: {best.measure}, shift {best.shift}": best,
+        f"chosen by removal: {unsupervised.measure}, shift {unsupervised.shift}": unsupervised,
+        "exact removal": exact,
+        "last layer, first head": Aligner(f"decoder.{last}.cross.1", 0, "named", 0.0, 0),
+        "last layer, mean": Aligner(f"decoder.{last}.cross", 0, "named", 0.0, 0),
+    }
+    pairs = [pair_of(translator, each.source, each.target) for each in test]
+    gold = [frozenset(each.alignment) for each in test]
+    rates = {
+        name: alignment_error_rate((plain(align(each, aligner)) for each in pairs), gold)
+        for name, aligner in aligners.items()
+    }
+    rates |= eflomal_rates(known.train, test)
+    for name, rate in rates.items():
+        claim = "alignment" if name.startswith("chosen by given") else None
+        results.add(
+            "alignment error rate",
+            "%",
+            [100 * rate],
+            subject=name,
+            claim=claim,
+            more={"pairs": len(test), "chosen on": len(validation)},
+        )
+    print_results(results.records)
+    results.write()
+
+
+def eflomal_rates(train: Sequence[AlignedPair], test: Sequence[AlignedPair]) -> dict[str, float]:
+    """The rates of eflomal (Östling and Tiedemann 2016); it learns from the training pairs too."""
+    try:
+        import eflomal  # pyright: ignore[reportMissingImports]
+    except ImportError:
+        log("eflomal is not installed, so it is left out")
+        return {}
+    pairs = [*test, *train]
+    with TemporaryDirectory() as scratch:
+        forward, backward = Path(scratch) / "forward", Path(scratch) / "backward"
+        eflomal.Aligner().align(
+            [each.source + "\n" for each in pairs],
+            [each.target + "\n" for each in pairs],
+            links_filename_fwd=str(forward),
+            links_filename_rev=str(backward),
+        )
+        found = [
+            [
+                frozenset(tuple(map(int, word.split("-"))) for word in line.split())
+                for line in file.read_text().splitlines()[: len(test)]
+            ]
+            for file in (forward, backward)
+        ]
+    gold = [frozenset(each.alignment) for each in test]
+    both = [a & b for a, b in zip(*found, strict=True)]
+    return {
+        "eflomal, forward": alignment_error_rate(found[0], gold),
+        "eflomal, backward": alignment_error_rate(found[1], gold),
+        "eflomal, both directions": alignment_error_rate(both, gold),
+    }
+
+
+def measure_cost(options: argparse.Namespace, results: Results) -> None:
+    """Seconds of a record and of head by word for 30 tokens, and of a report of one sentence."""
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    generator = torch.Generator().manual_seed(1)
+    for size, layers, width in (("tiny", 4, 128), ("base", 6, 512)):
+        config = ModelConfig(
+            encoder_layers=layers,
+            decoder_layers=layers,
+            d_model=width,
+            d_ff=4 * width,
+            n_heads=4 if size == "tiny" else 8,
+        )
+        model = build_model(config, 8000, 8000).eval()
+        ids = torch.randint(3, 8000, (2, TOKENS), generator=generator).tolist()
+        name = size.upper()
+        seconds = timed(lambda m=model, x=ids: record_translation(m, *x))
+        claim = {"tiny": None, "base": "record-base"}[size]
+        results.add("record of 30 tokens", "s", seconds, subject=name, claim=claim)
+        replay = TranslationReplay(model, *ids)
+        seconds = timed(lambda r=replay: effects(r, [], []))
+        results.add("head by word", "s", seconds, subject=name, claim=f"head-by-word-{size}")
+        seconds = timed(lambda r=replay: effects(r))
+        results.add("heads and words by word", "s", seconds, subject=name)
+    if options.folder:
+        translator = loaded(options)
+        text = "a man in a blue shirt is standing on a ladder cleaning a window ."
+        with TemporaryDirectory() as scratch:
+            path = Path(scratch) / "report.html"
+            seconds = timed(lambda: write_report(path, {"model": translator}, [text]))
+            more = {"MB": round(path.stat().st_size / 1e6, 2)}
+        results.add("report of one sentence", "s", seconds, claim="report", more=more)
+    print_results(results.records)
+    results.write()
+
+
+def timed(work: Callable[[], Any], rounds: int = 3) -> list[float]:
+    """Seconds of each round, after one that is not counted."""
+    work()
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - began)
+    log(f"{median(seconds):.2f} s")
+    return seconds
+
+
+if __name__ == "__main__":
+    sys.exit(main())

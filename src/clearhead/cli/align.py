@@ -1,0 +1,227 @@
+"""Align the words of sentence pairs with a translator.
+
+Each pair gives one line of links `source word-target word` in Pharaoh format,
+numbered from 0 by the words between spaces; every target word has one link.
+With --scores each link has the share of the target word's weight.
+
+What aligns is different in every model: some head of cross-attention, or a
+measure such as value zeroing; in the row that predicts a word or in the row that
+reads it. The command tries all of them once, and keeps the best in the model
+folder. The best is the one with the lowest alignment error rate (AER)
+
+  - against given alignments of the pairs: --gold FILE, in Pharaoh format
+  - or against the links of a model of the other direction: --reverse FOLDER
+  - or else against exact removal: the source word without which the probability
+    of the target word falls most
+
+The last two use validation pairs of the run, or else the given pairs.
+
+  clearhead align runs/en-de --source test.en --target test.de > test.align
+  clearhead align runs/en-de --source dev.en --target dev.de --gold dev.align
+  clearhead align runs/en-de --source a.en --target a.de --measure decoder.3.cross.2
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from clearhead.cli.failures import print_message, warnings_printed
+from clearhead.cli.options import add_shared, positive, reject_unused
+from clearhead.cli.streams import Counter, input_lines, opened_output, source_lines
+from clearhead.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from clearhead.api.translator import Translator
+    from clearhead.inspect.alignment import Aligner, Links, Pair
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s FOLDER --source FILE --target FILE [options]"
+    add_shared(parser, "folder")
+    for name, text in (
+        ("--source", "source sentences, one per line"),
+        ("--target", "their translations"),
+    ):
+        parser.add_argument(name, metavar="FILE", required=True, help=text)
+    add_shared(parser, "--output")
+    parser.add_argument(
+        "--scores", action="store_true", help="write the score of each link: 0-0:0.93"
+    )
+    parser.add_argument(
+        "--gold",
+        metavar="FILE",
+        help="correct alignments of the pairs, to choose the measure by",
+    )
+    parser.add_argument(
+        "--reverse",
+        metavar="FOLDER",
+        help="model of the other direction, to choose the measure by",
+    )
+    parser.add_argument(
+        "--measure",
+        metavar="NAME",
+        help="measure, cross-attention or head, e.g. value_zeroing, decoder.3.cross, "
+        "decoder.3.cross.2 (default: the best one, see above)",
+    )
+    parser.add_argument(
+        "--shift",
+        type=int,
+        choices=(0, 1),
+        help="with --measure: 0 uses the row that predicts a word, 1 the row that reads it "
+        "(default: 0)",
+    )
+    parser.add_argument(
+        "--sentences",
+        type=positive,
+        metavar="N",
+        help="maximum number of pairs to choose the measure by (default: 100)",
+    )
+    add_shared(parser, "--device", "--threads")
+
+
+def run(args: Namespace) -> None:
+    """Align the pairs and write the links."""
+    from clearhead.api.loading import load_translator
+    from clearhead.inspect.alignment import align, pair_of, pharaoh
+
+    _check_options(args)
+    inputs = (args.source, args.target, args.gold)
+    with warnings_printed(), opened_output(args.output_file, inputs=inputs) as output:
+        pairs = _given_pairs(args)
+        translator = load_translator(
+            args.folder, device=args.device, threads=args.threads, engine="torch"
+        )
+        aligner = _aligner(args, translator, pairs)
+        with Counter(sys.stderr, len(pairs), "pairs", not output.isatty()) as counter:
+            for number, (source, target) in enumerate(pairs, start=1):
+                if source.strip() and target.strip():
+                    found = align(pair_of(translator, source, target), aligner)
+                    output.write(pharaoh(found, args.scores) + "\n")
+                else:
+                    output.write("\n")
+                counter.show(number)
+
+
+def _check_options(args: Namespace) -> None:
+    if args.shift is not None and args.measure is None:
+        raise ConfigError("--shift has no effect without --measure", todo="leave it out")
+    if args.measure is not None:
+        options = {"--gold": args.gold, "--reverse": args.reverse, "--sentences": args.sentences}
+        reject_unused(options, "a measure that is named", "leave it out, or leave out --measure")
+    if args.gold is not None:
+        options = {"--reverse": args.reverse}
+        reject_unused(options, "a choice by given alignments")
+
+
+def _given_pairs(args: Namespace) -> list[tuple[str, str]]:
+    sources, targets = list(source_lines(args.source)), list(input_lines(args.target))
+    if len(sources) != len(targets):
+        raise DataError(
+            "the sources and targets differ in number, so they do not belong together",
+            where=f"{args.source}, {args.target}",
+            why=f"{len(sources):,} sources and {len(targets):,} targets",
+        )
+    return list(zip(sources, targets, strict=True))
+
+
+def _aligner(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, str]]) -> Aligner:
+    """The way to align that is named, or kept in the model folder, or found now."""
+    from clearhead.inspect.alignment import Aligner, check_measure
+    from clearhead.inspect.findings import ALIGNMENT, read_finding, write_finding
+
+    if args.measure is not None:
+        check_measure(translator.model, args.measure)
+        return Aligner(args.measure, args.shift or 0, "named", 0.0, 0)
+    again = args.gold or args.reverse or args.sentences
+    kept = None if again else read_finding(translator.folder, ALIGNMENT)
+    if kept is not None:
+        return Aligner.of(kept, translator.model, translator.folder.path)
+    aligner, errors = _chosen(args, translator, pairs)
+    if not translator.folder.is_checkpoint:
+        path = write_finding(translator.folder, ALIGNMENT, vars(aligner))
+        print_message(f"wrote {path}")
+    print_message(
+        f"aligns by {aligner.measure}, shift {aligner.shift}: error rate "
+        f"{100 * aligner.score:.1f} % {REFERENCES[aligner.criterion]} ({aligner.sentences} pairs)"
+    )
+    others = sorted(errors.items(), key=lambda item: item[1])[1:4]
+    found = ", ".join(f"{name} shift {s} {100 * error:.1f} %" for (name, s), error in others)
+    print_message(f"the next best: {found}")
+    return aligner
+
+
+REFERENCES = {
+    "gold": "against the given alignments",
+    "reverse": "against the model of the other direction",
+    "removal": "against exact removal",
+}
+
+
+def _chosen(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, str]]) -> Any:
+    """The best candidate, and the error rate of each."""
+    from clearhead.inspect.alignment import Aligner, align, choose, parse_pharaoh, plain
+
+    count = args.sentences or 100
+    if args.gold is not None:
+        lines = list(input_lines(args.gold))
+        if len(lines) != len(pairs):
+            what = f"there are {len(lines):,} alignments for {len(pairs):,} pairs"
+            raise DataError(what, where=args.gold)
+        gold = [parse_pharaoh(line, f"{args.gold}:{n}") for n, line in enumerate(lines, start=1)]
+        filled = [(p, g) for p, g in zip(pairs, gold, strict=True) if p[0].strip() and p[1].strip()]
+        sample = _prepared(translator, [pair for pair, _ in filled[:count]])
+        wanted, criterion = [links for _, links in filled[:count]], "gold"
+    else:
+        texts = _sample(translator, pairs, count)
+        sample = _prepared(translator, texts)
+        if args.reverse is not None:
+            wanted, criterion = _of_reverse(args, texts), "reverse"
+        else:
+            exact = Aligner("removal", 0, "removal", 0.0, 0)
+            wanted, criterion = [plain(align(pair, exact)) for pair in sample], "removal"
+    with Counter(sys.stderr, len(sample), "pairs, to choose the measure") as counter:
+        return choose(sample, wanted, criterion, counter.show)
+
+
+def _prepared(translator: Translator, texts: Sequence[tuple[str, str]]) -> list[Pair]:
+    from clearhead.inspect.alignment import pair_of
+
+    if not texts:
+        raise DataError("there is no pair with words on both sides", todo="give other files")
+    return [pair_of(translator, source, target) for source, target in texts]
+
+
+def _sample(
+    translator: Translator, pairs: Sequence[tuple[str, str]], count: int
+) -> list[tuple[str, str]]:
+    """Validation pairs of the run if they can be read, else the given pairs."""
+    from clearhead.data.readers import read_pairs
+
+    found: Sequence[tuple[str, str]] = pairs
+    if files := translator.config.data.validation:
+        try:
+            found = [
+                (p.source, p.target) for p in islice(read_pairs(files, "validation"), 2 * count)
+            ]
+        except DataError as error:
+            print_message(f"the measure is chosen by the given pairs: {error}")
+    return [pair for pair in found if pair[0].strip() and pair[1].strip()][:count]
+
+
+def _of_reverse(args: Namespace, texts: Sequence[tuple[str, str]]) -> list[Links]:
+    """The links of a model of the other direction, by exact removal, turned round."""
+    from clearhead.api.loading import load_translator
+    from clearhead.inspect.alignment import Aligner, align, pair_of, reversed_links
+
+    reverse = load_translator(
+        args.reverse, device=args.device, threads=args.threads, engine="torch"
+    )
+    exact = Aligner("removal", 0, "removal", 0.0, 0)
+    return [
+        reversed_links(align(pair_of(reverse, target, source), exact)) for source, target in texts
+    ]

@@ -1,0 +1,208 @@
+"""Write a report of what happens inside a model.
+
+The report is one HTML file, which opens from the disk without a network. It
+shows each input and its output as words: what each word attends to, in every
+head of every layer; which words and heads an output comes from; its
+alternatives; each step within a layer; and the tree of the beam search. A
+translator translates the input first, unless you give a translation.
+
+Several inputs and several models are compared in one file. After `clearhead
+study` the report also shows what the heads do, and which measure may be believed.
+
+  clearhead inspect runs/my-model "A man rides a bicycle." -o report.html
+  clearhead inspect runs/my-model --input-file test.en --lines 1-5
+  clearhead inspect runs/old "A cat." --with runs/new
+  clearhead inspect runs/vowels --input-file test.ts --lines 3
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clearhead.cli.failures import print_message, warnings_printed
+from clearhead.cli.options import add_shared, reject_unused
+from clearhead.cli.streams import Counter, reject_standard_input, source_lines
+from clearhead.cli.texts import texts_to_classify
+from clearhead.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from clearhead.api.classifier import Classifier
+
+MOST_INPUTS = 50
+"""Inputs of a report; more would make it slow to open."""
+
+
+def lines_of(text: str) -> range:
+    """The lines of an option such as `3` or `2-5`, counted from 1."""
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or (dash and not last.isdecimal()):
+        raise ArgumentTypeError(f"{text!r} is not a line or a range of lines such as 2-5")
+    found = range(int(first), int(last if dash else first) + 1)
+    if not found or found[0] < 1:
+        raise ArgumentTypeError(f"{text!r} is not a range of lines from 1 on")
+    return found
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Declare the arguments and options."""
+    parser.usage = "%(prog)s FOLDER [TEXT ...] [options]"
+    add_shared(parser, "folder")
+    parser.add_argument("texts", metavar="TEXT", nargs="*", help="inputs of the model")
+    parser.add_argument(
+        "--input-file", metavar="FILE", help="file with inputs: texts (-: stdin), or features"
+    )
+    parser.add_argument(
+        "--lines",
+        type=lines_of,
+        metavar="N[-M]",
+        help="lines, rows or sequences of the file, from 1 (default: 1)",
+    )
+    add_shared(parser, "--text-column")
+    parser.add_argument(
+        "--target",
+        metavar="TEXT",
+        help="translators: target text of a single input (default: its translation)",
+    )
+    parser.add_argument(
+        "--with",
+        dest="others",
+        metavar="FOLDER",
+        type=Path,
+        action="append",
+        default=[],
+        help="another model or checkpoint to compare; may be repeated",
+    )
+    parser.add_argument(
+        *("-o", "--output"),
+        metavar="FILE",
+        type=Path,
+        help="the report (default: named after the model, e.g. my-model-report.html)",
+    )
+    add_shared(parser, "--ablate", "--ablate-by", "--device", "--threads")
+
+
+def run(args: Namespace) -> None:
+    """Write the report and print its path."""
+    from clearhead.api.loading import load
+    from clearhead.inspect.report.writing import write_report
+
+    _check_inputs(args)
+    models: dict[str, Any] = {}
+    with warnings_printed():
+        for folder in (args.folder, *args.others):
+            if str(folder) in models:
+                raise DataError("the same model folder is named twice", where=folder)
+            models[str(folder)] = load(
+                folder,
+                device=args.device,
+                threads=args.threads,
+                ablate=args.ablate,
+                ablate_by=args.ablate_by,
+            )
+    first = models[str(args.folder)]
+    for name, model in models.items():
+        if model.config.task != first.config.task or model.config.input != first.config.input:
+            raise DataError(
+                "the models read different inputs", where=name, todo="make one report for each"
+            )
+    inputs, names = _inputs(args, first)
+    output = args.output or _default_file(args.folder)
+    count = len(models) * len(inputs)
+    with warnings_printed(), Counter(sys.stderr, count, "inputs") as counter:
+        path = write_report(
+            output,
+            models,
+            inputs,
+            targets=None if args.target is None else [args.target],
+            names=names,
+            command=shlex.join(["clearhead", "inspect", *map(str, models), *args.texts]),
+            progress=counter.show,
+        )
+    print(path)
+    print_message(f"{path.stat().st_size / 1e6:.1f} MB; open it in a browser")
+
+
+def _check_inputs(args: Namespace) -> None:
+    if bool(args.texts) == (args.input_file is not None):
+        raise ConfigError(
+            "exactly one kind of input is needed",
+            why="there is none" if not args.texts else "there are texts and --input-file",
+            todo='give a text, "A sentence.", or --input-file FILE',
+        )
+    if args.texts:
+        options = {"--lines": args.lines, "--text-column": args.text_column}
+        reject_unused(options, "a text", "leave it out, or use --input-file")
+    count = len(args.texts) or len(args.lines or [1])
+    if count > MOST_INPUTS:
+        raise ConfigError(
+            f"a report of {count:,} inputs is too large", todo=f"give at most {MOST_INPUTS}"
+        )
+    if args.target is not None and count > 1:
+        raise ConfigError("--target is for a single input", todo="leave it out, or give one text")
+
+
+def _inputs(args: Namespace, model: Any) -> tuple[list[Any], list[str] | None]:
+    """The inputs, and the names of those that are no texts."""
+    task, kind = model.config.task, model.config.input
+    if task == "translation":
+        reject_unused({"--text-column": args.text_column}, "translators")
+    else:
+        reject_unused({"--target": args.target}, "classifiers")
+    lines = args.lines or range(1, 2)
+    if task == "translation" or kind == "text":
+        if args.texts:
+            return args.texts, None
+        file, column = args.input_file, args.text_column
+        read: Iterable[str] = (
+            source_lines(file)
+            if task == "translation"
+            else texts_to_classify(model, file, column)[0]
+        )
+        return _chosen(read, lines, file), None
+    if args.texts:
+        raise ConfigError(
+            "this model classifies sequences of features, which are read from a file",
+            todo="use --input-file FILE",
+        )
+    return _sequences(args, model, lines)
+
+
+def _sequences(
+    args: Namespace, model: Classifier, lines: range
+) -> tuple[list[Any], list[str] | None]:
+    from clearhead.data.feature_sequences import read_feature_sequences
+
+    reject_unused({"--text-column": args.text_column}, "features")
+    reject_standard_input(args.input_file)
+    label_column = str(model.config.data.label_column)
+    examples = read_feature_sequences(args.input_file, label_column, labelled=False)
+    found = _chosen(examples, lines, args.input_file)
+    return found, [f"{args.input_file}, sequence {number}" for number in lines]
+
+
+def _chosen(items: Iterable[Any], lines: range, file: str) -> list[Any]:
+    """The items of these numbers.
+
+    Raises:
+        DataError: there are fewer.
+    """
+    found = list(islice(items, lines[0] - 1, lines[-1]))
+    if len(found) < len(lines):
+        missing = lines[0] + len(found)
+        raise DataError(f"there is no line {missing}", where=file)
+    return found
+
+
+def _default_file(folder: Path) -> Path:
+    """The file of a report, named after the model or checkpoint."""
+    from clearhead.checkpoint.folder import folder_of
+
+    model = folder_of(folder)
+    checkpoint = "" if model == folder else f"-{folder.stem}"
+    return Path(f"{model.resolve().name}{checkpoint}-report.html")

@@ -1,0 +1,228 @@
+"""`study`, `align`, `inspect` and `--ablate` on real model folders, whose weights are random."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import clearhead
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY
+from fake_translator import run
+from model_folders import write_models
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_models(folder)
+    (folder / "s").write_text("a b c\nd\n\nb a\n")
+    (folder / "t").write_text("c b\na d\nb\nd d d\n")
+    (folder / "examples.tsv").write_text("text\tlabel\na b\tyes\nc\tno\nd a\tperhaps\n")
+    return folder
+
+
+def succeeded(*words: str | Path) -> tuple[str, str]:
+    code, out, err = run(*map(str, words))
+    assert code == 0, err
+    return out, err
+
+
+def failed(*words: str | Path) -> str:
+    code, out, err = run(*map(str, words))
+    assert code not in (0, 1), out
+    assert "Traceback" not in err
+    return err
+
+
+def test_a_translator_is_studied_and_the_result_kept(models: Path) -> None:
+    folder, sample = models / "translator", ("--source", models / "s", "--reference", models / "t")
+    out, _ = succeeded("study", folder, *sample, "--json", "--scores")
+    study = json.loads(out)
+    assert study["sentences"] == 3  # an empty line is left out
+    heads = [str(row["head"]) for row in study["importance"]]
+    kinds = ("encoder.1.self", "decoder.1.self", "decoder.1.cross")
+    assert sorted(heads) == sorted(f"{kind}.{n}" for kind in kinds for n in (1, 2))
+    rises = [row["loss"][0] for row in study["importance"]]
+    assert rises == sorted(rises, reverse=True)
+    assert all(low <= mean <= high for mean, low, high in (r["chrf"] for r in study["importance"]))
+    names = {row["measure"] for row in study["belief"]["rows"]}
+    assert {"removal", "random", "value_zeroing"} <= names
+    kept = json.loads((folder / FOLDER / STUDY).read_text())
+    assert {**study, "weights": kept["weights"]} == kept
+    out, _ = succeeded("study", folder, *sample, "--sentences", "1")
+    assert study["importance"][0]["head"].split(".")[0] in out
+    assert study["belief"]["rows"][0]["title"]
+
+
+def test_without_a_head_is_what_the_study_says(models: Path) -> None:
+    """The loss of the folder without the head, by its own log-probabilities."""
+    from clearhead.inspect.subject import Subject
+
+    sample = ("--source", models / "s", "--reference", models / "t")
+    out, _ = succeeded("study", models / "translator", *sample, "--json")
+    study = json.loads(out)
+    pairs = [("a b c", "c b"), ("d", "a d"), ("b a", "d d d")]
+
+    def loss(ablate: str) -> float:
+        translator = clearhead.load(models / "translator", ablate=ablate, device="cpu")
+        assert isinstance(translator, clearhead.Translator)
+        found = [Subject.translation(translator, *pair).replay for pair in pairs]
+        scores = np.concatenate([replay.log_probabilities()[0, :, 0] for replay in found])
+        return -float(scores.mean())
+
+    assert loss("") == pytest.approx(study["loss"], abs=1e-5)
+    for row in study["importance"]:
+        assert loss(row["head"]) - loss("") == pytest.approx(row["loss"][0], abs=1e-5)
+
+
+def test_a_classifier_is_studied(models: Path) -> None:
+    out, _ = succeeded("study", models / "texts", "--data", models / "examples.tsv", "--json")
+    study = json.loads(out)
+    assert study["sentences"] == 3
+    assert {row["head"] for row in study["importance"]} == {"encoder.1.self.1", "encoder.1.self.2"}
+
+
+def test_mistakes_of_a_study(models: Path) -> None:
+    assert "--source" in failed("study", models / "translator")
+    assert "--reference" in failed("study", models / "translator", "--source", models / "s")
+    assert "--data" in failed("study", models / "texts")
+    failed("study", models / "texts", "--source", models / "s", "--reference", models / "t")
+    failed("study", models / "translator", "--data", models / "examples.tsv")
+
+
+def test_heads_are_switched_off_for_a_translation(models: Path) -> None:
+    folder, text = models / "translator", ("-i", models / "s", "--beam-size", "2", "--json")
+    plain, _ = succeeded("translate", folder, *text)
+    every, _ = succeeded("translate", folder, *text, "--ablate", "decoder,encoder")
+    assert plain != every
+    none, _ = succeeded("translate", folder, *text, "--ablate", " ")
+    assert plain == none
+    assert "encoder.1.self.2" in failed("translate", folder, *text, "--ablate", "encoder.1.self.3")
+    assert failed("translate", folder, *text, "--ablate", "decoder", "--engine", "ctranslate2")
+
+
+def test_heads_are_replaced_by_their_mean(models: Path, tmp_path: Path) -> None:
+    import shutil
+
+    folder = shutil.copytree(models / "texts", tmp_path / "texts")
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    words = (
+        "-i",
+        models / "s",
+        "--top",
+        "3",
+        "--ablate",
+        "encoder.1.self.1",
+        "--ablate-by",
+        "mean",
+    )
+    assert "study" in failed("classify", folder, *words)
+    succeeded("study", folder, "--data", models / "examples.tsv")
+    assert (folder / FOLDER / MEANS).is_file()
+    by_mean, _ = succeeded("classify", folder, *words)
+    by_zero, _ = succeeded("classify", folder, *words[:-2])
+    plain, _ = succeeded("classify", folder, *words[:-4])
+    assert len({by_mean, by_zero, plain}) == 3
+    other = shutil.copytree(models / "rival", tmp_path / "rival")
+    shutil.rmtree(other / FOLDER, ignore_errors=True)
+    shutil.copytree(folder / FOLDER, other / FOLDER)
+    with pytest.raises(ModelFolderError, match="other weights"):
+        clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
+    with pytest.raises(ConfigError, match="median"):
+        clearhead.load(other, ablate="encoder.1.self.1", ablate_by="median")
+
+
+def test_pairs_are_aligned(models: Path, tmp_path: Path) -> None:
+    folder, pairs = models / "translator", ("--source", models / "s", "--target", models / "t")
+    out, err = succeeded("align", folder, *pairs)
+    lines = out.splitlines()
+    assert [len(line.split()) for line in lines] == [2, 2, 0, 3]
+    assert "removal" in err
+    kept = json.loads((folder / FOLDER / ALIGNMENT).read_text())
+    assert kept["criterion"] == "removal"
+    again, err = succeeded("align", folder, *pairs, "-o", tmp_path / "out")
+    assert (tmp_path / "out").read_text() == out
+    assert again == ""
+    named = ("--measure", kept["measure"], "--shift", str(kept["shift"]))
+    assert succeeded("align", folder, *pairs, *named)[0] == out
+    scored, _ = succeeded("align", folder, *pairs, *named, "--scores")
+    assert [word.split(":")[0] for word in scored.split()] == out.split()
+
+
+def test_the_measure_is_chosen_by_given_alignments(models: Path) -> None:
+    folder, pairs = models / "translator", ("--source", models / "s", "--target", models / "t")
+    wanted, _ = succeeded("align", folder, *pairs, "--measure", "decoder.1.cross.2", "--shift", "1")
+    (models / "gold").write_text(wanted)
+    found, _ = succeeded("align", folder, *pairs, "--gold", models / "gold")
+    kept = json.loads((folder / FOLDER / ALIGNMENT).read_text())
+    assert (kept["criterion"], kept["score"]) == ("gold", 0)
+    assert found == wanted
+    (models / "short").write_text("0-0\n")
+    failed("align", folder, *pairs, "--gold", models / "short")
+    (models / "wrong").write_text("0-0\n0:0\n\n0-0\n")
+    assert "wrong:2" in failed("align", folder, *pairs, "--gold", models / "wrong")
+
+
+def test_the_measure_is_chosen_by_a_model_of_the_other_direction(models: Path) -> None:
+    folder, pairs = models / "translator", ("--source", models / "s", "--target", models / "t")
+    succeeded("align", folder, *pairs, "--reverse", folder, "--sentences", "2")
+    kept = json.loads((folder / FOLDER / ALIGNMENT).read_text())
+    assert (kept["criterion"], kept["sentences"]) == ("reverse", 2)
+
+
+def test_mistakes_of_an_alignment(models: Path) -> None:
+    folder, pairs = models / "translator", ("--source", models / "s", "--target", models / "t")
+    assert "value_zeroing" in failed("align", folder, *pairs, "--measure", "value_zero")
+    failed("align", folder, *pairs, "--shift", "1")
+    failed("align", folder, *pairs, "--measure", "removal", "--gold", models / "t")
+    (models / "more").write_text("a\n" * 5)
+    failed("align", folder, "--source", models / "s", "--target", models / "more")
+    failed("align", models / "texts", *pairs)
+    path = folder / FOLDER / ALIGNMENT
+    kept = json.loads(path.read_text())
+    for change in ({"measure": "decoder.9.cross"}, {"shift": 2}, {"score": "x"}):
+        path.write_text(json.dumps({**kept, **change}))
+        assert str(folder) in failed("align", folder, *pairs)
+    path.unlink()
+
+
+def test_a_report_is_written(models: Path, tmp_path: Path) -> None:
+    report = tmp_path / "r.html"
+    out, _ = succeeded("inspect", models / "translator", "a b c", "d", "-o", report)
+    assert out == f"{report}\n"
+    assert "a b c" in report.read_text()
+    succeeded("inspect", models / "texts", "a b c", "--with", models / "rival", "-o", report)
+    words = ("--input-file", models / "s", "--lines", "1-2")
+    succeeded("inspect", models / "translator", *words, "-o", report)
+    succeeded("inspect", models / "translator", "a b", "--target", "d c", "-o", report)
+
+
+def test_a_report_of_features(models: Path, tmp_path: Path) -> None:
+    array = np.random.default_rng(1).normal(size=(2, 4, 3)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", x=array)
+    words = ("--input-file", tmp_path / "x.npz", "--lines", "2", "-o", tmp_path / "r.html")
+    succeeded("inspect", models / "features", *words)
+    assert "sequence 2" in (tmp_path / "r.html").read_text()
+
+
+def test_mistakes_of_a_report(models: Path, tmp_path: Path) -> None:
+    failed("inspect", models / "translator")
+    failed("inspect", models / "translator", "a", "--input-file", models / "s")
+    failed("inspect", models / "translator", "a", "--lines", "2")
+    failed("inspect", models / "translator", "a", "b", "--target", "c")
+    failed("inspect", models / "translator", " ")
+    failed("inspect", models / "translator", "a", "--with", models / "texts")
+    failed("inspect", models / "translator", "a", "--with", models / "translator")
+    failed("inspect", models / "texts", "a", "--target", "b")
+    failed("inspect", models / "features", "a")
+    assert "line 5" in failed(
+        "inspect", models / "translator", "--input-file", models / "s", "--lines", "5"
+    )
+    for wrong in ("0", "2-1", "x", "1-"):
+        failed("inspect", models / "translator", "--input-file", models / "s", "--lines", wrong)
+    (tmp_path / "file").write_text("")
+    failed("inspect", models / "translator", "a", "-o", tmp_path / "file" / "r.html")
