@@ -37,6 +37,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> None:
     names = [record["subject"].partition(",")[0] for record in found]
     assert names == ["float32", "bf16", "accumulation", "classifier"]
     assert all(record["met"] and sum(record["more"].values()) == 1 for record in found)
+    assert not {"before the first event", "after RunEnded"} & {p for r in found for p in r["more"]}
 
 
 @LINUX
