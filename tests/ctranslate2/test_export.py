@@ -26,7 +26,7 @@ from clearhead.ctranslate2.export import token_names
 from clearhead.ctranslate2.folder import TABLE_POSITIONS, read_ctranslate2
 from clearhead.decoding.engine import LONGEST_SOURCE, hypothesis_of
 from clearhead.errors import ClearheadError, ExportError, ModelFolderError
-from clearhead.manifest import sealed, unsealed
+from clearhead.manifest import entry_of, sealed, unsealed
 from clearhead.settings import Learned, ModelConfig, NoPositions, SearchConfig, Sinusoidal
 from clearhead.tokenizer import Tokenizer, WordTokenizer
 from exported_models import (
@@ -490,6 +490,46 @@ def test_a_damaged_export_is_rejected(tmp_path: Path, name: str, damage: str) ->
             path.write_bytes(b"rubbish" * (path.stat().st_size // 7))
     with pytest.raises(ExportError, match=r"(?s)export.*clearhead export"):
         fast_engine(folder)
+
+
+@pytest.mark.parametrize("engine", ["auto", "ctranslate2"])
+def test_vocabularies_of_other_sizes_than_the_tokenizers_are_refused(
+    tmp_path: Path, engine: str
+) -> None:
+    """A stranger can compute the digests of an export again."""
+    folder = random_folder(tmp_path)
+    path = export_model(folder)
+    words(f"t{n}" for n in range(5)).save(without_manifest(folder), "target")
+    change(path / "clearhead.json", origin=exports.origin_of(read_model_folder(folder)))
+    with pytest.raises(ExportError) as caught:
+        api.load(folder, device="cpu", engine=engine)
+    assert caught.value.where == str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("config.json", '"decoder_start_token": "<s>"', '"decoder_start_token": ""'),
+        ("config.json", '"add_source_eos": false', '"add_source_eos": true'),
+        ("config.json", '"unk_token"', '"other"'),
+        ("config.json", "{", "[1, {"),
+        ("target_vocabulary.json", '"<pad>"', "1"),
+        ("target_vocabulary.json", "</s>", "s"),
+    ],
+)
+def test_other_special_tokens_are_refused(tmp_path: Path, name: str, old: str, new: str) -> None:
+    """A stranger can compute the hashes of an export again."""
+    folder = random_folder(tmp_path)
+    path = export_model(folder)
+    content = (path / name).read_text()
+    assert old in content
+    (path / name).write_text(content.replace(old, new))
+    tree = json.loads((path / "clearhead.json").read_text())
+    files = {name: entry_of(path / name)._asdict() for name in tree["files"]}
+    change(path / "clearhead.json", files=files)
+    with pytest.raises(ExportError) as caught:
+        fast_engine(folder)
+    assert caught.value.where == str(path / name)
 
 
 @pytest.mark.parametrize(

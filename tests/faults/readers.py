@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -137,18 +137,58 @@ def write_model_folders(folder: Path) -> None:
 
     write_models(folder)
     shutil.rmtree(folder / "rival")
+
     for config in folder.glob("*/config.json"):
-        # A manifest finds every change. A stranger's folder has one that fits, or none.
-        (config.parent / "manifest.json").unlink(missing_ok=True)
+        list_all(config.parent)
+
+
+def list_all(folder: Path) -> None:
+    """Let the manifest of a model folder have all its files."""
+    from clearhead.manifest import MANIFEST, VERSION, entry_of, sealed
+
+    files = [path for path in folder.iterdir() if path.is_file() and path.name != MANIFEST]
+    entries = {path.name: entry_of(path)._asdict() for path in files}
+    (folder / MANIFEST).write_text(json.dumps(sealed({"version": VERSION, "files": entries})))
+
+
+def fit(manifest: Path, random: Random, left: str = "", **facts: Any) -> None:
+    """In half of the cases, change a manifest so that it fits the files, as a stranger can.
+
+    A hostile manifest sometimes gets only the right hash of itself.
+
+    Args:
+        manifest: a `manifest.json`, or the description of an export.
+        random: chooses.
+        left: the name of a file whose entry stays.
+        facts: what the manifest has besides its files.
+    """
+    from clearhead.manifest import entry_of, sealed
+
+    if random.random() < 0.5:
+        return
+    with suppress(OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        tree = json.loads(manifest.read_bytes())
+        tree.pop("fingerprint", None)
+        if random.random() < 0.9:
+            names = {path.name for path in manifest.parent.iterdir()} & tree["files"].keys()
+            entries = {name: entry_of(manifest.parent / name) for name in names - {left}}
+            tree["files"] |= {name: entry._asdict() for name, entry in entries.items()}
+            tree |= facts
+        manifest.write_text(json.dumps(sealed(tree)))
 
 
 def read_model(folder: Path, random: Random) -> None:
     from clearhead import api
     from clearhead.api.start import brought_by, starting_point
+    from clearhead.manifest import MANIFEST
     from clearhead.settings import SearchConfig, config_from
 
     name = random.choice(("translator", "texts", "several", "features"))
     path = folder / name
+    if random.random() < 0.3:
+        (path / MANIFEST).unlink(missing_ok=True)
+    else:
+        fit(path / MANIFEST, random)
     if random.random() < 0.2:
         task = "translation" if name == "translator" else "classification"
         run = {"task": task, "input": "features" if name == "features" else "text"}
@@ -215,14 +255,26 @@ def write_exported(folder: Path) -> None:
     from exported_models import random_folder
 
     export_model(random_folder(folder / "model"), "ctranslate2")
+    list_all(folder / "model")
 
 
 def read_exported(folder: Path, random: Random) -> None:
     from clearhead import api
+    from clearhead.checkpoint.folder import read_model_folder
+    from clearhead.errors import ClearheadError
+    from clearhead.exports import DESCRIPTION, origin_of, stamp_of
+    from clearhead.manifest import MANIFEST
 
+    path, facts = folder / "model", {}
+    fit(path / MANIFEST, random)
+    with suppress(ClearheadError):
+        found = read_model_folder(path)
+        facts = {"origin": origin_of(found), "weights_file": stamp_of(found.weights)}
+    # A changed model.bin is left out: CTranslate2 parses it in C++ (docs/security.md).
+    fit(path / "ctranslate2" / DESCRIPTION, random, "model.bin", **facts)
     model = api.load(folder / "model", device="cpu", engine="ctranslate2")
     assert isinstance(model, api.Translator)
-    model.translate(["j1 j2"])
+    model.translate(["s1 s2"])
 
 
 @contextmanager

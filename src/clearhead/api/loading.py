@@ -129,7 +129,11 @@ def _loaded(
     if found.config.task == "translation":
         engine = "torch" if off.heads else engine
         made = _engine(found, device, threads, engine, compute_type, scores, off)
-        return Translator(found, made)
+        translator = Translator(found, made)
+        exported = made.exported if isinstance(made, AutoEngine) else made
+        if isinstance(exported, CTranslate2Engine):
+            exported.check_vocabularies([translator.source_tokenizer, translator.target_tokenizer])
+        return translator
     if engine == "ctranslate2":
         raise ConfigError(
             "this model is a classifier, and CTranslate2 runs translators only",

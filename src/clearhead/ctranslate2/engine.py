@@ -19,10 +19,10 @@ from clearhead.decoding.engine import (
     longest_output,
     prefixes_and_keys,
 )
-from clearhead.errors import SearchError
+from clearhead.errors import ExportError, SearchError
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import beyond
-from clearhead.tokenizer import BOS, EOS, PAD
+from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
 
 if TYPE_CHECKING:
     import ctranslate2
@@ -79,14 +79,33 @@ class CTranslate2Engine:
     ) -> None:
         self.exported = exported
         self.scores = scores
-        self.translators = Translators(exported, device, threads, compute_type)
         self._sources, self._targets = exported.vocabularies()
+        self.translators = Translators(exported, device, threads, compute_type)
         self._ids = {name: i for i, name in enumerate(self._targets)}
 
     @property
     def longest_source(self) -> int | None:
         """The maximum number of tokens of a source."""
         return self.exported.longest_source
+
+    def check_vocabularies(self, tokenizers: Sequence[Tokenizer]) -> None:
+        """Compare the numbers of tokens with those of the model's tokenizers.
+
+        Args:
+            tokenizers: of the source and of the target.
+
+        Raises:
+            ExportError: they differ.
+        """
+        own = [len(self._sources), len(self._targets)]
+        theirs = [len(tokenizer) for tokenizer in tokenizers]
+        if own != theirs:
+            raise ExportError(
+                "the export is of another model: its vocabularies have other sizes",
+                where=self.exported.path,
+                why=f"they have {own} tokens, the tokenizers {theirs}",
+                todo="export the model again: clearhead export",
+            )
 
     def unsupported(
         self, search: SearchConfig, prefix: int = 0, source: int = 0

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
-from clearhead.ctranslate2.folder import NAME, exported_model
+from clearhead.ctranslate2.folder import NAME, SPECIALS, TOKENS, UNKNOWN, exported_model
 from clearhead.exports import write_export
-from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
-
-SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
-UNKNOWN = "<unk>"
+from clearhead.tokenizer import Tokenizer
 
 
 def export_ctranslate2(found: ModelFolder, output: Path) -> list[str]:
@@ -52,11 +49,8 @@ def _build(found: ModelFolder, folder: Path) -> dict[str, Any]:
     source_names, target_names = map(token_names, tokenizers)
     spec.register_source_vocabulary(source_names)
     spec.register_target_vocabulary(target_names)
-    spec.config.bos_token = spec.config.decoder_start_token = SPECIALS[BOS]
-    spec.config.eos_token = SPECIALS[EOS]
-    spec.config.unk_token = UNKNOWN
-    # The encoder reads the tokens of the source and nothing else.
-    spec.config.add_source_bos = spec.config.add_source_eos = False
+    for name, value in TOKENS.items():
+        setattr(spec.config, name, value)
     spec.validate()
     spec.optimize()
     spec.save(str(folder))

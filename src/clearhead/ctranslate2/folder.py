@@ -11,13 +11,28 @@ from typing import Any, cast
 
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import LONGEST_SOURCE
-from clearhead.errors import ExportError, reason, type_of
+from clearhead.errors import ExportError, ModelFolderError, reason, type_of
 from clearhead.exports import command, damaged, read_export
-from clearhead.files import parse_json, read_bounded
+from clearhead.files import parse_json, read_bounded, read_json
 from clearhead.settings import Learned, ModelConfig
+from clearhead.tokenizer import BOS, EOS, PAD
 
 NAME = "ctranslate2"
 """The name of the format, and of an export's folder within its model folder."""
+
+SPECIALS = {PAD: "<pad>", BOS: "<s>", EOS: "</s>"}
+"""The names of the special tokens in an export, by their ids."""
+
+UNKNOWN = "<unk>"
+"""The name of the token for unknown words."""
+
+TOKENS = {
+    **dict.fromkeys(("bos_token", "decoder_start_token"), SPECIALS[BOS]),
+    **{"eos_token": SPECIALS[EOS], "unk_token": UNKNOWN},
+    # The encoder reads the tokens of the source and nothing else.
+    **dict.fromkeys(("add_source_bos", "add_source_eos"), False),
+}
+"""What `config.json` of an export says about special tokens."""
 
 TABLE_POSITIONS = 4096
 """Positions of an export whose model has no limit. By default 1,024 source tokens need 2,068."""
@@ -52,7 +67,10 @@ class ExportedModel:
         for side in ("shared", "shared") if shared else ("source", "target"):
             path = self.path / f"{side}_vocabulary.json"
             try:
-                found.append([str(token) for token in parse_json(read_bounded(path))])
+                names = [str(token) for token in parse_json(read_bounded(path))]
+                if any(names[i : i + 1] != [name] for i, name in SPECIALS.items()):
+                    raise ValueError("it does not begin with the special tokens")
+                found.append(names)
             except (OSError, ValueError, TypeError, RecursionError) as error:
                 raise ExportError("the export is damaged", where=path, why=reason(error)) from None
         return found[0], found[1]
@@ -81,6 +99,7 @@ def read_ctranslate2(path: Path, found: ModelFolder) -> ExportedModel:
         ModelFolderError: the model folder cannot be read.
     """
     limits = read_export(path, NAME, found).get("limits")
+    _check_tokens(path / "config.json")
     try:
         exported = ExportedModel(path=path, **cast("dict[str, Any]", limits))
         for name, value in asdict(exported_model(path, found.config.model)).items():
@@ -90,3 +109,19 @@ def read_ctranslate2(path: Path, found: ModelFolder) -> ExportedModel:
     except TypeError as error:
         todo = f"remove this folder, then export the model again: {command(found, NAME)}"
         raise damaged(path, error, todo) from None
+
+
+def _check_tokens(config: Path) -> None:
+    """Check what CTranslate2 reads about special tokens.
+
+    Raises:
+        ExportError: something differs, or the file cannot be read.
+    """
+    try:
+        tree = read_json(config)
+    except ModelFolderError as error:
+        raise ExportError(error.what, where=error.where, why=error.why) from None
+    for name, value in TOKENS.items():
+        if tree.get(name) != value:
+            why = f"its {name} is {tree.get(name)!r}, not {value!r}"
+            raise ExportError("the export is damaged", where=config, why=why)
