@@ -51,7 +51,9 @@ export function headTitle(name) {
 /** The measure that the state names, else the one to be believed, else removal, else the first. */
 export function measureOf(state, model, item) {
   const named = (name) => item.measures.find((measure) => measure.name === name);
-  return named(state.measure) ?? named(model.belief?.measure) ?? named("removal") ?? item.measures[0];
+  return (
+    named(state.measure) ?? named(model.belief?.measure) ?? named("removal") ?? item.measures[0]
+  );
 }
 
 /** The choice of the state, within what this item has: {show, kind, layer, head, measure}. */
@@ -59,7 +61,8 @@ export function choiceOf(state, model, item) {
   const kinds = kindsOf(item);
   const measure = measureOf(state, model, item);
   let show = state.show;
-  if (show === "measure" ? !measure : !kinds.includes(show)) show = measure ? "measure" : kinds.at(-1);
+  if (show === "measure" ? !measure : !kinds.includes(show))
+    show = measure ? "measure" : kinds.at(-1);
   if (show === "measure") return { show, measure };
   const [layers, heads] = item.attention[show].shape;
   const layer = Math.min(state.layer || layers, layers);
@@ -81,9 +84,17 @@ export async function matrixOf(data, model, item, choice, joined) {
     const matrix = joinedMatrix(values, shape[1], output, source);
     const isSigned = matrix.some((value) => value < 0);
     return {
-      values: matrix, rows: output, columns: source, rowSide: "output", columnSide: "source",
-      isSigned, limit: usualLimit(matrix, source.length), unit: "number",
-      title: choice.measure.title, meaning: choice.measure.meaning, name: choice.measure.name,
+      values: matrix,
+      rows: output,
+      columns: source,
+      rowSide: "output",
+      columnSide: "source",
+      isSigned,
+      limit: usualLimit(matrix, source.length),
+      unit: "number",
+      title: choice.measure.title,
+      meaning: choice.measure.meaning,
+      name: choice.measure.name,
     };
   }
   const { kind, layer, head } = choice;
@@ -92,12 +103,17 @@ export async function matrixOf(data, model, item, choice, joined) {
   const columns = kind === "decoder" ? [startOf(item), ...shifted(output, width)] : source;
   const which = head ? `head ${head}` : `mean of ${counted(choice.heads, "head")}`;
   return {
-    values: joinedMatrix(values, width, rows, columns), rows, columns,
+    values: joinedMatrix(values, width, rows, columns),
+    rows,
+    columns,
     rowSide: kind === "encoder" ? "source" : "output",
     columnSide: kind === "decoder" ? "output" : "source",
-    isSigned: false, limit: 1, unit: "share",
+    isSigned: false,
+    limit: 1,
+    unit: "share",
     title: `${KINDS[kind].title}, layer ${layer}, ${which}`,
-    meaning: KINDS[kind].meaning, name: `${kind}-layer-${layer}-${head ? `head-${head}` : "mean"}`,
+    meaning: KINDS[kind].meaning,
+    name: `${kind}-layer-${layer}-${head ? `head-${head}` : "mean"}`,
   };
 }
 

@@ -3,15 +3,17 @@
 
 import { disclosure, element, plain } from "./elements.js";
 import { headNamed, headTitle } from "./attention.js";
-import { picture, scrolled } from "./charts.js";
+import { nameCell, numberCell, picture, scrolled, table } from "./charts.js";
 import { decimal, largest, ranking, signed } from "./numbers.js";
 
 /** The view "What to believe". */
 export async function beliefView(context) {
   const { model } = context;
   const parts = [
-    model.belief && measures(model.belief), model.belief && curves(model.belief),
-    model.importance && importance(context), model.roles && roles(context),
+    model.belief && measures(model.belief),
+    model.belief && curves(model.belief),
+    model.importance && importance(context),
+    model.roles && roles(context),
   ].filter(Boolean);
   if (parts.length) return element("div", {}, parts);
   return picture({
@@ -20,25 +22,46 @@ export async function beliefView(context) {
   });
 }
 
-
 function measures(belief) {
   const order = ranking(belief.rows, (row) => row.comprehensiveness[0]);
-  return picture({
-    title: "Which measure may be believed",
-    text: [element("strong", {}, plain(belief.text)),
-      ` Measured on ${belief.sentences} sentences. Comprehensiveness: how much the log-probability falls when the words that a measure ranks first are deleted; higher is better. Sufficiency: how much it falls when only these are left; lower is better. In brackets: the 95 % confidence interval.`],
-    csv: {
-      name: "faithfulness", what: "the faithfulness of the measures",
-      rows: () => [["measure", ...["comprehensiveness", "sufficiency"].flatMap((name) => [name, `${name} low`, `${name} high`])],
-        ...belief.rows.map((row) => [row.title, ...row.comprehensiveness, ...row.sufficiency])],
+  return picture(
+    {
+      title: "Which measure may be believed",
+      text: [
+        element("strong", {}, plain(belief.text)),
+        ` Measured on ${belief.sentences} sentences. Comprehensiveness (DeYoung et al. 2020): how much the probability of the output falls when the words that a measure ranks first are deleted; higher is better. Sufficiency: how much it falls when only these are left; lower is better. In brackets: the 95 % confidence interval.`,
+      ],
+      csv: {
+        name: "faithfulness",
+        what: "the faithfulness of the measures",
+        rows: () => [
+          [
+            "measure",
+            ...["comprehensiveness", "sufficiency"].flatMap((name) => [
+              name,
+              `${name} low`,
+              `${name} high`,
+            ]),
+          ],
+          ...belief.rows.map((row) => [row.title, ...row.comprehensiveness, ...row.sufficiency]),
+        ],
+      },
     },
-  },
-  scrolled("Faithfulness of the measures", element("table", { class: "plain" },
-    element("thead", {}, element("tr", {}, ["measure", "comprehensiveness", "sufficiency"].map((name) => element("th", { scope: "col" }, name)))),
-    element("tbody", {}, order.map((i) => element("tr", { class: belief.rows[i].measure === belief.measure ? "current" : null },
-      element("th", { scope: "row" }, plain(belief.rows[i].title)),
-      element("td", { class: "number" }, withInterval(belief.rows[i].comprehensiveness, 2)),
-      element("td", { class: "number" }, withInterval(belief.rows[i].sufficiency, 2))))))));
+    table(
+      "Faithfulness of the measures",
+      ["measure", "comprehensiveness", "sufficiency"],
+      order
+        .map((i) => belief.rows[i])
+        .map((row) => ({
+          isCurrent: row.measure === belief.measure,
+          cells: [
+            nameCell(plain(row.title)),
+            numberCell(withInterval(row.comprehensiveness, 2)),
+            numberCell(withInterval(row.sufficiency, 2)),
+          ],
+        })),
+    ),
+  );
 }
 
 const CHART = { width: 720, height: 340, left: 52, right: 190, top: 14, bottom: 44 };
@@ -53,46 +76,89 @@ function curves(belief) {
   const most = Math.max(...names.map((name) => largest(belief.curves[name])));
   const x = (share) => left + (share * (width - left - right)) / (belief.grid.at(-1) || 1);
   const y = (value) => height - bottom - (value / most) * (height - top - bottom);
-  const line = (name, number) => element("svg:path", {
-    class: `curve curve-${number % 4}${name === belief.measure ? " best" : ""}${name === "random" ? " random" : ""}`,
-    "stroke-dasharray": name === belief.measure ? null : DASHES[number % DASHES.length],
-    d: belief.curves[name].map((value, i) => `${i ? "L" : "M"}${x(belief.grid[i]).toFixed(1)} ${y(value).toFixed(1)}`).join(""),
-  });
-  const text = (options, ...content) => element("svg:text", options, ...content);
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => part * most);
-  const labels = apart(names.map((name) => y(belief.curves[name].at(-1))), 17, top + 6, height - bottom);
-  const drawing = element("svg:svg", {
-    viewBox: `0 0 ${width} ${height}`, role: "img", class: "chart",
-    "aria-label": "Probability after deletion of source words, by measure. The table below has the numbers.",
-  },
-  ticks.map((value) => [
-    element("svg:path", { class: "grid-line", d: `M${left} ${y(value)}H${width - right}` }),
-    text({ x: left - 8, y: y(value) + 4, "text-anchor": "end" }, decimal(value)),
-  ]),
-  belief.grid.map((share) => text({ x: x(share), y: height - bottom + 18, "text-anchor": "middle" }, `${Math.round(share * 100)} %`)),
-  text({ x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, "source words deleted"),
-  names.map(line),
-  names.map((name, number) => [
+  const line = (name, number) =>
     element("svg:path", {
       class: `curve curve-${number % 4}${name === belief.measure ? " best" : ""}${name === "random" ? " random" : ""}`,
       "stroke-dasharray": name === belief.measure ? null : DASHES[number % DASHES.length],
-      d: `M${width - right + 8} ${labels[number]}h22`,
-    }),
-    text({ x: width - right + 36, y: labels[number] + 4, class: name === belief.measure ? "best" : null }, title(name)),
-  ]));
-  const table = () => scrolled("Deletion curves", element("table", { class: "plain" },
-    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "measure"),
-      belief.grid.map((share) => element("th", { scope: "col" }, `${Math.round(share * 100)} %`)))),
-    element("tbody", {}, names.map((name) => element("tr", {}, element("th", { scope: "row" }, plain(title(name))),
-      belief.curves[name].map((value) => element("td", { class: "number" }, decimal(value, 3))))))));
-  return picture({
-    title: "Deletion curves",
-    text: "Source words are deleted in the order in which each measure ranks them. The faster the probability falls, the better the measure found the words that count. The strong line is the measure to be believed.",
-    csv: {
-      name: "deletion-curves", what: "the deletion curves",
-      rows: () => [["measure", ...belief.grid], ...names.map((name) => [title(name), ...belief.curves[name]])],
+      d: belief.curves[name]
+        .map((value, i) => `${i ? "L" : "M"}${x(belief.grid[i]).toFixed(1)} ${y(value).toFixed(1)}`)
+        .join(""),
+    });
+  const text = (options, ...content) => element("svg:text", options, ...content);
+  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => part * most);
+  const labels = apart(
+    names.map((name) => y(belief.curves[name].at(-1))),
+    17,
+    top + 6,
+    height - bottom,
+  );
+  const drawing = element(
+    "svg:svg",
+    {
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      class: "chart",
+      "aria-label":
+        "Probability after deletion of source words, by measure. The table below has the numbers.",
     },
-  }, scrolled("Chart of the deletion curves", drawing), disclosure("The same as a table", table));
+    ticks.map((value) => [
+      element("svg:path", { class: "grid-line", d: `M${left} ${y(value)}H${width - right}` }),
+      text({ x: left - 8, y: y(value) + 4, "text-anchor": "end" }, decimal(value)),
+    ]),
+    belief.grid.map((share) =>
+      text(
+        { x: x(share), y: height - bottom + 18, "text-anchor": "middle" },
+        `${Math.round(share * 100)} %`,
+      ),
+    ),
+    text(
+      { x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" },
+      "source words deleted",
+    ),
+    names.map(line),
+    names.map((name, number) => [
+      element("svg:path", {
+        class: `curve curve-${number % 4}${name === belief.measure ? " best" : ""}${name === "random" ? " random" : ""}`,
+        "stroke-dasharray": name === belief.measure ? null : DASHES[number % DASHES.length],
+        d: `M${width - right + 8} ${labels[number]}h22`,
+      }),
+      text(
+        {
+          x: width - right + 36,
+          y: labels[number] + 4,
+          class: name === belief.measure ? "best" : null,
+        },
+        title(name),
+      ),
+    ]),
+  );
+  const asTable = () =>
+    table(
+      "Deletion curves",
+      ["measure", ...belief.grid.map((share) => `${Math.round(share * 100)} %`)],
+      names.map((name) => ({
+        cells: [
+          nameCell(plain(title(name))),
+          ...belief.curves[name].map((value) => numberCell(decimal(value, 3))),
+        ],
+      })),
+    );
+  return picture(
+    {
+      title: "Deletion curves",
+      text: "Source words are deleted in the order in which each measure ranks them. The faster the probability falls, the better the measure found the words that count. The strong line is the measure to be believed.",
+      csv: {
+        name: "deletion-curves",
+        what: "the deletion curves",
+        rows: () => [
+          ["measure", ...belief.grid],
+          ...names.map((name) => [title(name), ...belief.curves[name]]),
+        ],
+      },
+    },
+    scrolled("Chart of the deletion curves", drawing),
+    disclosure("The same as a table", asTable),
+  );
 }
 
 /** Heights of labels, moved so that they are at least `gap` apart. */
@@ -117,49 +183,120 @@ function importance({ model, link }) {
   const most = Math.max(...rows.flatMap((row) => row.loss.map(Math.abs))) || 1;
   const withChrf = rows.some((row) => row.chrf);
   const position = (value) => `${(50 + (value / most) * 50).toFixed(2)}%`;
-  const track = ([mean, low, high]) => element("td", { class: "track middle", "aria-hidden": "true" },
-    element("span", { class: mean < 0 ? "bar against" : "bar", css: { "inline-size": `${((Math.abs(mean) / most) * 50).toFixed(2)}%` } }),
-    element("span", { class: "interval", css: { left: position(low), width: `${(((high - low) / most) * 50).toFixed(2)}%` } }));
+  const track = ([mean, low, high]) =>
+    element(
+      "td",
+      { class: "track middle", "aria-hidden": "true" },
+      element("span", {
+        class: mean < 0 ? "bar against" : "bar",
+        css: { "inline-size": `${((Math.abs(mean) / most) * 50).toFixed(2)}%` },
+      }),
+      element("span", {
+        class: "interval",
+        css: { left: position(low), width: `${(((high - low) / most) * 50).toFixed(2)}%` },
+      }),
+    );
   const line = (row) => {
     const { kind, layer, head } = headNamed(row.head);
-    return element("tr", {},
-      element("th", { scope: "row" }, element("a", { href: link({ view: "words", show: kind, layer, head }) }, headTitle(row.head))),
-      element("td", { class: "number" }, withInterval(row.loss)), track(row.loss),
+    return element(
+      "tr",
+      {},
+      element(
+        "th",
+        { scope: "row" },
+        element(
+          "a",
+          { href: link({ view: "words", show: kind, layer, head }) },
+          headTitle(row.head),
+        ),
+      ),
+      element("td", { class: "number" }, withInterval(row.loss)),
+      track(row.loss),
       withChrf && element("td", { class: "number" }, row.chrf ? withInterval(row.chrf, 1) : ""),
-      element("td", { class: "number" }, decimal(row.gradient, 3)));
+      element("td", { class: "number" }, decimal(row.gradient, 3)),
+    );
   };
-  const table = (some) => scrolled("Importance of heads", element("table", { class: "bars plain importance" },
-    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "head"),
-      element("th", { scope: "col", colspan: "2" }, "loss without it"),
-      withChrf && element("th", { scope: "col" }, "chrF without it"), element("th", { scope: "col" }, "gradient"))),
-    element("tbody", {}, some.map(line))));
+  const heads = (some) =>
+    scrolled(
+      "Importance of heads",
+      element(
+        "table",
+        { class: "bars plain importance" },
+        element(
+          "thead",
+          {},
+          element(
+            "tr",
+            {},
+            element("th", { scope: "col" }, "head"),
+            element("th", { scope: "col", colspan: "2" }, "loss without it"),
+            withChrf && element("th", { scope: "col" }, "chrF without it"),
+            element("th", { scope: "col" }, "gradient"),
+          ),
+        ),
+        element("tbody", {}, some.map(line)),
+      ),
+    );
   const few = 12;
-  return picture({
-    title: "Which heads matter",
-    text: "Each head is switched off for all sentences of a sample. To the right: the loss rises without it, so the model needs it. The thin line is the 95 % confidence interval; the gradient is the estimate of Michel et al. (2019).",
-    csv: {
-      name: "head-importance", what: "the importance of the heads",
-      rows: () => [["head", "loss", "loss low", "loss high", "chrF", "chrF low", "chrF high", "gradient"],
-        ...rows.map((row) => [row.head, ...row.loss, ...(row.chrf ?? [null, null, null]), row.gradient])],
+  return picture(
+    {
+      title: "Which heads matter",
+      text: "Each head is switched off for all sentences of a sample. To the right: the loss rises without it, so the model needs it. The thin line is the 95 % confidence interval; the gradient is the estimate of Michel et al. (2019).",
+      csv: {
+        name: "head-importance",
+        what: "the importance of the heads",
+        rows: () => [
+          ["head", "loss", "loss low", "loss high", "chrF", "chrF low", "chrF high", "gradient"],
+          ...rows.map((row) => [
+            row.head,
+            ...row.loss,
+            ...(row.chrf ?? [null, null, null]),
+            row.gradient,
+          ]),
+        ],
+      },
     },
-  }, table(rows.slice(0, few)), rows.length > few && disclosure(`${rows.length - few} more`, () => table(rows.slice(few))));
+    heads(rows.slice(0, few)),
+    rows.length > few && disclosure(`${rows.length - few} more`, () => heads(rows.slice(few))),
+  );
 }
 
-const withInterval = ([mean, low, high], digits = 3) => `${signed(mean, digits)} (${signed(low, digits)} to ${signed(high, digits)})`;
+const withInterval = ([mean, low, high], digits = 3) =>
+  `${signed(mean, digits)} (${signed(low, digits)} to ${signed(high, digits)})`;
 
 function roles({ model, link }) {
   const heads = Object.entries(model.roles).filter(([, found]) => found.length);
   if (!heads.length) return null;
-  return picture({
-    title: "What heads do",
-    text: "Heads whose attention over a sample fits a known pattern, with the share of attention that does. Heads without one are not listed.",
-    csv: {
-      name: "head-roles", what: "the roles of the heads",
-      rows: () => [["head", "role", "score"], ...heads.flatMap(([name, found]) => found.map(([role, score]) => [name, role, score]))],
+  return picture(
+    {
+      title: "What heads do",
+      text: "Heads whose attention over a sample fits a known pattern, with the share of attention that does. Heads without one are not listed.",
+      csv: {
+        name: "head-roles",
+        what: "the roles of the heads",
+        rows: () => [
+          ["head", "role", "score"],
+          ...heads.flatMap(([name, found]) => found.map(([role, score]) => [name, role, score])),
+        ],
+      },
     },
-  }, element("ul", { class: "roles" }, heads.map(([name, found]) => {
-    const { kind, layer, head } = headNamed(name);
-    return element("li", {}, element("a", { href: link({ view: "words", show: kind, layer, head }) }, headTitle(name)), " ",
-      found.map(([role, score], i) => [i ? ", " : "", plain(role), element("small", {}, ` ${score.toFixed(2)}`)]));
-  })));
+    element(
+      "ul",
+      { class: "roles" },
+      heads.map(([name, found]) => {
+        const { kind, layer, head } = headNamed(name);
+        return element(
+          "li",
+          {},
+          element("a", { href: link({ view: "words", show: kind, layer, head }) }, headTitle(name)),
+          " ",
+          found.map(([role, score], i) => [
+            i ? ", " : "",
+            plain(role),
+            element("small", {}, ` ${score.toFixed(2)}`),
+          ]),
+        );
+      }),
+    ),
+  );
 }

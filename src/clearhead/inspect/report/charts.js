@@ -12,12 +12,18 @@ import { decimal, extent, largest } from "./numbers.js";
  *   level of the heading (3).
  */
 export function picture({ title, text, csv = null, level = 3, className = "" }, ...content) {
-  return element("section", { class: `picture ${className}` },
-    element("header", {},
+  return element(
+    "section",
+    { class: `picture ${className}` },
+    element(
+      "header",
+      {},
       element(`h${level}`, {}, title),
-      csv && csvButton(csv.name, csv.what, csv.rows)),
+      csv && csvButton(csv.name, csv.what, csv.rows),
+    ),
     text && element("p", { class: "how" }, text),
-    content);
+    content,
+  );
 }
 
 /**
@@ -27,18 +33,36 @@ export function picture({ title, text, csv = null, level = 3, className = "" }, 
  */
 export function bars(rows, { caption, isSigned = false, limit = null, head = ["", "value"] }) {
   const full = limit ?? largest(rows.map((row) => row.value));
-  return element("table", { class: isSigned ? "bars signed" : "bars" },
+  return element(
+    "table",
+    { class: isSigned ? "bars signed" : "bars" },
     element("caption", { class: "aloud" }, caption),
     columns("label", "number", "track"),
-    element("thead", { class: "aloud" },
-      element("tr", {}, head.map((name) => element("th", { scope: "col" }, name)),
-        element("td", {}))),
-    element("tbody", {}, rows.map((row) => barRow(row, isSigned, full))));
+    element(
+      "thead",
+      { class: "aloud" },
+      element(
+        "tr",
+        {},
+        head.map((name) => element("th", { scope: "col" }, name)),
+        element("td", {}),
+      ),
+    ),
+    element(
+      "tbody",
+      {},
+      rows.map((row) => barRow(row, isSigned, full)),
+    ),
+  );
 }
 
 /** The columns of a table, each with the class that has its width. */
 export function columns(...classes) {
-  return element("colgroup", {}, classes.map((name) => element("col", { class: name })));
+  return element(
+    "colgroup",
+    {},
+    classes.map((name) => element("col", { class: name })),
+  );
 }
 
 function barRow({ label, value, text, note, current }, isSigned, full) {
@@ -47,10 +71,13 @@ function barRow({ label, value, text, note, current }, isSigned, full) {
     class: value < 0 ? "bar against" : "bar",
     css: { "inline-size": `${(share * (isSigned ? 50 : 100)).toFixed(2)}%` },
   });
-  return element("tr", { class: current ? "current" : null },
+  return element(
+    "tr",
+    { class: current ? "current" : null },
     element("th", { scope: "row" }, label, note && element("small", {}, note)),
     element("td", { class: "number" }, text),
-    element("td", { class: "track", "aria-hidden": "true" }, bar));
+    element("td", { class: "track", "aria-hidden": "true" }, bar),
+  );
 }
 
 /** The first rows of a ranking as bars, all of them on demand. */
@@ -58,9 +85,12 @@ export function rankedBars(rows, options, few = 8) {
   const limit = options.limit ?? largest(rows.map((row) => row.value));
   const table = bars(rows.slice(0, few), { ...options, limit });
   if (rows.length <= few) return table;
-  const all = () => bars(rows.slice(few), {
-    ...options, limit, caption: `${options.caption}, the others`,
-  });
+  const all = () =>
+    bars(rows.slice(few), {
+      ...options,
+      limit,
+      caption: `${options.caption}, the others`,
+    });
   return [table, disclosure(`${rows.length - few} more`, all)];
 }
 
@@ -71,7 +101,10 @@ export function strip(values, name) {
   const columns = Math.min(values.length, 128);
   const lines = Math.ceil(values.length / columns);
   const canvas = element("canvas", {
-    width: columns, height: lines, role: "img", class: "strip",
+    width: columns,
+    height: lines,
+    role: "img",
+    class: "strip",
     "aria-label": `${name}: ${values.length} numbers from ${decimal(low)} to ${decimal(high)}`,
   });
   canvas.style.blockSize = `${Math.min(lines * 10, 80) + 4}px`;
@@ -80,12 +113,24 @@ export function strip(values, name) {
   const image = context.createImageData(columns, lines);
   values.forEach((value, i) => paint(image.data, i, colours, stepOf(value, limit, true)));
   context.putImageData(image, 0, 0);
-  const numbers = () => element("p", { class: "numbers", tabindex: "0", role: "group", "aria-label": name },
-    Array.from(values, (value) => decimal(value, 3)).join("  "));
-  return element("div", { class: "vector" },
-    element("div", { class: "vector-name" }, element("span", {}, name),
-      element("small", {}, `${values.length} numbers, ${decimal(low)} to ${decimal(high)}`)),
-    canvas, disclosure(["Numbers", element("span", { class: "aloud" }, ` of ${name}`)], numbers));
+  const numbers = () =>
+    element(
+      "p",
+      { class: "numbers", tabindex: "0", role: "group", "aria-label": name },
+      Array.from(values, (value) => decimal(value, 3)).join("  "),
+    );
+  return element(
+    "div",
+    { class: "vector" },
+    element(
+      "div",
+      { class: "vector-name" },
+      element("span", {}, name),
+      element("small", {}, `${values.length} numbers, ${decimal(low)} to ${decimal(high)}`),
+    ),
+    canvas,
+    disclosure(["Numbers", element("span", { class: "aloud" }, ` of ${name}`)], numbers),
+  );
 }
 
 /** Write the colour of a step into pixel i of an image. */
@@ -102,8 +147,16 @@ export function paint(pixels, i, colours, step) {
  * @param {function(number): string} colourOf - the colour at a share (0…1) of the way.
  */
 export function legend(colourOf, lowText, highText) {
-  const steps = Array.from({ length: 24 }, (_, i) => element("span", { css: { background: colourOf(i / 23) } }));
-  return element("p", { class: "legend" }, lowText, element("span", { class: "ramp", "aria-hidden": "true" }, steps), highText);
+  const steps = Array.from({ length: 24 }, (_, i) =>
+    element("span", { css: { background: colourOf(i / 23) } }),
+  );
+  return element(
+    "p",
+    { class: "legend" },
+    lowText,
+    element("span", { class: "ramp", "aria-hidden": "true" }, steps),
+    highText,
+  );
 }
 
 /** A table of a matrix, each cell in its colour. */
@@ -112,18 +165,84 @@ export function matrixTable(caption, rowNames, columnNames, values, limit, isSig
   const width = columnNames.length;
   const cell = (value) => {
     const step = stepOf(value, limit, isSigned);
-    return element("td", { css: { background: css(colours, step), color: inkOn(colours, step) } }, format(value));
+    return element(
+      "td",
+      { css: { background: css(colours, step), color: inkOn(colours, step) } },
+      format(value),
+    );
   };
-  return scrolled(caption, element("table", { class: "matrix-table" },
-    element("caption", { class: "aloud" }, caption),
-    element("thead", {}, element("tr", {}, element("td", {}),
-      columnNames.map((name) => element("th", { scope: "col" }, element("bdi", {}, name))))),
-    element("tbody", {}, rowNames.map((name, row) => element("tr", {},
-      element("th", { scope: "row" }, element("bdi", {}, name)),
-      Array.from(values.subarray(row * width, (row + 1) * width), cell))))));
+  return scrolled(
+    caption,
+    element(
+      "table",
+      { class: "matrix-table" },
+      element("caption", { class: "aloud" }, caption),
+      element(
+        "thead",
+        {},
+        element(
+          "tr",
+          {},
+          element("td", {}),
+          columnNames.map((name) => element("th", { scope: "col" }, element("bdi", {}, name))),
+        ),
+      ),
+      element(
+        "tbody",
+        {},
+        rowNames.map((name, row) =>
+          element(
+            "tr",
+            {},
+            element("th", { scope: "row" }, element("bdi", {}, name)),
+            Array.from(values.subarray(row * width, (row + 1) * width), cell),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** A region that scrolls by itself, so that the page does not; the keyboard reaches it. */
 export function scrolled(name, ...content) {
-  return element("div", { class: "scrolled", tabindex: "0", role: "group", "aria-label": name }, content);
+  return element(
+    "div",
+    { class: "scrolled", tabindex: "0", role: "group", "aria-label": name },
+    content,
+  );
+}
+
+/**
+ * A table that scrolls by itself.
+ *
+ * @param {string} name - for the keyboard and the screen reader.
+ * @param {string[]} head - the names of the columns.
+ * @param {Array} rows - {cells, isCurrent} each; the cells are of `nameCell` or `numberCell`, or
+ *   plain content.
+ */
+export function table(name, head, rows) {
+  const cell = (content) =>
+    content instanceof HTMLTableCellElement ? content : element("td", {}, content);
+  const body = rows.map(({ cells, isCurrent }) =>
+    element("tr", { class: isCurrent ? "current" : null }, cells.map(cell)),
+  );
+  const names = head.map((text) => element("th", { scope: "col" }, text));
+  return scrolled(
+    name,
+    element(
+      "table",
+      { class: "plain" },
+      element("thead", {}, element("tr", {}, names)),
+      element("tbody", {}, body),
+    ),
+  );
+}
+
+/** The cell that names its row. */
+export function nameCell(...content) {
+  return element("th", { scope: "row" }, content);
+}
+
+export function numberCell(text) {
+  return element("td", { class: "number" }, text);
 }

@@ -35,7 +35,11 @@ export function csvButton(name, what, rows) {
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
   };
   const label = `Save ${shown(what)} as CSV`;
-  return element("button", { type: "button", class: "csv", "aria-label": label, title: label, on: { click: save } }, "CSV");
+  return element(
+    "button",
+    { type: "button", class: "csv", "aria-label": label, title: label, on: { click: save } },
+    "CSV",
+  );
 }
 
 /** Matrix values as rows of a table with the names of rows and columns. */

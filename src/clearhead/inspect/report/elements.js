@@ -66,7 +66,8 @@ export function plain(text) {
   return element("bdi", {}, text);
 }
 
-const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
+const RIGHT_TO_LEFT =
+  /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
 /** "rtl" if the first letter of a text is written from right to left, else "ltr". */
 export function directionOf(text) {

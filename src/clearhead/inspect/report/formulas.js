@@ -26,35 +26,118 @@ function part(value) {
 
 /** A formula on a line of its own. */
 export function formula(...parts) {
-  return element("div", { class: "formula" },
-    element("math:math", { display: "block" }, element("math:mrow", {}, parts.map(part))));
+  return element(
+    "div",
+    { class: "formula" },
+    element("math:math", { display: "block" }, element("math:mrow", {}, parts.map(part))),
+  );
 }
 
 /** softmax(QKᵀ/√d_k)V and its parts, as the paper writes them. */
-export const scoreFormula = () => formula(below("s", mathRow("i", "j")), "=",
-  fraction(mathRow(below("q", "i"), "·", below("k", "j")), root(below("d", "k"))));
+export const scoreFormula = () =>
+  formula(
+    below("s", mathRow("i", "j")),
+    "=",
+    fraction(mathRow(below("q", "i"), "·", below("k", "j")), root(below("d", "k"))),
+  );
 
-export const weightFormula = () => formula(below("α", mathRow("i", "j")), "=",
-  fraction(above("e", below("s", mathRow("i", "j"))), mathRow(below(operator("∑"), "m"), above("e", below("s", mathRow("i", "m"))))));
+export const weightFormula = () =>
+  formula(
+    below("α", mathRow("i", "j")),
+    "=",
+    fraction(
+      above("e", below("s", mathRow("i", "j"))),
+      mathRow(below(operator("∑"), "m"), above("e", below("s", mathRow("i", "m")))),
+    ),
+  );
 
-export const headFormula = () => formula(below("head", "h"), "=",
-  below(operator("∑"), "j"), below("α", mathRow("i", "j")), below("v", "j"));
+export const headFormula = () =>
+  formula(
+    below("head", "h"),
+    "=",
+    below(operator("∑"), "j"),
+    below("α", mathRow("i", "j")),
+    below("v", "j"),
+  );
 
-export const projectionFormula = (from) => element("div", { class: "formulas" },
-  formula(below("q", "i"), "=", below("x", "i"), above("W", "Q")),
-  formula(below("k", "j"), "=", below(from, "j"), above("W", "K")),
-  formula(below("v", "j"), "=", below(from, "j"), above("W", "V")));
+export const projectionFormula = (from) =>
+  element(
+    "div",
+    { class: "formulas" },
+    formula(below("q", "i"), "=", below("x", "i"), above("W", "Q")),
+    formula(below("k", "j"), "=", below(from, "j"), above("W", "K")),
+    formula(below("v", "j"), "=", below(from, "j"), above("W", "V")),
+  );
 
-export const outputFormula = () => formula("MultiHead", "=", "Concat", "(",
-  below("head", "1"), ",", "…", ",", below("head", "h"), ")", above("W", "O"));
+export const outputFormula = () =>
+  formula(
+    "MultiHead",
+    "=",
+    "Concat",
+    "(",
+    below("head", "1"),
+    ",",
+    "…",
+    ",",
+    below("head", "h"),
+    ")",
+    above("W", "O"),
+  );
 
-export const feedForwardFormula = (activation) => activation === "relu"
-  ? formula("FFN", "(", "x", ")", "=", "max", "(", "0", ",", "x", below("W", "1"), "+", below("b", "1"), ")", below("W", "2"), "+", below("b", "2"))
-  : formula("FFN", "(", "x", ")", "=", activation, "(", "x", below("W", "1"), "+", below("b", "1"), ")", below("W", "2"), "+", below("b", "2"));
+export const feedForwardFormula = (activation) =>
+  activation === "relu"
+    ? formula(
+        "FFN",
+        "(",
+        "x",
+        ")",
+        "=",
+        "max",
+        "(",
+        "0",
+        ",",
+        "x",
+        below("W", "1"),
+        "+",
+        below("b", "1"),
+        ")",
+        below("W", "2"),
+        "+",
+        below("b", "2"),
+      )
+    : formula(
+        "FFN",
+        "(",
+        "x",
+        ")",
+        "=",
+        activation,
+        "(",
+        "x",
+        below("W", "1"),
+        "+",
+        below("b", "1"),
+        ")",
+        below("W", "2"),
+        "+",
+        below("b", "2"),
+      );
 
-export const normFormula = () => formula("LayerNorm", "(", "x", ")", "=",
-  fraction(mathRow("x", "−", "μ"), root(mathRow(above("σ", "2"), "+", "ε"))), "·", "γ", "+", "β");
+export const normFormula = () =>
+  formula(
+    "LayerNorm",
+    "(",
+    "x",
+    ")",
+    "=",
+    fraction(mathRow("x", "−", "μ"), root(mathRow(above("σ", "2"), "+", "ε"))),
+    "·",
+    "γ",
+    "+",
+    "β",
+  );
 
 export const residualFormula = (sublayer) => formula("x", "+", sublayer, "(", "x", ")");
 
-export const inputFormula = () => formula(below("x", "i"), "=", "Embedding", "(", below("w", "i"), ")", "+", "PE", "(", "i", ")");
+export const inputFormula = () =>
+  formula(below("x", "i"), "=", "Embedding", "(", below("w", "i"), ")", "+", "PE", "(", "i", ")");

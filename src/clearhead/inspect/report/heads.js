@@ -18,26 +18,43 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
   const [layers, heads] = reference.shape;
   const choose = (event) => {
     const button = event.target.closest("button");
-    if (button) go({ show: kind, layer: Number(button.dataset.layer), head: Number(button.dataset.head) });
+    if (button)
+      go({ show: kind, layer: Number(button.dataset.layer), head: Number(button.dataset.head) });
   };
   const grid = element("div", {
-    class: "thumbnails", role: "toolbar", css: { "--heads": heads }, "aria-label": `${KINDS[kind].title}: all heads`,
+    class: "thumbnails",
+    role: "toolbar",
+    css: { "--heads": heads },
+    "aria-label": `${KINDS[kind].title}: all heads`,
     on: { click: choose },
   });
   const canvases = [];
   let current = null;
   for (let layer = 1; layer <= layers; layer++) {
-    const row = element("div", { class: heads > 6 ? "layer-row many" : "layer-row" },
-      element("span", { class: "layer-name" }, `layer ${layer}`));
+    const row = element(
+      "div",
+      { class: heads > 6 ? "layer-row many" : "layer-row" },
+      element("span", { class: "layer-name" }, `layer ${layer}`),
+    );
     for (let head = 1; head <= heads; head++) {
       const roles = rolesOf(model, KINDS[kind].head(layer, head));
       const isCurrent = choice.kind === kind && choice.layer === layer && choice.head === head;
       const canvas = element("canvas", { width: 1, height: 1 });
       const name = `layer ${layer}, head ${head}${roles && `: ${roles}`}`;
-      const button = element("button", {
-        type: "button", "data-layer": layer, "data-head": head, "aria-label": name, title: name,
-        "aria-pressed": String(isCurrent), "data-key": key(`head.${kind}.${layer}.${head}`),
-      }, canvas, element("span", { class: roles ? "has-role" : null }, head));
+      const button = element(
+        "button",
+        {
+          type: "button",
+          "data-layer": layer,
+          "data-head": head,
+          "aria-label": name,
+          title: name,
+          "aria-pressed": String(isCurrent),
+          "data-key": key(`head.${kind}.${layer}.${head}`),
+        },
+        canvas,
+        element("span", { class: roles ? "has-role" : null }, head),
+      );
       if (isCurrent) current = button;
       canvases.push(canvas);
       row.append(button);
@@ -46,15 +63,24 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
   }
   arrowKeys(grid, current);
   onScreen(() => paintAll(data, reference, canvases));
-  return picture({
-    title: `All heads: ${KINDS[kind].title.toLowerCase()}`,
-    text: "Each square is one head: a row for each word that looks, a column for each word that is looked at, in a stronger colour where it looks more. Choose one to see it in the words."
-      + (model.roles ? " An underlined number has a known role." : ""),
-    csv: layers * heads * reference.shape[2] * reference.shape[3] > LARGEST_FILE ? null : {
-      name: `${kind}-heads`, what: "the weights of all heads", rows: () => weightRows(data, item, kind),
+  return picture(
+    {
+      title: `All heads: ${KINDS[kind].title.toLowerCase()}`,
+      text:
+        "Each square is one head: a row for each word that looks, a column for each word that is looked at, in a stronger colour where it looks more. Choose one to see it in the words." +
+        (model.roles ? " An underlined number has a known role." : ""),
+      csv:
+        layers * heads * reference.shape[2] * reference.shape[3] > LARGEST_FILE
+          ? null
+          : {
+              name: `${kind}-heads`,
+              what: "the weights of all heads",
+              rows: () => weightRows(data, item, kind),
+            },
+      className: "heads",
     },
-    className: "heads",
-  }, grid);
+    grid,
+  );
 }
 
 /** The weights of all heads, a row for each query and key. */
@@ -63,13 +89,28 @@ async function weightRows(data, item, kind) {
   const [, heads, queries, keys] = shape;
   const source = item.source.pieces;
   const target = item.target?.pieces;
-  const [queryNames, keyNames] = { encoder: [source, source], decoder: [target, target], cross: [target, source] }[kind];
+  const [queryNames, keyNames] = {
+    encoder: [source, source],
+    decoder: [target, target],
+    cross: [target, source],
+  }[kind];
   const rows = Array.from(values, (value, i) => {
     const [query, key] = [Math.floor(i / keys) % queries, i % keys];
     const matrix = Math.floor(i / (keys * queries));
-    return [Math.floor(matrix / heads) + 1, (matrix % heads) + 1, query + 1, queryNames[query], key + 1, keyNames[key], value];
+    return [
+      Math.floor(matrix / heads) + 1,
+      (matrix % heads) + 1,
+      query + 1,
+      queryNames[query],
+      key + 1,
+      keyNames[key],
+      value,
+    ];
   });
-  return [["layer", "head", "query", "token of the query", "key", "token of the key", "weight"], ...rows];
+  return [
+    ["layer", "head", "query", "token of the query", "key", "token of the key", "weight"],
+    ...rows,
+  ];
 }
 
 async function paintAll(data, reference, canvases) {

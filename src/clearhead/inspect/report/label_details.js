@@ -13,42 +13,69 @@ export async function labelDetails(context, matrix) {
   const effects = await outputDetails({ ...context, state: { ...state, place: 1 } });
   return [
     effects,
-    element("div", { class: "details-grid" },
+    element(
+      "div",
+      { class: "details-grid" },
       matrix.rowSide === "output" && counting(context, matrix),
-      pooling && pooled(context, pooling)),
+      pooling && pooled(context, pooling),
+    ),
   ];
 }
 
 function counting({ item, model }, matrix) {
   const rows = ranking(matrix.values, Math.abs).map((i) => ({
-    label: plain(matrix.columns[i].text), value: matrix.values[i],
+    label: plain(matrix.columns[i].text),
+    value: matrix.values[i],
     text: matrixNumber(matrix, matrix.values[i]),
   }));
   const what = model.unit === "frame" ? "frames" : "words";
-  return picture({
-    title: `The ${what} that count`, level: 4,
-    text: [`The ${what} in the order in which they count for `, quoted(item.outputs.pieces[0]),
-      `, by the measure ${matrix.title}.`],
-    csv: {
-      name: `counting-${matrix.name}`, what: `the ${what} that count`,
-      rows: () => [[what, matrix.title], ...matrix.columns.map((unit, i) => [unit.text, matrix.values[i]])],
+  return picture(
+    {
+      title: `The ${what} that count`,
+      level: 4,
+      text: [
+        `The ${what} in the order in which they count for `,
+        quoted(item.outputs.pieces[0]),
+        `, by the measure ${matrix.title}.`,
+      ],
+      csv: {
+        name: `counting-${matrix.name}`,
+        what: `the ${what} that count`,
+        rows: () => [
+          [what, matrix.title],
+          ...matrix.columns.map((unit, i) => [unit.text, matrix.values[i]]),
+        ],
+      },
     },
-  }, rankedBars(rows, {
-    caption: `The ${what} that count`, isSigned: matrix.isSigned, head: [what, matrix.title],
-  }));
+    rankedBars(rows, {
+      caption: `The ${what} that count`,
+      isSigned: matrix.isSigned,
+      head: [what, matrix.title],
+    }),
+  );
 }
 
 function pooled({ item, model }, weights) {
   const what = model.unit === "frame" ? "frames" : "pieces";
   const rows = ranking(weights).map((i) => ({
-    label: plain(item.source.pieces[i]), value: weights[i], text: percent(weights[i]),
+    label: plain(item.source.pieces[i]),
+    value: weights[i],
+    text: percent(weights[i]),
   }));
-  return picture({
-    title: "Pooling", level: 4,
-    text: `The label is read from a mean of all ${what}, in which they have these learned weights.`,
-    csv: {
-      name: "pooling", what: "the pooling weights",
-      rows: () => [[what, "weight"], ...item.source.pieces.map((piece, i) => [piece, weights[i]])],
+  return picture(
+    {
+      title: "Pooling",
+      level: 4,
+      text: `The label is read from a mean of all ${what}, in which they have these learned weights.`,
+      csv: {
+        name: "pooling",
+        what: "the pooling weights",
+        rows: () => [
+          [what, "weight"],
+          ...item.source.pieces.map((piece, i) => [piece, weights[i]]),
+        ],
+      },
     },
-  }, rankedBars(rows, { caption: "Pooling weights", head: [what, "weight"] }));
+    rankedBars(rows, { caption: "Pooling weights", head: [what, "weight"] }),
+  );
 }

@@ -5,8 +5,15 @@ import { KINDS, rolesOf } from "./attention.js";
 import { largest, counted, decimal, percent, ranking } from "./numbers.js";
 import { columns, picture, strip } from "./charts.js";
 import {
-  feedForwardFormula, headFormula, inputFormula, normFormula, outputFormula, projectionFormula,
-  residualFormula, scoreFormula, weightFormula,
+  feedForwardFormula,
+  headFormula,
+  inputFormula,
+  normFormula,
+  outputFormula,
+  projectionFormula,
+  residualFormula,
+  scoreFormula,
+  weightFormula,
 } from "./formulas.js";
 
 /** The view "Inside a layer". */
@@ -19,21 +26,30 @@ export async function layerWalkView(context) {
     });
   }
   const steps = await allSteps(walk);
-  return picture({
-    title: [`Inside ${walk.stack} layer ${walk.layer}: `, quoted(walk.piece)],
-    text: [
-      walk.stack === "encoder"
-        ? "What this layer does with one source token, step by step, with the numbers of this sentence. "
-        : "What this layer does at one place of the decoder, which reads this token to predict the next one. ",
-      walk.isPre ? "This model normalises the input of each part (pre-norm)."
-        : "This model normalises after each sum, as the paper does (post-norm).",
-    ],
-    csv: {
-      name: `${walk.stack}-layer-${walk.layer}-token-${walk.token + 1}`, what: "the numbers of all steps",
-      rows: () => walk.rows,
+  return picture(
+    {
+      title: [`Inside ${walk.stack} layer ${walk.layer}: `, quoted(walk.piece)],
+      text: [
+        walk.stack === "encoder"
+          ? "What this layer does with one source token, step by step, with the numbers of this sentence. "
+          : "What this layer does at one place of the decoder, which reads this token to predict the next one. ",
+        walk.isPre
+          ? "This model normalises the input of each part (pre-norm)."
+          : "This model normalises after each sum, as the paper does (post-norm).",
+      ],
+      csv: {
+        name: `${walk.stack}-layer-${walk.layer}-token-${walk.token + 1}`,
+        what: "the numbers of all steps",
+        rows: () => walk.rows,
+      },
+      className: "walk",
     },
-    className: "walk",
-  }, element("ol", { class: "steps" }, steps.map((content) => element("li", {}, content))));
+    element(
+      "ol",
+      { class: "steps" },
+      steps.map((content) => element("li", {}, content)),
+    ),
+  );
 }
 
 /** What is walked through: stack, layer, token and head, within what the item has. */
@@ -47,8 +63,19 @@ function walkOf({ data, model, item, state }) {
   const head = Math.min(Math.max(state.head, 1), model.heads) - 1;
   const at = async (name, ...indices) => (await data.part(item.walk[name], indices)).values;
   return {
-    data, model, item, stack, layers, layer, pieces, token, head, at,
-    name: `${stack}.${layer}`, piece: pieces[token], isPre: model.norm === "pre",
+    data,
+    model,
+    item,
+    stack,
+    layers,
+    layer,
+    pieces,
+    token,
+    head,
+    at,
+    name: `${stack}.${layer}`,
+    piece: pieces[token],
+    isPre: model.norm === "pre",
     rows: [["vector", "numbers"]],
   };
 }
@@ -62,15 +89,20 @@ function kept(walk, values, name) {
 async function allSteps(walk) {
   const steps = [await inputStep(walk)];
   const { name, stack } = walk;
-  const attention = [{ name: `${name}.self`, before: `${name}.input`, keys: walk.pieces, kind: stack }];
+  const attention = [
+    { name: `${name}.self`, before: `${name}.input`, keys: walk.pieces, kind: stack },
+  ];
   if (stack === "decoder") {
     attention.push({
-      name: `${name}.cross`, before: endOf(walk, `${name}.self`), keys: walk.item.source.pieces, kind: "cross",
+      name: `${name}.cross`,
+      before: endOf(walk, `${name}.self`),
+      keys: walk.item.source.pieces,
+      kind: "cross",
     });
   }
-  for (const part of attention) steps.push(...await attentionSteps(walk, part));
+  for (const part of attention) steps.push(...(await attentionSteps(walk, part)));
   const last = attention.at(-1).name;
-  steps.push(...await feedForwardSteps(walk, endOf(walk, last)));
+  steps.push(...(await feedForwardSteps(walk, endOf(walk, last))));
   return steps;
 }
 
@@ -87,16 +119,26 @@ async function inputStep(walk) {
   const { at, token, layer, layers, stack, item } = walk;
   const input = await at(`${stack}.${layer}.input`, token);
   if (layer > 1) {
-    return step("The input", `Layer ${layer} of ${layers} starts from the vector that layer ${layer - 1} made of this token.`,
-      kept(walk, input, "x"));
+    return step(
+      "The input",
+      `Layer ${layer} of ${layers} starts from the vector that layer ${layer - 1} made of this token.`,
+      kept(walk, input, "x"),
+    );
   }
   const side = stack === "encoder" ? "source" : "target";
-  const [embedding, position] = await Promise.all(["embeddings", "positions"].map(
-    (name) => item.walk[`${side}.${name}`] && at(`${side}.${name}`, token),
-  ));
-  return step("The input", "The embedding of the token plus the encoding of its position (sections 3.4 and 3.5 of the paper).",
-    inputFormula(), embedding && kept(walk, embedding, "Embedding"), position && kept(walk, position, "Position"),
-    kept(walk, input, "x, their sum"));
+  const [embedding, position] = await Promise.all(
+    ["embeddings", "positions"].map(
+      (name) => item.walk[`${side}.${name}`] && at(`${side}.${name}`, token),
+    ),
+  );
+  return step(
+    "The input",
+    "The embedding of the token plus the encoding of its position (sections 3.4 and 3.5 of the paper).",
+    inputFormula(),
+    embedding && kept(walk, embedding, "Embedding"),
+    position && kept(walk, position, "Position"),
+    kept(walk, input, "x, their sum"),
+  );
 }
 
 async function normStep(walk, from, to) {
@@ -104,9 +146,12 @@ async function normStep(walk, from, to) {
   const [before, after] = await Promise.all([at(from, token), at(to, token)]);
   const mean = before.reduce((sum, value) => sum + value, 0) / before.length;
   const variance = before.reduce((sum, value) => sum + (value - mean) ** 2, 0) / before.length;
-  return step("Layer norm",
+  return step(
+    "Layer norm",
     `The vector is shifted to mean 0, divided by its standard deviation, and scaled with learned numbers. Here μ = ${decimal(mean)} and σ = ${decimal(Math.sqrt(variance))}.`,
-    normFormula(), kept(walk, after, "LayerNorm(x)"));
+    normFormula(),
+    kept(walk, after, "LayerNorm(x)"),
+  );
 }
 
 async function attentionSteps(walk, part) {
@@ -114,46 +159,81 @@ async function attentionSteps(walk, part) {
   const { name, before, keys, kind } = part;
   const isCross = kind === "cross";
   const [query, allKeys, allValues, scores, headOutput, output, residual] = await Promise.all([
-    at(`${name}.queries`, head, token), at(`${name}.keys`, head), at(`${name}.values`, head),
-    at(`${name}.scores`, head, token), at(`${name}.head_outputs`, head, token),
-    at(`${name}.output`, token), at(`${name}.residuals`, token),
+    at(`${name}.queries`, head, token),
+    at(`${name}.keys`, head),
+    at(`${name}.values`, head),
+    at(`${name}.scores`, head, token),
+    at(`${name}.head_outputs`, head, token),
+    at(`${name}.output`, token),
+    at(`${name}.residuals`, token),
   ]);
   const visible = kind === "decoder" ? token + 1 : keys.length;
   const exact = softmax(scores.subarray(0, visible));
   const best = ranking(exact)[0];
-  const vector = (values, i) => values.subarray(i * (values.length / keys.length), (i + 1) * (values.length / keys.length));
+  const vector = (values, i) =>
+    values.subarray(i * (values.length / keys.length), (i + 1) * (values.length / keys.length));
   const roles = rolesOf(model, KINDS[kind].head(walk.layer, head + 1));
   const title = isCross ? "Cross-attention" : "Self-attention";
   const steps = [];
   if (isPre) steps.push(await normStep(walk, before, `${name}.norms`));
   const keepScores = () => {
     const what = title.toLowerCase();
-    walk.rows.push([`tokens of the ${what}`, ...keys.slice(0, visible)],
-      [`scores of the ${what}`, ...scores.subarray(0, visible)], [`weights of the ${what}`, ...exact]);
+    walk.rows.push(
+      [`tokens of the ${what}`, ...keys.slice(0, visible)],
+      [`scores of the ${what}`, ...scores.subarray(0, visible)],
+      [`weights of the ${what}`, ...exact],
+    );
     return scoreTable(keys.slice(0, visible), scores, exact);
   };
   steps.push(
-    step(`${title}: query, keys, values`,
-      [`Head ${head + 1} of ${model.heads} projects the vector to a query of ${model.d_k} numbers. `,
-        isCross ? "Keys and values come from the encoder's output, one pair for each source token. "
+    step(
+      `${title}: query, keys, values`,
+      [
+        `Head ${head + 1} of ${model.heads} projects the vector to a query of ${model.d_k} numbers. `,
+        isCross
+          ? "Keys and values come from the encoder's output, one pair for each source token. "
           : "Each token it may look at offers a key and a value. ",
-        roles && `This head acts on: ${roles}.`],
+        roles && `This head acts on: ${roles}.`,
+      ],
       projectionFormula(isCross ? "z" : "x"),
       kept(walk, query, "query"),
-      kept(walk, vector(allKeys, best), `key of ${keys[best]}`), kept(walk, vector(allValues, best), `value of ${keys[best]}`)),
-    step(`${title}: scores and weights`,
-      ["The query is multiplied with each key and divided by ", `√${model.d_k}; the softmax turns the scores into weights of sum 1. `,
-        kind === "decoder" && visible < keys.length ? `The ${counted(keys.length - visible, "later token")} are masked. ` : "",
-        "The largest: ", plain(keys[best]), ` with score ${decimal(scores[best])} and weight ${percent(exact[best])}.`],
-      scoreFormula(), weightFormula(), keepScores()),
-    step(`${title}: output of the head`,
+      kept(walk, vector(allKeys, best), `key of ${keys[best]}`),
+      kept(walk, vector(allValues, best), `value of ${keys[best]}`),
+    ),
+    step(
+      `${title}: scores and weights`,
+      [
+        "The query is multiplied with each key and divided by ",
+        `√${model.d_k}; the softmax turns the scores into weights of sum 1. `,
+        kind === "decoder" && visible < keys.length
+          ? `The ${counted(keys.length - visible, "later token")} are masked. `
+          : "",
+        "The largest: ",
+        plain(keys[best]),
+        ` with score ${decimal(scores[best])} and weight ${percent(exact[best])}.`,
+      ],
+      scoreFormula(),
+      weightFormula(),
+      keepScores(),
+    ),
+    step(
+      `${title}: output of the head`,
       `The values, added with these weights: ${percent(exact[best])} of the value of the strongest token, and so on.`,
-      headFormula(), kept(walk, headOutput, `output of head ${head + 1}`)),
-    step(`${title}: all heads together`,
+      headFormula(),
+      kept(walk, headOutput, `output of head ${head + 1}`),
+    ),
+    step(
+      `${title}: all heads together`,
       `The outputs of all ${model.heads} heads are put side by side and multiplied with one matrix.`,
-      outputFormula(), kept(walk, output, "output of the attention")),
-    step("Add what came before", "The output is added to the vector that went in (the residual connection).",
-      residualFormula("MultiHead"), kept(walk, residual, "x + MultiHead(x)")),
+      outputFormula(),
+      kept(walk, output, "output of the attention"),
+    ),
+    step(
+      "Add what came before",
+      "The output is added to the vector that went in (the residual connection).",
+      residualFormula("MultiHead"),
+      kept(walk, residual, "x + MultiHead(x)"),
+    ),
   );
   if (!isPre) steps.push(await normStep(walk, `${name}.residuals`, `${name}.norms`));
   return steps;
@@ -176,23 +256,59 @@ function scoreTable(keys, scores, weights) {
   const best = new Set(ranking(weights).slice(0, few));
   const shownKeys = keys.map((_, i) => i).filter((i) => best.has(i));
   const limit = largest(scores.subarray(0, keys.length));
-  const bar = (value, full, isSigned) => element("td", { class: "track", "aria-hidden": "true" }, element("span", {
-    class: value < 0 ? "bar against" : "bar",
-    css: { "inline-size": `${((Math.abs(value) / full) * (isSigned ? 50 : 100)).toFixed(2)}%` },
-  }));
+  const bar = (value, full, isSigned) =>
+    element(
+      "td",
+      { class: "track", "aria-hidden": "true" },
+      element("span", {
+        class: value < 0 ? "bar against" : "bar",
+        css: { "inline-size": `${((Math.abs(value) / full) * (isSigned ? 50 : 100)).toFixed(2)}%` },
+      }),
+    );
   const rest = keys.length - shownKeys.length;
   const restWeight = weights.reduce((sum, weight, i) => (best.has(i) ? sum : sum + weight), 0);
-  return element("table", { class: "bars scores" },
+  return element(
+    "table",
+    { class: "bars scores" },
     element("caption", { class: "aloud" }, "Scores and weights"),
     columns("label", "number", "track", "number", "track"),
-    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "token"),
-      element("th", { scope: "col", colspan: "2" }, "score"), element("th", { scope: "col", colspan: "2" }, "weight"))),
-    element("tbody", {}, shownKeys.map((i) => element("tr", {},
-      element("th", { scope: "row" }, plain(keys[i])),
-      element("td", { class: "number" }, decimal(scores[i])), signedTrack(bar(scores[i], limit, true)),
-      element("td", { class: "number" }, percent(weights[i])), bar(weights[i], 1, false))),
-    rest > 0 && element("tr", {}, element("th", { scope: "row" }, counted(rest, "other")),
-      element("td", {}), element("td", {}), element("td", { class: "number" }, percent(restWeight)), element("td", {}))));
+    element(
+      "thead",
+      {},
+      element(
+        "tr",
+        {},
+        element("th", { scope: "col" }, "token"),
+        element("th", { scope: "col", colspan: "2" }, "score"),
+        element("th", { scope: "col", colspan: "2" }, "weight"),
+      ),
+    ),
+    element(
+      "tbody",
+      {},
+      shownKeys.map((i) =>
+        element(
+          "tr",
+          {},
+          element("th", { scope: "row" }, plain(keys[i])),
+          element("td", { class: "number" }, decimal(scores[i])),
+          signedTrack(bar(scores[i], limit, true)),
+          element("td", { class: "number" }, percent(weights[i])),
+          bar(weights[i], 1, false),
+        ),
+      ),
+      rest > 0 &&
+        element(
+          "tr",
+          {},
+          element("th", { scope: "row" }, counted(rest, "other")),
+          element("td", {}),
+          element("td", {}),
+          element("td", { class: "number" }, percent(restWeight)),
+          element("td", {}),
+        ),
+    ),
+  );
 }
 
 function signedTrack(track) {
@@ -203,25 +319,47 @@ function signedTrack(track) {
 async function feedForwardSteps(walk, before) {
   const { at, token, name, model, isPre } = walk;
   const [hidden, output, residual, end] = await Promise.all([
-    at(`${name}.feed_forward.hidden_units`, token), at(`${name}.feed_forward.output`, token),
-    at(`${name}.feed_forward.residuals`, token), at(`${name}.output`, token),
+    at(`${name}.feed_forward.hidden_units`, token),
+    at(`${name}.feed_forward.output`, token),
+    at(`${name}.feed_forward.residuals`, token),
+    at(`${name}.output`, token),
   ]);
   const active = hidden.filter((value) => value > 0).length;
-  const strongest = ranking(hidden).slice(0, 3).map((unit) => `${unit + 1} (${decimal(hidden[unit])})`);
+  const strongest = ranking(hidden)
+    .slice(0, 3)
+    .map((unit) => `${unit + 1} (${decimal(hidden[unit])})`);
   const steps = [];
   if (isPre) steps.push(await normStep(walk, before, `${name}.feed_forward.norms`));
   steps.push(
-    step("Feed-forward network",
+    step(
+      "Feed-forward network",
       `Each vector goes through the same two matrices by itself. ${active} of ${hidden.length} hidden units are above zero here; the strongest are ${strongest.join(", ")}.`,
-      feedForwardFormula(model.activation), kept(walk, hidden, "hidden units"), kept(walk, output, "output of the network")),
-    step("Add what came before", "Again the output is added to what went in.",
-      residualFormula("FFN"), kept(walk, residual, "x + FFN(x)")),
+      feedForwardFormula(model.activation),
+      kept(walk, hidden, "hidden units"),
+      kept(walk, output, "output of the network"),
+    ),
+    step(
+      "Add what came before",
+      "Again the output is added to what went in.",
+      residualFormula("FFN"),
+      kept(walk, residual, "x + FFN(x)"),
+    ),
   );
-  if (!isPre) steps.push(await normStep(walk, `${name}.feed_forward.residuals`, `${name}.feed_forward.norms`));
-  steps.push(step("The output of the layer",
-    walk.layer < walk.layers ? `Layer ${walk.layer + 1} starts from this vector.`
-      : isPre ? "The last layer. One more norm follows." : "The last layer.",
-    kept(walk, end, "output of the layer")));
+  if (!isPre)
+    steps.push(
+      await normStep(walk, `${name}.feed_forward.residuals`, `${name}.feed_forward.norms`),
+    );
+  steps.push(
+    step(
+      "The output of the layer",
+      walk.layer < walk.layers
+        ? `Layer ${walk.layer + 1} starts from this vector.`
+        : isPre
+          ? "The last layer. One more norm follows."
+          : "The last layer.",
+      kept(walk, end, "output of the layer"),
+    ),
+  );
   return steps;
 }
 
@@ -230,21 +368,55 @@ export function walkControls(context) {
   const { model, state, go, key } = context;
   const walk = walkOf(context);
   if (!walk) return element("div", { class: "controls" });
-  const pick = (name, label, values, current, change) => element("label", {}, `${label} `,
-    element("select", { "data-key": key(name), on: { change: (event) => go(change(event.target.value)) } },
-      values.map(([value, text]) => element("option", { value, selected: value === current }, text))));
+  const pick = (name, label, values, current, change) =>
+    element(
+      "label",
+      {},
+      `${label} `,
+      element(
+        "select",
+        { "data-key": key(name), on: { change: (event) => go(change(event.target.value)) } },
+        values.map(([value, text]) =>
+          element("option", { value, selected: value === current }, text),
+        ),
+      ),
+    );
   const upTo = (count) => Array.from({ length: count }, (_, i) => [i + 1, i + 1]);
   const stacks = [["encoder", "encoder"], ...(walk.item.target ? [["decoder", "decoder"]] : [])];
-  const buttons = walk.pieces.map((piece, i) => element("button", {
-    type: "button", class: "word", "aria-pressed": String(i === walk.token), "data-key": key(`token.${i}`),
-    on: { click: () => go({ token: i + 1 }) },
-  }, plain(piece)));
-  const line = element("div", { class: "word-line small", role: "toolbar", "aria-label": "Token to walk with", dir: directionOf(walk.pieces.join(" ")) }, buttons);
+  const buttons = walk.pieces.map((piece, i) =>
+    element(
+      "button",
+      {
+        type: "button",
+        class: "word",
+        "aria-pressed": String(i === walk.token),
+        "data-key": key(`token.${i}`),
+        on: { click: () => go({ token: i + 1 }) },
+      },
+      plain(piece),
+    ),
+  );
+  const line = element(
+    "div",
+    {
+      class: "word-line small",
+      role: "toolbar",
+      "aria-label": "Token to walk with",
+      dir: directionOf(walk.pieces.join(" ")),
+    },
+    buttons,
+  );
   arrowKeys(line, buttons[walk.token]);
-  return element("div", {},
-    element("div", { class: "controls" },
+  return element(
+    "div",
+    {},
+    element(
+      "div",
+      { class: "controls" },
       pick("stack", "Stack", stacks, walk.stack, (stack) => ({ stack })),
       pick("layer", "Layer", upTo(walk.layers), walk.layer, (layer) => ({ layer: Number(layer) })),
-      pick("head", "Head", upTo(model.heads), walk.head + 1, (head) => ({ head: Number(head) }))),
-    line);
+      pick("head", "Head", upTo(model.heads), walk.head + 1, (head) => ({ head: Number(head) })),
+    ),
+    line,
+  );
 }

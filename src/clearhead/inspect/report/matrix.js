@@ -20,31 +20,63 @@ export async function matrixView(context) {
   const readout = element("p", { class: "readout" }, "Point at a cell to read it.");
   const hasThumbnails = choice.show !== "measure";
   const isBeside = hasThumbnails && width > 900 && columnNames.length <= 24;
-  const canvas = paintedMatrix(matrix, rowNames, columnNames, isBeside ? width - 400 : width, readout);
+  const canvas = paintedMatrix(
+    matrix,
+    rowNames,
+    columnNames,
+    isBeside ? width - 400 : width,
+    readout,
+  );
   const isSmall = matrix.values.length <= LARGEST_TABLE;
-  const table = () => matrixTable(`Table of ${matrix.title}`, rowNames, columnNames, matrix.values,
-    matrix.limit, matrix.isSigned, (value) => matrixNumber(matrix, value));
-  const rowsAre = matrix.rowSide === "source" ? "the word that looks" : "the word that is predicted";
-  return element("div", { class: isBeside ? "words-view" : null },
-    picture({
-      title: matrix.title,
-      text: `${matrix.meaning} A row is ${rowsAre}, a column is what it takes from.${matrix.isSigned ? "" : " The square root of a number chooses its colour, so that small ones can be seen."}`,
-      csv: {
-        name: matrix.name, what: `the matrix (${matrix.title})`,
-        rows: () => matrixRows("", rowNames, columnNames, matrix.values),
+  const asTable = () =>
+    matrixTable(
+      `Table of ${matrix.title}`,
+      rowNames,
+      columnNames,
+      matrix.values,
+      matrix.limit,
+      matrix.isSigned,
+      (value) => matrixNumber(matrix, value),
+    );
+  const rowsAre =
+    matrix.rowSide === "source" ? "the word that looks" : "the word that is predicted";
+  return element(
+    "div",
+    { class: isBeside ? "words-view" : null },
+    picture(
+      {
+        title: matrix.title,
+        text: `${matrix.meaning} A row is ${rowsAre}, a column is what it takes from.${matrix.isSigned ? "" : " The square root of a number chooses its colour, so that small ones can be seen."}`,
+        csv: {
+          name: matrix.name,
+          what: `the matrix (${matrix.title})`,
+          rows: () => matrixRows("", rowNames, columnNames, matrix.values),
+        },
       },
-    },
-    scrolled(`Picture of ${matrix.title}`, canvas), readout, matrixLegend(matrix),
-    isSmall ? disclosure("The same as a table", table)
-      : element("p", { class: "how" }, "The matrix is too large for a table here; the CSV file has all numbers.")),
-    hasThumbnails && headThumbnails(context, choice.kind, choice));
+      scrolled(`Picture of ${matrix.title}`, canvas),
+      readout,
+      matrixLegend(matrix),
+      isSmall
+        ? disclosure("The same as a table", asTable)
+        : element(
+            "p",
+            { class: "how" },
+            "The matrix is too large for a table here; the CSV file has all numbers.",
+          ),
+    ),
+    hasThumbnails && headThumbnails(context, choice.kind, choice),
+  );
 }
 
 function paintedMatrix(matrix, rowNames, columnNames, width, readout) {
   const measure = element("canvas").getContext("2d");
   const font = (size) => `${size}px ${getComputedStyle(document.body).fontFamily}`;
   measure.font = font(13);
-  const longest = (names) => Math.min(LONGEST_NAME, Math.max(...names.map((name) => Math.ceil(measure.measureText(name).width))) + 10);
+  const longest = (names) =>
+    Math.min(
+      LONGEST_NAME,
+      Math.max(...names.map((name) => Math.ceil(measure.measureText(name).width))) + 10,
+    );
   let left = longest(rowNames);
   let top = longest(columnNames);
   // Cells as large as fit; below 11 pixels the names of rows could not be read.
@@ -55,14 +87,23 @@ function paintedMatrix(matrix, rowNames, columnNames, width, readout) {
   const [wide, high] = [left + side * columnNames.length, top + side * rowNames.length];
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
   const canvas = element("canvas", {
-    class: "matrix", role: "img", width: Math.ceil(wide * ratio), height: Math.ceil(high * ratio),
+    class: "matrix",
+    role: "img",
+    width: Math.ceil(wide * ratio),
+    height: Math.ceil(high * ratio),
     "aria-label": `${matrix.title}: ${rowNames.length} rows, ${columnNames.length} columns`,
   });
   [canvas.style.inlineSize, canvas.style.blockSize] = [`${wide}px`, `${high}px`];
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
   context.imageSmoothingEnabled = false;
-  context.drawImage(cellImage(matrix, rowNames.length, columnNames.length), left, top, wide - left, high - top);
+  context.drawImage(
+    cellImage(matrix, rowNames.length, columnNames.length),
+    left,
+    top,
+    wide - left,
+    high - top,
+  );
   if (named) {
     drawNames(context, rowNames, columnNames, left, top, side, font);
     if (side >= 34) drawNumbers(context, matrix, left, top, side, font);
@@ -72,8 +113,12 @@ function paintedMatrix(matrix, rowNames, columnNames, width, readout) {
     const column = Math.floor((event.offsetX - left) / side);
     if (row < 0 || column < 0 || row >= rowNames.length || column >= columnNames.length) return;
     const value = matrix.values[row * columnNames.length + column];
-    readout.replaceChildren(quoted(rowNames[row]), matrix.unit === "share" ? " looks at " : " depends on ",
-      quoted(columnNames[column]), `: ${matrixNumber(matrix, value)}`);
+    readout.replaceChildren(
+      quoted(rowNames[row]),
+      matrix.unit === "share" ? " looks at " : " depends on ",
+      quoted(columnNames[column]),
+      `: ${matrixNumber(matrix, value)}`,
+    );
   });
   return canvas;
 }
@@ -84,7 +129,9 @@ function cellImage(matrix, height, width) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(width, height);
   const colours = scaleOf(matrix.isSigned ? "signed" : "amount");
-  matrix.values.forEach((value, i) => paint(image.data, i, colours, stepOf(value, matrix.limit, matrix.isSigned)));
+  matrix.values.forEach((value, i) =>
+    paint(image.data, i, colours, stepOf(value, matrix.limit, matrix.isSigned)),
+  );
   context.putImageData(image, 0, 0);
   return canvas;
 }
@@ -94,7 +141,9 @@ function drawNames(context, rowNames, columnNames, left, top, side, font) {
   context.font = font(Math.min(13, side - 2));
   context.textBaseline = "middle";
   context.textAlign = "right";
-  rowNames.forEach((name, row) => context.fillText(fitted(context, name, left - 8), left - 6, top + (row + 0.5) * side));
+  rowNames.forEach((name, row) =>
+    context.fillText(fitted(context, name, left - 8), left - 6, top + (row + 0.5) * side),
+  );
   context.textAlign = "left";
   columnNames.forEach((name, column) => {
     context.save();
@@ -109,7 +158,8 @@ function drawNames(context, rowNames, columnNames, left, top, side, font) {
 function fitted(context, name, width) {
   if (context.measureText(name).width <= width) return name;
   const characters = [...name];
-  while (characters.length > 1 && context.measureText(`${characters.join("")}…`).width > width) characters.pop();
+  while (characters.length > 1 && context.measureText(`${characters.join("")}…`).width > width)
+    characters.pop();
   return `${characters.join("")}…`;
 }
 
@@ -121,7 +171,12 @@ function drawNumbers(context, matrix, left, top, side, font) {
   matrix.values.forEach((value, i) => {
     const step = stepOf(value, matrix.limit, matrix.isSigned);
     context.fillStyle = inkOn(colours, step);
-    const text = matrix.unit === "share" ? String(Math.round(value * 100)) : matrixNumber(matrix, value);
-    context.fillText(text, left + ((i % width) + 0.5) * side, top + (Math.floor(i / width) + 0.5) * side);
+    const text =
+      matrix.unit === "share" ? String(Math.round(value * 100)) : matrixNumber(matrix, value);
+    context.fillText(
+      text,
+      left + ((i % width) + 0.5) * side,
+      top + (Math.floor(i / width) + 0.5) * side,
+    );
   });
 }

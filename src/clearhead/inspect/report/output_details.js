@@ -16,18 +16,45 @@ export async function outputDetails(context) {
   const logs = (await data.part(item.alternatives.log_probabilities, [place])).values;
   const [piece, other] = [item.outputs.pieces[place], names[against]];
   const all = { ...context, place, names, against, found, logs, piece, other };
-  return element("section", { class: "details" },
-    element("h3", { class: "details-title" },
-      "Why ", quoted(piece), against > 0 && [" and not ", quoted(other)]),
+  return element(
+    "section",
+    { class: "details" },
+    element(
+      "h3",
+      { class: "details-title" },
+      "Why ",
+      quoted(piece),
+      against > 0 && [" and not ", quoted(other)],
+    ),
     pieceChoice(all),
     element("p", { class: "lead" }, opening(all)),
-    against > 0 && element("p", {}, element("button", {
-      type: "button", "data-key": key("alone"), on: { click: () => go({ against: 0 }) },
-    }, "Explain it without the comparison")),
-    element("div", { class: "details-grid" },
+    against > 0 &&
+      element(
+        "p",
+        {},
+        element(
+          "button",
+          {
+            type: "button",
+            "data-key": key("alone"),
+            on: { click: () => go({ against: 0 }) },
+          },
+          "Explain it without the comparison",
+        ),
+      ),
+    element(
+      "div",
+      { class: "details-grid" },
       alternatives(all),
-      found ? [origin(all), byHead(all), bySource(all), byPrefix(all)]
-        : element("p", { class: "how" }, "This sentence is too long to switch off each head and each word of it.")));
+      found
+        ? [origin(all), byHead(all), bySource(all), byPrefix(all)]
+        : element(
+            "p",
+            { class: "how" },
+            "This sentence is too long to switch off each head and each word of it.",
+          ),
+    ),
+  );
 }
 
 /** The effects on one place: numbers for the output, or the difference to an alternative. */
@@ -53,10 +80,19 @@ async function effectsAt(data, item, place, against) {
 function pieceChoice({ item, go, key, place }) {
   const word = item.outputs.words.find(([, places]) => places.includes(place));
   if (!word || word[1].length < 2) return null;
-  const choices = word[1].map((other) => element("button", {
-    type: "button", class: "word", "aria-pressed": String(other === place),
-    "data-key": key(`piece.${other}`), on: { click: () => go({ place: other + 1 }) },
-  }, plain(item.outputs.pieces[other])));
+  const choices = word[1].map((other) =>
+    element(
+      "button",
+      {
+        type: "button",
+        class: "word",
+        "aria-pressed": String(other === place),
+        "data-key": key(`piece.${other}`),
+        on: { click: () => go({ place: other + 1 }) },
+      },
+      plain(item.outputs.pieces[other]),
+    ),
+  );
   const toolbar = element("span", { role: "toolbar", "aria-label": "Pieces of the word" }, choices);
   arrowKeys(toolbar, choices[word[1].indexOf(place)]);
   return element("p", {}, "This word has several pieces, predicted one after another: ", toolbar);
@@ -72,60 +108,122 @@ function opening(all) {
   const { against, found, piece, other, logs } = all;
   const probability = percent(probabilityOf(all, 0));
   if (!against) {
-    return ["The model gives it a probability of ", element("strong", {}, probability), ". ",
-      found && "Each bar below shows how much its log-probability falls without a head or a word. To the right: it helped. To the left: without it, this would be more probable."];
+    return [
+      "The model gives it a probability of ",
+      element("strong", {}, probability),
+      ". ",
+      found &&
+        "Each bar below shows how much its log-probability falls without a head or a word. To the right: it helped. To the left: without it, this would be more probable.",
+    ];
   }
   const odds = Math.exp(logs[0] - logs[against]);
-  return [quoted(piece), ` has ${probability}, `, quoted(other), ` ${percent(probabilityOf(all, against))}: `,
+  return [
+    quoted(piece),
+    ` has ${probability}, `,
+    quoted(other),
+    ` ${percent(probabilityOf(all, against))}: `,
     `${odds >= 10 ? Math.round(odds).toLocaleString("en") : odds.toFixed(odds >= 1 ? 1 : 2)} times as probable. `,
-    found && ["Each bar shows how the distance between the two log-probabilities changes. Bars to the right speak for ", quoted(piece),
-      ", bars to the left for ", quoted(other), "."]];
+    found && [
+      "Each bar shows how the distance between the two log-probabilities changes. Bars to the right speak for ",
+      quoted(piece),
+      ", bars to the left for ",
+      quoted(other),
+      ".",
+    ],
+  ];
 }
 
 function alternatives(all) {
   const { item, go, key, place, against, names } = all;
-  const choices = names.map((name, choice) => ({ name, choice, probability: probabilityOf(all, choice) }));
-  const others = (item.labels ?? []).filter(({ label }) => !names.includes(label))
+  const choices = names.map((name, choice) => ({
+    name,
+    choice,
+    probability: probabilityOf(all, choice),
+  }));
+  const others = (item.labels ?? [])
+    .filter(({ label }) => !names.includes(label))
     .map(({ label, probability }) => ({ name: label, choice: null, probability }));
   const rows = [...choices, ...others].map(({ name, choice, probability }) => ({
     label: choice
-      ? element("button", {
-        type: "button", class: "link", "aria-pressed": String(choice === against),
-        "data-key": key(`against.${choice}`),
-        on: { click: () => go({ against: choice === against ? 0 : choice }) },
-      }, plain(name))
+      ? element(
+          "button",
+          {
+            type: "button",
+            class: "link",
+            "aria-pressed": String(choice === against),
+            "data-key": key(`against.${choice}`),
+            on: { click: () => go({ against: choice === against ? 0 : choice }) },
+          },
+          plain(name),
+        )
       : element(choice === 0 ? "strong" : "span", {}, plain(name)),
-    value: probability, text: percent(probability), current: choice === against && against > 0,
+    value: probability,
+    text: percent(probability),
+    current: choice === against && against > 0,
   }));
   const what = item.labels ? "labels" : "alternatives";
-  return picture({
-    title: item.labels ? "Labels" : "Alternatives", level: 4,
-    text: item.labels ? "How probable each label is. Choose one to see why it is not the answer."
-      : "The most probable words at this place. Choose one to see why it was not taken.",
-    csv: {
-      name: `${what}-${place + 1}`, what: `the ${what}`,
-      rows: () => [["word", "probability"], ...[...choices, ...others].map((each) => [each.name, each.probability])],
+  return picture(
+    {
+      title: item.labels ? "Labels" : "Alternatives",
+      level: 4,
+      text: item.labels
+        ? "How probable each label is. Choose one to see why it is not the answer."
+        : "The most probable words at this place. Choose one to see why it was not taken.",
+      csv: {
+        name: `${what}-${place + 1}`,
+        what: `the ${what}`,
+        rows: () => [
+          ["word", "probability"],
+          ...[...choices, ...others].map((each) => [each.name, each.probability]),
+        ],
+      },
     },
-  }, rankedBars(rows, { caption: `Probability of the ${what}`, limit: 1, head: ["word", "probability"] }, 10));
+    rankedBars(
+      rows,
+      { caption: `Probability of the ${what}`, limit: 1, head: ["word", "probability"] },
+      10,
+    ),
+  );
 }
 
 function origin({ found, place }) {
   const { share, source, prefix } = found;
   if (share === null) return null;
-  return picture({
-    title: "From the source or from the words before", level: 4,
-    text: ["Of what decides this word, ", element("strong", {}, percent(share)),
-      " comes from the source, the rest from the words that are already written."],
-    csv: {
-      name: `source-and-prefix-${place + 1}`, what: "the shares of source and prefix",
-      rows: () => [["part", "effect", "share"], ["source", source, share], ["prefix", prefix, 1 - share]],
+  return picture(
+    {
+      title: "From the source or from the words before",
+      level: 4,
+      text: [
+        "Of what decides this word, ",
+        element("strong", {}, percent(share)),
+        " comes from the source, the rest from the words that are already written.",
+      ],
+      csv: {
+        name: `source-and-prefix-${place + 1}`,
+        what: "the shares of source and prefix",
+        rows: () => [
+          ["part", "effect", "share"],
+          ["source", source, share],
+          ["prefix", prefix, 1 - share],
+        ],
+      },
     },
-  },
-  element("div", { class: "share", "aria-hidden": "true" },
-    element("span", { class: "share-source", css: { "inline-size": `${(share * 100).toFixed(1)}%` } }, share > 0.2 && "source"),
-    element("span", { class: "share-prefix" }, share < 0.7 && "words before")),
-  element("p", { class: "how" },
-    `The whole source changes it by ${signed(source)}, all words before it by ${signed(prefix)} (log-probability).`));
+    element(
+      "div",
+      { class: "share", "aria-hidden": "true" },
+      element(
+        "span",
+        { class: "share-source", css: { "inline-size": `${(share * 100).toFixed(1)}%` } },
+        share > 0.2 && "source",
+      ),
+      element("span", { class: "share-prefix" }, share < 0.7 && "words before"),
+    ),
+    element(
+      "p",
+      { class: "how" },
+      `The whole source changes it by ${signed(source)}, all words before it by ${signed(prefix)} (log-probability).`,
+    ),
+  );
 }
 
 function byHead({ item, model, link, place, found, against }) {
@@ -135,17 +233,34 @@ function byHead({ item, model, link, place, found, against }) {
     const { kind, layer, head } = headNamed(names[i]);
     return {
       label: element("a", { href: link({ show: kind, layer, head }) }, headTitle(names[i])),
-      note: rolesOf(model, names[i]), value: found.heads[i], text: signed(found.heads[i], digits),
+      note: rolesOf(model, names[i]),
+      value: found.heads[i],
+      text: signed(found.heads[i], digits),
     };
   });
-  return effectPicture("What each head did", "Heads in the order of their effect. Choose one to see where it looks.",
-    rows, names, found.heads, "head", place, against);
+  return effectPicture(
+    "What each head did",
+    "Heads in the order of their effect. Choose one to see where it looks.",
+    rows,
+    names,
+    found.heads,
+    "head",
+    place,
+    against,
+  );
 }
 
 function bySource({ item, place, found, against, model }) {
   const what = model.unit === "frame" ? "frame" : item.labels ? "word" : "source word";
-  return ofWords(item.source.words, found.sources, `What each ${what} did`,
-    `All ${what}s in the order of their effect.`, "source", place, against);
+  return ofWords(
+    item.source.words,
+    found.sources,
+    `What each ${what} did`,
+    `All ${what}s in the order of their effect.`,
+    "source",
+    place,
+    against,
+  );
 }
 
 function byPrefix({ item, place, found, against }) {
@@ -153,27 +268,63 @@ function byPrefix({ item, place, found, against }) {
   const written = (positions) => positions.filter((position) => position <= place);
   const before = (item.target?.words ?? [])
     .filter(([, positions]) => written(positions).length)
-    .map(([text, positions]) => (positions.at(-1) <= place ? [text]
-      : [written(positions).map((position) => item.target.pieces[position]).join("")]));
+    .map(([text, positions]) =>
+      positions.at(-1) <= place
+        ? [text]
+        : [
+            written(positions)
+              .map((position) => item.target.pieces[position])
+              .join(""),
+          ],
+    );
   if (!before.length || !found.prefixes.length) return null;
-  return ofWords(before, found.prefixes.subarray(0, before.length), "What each word before it did",
-    "The words already written, in the order of their effect.", "prefix", place, against);
+  return ofWords(
+    before,
+    found.prefixes.subarray(0, before.length),
+    "What each word before it did",
+    "The words already written, in the order of their effect.",
+    "prefix",
+    place,
+    against,
+  );
 }
 
 function ofWords(words, values, title, text, name, place, against) {
   const digits = digitsFor(largest(values));
   const rows = ranking(values, Math.abs).map((i) => ({
-    label: plain(words[i][0]), value: values[i], text: signed(values[i], digits),
+    label: plain(words[i][0]),
+    value: values[i],
+    text: signed(values[i], digits),
   }));
-  return effectPicture(title, text, rows, words.map(([word]) => word), values, name, place, against);
+  return effectPicture(
+    title,
+    text,
+    rows,
+    words.map(([word]) => word),
+    values,
+    name,
+    place,
+    against,
+  );
 }
 
 function effectPicture(title, text, rows, names, values, name, place, against) {
-  return picture({
-    title, text, level: 4,
-    csv: {
-      name: `${name}-effects-${place + 1}${against ? `-against-${against}` : ""}`, what: title.toLowerCase(),
-      rows: () => [[name, "effect"], ...names.map((each, i) => [each, values[i]])],
+  return picture(
+    {
+      title,
+      text,
+      level: 4,
+      csv: {
+        name: `${name}-effects-${place + 1}${against ? `-against-${against}` : ""}`,
+        what: title.toLowerCase(),
+        rows: () => [[name, "effect"], ...names.map((each, i) => [each, values[i]])],
+      },
     },
-  }, rankedBars(rows, { caption: title, isSigned: true, limit: largest(values), head: [name, "effect"] }));
+    rankedBars(rows, {
+      caption: title,
+      isSigned: true,
+      limit: largest(values),
+      head: [name, "effect"],
+    }),
+  );
 }

@@ -29,7 +29,13 @@ export async function startReport(data, place) {
   restoreTheme();
   const report = await data.report();
   if (report.version !== 1) {
-    place.replaceChildren(element("p", { class: "loading" }, `This page reads reports of version 1, not ${report.version}.`));
+    place.replaceChildren(
+      element(
+        "p",
+        { class: "loading" },
+        `This page reads reports of version 1, not ${report.version}.`,
+      ),
+    );
     return;
   }
   const page = new Page(data, report, place);
@@ -50,21 +56,35 @@ class Page {
     const drawing = ++this.drawings;
     const state = this.completed(readState(location.hash));
     const columns = this.columns(state);
-    const contexts = columns.map((model, number) => this.context(state, model, number, columns.length));
+    const contexts = columns.map((model, number) =>
+      this.context(state, model, number, columns.length),
+    );
     const controls = VIEWS[state.view].controls?.({
-      ...contexts[0], hasSubwords: contexts.some((context) => hasSubwords(context.item)),
+      ...contexts[0],
+      hasSubwords: contexts.some((context) => hasSubwords(context.item)),
     });
-    const drawn = await Promise.all(contexts.map((context) => panel(context, VIEWS[state.view], columns.length > 1)));
+    const drawn = await Promise.all(
+      contexts.map((context) => panel(context, VIEWS[state.view], columns.length > 1)),
+    );
     if (drawing !== this.drawings) return;
     const focused = document.activeElement?.dataset?.key;
     const scroll = window.scrollY;
     this.place.replaceChildren(
       element("a", { class: "skip", href: "#view", on: { click: skip } }, "Skip to the view"),
-      this.head(), this.navigation(contexts[0], state, controls),
-      element("main", { id: "view", tabindex: "-1", class: columns.length > 1 ? "columns" : null }, drawn),
-      this.foot(state));
+      this.head(),
+      this.navigation(contexts[0], state, controls),
+      element(
+        "main",
+        { id: "view", tabindex: "-1", class: columns.length > 1 ? "columns" : null },
+        drawn,
+      ),
+      this.foot(state),
+    );
     document.title = `${shown(this.report.title)} – ${VIEWS[state.view].title}`;
-    if (focused) this.place.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (focused)
+      this.place
+        .querySelector(`[data-key="${CSS.escape(focused)}"]`)
+        ?.focus({ preventScroll: true });
     window.scrollTo({ top: scroll, behavior: "instant" });
     this.width = this.place.clientWidth;
     for (const context of contexts) for (const after of context.after) after();
@@ -73,15 +93,20 @@ class Page {
   /** The state within what the report has. */
   completed(state) {
     if (!Object.hasOwn(VIEWS, state.view)) state.view = "words";
-    if (!itemOf(this.report, state.sentence, firstModel(this.report, state.sentence))) state.sentence = 1;
-    if (!itemOf(this.report, state.sentence, state.model)) state.model = firstModel(this.report, state.sentence);
+    if (!itemOf(this.report, state.sentence, firstModel(this.report, state.sentence)))
+      state.sentence = 1;
+    if (!itemOf(this.report, state.sentence, state.model))
+      state.model = firstModel(this.report, state.sentence);
     const { task } = this.report.models[state.model - 1];
     if ((VIEWS[state.view].onlyFor ?? task) !== task) state.view = "words";
     return state;
   }
 
   columns(state) {
-    const other = state.compare && state.compare !== state.model && itemOf(this.report, state.sentence, state.compare);
+    const other =
+      state.compare &&
+      state.compare !== state.model &&
+      itemOf(this.report, state.sentence, state.compare);
     return other ? [state.model, state.compare] : [state.model];
   }
 
@@ -91,9 +116,16 @@ class Page {
     const link = (changes) => fragmentOf(changed(state, changes));
     const space = Math.min(this.place.clientWidth || window.innerWidth, 1180) - 2 * margin();
     return {
-      data: this.data, report: this.report, state, link, after,
-      item: itemOf(this.report, state.sentence, model), model: this.report.models[model - 1],
-      go: (changes) => { location.hash = link(changes); },
+      data: this.data,
+      report: this.report,
+      state,
+      link,
+      after,
+      item: itemOf(this.report, state.sentence, model),
+      model: this.report.models[model - 1],
+      go: (changes) => {
+        location.hash = link(changes);
+      },
       key: (name) => (number ? `${number}.${name}` : name),
       onScreen: (callback) => after.push(callback),
       width: count > 1 && window.innerWidth >= 1000 ? (space - 48) / 2 : space,
@@ -102,28 +134,82 @@ class Page {
 
   head() {
     const { title, generator } = this.report;
-    const theme = element("button", { type: "button", class: "theme", "data-key": "theme", on: { click: () => { toggleTheme(); this.draw(); } } },
-      isDark() ? "Light page" : "Dark page");
-    return element("header", { class: "top" },
-      element("div", {}, element("p", { class: "generator" }, "Looking inside, with ", plain(generator)),
-        element("h1", {}, plain(title))), theme);
+    const theme = element(
+      "button",
+      {
+        type: "button",
+        class: "theme",
+        "data-key": "theme",
+        on: {
+          click: () => {
+            toggleTheme();
+            this.draw();
+          },
+        },
+      },
+      isDark() ? "Light page" : "Dark page",
+    );
+    return element(
+      "header",
+      { class: "top" },
+      element(
+        "div",
+        {},
+        element("p", { class: "generator" }, "Looking inside, with ", plain(generator)),
+        element("h1", {}, plain(title)),
+      ),
+      theme,
+    );
   }
 
   navigation(context, state, controls) {
     const { task } = context.model;
     const views = Object.entries(VIEWS).filter(([, view]) => (view.onlyFor ?? task) === task);
-    return element("section", { class: "choices", "aria-label": "What to show" },
-      sentenceList(context), modelChoice(context),
-      element("nav", { class: "views", "aria-label": "Views" }, element("ul", {}, views.map(([name, view]) => element("li", {},
-        element("a", { href: context.link({ view: name }), "aria-current": name === state.view ? "page" : null, "data-key": `view.${name}` }, view.title))))),
-      controls);
+    return element(
+      "section",
+      { class: "choices", "aria-label": "What to show" },
+      sentenceList(context),
+      modelChoice(context),
+      element(
+        "nav",
+        { class: "views", "aria-label": "Views" },
+        element(
+          "ul",
+          {},
+          views.map(([name, view]) =>
+            element(
+              "li",
+              {},
+              element(
+                "a",
+                {
+                  href: context.link({ view: name }),
+                  "aria-current": name === state.view ? "page" : null,
+                  "data-key": `view.${name}`,
+                },
+                view.title,
+              ),
+            ),
+          ),
+        ),
+      ),
+      controls,
+    );
   }
 
   foot(state) {
     const { command } = this.report;
-    return element("footer", {},
-      element("p", {}, element("a", { href: fragmentOf(state) }, "Link to this view"), ". The address of the page always leads back to what it shows."),
-      command && element("p", {}, "Made with ", element("code", {}, command)));
+    return element(
+      "footer",
+      {},
+      element(
+        "p",
+        {},
+        element("a", { href: fragmentOf(state) }, "Link to this view"),
+        ". The address of the page always leads back to what it shows.",
+      ),
+      command && element("p", {}, "Made with ", element("code", {}, command)),
+    );
   }
 
   /** Pictures are drawn for the width of the page; draw them again when it has changed. */
@@ -148,10 +234,18 @@ function skip(event) {
 async function panel(context, view, isCompared) {
   const content = await view.draw(context).catch((error) => {
     console.error(error);
-    return element("p", { class: "warning", role: "alert" }, `This view cannot be drawn: ${error.message}`);
+    return element(
+      "p",
+      { class: "warning", role: "alert" },
+      `This view cannot be drawn: ${error.message}`,
+    );
   });
-  return element("article", { class: "panel", "aria-label": isCompared ? context.model.name : null },
-    summary(context), content);
+  return element(
+    "article",
+    { class: "panel", "aria-label": isCompared ? context.model.name : null },
+    summary(context),
+    content,
+  );
 }
 
 function toggleTheme() {

@@ -27,14 +27,28 @@ export function sentenceList({ report, state, link }) {
   const numbers = sentenceNumbers(report);
   if (numbers.length < 2) return null;
   const entry = (number, i) => {
-    const item = itemOf(report, i + 1, state.model) ?? report.items.find((each) => each.sentence === number);
+    const item =
+      itemOf(report, i + 1, state.model) ?? report.items.find((each) => each.sentence === number);
     const isCurrent = i + 1 === state.sentence;
-    return element("li", {}, element("a", {
-      href: link({ sentence: i + 1, model: item.model + 1 }), "aria-current": isCurrent ? "true" : null,
-      "data-key": `sentence.${i}`,
-    }, element("bdi", { class: "from" }, item.source.text),
-    element("span", { class: "to" }, element("bdi", {}, outputText(item)),
-      item.warning && element("span", { class: "mark" }, "warning"))));
+    return element(
+      "li",
+      {},
+      element(
+        "a",
+        {
+          href: link({ sentence: i + 1, model: item.model + 1 }),
+          "aria-current": isCurrent ? "true" : null,
+          "data-key": `sentence.${i}`,
+        },
+        element("bdi", { class: "from" }, item.source.text),
+        element(
+          "span",
+          { class: "to" },
+          element("bdi", {}, outputText(item)),
+          item.warning && element("span", { class: "mark" }, "warning"),
+        ),
+      ),
+    );
   };
   const list = element("ol", { class: "sentences" }, numbers.map(entry));
   const title = counted(numbers.length, "sentence");
@@ -42,27 +56,80 @@ export function sentenceList({ report, state, link }) {
   const step = (by, text) => {
     const next = state.sentence + by;
     const isThere = next >= 1 && next <= numbers.length;
-    return isThere && element("a", { href: link({ sentence: next, model: firstModel(report, next) }), "data-key": `step.${by}` }, text);
+    return (
+      isThere &&
+      element(
+        "a",
+        {
+          href: link({ sentence: next, model: firstModel(report, next) }),
+          "data-key": `step.${by}`,
+        },
+        text,
+      )
+    );
   };
-  return element("nav", { "aria-label": "Sentences" },
-    element("p", { class: "stepper" }, step(-1, "← Previous"), ` Sentence ${state.sentence} of ${numbers.length} `, step(1, "Next →")),
-    element("details", {}, element("summary", {}, `All ${title}`), list));
+  return element(
+    "nav",
+    { "aria-label": "Sentences" },
+    element(
+      "p",
+      { class: "stepper" },
+      step(-1, "← Previous"),
+      ` Sentence ${state.sentence} of ${numbers.length} `,
+      step(1, "Next →"),
+    ),
+    element("details", {}, element("summary", {}, `All ${title}`), list),
+  );
 }
 
 /** The models that have the sentence, as links, and the choice of one beside it. */
 export function modelChoice({ report, state, link, go, key }) {
-  const having = report.models.map((_, i) => i + 1).filter((model) => itemOf(report, state.sentence, model));
+  const having = report.models
+    .map((_, i) => i + 1)
+    .filter((model) => itemOf(report, state.sentence, model));
   if (having.length < 2) return null;
   const name = (model) => report.models[model - 1].name;
-  return element("nav", { class: "models", "aria-label": "Models" },
-    element("ul", {}, having.map((model) => element("li", {}, element("a", {
-      href: link({ model }), "aria-current": model === state.model ? "true" : null, "data-key": `model.${model}`,
-    }, plain(name(model)))))),
-    element("label", {}, "Beside it ",
-      element("select", { "data-key": key("compare"), on: { change: (event) => go({ compare: Number(event.target.value) }) } },
+  return element(
+    "nav",
+    { class: "models", "aria-label": "Models" },
+    element(
+      "ul",
+      {},
+      having.map((model) =>
+        element(
+          "li",
+          {},
+          element(
+            "a",
+            {
+              href: link({ model }),
+              "aria-current": model === state.model ? "true" : null,
+              "data-key": `model.${model}`,
+            },
+            plain(name(model)),
+          ),
+        ),
+      ),
+    ),
+    element(
+      "label",
+      {},
+      "Beside it ",
+      element(
+        "select",
+        {
+          "data-key": key("compare"),
+          on: { change: (event) => go({ compare: Number(event.target.value) }) },
+        },
         element("option", { value: 0, selected: !state.compare }, "no other model"),
-        having.filter((model) => model !== state.model)
-          .map((model) => element("option", { value: model, selected: model === state.compare }, name(model))))));
+        having
+          .filter((model) => model !== state.model)
+          .map((model) =>
+            element("option", { value: model, selected: model === state.compare }, name(model)),
+          ),
+      ),
+    ),
+  );
 }
 
 function outputText(item) {
@@ -72,18 +139,45 @@ function outputText(item) {
 /** What the model said of the sentence, how sure it was, and the model itself in one line. */
 export function summary({ item, model }) {
   const { score } = item;
-  const facts = model.task === "classification"
-    ? [item.labels?.[0] ? `probability ${percent(item.labels[0].probability)}` : ""]
-    : [`log-probability ${decimal(score.log_probability)}`,
-      typeof score.normalised === "number" ? `with length penalty ${decimal(score.normalised)}` : "",
-      score.finished ? "" : "cut off before its end"];
-  const size = [model.decoder_layers ? `${model.encoder_layers} + ${model.decoder_layers} layers` : counted(model.encoder_layers, "layer"),
-    counted(model.heads, "head"), `${model.d_model} dimensions`, `${model.norm}-norm`, `${short(model.parameters)} parameters`];
-  return element("header", { class: "summary" },
+  const facts =
+    model.task === "classification"
+      ? [item.labels?.[0] ? `probability ${percent(item.labels[0].probability)}` : ""]
+      : [
+          `log-probability ${decimal(score.log_probability)}`,
+          typeof score.normalised === "number"
+            ? `with length penalty ${decimal(score.normalised)}`
+            : "",
+          score.finished ? "" : "cut off before its end",
+        ];
+  const size = [
+    model.decoder_layers
+      ? `${model.encoder_layers} + ${model.decoder_layers} layers`
+      : counted(model.encoder_layers, "layer"),
+    counted(model.heads, "head"),
+    `${model.d_model} dimensions`,
+    `${model.norm}-norm`,
+    `${short(model.parameters)} parameters`,
+  ];
+  return element(
+    "header",
+    { class: "summary" },
     element("h2", {}, plain(model.name)),
-    element("p", { class: "facts" },
-      size.join(", "), ". Its output: ", facts.filter(Boolean).join(", "), "."),
-    item.warning && element("p", { class: "warning", role: "note" }, element("strong", {}, "Warning: "), plain(item.warning)));
+    element(
+      "p",
+      { class: "facts" },
+      size.join(", "),
+      ". Its output: ",
+      facts.filter(Boolean).join(", "),
+      ".",
+    ),
+    item.warning &&
+      element(
+        "p",
+        { class: "warning", role: "note" },
+        element("strong", {}, "Warning: "),
+        plain(item.warning),
+      ),
+  );
 }
 
 function short(number) {

@@ -2,7 +2,13 @@
 
 import { arrowKeys, directionOf, element, plain, quoted } from "./elements.js";
 import {
-  choiceOf, kindsOf, KINDS, matrixNumber, matrixOf, rolesOf, tintLegend,
+  choiceOf,
+  kindsOf,
+  KINDS,
+  matrixNumber,
+  matrixOf,
+  rolesOf,
+  tintLegend,
 } from "./attention.js";
 import { picture } from "./charts.js";
 import { tint } from "./colours.js";
@@ -23,13 +29,19 @@ export async function wordsView(context) {
   const kind = choice.show === "measure" ? thumbnailKind(item) : choice.kind;
   const isLabel = model.task === "classification";
   const [chosen, label] = await Promise.all([
-    isLabel || !state.place || state.place > item.outputs.pieces.length ? null : outputDetails(context),
+    isLabel || !state.place || state.place > item.outputs.pieces.length
+      ? null
+      : outputDetails(context),
     isLabel ? labelDetails(context, matrix) : null,
   ]);
   const isLong = item.source.pieces.length + item.outputs.pieces.length > LONG;
-  return element("div", { class: isLong ? "words-view long" : "words-view" },
-    litWords(context, matrix, choice), element("div", { class: "explained" }, label, chosen),
-    headThumbnails(context, kind, choice));
+  return element(
+    "div",
+    { class: isLong ? "words-view long" : "words-view" },
+    litWords(context, matrix, choice),
+    element("div", { class: "explained" }, label, chosen),
+    headThumbnails(context, kind, choice),
+  );
 }
 
 function thumbnailKind(item) {
@@ -45,22 +57,42 @@ function litWords(context, matrix, choice) {
     output: unitsOf(item.outputs.pieces, item.outputs.words, state.joined),
   };
   const withStart = matrix.columnSide === "output";
-  if (withStart) units.output = [{ text: matrix.columns[0].text, positions: [], isStart: true }, ...units.output];
+  if (withStart)
+    units.output = [
+      { text: matrix.columns[0].text, positions: [], isStart: true },
+      ...units.output,
+    ];
   const readout = element("p", { class: "readout", "aria-live": "polite" });
   const lines = {};
   const buttons = {};
   for (const side of ["source", "output"]) {
-    const chosen = (unit) => side === "output" && !isLabel && unit.positions.includes(state.place - 1);
-    buttons[side] = units[side].map((unit, index) => element("button", {
-      type: "button", class: unit.isStart ? "word start" : "word", "data-index": index,
-      "data-key": key(`${side}.${index}`),
-      "aria-pressed": side === "output" && !isLabel && !unit.isStart ? String(chosen(unit)) : null,
-    }, plain(unit.text)));
-    lines[side] = element("div", {
-      class: `word-line ${side}`, role: "toolbar", "data-side": side,
-      dir: directionOf(units[side].map((unit) => unit.text).join(" ")),
-      "aria-label": side === "source" ? sourceName(model) : isLabel ? "Label" : "Output words",
-    }, buttons[side]);
+    const chosen = (unit) =>
+      side === "output" && !isLabel && unit.positions.includes(state.place - 1);
+    buttons[side] = units[side].map((unit, index) =>
+      element(
+        "button",
+        {
+          type: "button",
+          class: unit.isStart ? "word start" : "word",
+          "data-index": index,
+          "data-key": key(`${side}.${index}`),
+          "aria-pressed":
+            side === "output" && !isLabel && !unit.isStart ? String(chosen(unit)) : null,
+        },
+        plain(unit.text),
+      ),
+    );
+    lines[side] = element(
+      "div",
+      {
+        class: `word-line ${side}`,
+        role: "toolbar",
+        "data-side": side,
+        dir: directionOf(units[side].map((unit) => unit.text).join(" ")),
+        "aria-label": side === "source" ? sourceName(model) : isLabel ? "Label" : "Output words",
+      },
+      buttons[side],
+    );
     arrowKeys(lines[side], buttons[side][units[side].findIndex(chosen)]);
   }
   const lighting = new Lighting(matrix, units, buttons, readout, withStart);
@@ -69,32 +101,59 @@ function litWords(context, matrix, choice) {
     return button && [button.parentElement.dataset.side, Number(button.dataset.index)];
   };
   const rest = () => lighting.rest(state, isLabel);
-  const block = element("div", {
-    class: "lines",
-    on: {
-      pointerover: (event) => { const found = at(event); if (found) lighting.light(...found); },
-      focusin: (event) => { const found = at(event); if (found) lighting.light(...found); },
-      pointerleave: rest,
-      focusout: (event) => { if (!block.contains(event.relatedTarget)) rest(); },
-      click: (event) => {
-        const found = at(event);
-        if (!found || found[0] !== "output" || isLabel) return;
-        const [place] = units.output[found[1]].positions;
-        if (place !== undefined) go({ place: place + 1 === state.place ? 0 : place + 1 });
+  const block = element(
+    "div",
+    {
+      class: "lines",
+      on: {
+        pointerover: (event) => {
+          const found = at(event);
+          if (found) lighting.light(...found);
+        },
+        focusin: (event) => {
+          const found = at(event);
+          if (found) lighting.light(...found);
+        },
+        pointerleave: rest,
+        focusout: (event) => {
+          if (!block.contains(event.relatedTarget)) rest();
+        },
+        click: (event) => {
+          const found = at(event);
+          if (!found || found[0] !== "output" || isLabel) return;
+          const [place] = units.output[found[1]].positions;
+          if (place !== undefined) go({ place: place + 1 === state.place ? 0 : place + 1 });
+        },
       },
     },
-  },
-  element("div", {}, element("p", { class: "side-name" }, sourceName(model)), lines.source),
-  element("div", {}, element("p", { class: "side-name" }, isLabel ? "Label" : "Output"), lines.output));
+    element("div", {}, element("p", { class: "side-name" }, sourceName(model)), lines.source),
+    element(
+      "div",
+      {},
+      element("p", { class: "side-name" }, isLabel ? "Label" : "Output"),
+      lines.output,
+    ),
+  );
   rest();
-  return picture({
-    title: matrix.title,
-    text: howToRead(context, matrix, choice),
-    csv: {
-      name: `words-${matrix.name}`, what: `the numbers behind the words (${matrix.title})`,
-      rows: () => matrixRows("", ...[matrix.rows, matrix.columns].map((all) => all.map((unit) => unit.text)), matrix.values),
+  return picture(
+    {
+      title: matrix.title,
+      text: howToRead(context, matrix, choice),
+      csv: {
+        name: `words-${matrix.name}`,
+        what: `the numbers behind the words (${matrix.title})`,
+        rows: () =>
+          matrixRows(
+            "",
+            ...[matrix.rows, matrix.columns].map((all) => all.map((unit) => unit.text)),
+            matrix.values,
+          ),
+      },
     },
-  }, block, readout, tintLegend(matrix));
+    block,
+    readout,
+    tintLegend(matrix),
+  );
 }
 
 function sourceName(model) {
@@ -104,21 +163,32 @@ function sourceName(model) {
 /** One sentence on what the picture shows, and one on whether to believe it. */
 function howToRead({ model, item }, matrix, choice) {
   const same = matrix.rowSide === matrix.columnSide;
-  const point = model.task === "classification" && choice.show === "measure"
-    ? "Point at a word to see its number."
-    : same
-      ? "Point at a word: the filled words are those it looks at, the underlined ones look at it."
-      : "Point at a word to see what belongs to it on the other side.";
-  const click = model.task === "translation" ? " Choose an output word to see why it is there." : "";
-  const roles = choice.head ? rolesOf(model, KINDS[choice.kind].head(choice.layer, choice.head)) : "";
-  const caution = choice.show === "measure" ? trust(model, choice.measure.name)
-    : "Weights show where a head looks, which need not be what mattered.";
-  return [`${matrix.meaning} ${point}${click} `, roles && `This head acts on: ${roles}. `, element("em", {}, caution)];
+  const point =
+    model.task === "classification" && choice.show === "measure"
+      ? "Point at a word to see its number."
+      : same
+        ? "Point at a word: the filled words are those it looks at, the underlined ones look at it."
+        : "Point at a word to see what belongs to it on the other side.";
+  const click =
+    model.task === "translation" ? " Choose an output word to see why it is there." : "";
+  const roles = choice.head
+    ? rolesOf(model, KINDS[choice.kind].head(choice.layer, choice.head))
+    : "";
+  const caution =
+    choice.show === "measure"
+      ? trust(model, choice.measure.name)
+      : "Weights show where a head looks, which need not be what mattered.";
+  return [
+    `${matrix.meaning} ${point}${click} `,
+    roles && `This head acts on: ${roles}. `,
+    element("em", {}, caution),
+  ];
 }
 
 function trust(model, name) {
   if (!model.belief) return "";
-  if (model.belief.measure === name) return "Of all measures, this one is the most faithful for this model.";
+  if (model.belief.measure === name)
+    return "Of all measures, this one is the most faithful for this model.";
   const best = model.belief.rows.find((row) => row.measure === model.belief.measure);
   return best ? `For this model, ${best.title} is more faithful.` : "";
 }
@@ -154,7 +224,9 @@ class Lighting {
     if (column >= 0) {
       from = Float32Array.from(rows, (_, r) => values[r * width + column]);
       const shift = this.withStart ? 1 : 0;
-      from.forEach((value, r) => (same ? lines : fills).set(this.buttons[rowSide][r + shift], value));
+      from.forEach((value, r) =>
+        (same ? lines : fills).set(this.buttons[rowSide][r + shift], value),
+      );
     }
     this.show(fills, lines, this.buttons[side][index]);
     this.say(this.units[side][index].text, to, from);
@@ -162,8 +234,10 @@ class Lighting {
 
   /** Without a word pointed at: the chosen output, or for a label what counts for it. */
   rest(state, isLabel) {
-    const index = isLabel && this.matrix.rowSide === "output" ? 0
-      : this.units.output.findIndex((unit) => unit.positions.includes(state.place - 1));
+    const index =
+      isLabel && this.matrix.rowSide === "output"
+        ? 0
+        : this.units.output.findIndex((unit) => unit.positions.includes(state.place - 1));
     if (index >= 0) this.light("output", index);
     else {
       this.show(new Map(), new Map(), null);
@@ -199,7 +273,8 @@ class Lighting {
   say(text, to, from) {
     const { rows, columns, rowSide, columnSide } = this.matrix;
     const same = rowSide === columnSide;
-    const verbs = this.matrix.unit === "share" ? ["looks at", "is looked at by"] : ["depends on", "counts for"];
+    const verbs =
+      this.matrix.unit === "share" ? ["looks at", "is looked at by"] : ["depends on", "counts for"];
     if (!to && !from) {
       this.readout.replaceChildren(quoted(text), " is not in this picture.");
       return;
@@ -214,11 +289,14 @@ class Lighting {
 
   /** The units with the largest numbers, as text. */
   strongest(values, units) {
-    const best = ranking(values, Math.abs).slice(0, 4)
+    const best = ranking(values, Math.abs)
+      .slice(0, 4)
       .filter((i) => Math.abs(values[i]) > this.matrix.limit * 0.005);
     if (!best.length) return ["nothing much"];
     return best.flatMap((i, number) => [
-      number ? ", " : "", plain(units[i].text), ` ${matrixNumber(this.matrix, values[i])}`,
+      number ? ", " : "",
+      plain(units[i].text),
+      ` ${matrixNumber(this.matrix, values[i])}`,
     ]);
   }
 }
@@ -231,22 +309,55 @@ export function pictureControls({ model, item, state, go, key, hasSubwords }) {
     const [show, measure] = event.target.value.split(":");
     go(show === "measure" ? { show, measure } : { show });
   };
-  const what = element("select", { "data-key": key("what"), on: { change: choose } },
-    item.measures.length > 0 && element("optgroup", { label: "How much a word counts" },
-      item.measures.map((measure) => option(`measure:${measure.name}`, measure.title, choice.measure === measure))),
-    element("optgroup", { label: "Where heads look" },
-      kindsOf(item).map((kind) => option(kind, KINDS[kind].title, choice.kind === kind))));
-  const number = (name, label, values, current) => element("label", {}, `${label} `,
-    element("select", { "data-key": key(name), on: { change: (event) => go({ [name]: Number(event.target.value) }) } },
-      values.map(([value, text]) => option(value, text, value === current))));
+  const what = element(
+    "select",
+    { "data-key": key("what"), on: { change: choose } },
+    item.measures.length > 0 &&
+      element(
+        "optgroup",
+        { label: "How much a word counts" },
+        item.measures.map((measure) =>
+          option(`measure:${measure.name}`, measure.title, choice.measure === measure),
+        ),
+      ),
+    element(
+      "optgroup",
+      { label: "Where heads look" },
+      kindsOf(item).map((kind) => option(kind, KINDS[kind].title, choice.kind === kind)),
+    ),
+  );
+  const number = (name, label, values, current) =>
+    element(
+      "label",
+      {},
+      `${label} `,
+      element(
+        "select",
+        {
+          "data-key": key(name),
+          on: { change: (event) => go({ [name]: Number(event.target.value) }) },
+        },
+        values.map(([value, text]) => option(value, text, value === current)),
+      ),
+    );
   const upTo = (count) => Array.from({ length: count }, (_, i) => [i + 1, i + 1]);
-  return element("div", { class: "controls" },
+  return element(
+    "div",
+    { class: "controls" },
     element("label", {}, "Show ", what),
     choice.kind && number("layer", "Layer", upTo(choice.layers), choice.layer),
     choice.kind && number("head", "Head", [[0, "mean of all"], ...upTo(choice.heads)], choice.head),
-    hasSubwords && element("label", { class: "check" },
-      element("input", {
-        type: "checkbox", checked: state.joined, "data-key": key("joined"),
-        on: { change: (event) => go({ joined: event.target.checked }) },
-      }), " Join subwords"));
+    hasSubwords &&
+      element(
+        "label",
+        { class: "check" },
+        element("input", {
+          type: "checkbox",
+          checked: state.joined,
+          "data-key": key("joined"),
+          on: { change: (event) => go({ joined: event.target.checked }) },
+        }),
+        " Join subwords",
+      ),
+  );
 }
