@@ -85,9 +85,10 @@ function curves(belief) {
         .join(""),
     });
   const text = (options, ...content) => element("svg:text", options, ...content);
-  const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => part * most);
+  const ticks = ticksUpTo(most);
+  const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
   const labels = apart(
-    names.map((name) => y(belief.curves[name].at(-1))),
+    names.map((name) => y(mean(belief.curves[name]))),
     17,
     top + 6,
     height - bottom,
@@ -159,6 +160,15 @@ function curves(belief) {
     scrolled("Chart of the deletion curves", drawing),
     disclosure("The same as a table", asTable),
   );
+}
+
+/** At most six round numbers from 0 up to a limit. */
+function ticksUpTo(limit) {
+  const power = 10 ** Math.floor(Math.log10(limit));
+  const step = [0.1, 0.2, 0.5, 1, 2]
+    .map((each) => each * power)
+    .find((each) => limit / each <= 5.5);
+  return Array.from({ length: Math.floor(limit / step) + 1 }, (_, i) => i * step);
 }
 
 /** Heights of labels, moved so that they are at least `gap` apart. */

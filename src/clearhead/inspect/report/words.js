@@ -186,10 +186,15 @@ function howToRead({ model, item }, matrix, choice) {
 }
 
 function trust(model, name) {
-  if (!model.belief) return "";
+  // The removal of words is exact; the belief is about measures that estimate it.
+  if (!model.belief || name === "removal") return "";
   if (model.belief.measure === name)
-    return "Of all measures, this one is the most faithful for this model.";
-  const best = model.belief.rows.find((row) => row.measure === model.belief.measure);
+    return "Of all estimates, this is the most faithful for this model.";
+  const row = (wanted) => model.belief.rows.find((each) => each.measure === wanted);
+  const [own, best, random] = [row(name), row(model.belief.measure), row("random")];
+  if (own && random && own.comprehensiveness[0] <= random.comprehensiveness[0]) {
+    return "For this model it is no better than a random order of the words.";
+  }
   return best ? `For this model, ${best.title} is more faithful.` : "";
 }
 
