@@ -19,6 +19,7 @@ from clearhead.errors import (
     ClearheadError,
     DataError,
     ModelFolderError,
+    UnreadableError,
     is_of_system,
     reason,
     what_helps,
@@ -237,6 +238,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises:
         ModelFolderError: it is missing or not a JSON object.
+        UnreadableError: the system cannot read it.
     """
     try:
         tree = parse_json(read_bounded(path))
@@ -244,7 +246,7 @@ def read_json(path: Path) -> dict[str, Any]:
         raise ModelFolderError("the file is missing", where=path, todo=COPY_AGAIN) from None
     except OSError as error:
         what = "the file cannot be read"
-        raise ModelFolderError(what, where=path, why=reason(error), todo=READABLE) from None
+        raise UnreadableError(what, where=path, why=reason(error), todo=READABLE) from None
     except (ValueError, RecursionError) as error:
         raise ModelFolderError(
             "the file is damaged", where=path, why=reason(error), todo=COPY_AGAIN

@@ -252,7 +252,16 @@ def settled_entries(folder: Path) -> dict[str, Entry]:
     path = folder / MANIFEST
     if not path.exists():
         return {}
-    tree = read_json(path)
+    todo = (
+        f"copy the folder again; or, if it is your own, remove {MANIFEST}: the weights, the "
+        "training state and the vocabulary have hashes of their own"
+    )
+    try:
+        tree = read_json(path)
+    except UnreadableError:
+        raise
+    except ModelFolderError as error:
+        raise ModelFolderError(error.what, where=path, why=error.why, todo=todo) from None
     try:
         if tree.get("version") != VERSION:
             raise ValueError(f"its version is {tree.get('version')!r}, not {VERSION}")
@@ -265,7 +274,6 @@ def settled_entries(folder: Path) -> dict[str, Entry]:
             raise ValueError(f"its files have {sum(rest.values()):,} bytes besides the weights")
     except ValueError as error:
         what = "the manifest is damaged, or of another version"
-        todo = f"copy the folder again; if you trust its other files, remove {MANIFEST}"
         raise ModelFolderError(what, where=path, why=str(error), todo=todo) from None
     with suppress(OSError):  # then the files that are not in place are found by their hashes
         settle(folder, entries)

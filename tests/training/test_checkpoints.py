@@ -253,6 +253,23 @@ def test_a_damaged_checkpoint_is_left_out_of_the_average(tmp_path: Path, average
         torch.testing.assert_close(tensor, (used[0][name] + used[1][name]) / 2)
 
 
+@pytest.mark.parametrize("place", [0, -20])
+def test_a_run_with_a_damaged_manifest_goes_on_without_it_as_advised(
+    run: RunConfig, whole: dict[str, torch.Tensor], place: int
+) -> None:
+    manifest = Path(run.folder, "manifest.json")
+    names = json.loads(manifest.read_bytes())["files"].keys()
+    flip(manifest, place)
+    with pytest.raises(ModelFolderError) as caught:
+        api.train(run)
+    assert caught.value.where == str(manifest)
+    assert "remove manifest.json" in str(caught.value.todo)
+    manifest.unlink()
+    assert api.train(run).finished
+    assert_same(final_state(run), whole)
+    assert json.loads(manifest.read_bytes())["files"].keys() == names
+
+
 def test_a_damaged_model_of_a_finished_run_is_an_error(run: RunConfig) -> None:
     api.train(run)
     flip(Path(run.folder, "weights.safetensors"), -9)

@@ -89,11 +89,38 @@ def test_a_log_cut_anywhere_continues_with_all_its_whole_lines(
     assert kept == whole_log[: cut + 1].count(b"\n")
 
 
-def test_a_log_that_cannot_be_written_is_a_training_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(TrainingError, match="log cannot be written") as caught:
-        JsonLog(tmp_path / "file" / "log.jsonl")
-    assert caught.value.todo
+def test_a_log_that_cannot_be_opened_is_one_warning_and_has_all_lines_later(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "training"
+    folder.write_text("")
+    log, watcher = JsonLog(folder / "log.jsonl", Clock()), Watcher()
+    for number in range(2):
+        notify([log, watcher], Note(f"note {number}"))
+    notes = [event.text for event in watcher.events if isinstance(event, Note)]
+    assert sum(str(folder / "log.jsonl") in text for text in notes) == len(notes) - 2 == 1
+    folder.unlink()
+    notify([log, watcher], Note("note 2"))
+    log.close()
+    assert [record["text"] for record in read_log(folder / "log.jsonl")] == [
+        f"note {number}" for number in range(3)
+    ]
+
+
+def test_a_log_that_can_never_be_opened_is_closed_without_an_error(tmp_path: Path) -> None:
+    (tmp_path / "training").write_text("")
+    JsonLog(tmp_path / "training" / "log.jsonl").close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_folder_of_tensorboard_that_cannot_be_made_is_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboard")
+    (tmp_path / "tensorboard").write_text("")
+    log, watcher = TensorBoardLog(tmp_path / "tensorboard"), Watcher()
+    for _ in range(2):
+        notify([log, watcher], PROGRESS)
+    log.close()
+    assert sum(isinstance(event, Note) for event in watcher.events) == 1
 
 
 class FullDisk:
@@ -149,7 +176,7 @@ def test_a_log_that_is_never_written_takes_little_memory_and_no_half_line(tmp_pa
     assert texts == ["0", "1", "t"]
 
 
-def test_the_warning_of_a_log_names_the_file_and_leaves_other_errors_alone(tmp_path: Path) -> None:
+def test_an_error_of_another_observer_is_not_taken_for_one_of_a_log(tmp_path: Path) -> None:
     class Broken(Watcher):
         def observe(self, event: Event) -> None:
             raise OSError("a bug")

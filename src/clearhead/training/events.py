@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import threading
@@ -13,8 +14,8 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from clearhead.errors import DISK_ERRORS, TrainingError, reason, what_helps
-from clearhead.files import PERMITTED, open_to_append
+from clearhead.errors import DISK_ERRORS, TrainingError, reason
+from clearhead.files import open_to_append
 from clearhead.training.task import Sample
 
 if TYPE_CHECKING:
@@ -184,14 +185,14 @@ class JsonLog:
     Each line is written at once, in one call. If a run is killed while it writes, the next run
     removes the incomplete last line, so every line stays readable. What cannot be written, e.g.
     because the disk is full, is written with the next event, as long as it is no more than
-    `MOST_PENDING` bytes.
+    `MOST_PENDING` bytes; likewise if the file cannot be opened.
 
     Args:
         path: the file. It is created with its folder if needed.
         clock: returns the time.
 
     Raises:
-        TrainingError: the file cannot be created or read.
+        TrainingError: there is a symbolic link in its place.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
@@ -200,14 +201,14 @@ class JsonLog:
         self._pending = b""
         self._failed = False
         self._lock = threading.Lock()  # the note of an interruption comes from another thread
+        self._file: FileIO | None = None
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            # Unbuffered: each line is one write, and a killed run loses nothing.
-            self._file = open_to_append(path)
-            _complete_last_line(self._file)
+            self._file = _opened(path)
         except OSError as error:
-            what, todo = "the log cannot be written", what_helps(error, PERMITTED)
-            raise TrainingError(what, where=path, why=reason(error), todo=todo) from None
+            if error.errno == errno.ELOOP:
+                what, todo = "the log cannot be written", "remove the link"
+                raise TrainingError(what, where=path, why=reason(error), todo=todo) from None
+            # The first event tries again and reports it.
 
     def observe(self, event: Event) -> None:
         """Append the event.
@@ -235,10 +236,13 @@ class JsonLog:
             try:
                 self._write_pending()
             finally:
-                self._file.close()
+                if self._file is not None:
+                    self._file.close()
 
     def _write_pending(self) -> None:
         """Write what is pending. On a disk that becomes full, a write may store a part of it."""
+        if self._file is None:
+            self._file = _opened(self._path)
         while self._pending:
             written = self._file.write(self._pending)
             self._pending = self._pending[written:]
@@ -252,6 +256,19 @@ def _unwritable(what: str, path: Path, error: OSError) -> UnwritableLogError:
         why=reason(error),
         todo=f"training continues and tries again; {helps}",
     )
+
+
+def _opened(path: Path) -> FileIO:
+    """The file of a log after its last whole line."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Unbuffered: each line is one write, and a killed run loses nothing.
+    file = open_to_append(path)
+    try:
+        _complete_last_line(file)
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
 def _complete_last_line(file: FileIO) -> None:
@@ -278,7 +295,7 @@ def _finite(value: Any) -> Any:
 
 
 class TensorBoardLog:
-    """Writes progress, scores and samples as TensorBoard's event files.
+    """Writes progress, scores and samples as TensorBoard's event files, from the first event on.
 
     If they cannot be written, new files are tried with the next event.
 
@@ -286,19 +303,14 @@ class TensorBoardLog:
         folder: of the files, e.g. `runs/my-model/training/tensorboard`.
 
     Raises:
-        TrainingError: TensorBoard is not installed, or the folder cannot be written.
+        TrainingError: TensorBoard is not installed.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._failed = False
         self._writer: SummaryWriter | None = None
-        make_writer = require_tensorboard()
-        try:
-            self._writer = make_writer(str(folder))
-        except OSError as error:
-            what, todo = "TensorBoard's files cannot be written", what_helps(error, PERMITTED)
-            raise TrainingError(what, where=folder, why=reason(error), todo=todo) from None
+        require_tensorboard()
 
     def observe(self, event: Event) -> None:
         """Write the figures of the event.
