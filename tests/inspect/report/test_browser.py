@@ -11,10 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import synthetic_reports
+from clearhead.api import Translator
+from clearhead.inspect.recording import record
 from clearhead.inspect.report.page import page as html_of
+from clearhead.inspect.report.writing import write_report
 from clearhead.terminal import UNSAFE
 from hostile import HOSTILE
 
@@ -290,6 +294,26 @@ def test_words_from_right_to_left_are_in_their_order(browser: Any, tmp_path: Pat
         first.focus()
         page.keyboard.press("ArrowLeft")
         assert page.evaluate("document.activeElement.dataset.index") == "1"
+
+
+def test_the_page_shows_what_the_model_computed(
+    browser: Any, translator: Translator, tmp_path: Path
+) -> None:
+    source = "sie sieht den kleinen hund ."
+    path = write_report(tmp_path / "report.html", {"small": translator}, [source, "er schläft ."])
+    seen = record(translator, source, translator.translate([source])[0][0])
+    with opened(browser, path) as page:
+        for layer, weights in enumerate(seen.cross_attentions, start=1):
+            show(page, f"#view=matrix&show=cross&layer={layer}&head=2&joined=0")
+            with page.expect_download() as download:
+                page.click("button.csv >> nth=0")
+            rows = list(csv.reader(io.StringIO(Path(download.value.path()).read_text("utf-8-sig"))))
+            assert [row[0] for row in rows[1:]] == [*seen.target[1:], "</s>"]
+            numbers = [list(map(float, row[1:])) for row in rows[1:]]
+            np.testing.assert_allclose(numbers, weights[1], atol=0.005)
+        for view in VIEWS:
+            show(page, f"#view={view}&place=2&stack=decoder")
+            assert page.locator(".warning[role=alert]").count() == 0
 
 
 def test_the_theme_can_be_chosen(browser: Any, translation: Path) -> None:

@@ -355,7 +355,7 @@ async function feedForwardSteps(walk, before) {
       walk.layer < walk.layers
         ? `Layer ${walk.layer + 1} starts from this vector.`
         : isPre
-          ? "The last layer. One more norm follows."
+          ? "The last layer. The final norm of the stack follows, if the model has one."
           : "The last layer.",
       kept(walk, end, "output of the layer"),
     ),
