@@ -3,7 +3,7 @@
 import { legend } from "./charts.js";
 import { css, scaleOf, tint } from "./colours.js";
 import { counted, decimal, digitsFor, largest, percent, signed } from "./numbers.js";
-import { joinedMatrix, unitsOf } from "./units.js";
+import { inUnits, joinedMatrix, unitsOf } from "./units.js";
 
 /** The kinds of attention, in the order of the paper's figure 1. */
 export const KINDS = {
@@ -93,7 +93,7 @@ export async function matrixOf(data, model, item, choice, joined) {
       limit: usualLimit(matrix, source.length),
       unit: "number",
       title: choice.measure.title,
-      meaning: choice.measure.meaning,
+      meaning: inUnits(model, choice.measure.meaning),
       name: choice.measure.name,
     };
   }
@@ -112,7 +112,7 @@ export async function matrixOf(data, model, item, choice, joined) {
     limit: 1,
     unit: "share",
     title: `${KINDS[kind].title}, layer ${layer}, ${which}`,
-    meaning: KINDS[kind].meaning,
+    meaning: inUnits(model, KINDS[kind].meaning),
     name: `${kind}-layer-${layer}-${head ? `head-${head}` : "mean"}`,
   };
 }

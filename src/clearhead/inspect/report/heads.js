@@ -4,6 +4,7 @@ import { arrowKeys, element } from "./elements.js";
 import { scaleOf, stepOf } from "./colours.js";
 import { KINDS, rolesOf } from "./attention.js";
 import { paint, picture } from "./charts.js";
+import { inUnits } from "./units.js";
 
 const SIDE = 48; // pixels of a thumbnail at most
 const LARGEST_FILE = 1_000_000; // weights of a CSV file
@@ -66,9 +67,11 @@ export function headThumbnails({ data, model, item, go, key, onScreen }, kind, c
   return picture(
     {
       title: `All heads: ${KINDS[kind].title.toLowerCase()}`,
-      text:
+      text: inUnits(
+        model,
         "Each square is one head: a row for each word that looks, a column for each word that is looked at, in a stronger colour where it looks more. Choose one to see it in the words." +
-        (model.roles ? " An underlined number has a known role." : ""),
+          (model.roles ? " An underlined number has a known role." : ""),
+      ),
       csv:
         layers * heads * reference.shape[2] * reference.shape[3] > LARGEST_FILE
           ? null

@@ -5,6 +5,7 @@ import { choiceOf, matrixLegend, matrixNumber, matrixOf } from "./attention.js";
 import { matrixTable, paint, picture, scrolled } from "./charts.js";
 import { inkOn, scaleOf, stepOf } from "./colours.js";
 import { matrixRows } from "./downloads.js";
+import { inUnits } from "./units.js";
 import { headThumbnails } from "./heads.js";
 
 const LONGEST_NAME = 110; // CSS pixels of the name of a row or column
@@ -38,8 +39,9 @@ export async function matrixView(context) {
       matrix.isSigned,
       (value) => matrixNumber(matrix, value),
     );
-  const rowsAre =
-    matrix.rowSide === "source" ? "the word that looks" : "the word that is predicted";
+  const looking = inUnits(model, "the word that looks");
+  const predicted = item.labels ? "the label" : "the word that is predicted";
+  const rowsAre = matrix.rowSide === "source" ? looking : predicted;
   return element(
     "div",
     { class: isBeside ? "words-view" : null },

@@ -5,6 +5,9 @@ const THIN = "\u202f";
 /** A share or probability (0…1) in percent: 83 %, 4.2 %, < 0.1 %. */
 export function percent(share) {
   const value = share * 100;
+  if (value >= 99.5 && value < 100) {
+    return value < 99.95 ? `${value.toFixed(1)}${THIN}%` : `>${THIN}99.9${THIN}%`;
+  }
   if (value >= 9.95 || value === 0) return `${Math.round(value)}${THIN}%`;
   return value >= 0.05 ? `${value.toFixed(1)}${THIN}%` : `<${THIN}0.1${THIN}%`;
 }

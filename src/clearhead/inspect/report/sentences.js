@@ -166,7 +166,7 @@ export function summary({ item, model }) {
       "p",
       { class: "facts" },
       size.join(", "),
-      ". Its output: ",
+      model.task === "classification" ? ". Its answer: " : ". Its output: ",
       facts.filter(Boolean).join(", "),
       ".",
     ),

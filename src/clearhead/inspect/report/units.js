@@ -21,6 +21,11 @@ export function unitsOf(pieces, words, joined) {
   return units.sort((a, b) => a.positions[0] - b.positions[0]);
 }
 
+/** A text about words, in a report on frames about frames. */
+export function inUnits(model, text) {
+  return model.unit === "frame" ? text.replace(/(?:source )?\bword(s?)\b/g, "frame$1") : text;
+}
+
 /** Whether joining changes anything: some word has several pieces. */
 export function hasSubwords(item) {
   const several = (side) => side.words.some(([, positions]) => positions.length > 1);

@@ -15,7 +15,7 @@ import { tint } from "./colours.js";
 import { matrixRows } from "./downloads.js";
 import { headThumbnails } from "./heads.js";
 import { ranking } from "./numbers.js";
-import { unitsOf } from "./units.js";
+import { inUnits, unitsOf } from "./units.js";
 import { outputDetails } from "./output_details.js";
 import { labelDetails } from "./label_details.js";
 
@@ -161,7 +161,7 @@ function sourceName(model) {
 }
 
 /** One sentence on what the picture shows, and one on whether to believe it. */
-function howToRead({ model, item }, matrix, choice) {
+function howToRead({ model }, matrix, choice) {
   const same = matrix.rowSide === matrix.columnSide;
   const point =
     model.task === "classification" && choice.show === "measure"
@@ -179,7 +179,7 @@ function howToRead({ model, item }, matrix, choice) {
       ? trust(model, choice.measure.name)
       : "Weights show where a head looks, which need not be what mattered.";
   return [
-    `${matrix.meaning} ${point}${click} `,
+    `${matrix.meaning} ${inUnits(model, point)}${click} `,
     roles && `This head acts on: ${roles}. `,
     element("em", {}, caution),
   ];
@@ -193,7 +193,7 @@ function trust(model, name) {
   const row = (wanted) => model.belief.rows.find((each) => each.measure === wanted);
   const [own, best, random] = [row(name), row(model.belief.measure), row("random")];
   if (own && random && own.comprehensiveness[0] <= random.comprehensiveness[0]) {
-    return "For this model it is no better than a random order of the words.";
+    return "For this model it is no better than a random order.";
   }
   return best ? `For this model, ${best.title} is more faithful.` : "";
 }
@@ -246,7 +246,7 @@ class Lighting {
     if (index >= 0) this.light("output", index);
     else {
       this.show(new Map(), new Map(), null);
-      this.readout.replaceChildren("Point at a word, or choose one with the keyboard.");
+      this.readout.replaceChildren("Point at one of them, or choose one with the keyboard.");
     }
   }
 
