@@ -4,7 +4,8 @@
 # make coverage    run all tests and report the coverage of src/clearhead
 # make test-keras  run the tests that compare with Keras, in the environment .venv-keras
 # make test-minilm run the tests with a pretrained MiniLM, in the environment .venv-minilm
-# make faults      kill small runs, cut their power, fill their disk, damage their files
+# make faults      kill small runs, cut their power, fill their disk, damage their files, read hostile
+#                  files (60 minutes), train beside busy processes (45 minutes)
 # make check       check style, format and types
 # make reference   train the reference systems; SYSTEM=a: only this one
 # make bench       measure the speed of clearhead and other toolkits, with the data in CLEARHEAD_DATA
@@ -100,14 +101,18 @@ check: install
 	$(BIN)/ruff format --check
 	$(BIN)/pyright
 
-faults: export OMP_NUM_THREADS := 1
-
+# All run, also after one that fails. The last one measures two threads beside busy processes.
 faults: install
-	$(BIN)/python tests/faults/kills.py
-	$(BIN)/python tests/faults/syscalls.py
-	$(BIN)/python tests/faults/errors.py
-	$(BIN)/python tests/faults/damage.py
-	$(BIN)/python tests/faults/fuzz.py --minutes 60
+	@failed=; \
+	try() { echo "== $$*"; "$$@" || failed="$$failed $$*;"; }; \
+	export OMP_NUM_THREADS=1; \
+	for name in kills syscalls errors damage; do \
+		try $(BIN)/python tests/faults/$$name.py; \
+	done; \
+	try $(BIN)/python tests/faults/fuzz.py --minutes 60; \
+	unset OMP_NUM_THREADS; \
+	try $(BIN)/python benchmarks/beside.py --minutes 45; \
+	[ -z "$$failed" ] || { echo "failed:$$failed" >&2; exit 1; }
 
 settings: install
 	$(BIN)/python -m clearhead.settings.reference > docs/settings.md

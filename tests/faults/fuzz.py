@@ -58,28 +58,37 @@ def main() -> int:
         first = args.first if args.input is None else args.input
         return attacks(names[0], args.seed, first, last, args.until or float("inf"))
     counts = [fuzz(name, args.seed, 60 * args.minutes / len(names)) for name in names]
-    found = sum(findings for _, findings in counts)
-    record(dict(zip(names, (inputs for inputs, _ in counts), strict=True)), found, args)
-    return 1 if found else 0
+    return record("fuzz", dict(zip(names, counts, strict=True)), args, "make faults")
 
 
-def record(inputs: dict[str, int], findings: int, args: argparse.Namespace) -> None:
-    """Write the number of findings, and in `more` the inputs of each reader."""
+def record(
+    script: str, counts: dict[str, tuple[int, int]], args: argparse.Namespace, command: str
+) -> int:
+    """Write the number of findings, and in `more` the inputs of each reader; 1 if there are any.
+
+    Args:
+        script: its name.
+        counts: inputs and findings of each reader.
+        args: `minutes` and `output`.
+        command: what repeats this.
+    """
     from run_processes import helper
 
     results = helper("results")
-    collected = results.Results("fuzz", None, args.output)
+    collected = results.Results(script, None, args.output)
+    findings = sum(found for _, found in counts.values())
     collected.add(
         "hostile files",
         "findings",
         [findings],
         subject=f"{args.minutes:g} minutes",
-        more=inputs,
+        more={name: inputs for name, (inputs, _) in counts.items()},
         claim="hostile-files",
-        command="make faults",
+        command=command,
     )
     collected.write()
     print(results.line(collected.records[-1]))
+    return 1 if findings else 0
 
 
 def fuzz(name: str, seed: int, seconds: float) -> tuple[int, int]:

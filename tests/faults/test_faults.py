@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -61,6 +62,24 @@ def test_damaged_files_are_detected_or_harmless(tmp_path: Path) -> None:
     (found,) = script("damage.py", tmp_path / "damage.jsonl", "--sample", "40")
     assert found["met"]
     assert sum(found["more"].values()) == 40
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_all_scripts_run_also_after_one_that_fails(tmp_path: Path) -> None:
+    python, ran = tmp_path / "python", tmp_path / "ran"
+    python.write_text(
+        f'#!/bin/sh\necho "$1 $OMP_NUM_THREADS" >> {ran}\n[ "${{1#*errors}}" = "$1" ]\n'
+    )
+    python.chmod(0o755)
+    words = ["make", "faults", f"BIN={tmp_path}", f"INSTALLED={tmp_path}"]
+    surroundings = {name: value for name, value in os.environ.items() if "MAKE" not in name}
+    done = subprocess.run(words, cwd=ROOT, env=surroundings, capture_output=True, check=False)
+    assert done.returncode != 0
+    names = ("kills", "syscalls", "errors", "damage", "fuzz")
+    faults = [f"tests/faults/{name}.py 1" for name in names]
+    assert ran.read_text().splitlines() == [*faults, "benchmarks/beside.py "]
+    assert b"errors.py;" in done.stderr
+    assert b"damage.py" not in done.stderr
 
 
 ROOT_FOLDER = Path("/r")
