@@ -161,7 +161,7 @@ def test_settings_that_are_named_exist(document: Path) -> None:
         if (match := re.match(rf"((?:{sections})\.\w+)( =|$)", word))
     ]
     known["model"] |= {"size": None}  # a shorthand
-    files = {"js", "json", "model", "onnx", "py"}
+    files = {"bin", "js", "json", "model", "onnx", "py"}
     wrong = [f"{a}.{b}" for a, b in named if b not in known[a] and b not in files]
     assert wrong == []
 
