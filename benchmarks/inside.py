@@ -34,7 +34,15 @@ from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.evaluation.scores import bleu_and_chrf
 from clearhead.inspect.ablation import without_heads
-from clearhead.inspect.alignment import Aligner, align, alignment_error_rate, choose, pair_of, plain
+from clearhead.inspect.alignment import (
+    Aligner,
+    align,
+    alignment_error_rate,
+    by_removal,
+    choose,
+    pair_of,
+    plain,
+)
 from clearhead.inspect.faithfulness import faithfulness
 from clearhead.inspect.importance import head_importance
 from clearhead.inspect.measures import MEASURES
@@ -158,16 +166,18 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
     validation, test = known.validation[: options.sentences], known.test
     prepared = [pair_of(translator, each.source, each.target) for each in validation]
     best, _ = choose(prepared, [frozenset(each.alignment) for each in validation], "gold")
-    exact = Aligner("removal", 0, "removal", 0.0, 0)
-    by_removal = [plain(align(each, exact)) for each in prepared]
-    unsupervised, _ = choose(prepared, by_removal, "removal")
+    unsupervised, _ = choose(prepared, by_removal(prepared), "removal")
     last = len(translator.model.decoder.layers)
+
+    def named(measure: str) -> Aligner:
+        return Aligner(measure, 0, "target", "named", 0.0, 0)
+
     aligners = {
-        f"chosen by given alignments: {best.measure}, shift {best.shift}": best,
-        f"chosen by removal: {unsupervised.measure}, shift {unsupervised.shift}": unsupervised,
-        "exact removal": exact,
-        "last layer, first head": Aligner(f"decoder.{last}.cross.1", 0, "named", 0.0, 0),
-        "last layer, mean": Aligner(f"decoder.{last}.cross", 0, "named", 0.0, 0),
+        f"chosen by given alignments: {title(best)}": best,
+        f"chosen by removal: {title(unsupervised)}": unsupervised,
+        "exact removal": named("removal"),
+        "last layer, first head": named(f"decoder.{last}.cross.1"),
+        "last layer, mean": named(f"decoder.{last}.cross"),
     }
     pairs = [pair_of(translator, each.source, each.target) for each in test]
     gold = [frozenset(each.alignment) for each in test]
@@ -188,6 +198,10 @@ def measure_alignment(options: argparse.Namespace, results: Results) -> None:
         )
     print_results(results.records)
     results.write()
+
+
+def title(aligner: Aligner) -> str:
+    return f"{aligner.measure}, shift {aligner.shift}, rule {aligner.rule}"
 
 
 def eflomal_rates(train: Sequence[AlignedPair], test: Sequence[AlignedPair]) -> dict[str, float]:
@@ -214,11 +228,12 @@ def eflomal_rates(train: Sequence[AlignedPair], test: Sequence[AlignedPair]) -> 
             for file in (forward, backward)
         ]
     gold = [frozenset(each.alignment) for each in test]
-    both = [a & b for a, b in zip(*found, strict=True)]
+    together = list(zip(*found, strict=True))
     return {
         "eflomal, forward": alignment_error_rate(found[0], gold),
         "eflomal, backward": alignment_error_rate(found[1], gold),
-        "eflomal, both directions": alignment_error_rate(both, gold),
+        "eflomal, intersection": alignment_error_rate((a & b for a, b in together), gold),
+        "eflomal, union": alignment_error_rate((a | b for a, b in together), gold),
     }
 
 

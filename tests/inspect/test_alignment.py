@@ -11,8 +11,10 @@ from clearhead.errors import DataError
 from clearhead.inspect.alignment import (
     Aligner,
     Link,
+    Rule,
     align,
     alignment_error_rate,
+    by_removal,
     candidates,
     choose,
     links,
@@ -40,6 +42,8 @@ def test_a_word_has_the_sum_of_its_keys_and_the_mean_of_its_queries() -> None:
 def test_a_link_is_the_largest_weight_of_a_target_word_and_its_share() -> None:
     found = links(np.array([[0.5, 1.5], [-1.0, -2.0], [3.0, 1.0]]))
     assert found == [Link(1, 0, 0.75), Link(0, 1, 0.0), Link(0, 2, 0.75)]
+    both = links(np.array([[0.5, 1.0, 0.5], [3.0, 1.5, 0.0]]), "both")
+    assert both == [Link(1, 0, 0.5), Link(2, 0, 0.25), Link(0, 1, 2 / 3), Link(1, 1, 1 / 3)]
 
 
 pairs = st.frozensets(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=5)
@@ -59,8 +63,12 @@ def test_the_error_rate_is_1_minus_f1(sentences: list[tuple[frozenset, frozenset
     assert alignment_error_rate(gold, gold) == 0
 
 
-@pytest.mark.parametrize(("name", "shift"), [("decoder.2.cross.1", 1), ("removal", 0)])
-def test_the_candidate_that_gives_the_wanted_links_is_chosen(name: str, shift: int) -> None:
+@pytest.mark.parametrize(
+    ("name", "shift", "rule"), [("decoder.2.cross.1", 1, "target"), ("removal", 0, "both")]
+)
+def test_the_candidate_that_gives_the_wanted_links_is_chosen(
+    name: str, shift: int, rule: Rule
+) -> None:
     model = random_model(small_config(), scale=0.8).eval()
     subjects = [Subject(model, SOURCE, TARGET), Subject(model, SOURCE[::-1], [*TARGET, 5, 6])]
     pairs = [
@@ -71,12 +79,16 @@ def test_the_candidate_that_gives_the_wanted_links_is_chosen(name: str, shift: i
         )
         for subject in subjects
     ]
-    wanted = [plain(align(pair, Aligner(name, shift, "gold", 0.0, 2))) for pair in pairs]
+    wanted = [plain(align(pair, Aligner(name, shift, rule, "gold", 0.0, 2))) for pair in pairs]
     aligner, errors = choose(pairs, wanted, "gold")
-    assert aligner.score == errors[name, shift] == 0
+    assert aligner.score == errors[name, shift, rule] == 0
+    assert [plain(align(pair, aligner)) for pair in pairs] == wanted
     assert aligner.sentences == 2
-    assert len(errors) == 2 * len(candidates(model))
-    assert {"decoder.1.cross", "decoder.2.cross.2", "rollout"} <= {key for key, _ in errors}
+    assert len(errors) == 4 * len(candidates(model))
+    assert {"decoder.1.cross", "decoder.2.cross.2", "rollout"} <= {key for key, *_ in errors}
+    exact, errors = choose(pairs, by_removal(pairs), "removal")
+    assert "removal" not in {key for key, *_ in errors}
+    assert (exact.rule, exact.criterion) == ("both", "removal")
 
 
 @given(pairs)

@@ -1,13 +1,14 @@
 """Align the words of sentence pairs with a translator.
 
 Each pair gives one line of links `source word-target word` in Pharaoh format,
-numbered from 0 by the words between spaces; every target word has one link.
-With --scores each link has the share of the target word's weight.
+numbered from 0 by the words between spaces. With --scores each link has the
+share of the target word's weight.
 
 What aligns is different in every model: some head of cross-attention, or a
-measure such as value zeroing; in the row that predicts a word or in the row that
-reads it. The command tries all of them once, and keeps the best in the model
-folder. The best is the one with the lowest alignment error rate (AER)
+measure such as removal; in the row that predicts a word or in the row that reads
+it; by the best link of each target word, or of each word of both sides. The
+command tries all of them once, and keeps the best in the model folder. The best
+has the lowest alignment error rate (AER)
 
   - against given alignments of the pairs: --gold FILE, in Pharaoh format
   - or against the links of a model of the other direction: --reverse FOLDER
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
 from clearhead.cli.streams import Counter, input_lines, opened_output, source_lines
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import DataError
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
@@ -76,6 +77,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "(default: 0)",
     )
     parser.add_argument(
+        "--rule",
+        choices=("target", "both"),
+        help="with --measure: best link of each target word, or of each word of both sides "
+        "(default: both)",
+    )
+    parser.add_argument(
         "--sentences",
         type=positive,
         metavar="N",
@@ -108,8 +115,9 @@ def run(args: Namespace) -> None:
 
 
 def _check_options(args: Namespace) -> None:
-    if args.shift is not None and args.measure is None:
-        raise ConfigError("--shift has no effect without --measure", todo="leave it out")
+    if args.measure is None:
+        options = {"--shift": args.shift, "--rule": args.rule}
+        reject_unused(options, "a measure that is not named", "leave it out, or add --measure")
     if args.measure is not None:
         options = {"--gold": args.gold, "--reverse": args.reverse, "--sentences": args.sentences}
         reject_unused(options, "a measure that is named", "leave it out, or leave out --measure")
@@ -136,7 +144,7 @@ def _aligner(args: Namespace, translator: Translator, pairs: Sequence[tuple[str,
 
     if args.measure is not None:
         check_measure(translator.model, args.measure)
-        return Aligner(args.measure, args.shift or 0, "named", 0.0, 0)
+        return Aligner(args.measure, args.shift or 0, args.rule or "both", "named", 0.0, 0)
     again = args.gold or args.reverse or args.sentences
     kept = None if again else read_finding(translator.folder, ALIGNMENT)
     if kept is not None:
@@ -146,11 +154,14 @@ def _aligner(args: Namespace, translator: Translator, pairs: Sequence[tuple[str,
         path = write_finding(translator.folder, ALIGNMENT, vars(aligner))
         print_message(f"wrote {path}")
     print_message(
-        f"aligns by {aligner.measure}, shift {aligner.shift}: error rate "
+        f"aligns by {aligner.measure}, shift {aligner.shift}, rule {aligner.rule}: error rate "
         f"{100 * aligner.score:.1f} % {REFERENCES[aligner.criterion]} ({aligner.sentences} pairs)"
     )
     others = sorted(errors.items(), key=lambda item: item[1])[1:4]
-    found = ", ".join(f"{name} shift {s} {100 * error:.1f} %" for (name, s), error in others)
+    found = ", ".join(
+        f"{name}, shift {shift}, rule {rule} {100 * error:.1f} %"
+        for (name, shift, rule), error in others
+    )
     print_message(f"the next best: {found}")
     return aligner
 
@@ -164,7 +175,7 @@ REFERENCES = {
 
 def _chosen(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, str]]) -> Any:
     """The best candidate, and the error rate of each."""
-    from clearhead.inspect.alignment import Aligner, align, choose, parse_pharaoh, plain
+    from clearhead.inspect.alignment import by_removal, choose, parse_pharaoh
 
     count = args.sentences or 100
     if args.gold is not None:
@@ -182,8 +193,7 @@ def _chosen(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, 
         if args.reverse is not None:
             wanted, criterion = _of_reverse(args, texts), "reverse"
         else:
-            exact = Aligner("removal", 0, "removal", 0.0, 0)
-            wanted, criterion = [plain(align(pair, exact)) for pair in sample], "removal"
+            wanted, criterion = by_removal(sample), "removal"
     with Counter(sys.stderr, len(sample), "pairs, to choose the measure") as counter:
         return choose(sample, wanted, criterion, counter.show)
 
@@ -216,12 +226,10 @@ def _sample(
 def _of_reverse(args: Namespace, texts: Sequence[tuple[str, str]]) -> list[Links]:
     """The links of a model of the other direction, by exact removal, turned round."""
     from clearhead.api.loading import load_translator
-    from clearhead.inspect.alignment import Aligner, align, pair_of, reversed_links
+    from clearhead.inspect.alignment import by_removal, pair_of
 
     reverse = load_translator(
         args.reverse, device=args.device, threads=args.threads, engine="torch"
     )
-    exact = Aligner("removal", 0, "removal", 0.0, 0)
-    return [
-        reversed_links(align(pair_of(reverse, target, source), exact)) for source, target in texts
-    ]
+    found = by_removal(pair_of(reverse, target, source) for source, target in texts)
+    return [frozenset((target, source) for source, target in each) for each in found]

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message, warnings_printed
-from clearhead.cli.options import add_shared, reject_unused
+from clearhead.cli.options import add_shared, option, reject_unused
 from clearhead.cli.streams import Counter, reject_standard_input, source_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
@@ -121,11 +121,24 @@ def run(args: Namespace) -> None:
             inputs,
             targets=None if args.target is None else [args.target],
             names=names,
-            command=shlex.join(["clearhead", "inspect", *map(str, models), *args.texts]),
+            command=_command(args),
             progress=counter.show,
         )
     print(path)
     print_message(f"{path.stat().st_size / 1e6:.1f} MB; open it in a browser")
+
+
+def _command(args: Namespace) -> str:
+    """The command that writes this report again."""
+    words = ["clearhead", "inspect", str(args.folder), *args.texts]
+    for folder in args.others:
+        words += ["--with", str(folder)]
+    for name in ("input_file", "text_column", "target", "ablate"):
+        if value := getattr(args, name):
+            words += [option(name), str(value)]
+    if args.lines is not None:
+        words += ["--lines", f"{args.lines[0]}-{args.lines[-1]}"]
+    return shlex.join(words)
 
 
 def _check_inputs(args: Namespace) -> None:

@@ -1,8 +1,9 @@
 """Word alignment from a translator: which source word each target word comes from.
 
 Every measure of attribution, every attention and every head is a candidate, each with two readings:
-the row that predicts a target word (shift 0), or the row that reads it (shift 1). Which one aligns
-is different in every model, so it is chosen on data and kept in the model folder.
+the row that predicts a target word (shift 0), or the row that reads it (shift 1). Each target word
+is linked to its best source word, or besides each source word to its best target word. Which of
+these aligns is different in every model, so it is chosen on data and kept in the model folder.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -30,6 +32,9 @@ Links = frozenset[tuple[int, int]]
 
 SHIFTS = (0, 1)
 
+Rule = Literal["target", "both"]
+"""Which words have a best link: those of the target, or those of both sides."""
+
 
 class Link(NamedTuple):
     """A source word and a target word, from 0, and the share of the target word's weight."""
@@ -46,6 +51,7 @@ class Aligner:
     Attributes:
         measure: the name of a measure, an attention such as `decoder.3.cross`, or one head.
         shift: 0: the row that predicts a word; 1: the row that reads it.
+        rule: which words have a best link.
         criterion: what it was chosen by: `gold` alignments, a `reverse` model, exact `removal`, or
             `named` by the user.
         score: its alignment error rate by that criterion.
@@ -54,6 +60,7 @@ class Aligner:
 
     measure: str
     shift: int
+    rule: Rule
     criterion: str
     score: float
     sentences: int
@@ -69,8 +76,11 @@ class Aligner:
             check_measure(model, str(tree["measure"]))
             if (shift := tree["shift"]) not in SHIFTS:
                 raise ValueError(f"the shift is {shift!r}")
+            if (rule := tree["rule"]) not in get_args(Rule):
+                raise ValueError(f"the rule is {rule!r}")
             sentences, score = int(tree["sentences"]), float(tree["score"])
-            return cls(str(tree["measure"]), shift, str(tree["criterion"]), score, sentences)
+            criterion = str(tree["criterion"])
+            return cls(str(tree["measure"]), shift, rule, criterion, score, sentences)
         except (KeyError, TypeError, ValueError, ConfigError) as error:
             what = "the choice of how to align is damaged"
             todo = f"remove {ALIGNMENT} in its folder {FOLDER}"
@@ -108,14 +118,16 @@ def pair_of(translator: TranslatorLike, source: str, target: str) -> Pair:
 
 
 def align(pair: Pair, aligner: Aligner) -> list[Link]:
-    """The links of a sentence pair, one for each target word."""
+    """The links of a sentence pair."""
     subject, source, target = pair
-    return links(word_matrix(scores(subject, aligner.measure), aligner.shift, source, target))
+    found = scores(subject, aligner.measure)
+    return links(word_matrix(found, aligner.shift, source, target), aligner.rule)
 
 
-def reversed_links(found: Sequence[Link]) -> Links:
-    """Links of the other direction."""
-    return frozenset((link.target, link.source) for link in found)
+def by_removal(pairs: Iterable[Pair]) -> list[Links]:
+    """For each target word the source word without which its probability falls most."""
+    exact = Aligner("removal", 0, "target", "named", 0.0, 0)
+    return [plain(align(pair, exact)) for pair in pairs]
 
 
 def candidates(model: EncoderDecoder) -> list[str]:
@@ -167,14 +179,21 @@ def word_matrix(
     return np.stack([rows[:, list(word.positions)].sum(axis=1) for word in source_words], axis=1)
 
 
-def links(matrix: Array) -> list[Link]:
-    """For each target word the source word with the largest weight."""
+def links(matrix: Array, rule: Rule = "target") -> list[Link]:
+    """The largest weight of each target word, and perhaps of each source word.
+
+    Args:
+        matrix: (target words, source words).
+        rule: which words have a best link.
+    """
     positive = matrix.clip(min=0)
     totals = positive.sum(axis=1)
-    best = matrix.argmax(axis=1)
+    found = {(int(source), target) for target, source in enumerate(matrix.argmax(axis=1))}
+    if rule == "both":
+        found |= {(source, int(target)) for source, target in enumerate(matrix.argmax(axis=0))}
     return [
-        Link(int(source), target, float(positive[target, source] / (totals[target] or 1.0)))
-        for target, source in enumerate(best)
+        Link(source, target, float(positive[target, source] / (totals[target] or 1.0)))
+        for source, target in sorted(found, key=lambda link: (link[1], link[0]))
     ]
 
 
@@ -195,8 +214,11 @@ def choose(
     wanted: Sequence[Links],
     criterion: str,
     progress: Callable[[int], None] | None = None,
-) -> tuple[Aligner, Mapping[tuple[str, int], float]]:
+) -> tuple[Aligner, Mapping[tuple[str, int, Rule], float]]:
     """The candidate that agrees best with given links.
+
+    Links by removal have one link for each target word, so they decide on the measure and the shift
+    but not on the rule, which is then `both`; and removal itself is no candidate.
 
     Args:
         pairs: sentence pairs.
@@ -205,20 +227,28 @@ def choose(
         progress: called with the number of sentences that are done.
 
     Returns:
-        The aligner, and the alignment error rate of every candidate with every shift.
+        The aligner, and the alignment error rate of every candidate with every shift and rule.
     """
+    exact = criterion == "removal"
     names = candidates(cast(EncoderDecoder, pairs[0][0].model))
-    found: dict[tuple[str, int], list[Links]] = {(n, s): [] for n in names for s in SHIFTS}
+    names = [name for name in names if not (exact and name == "removal")]
+    rules: tuple[Rule, ...] = ("target",) if exact else get_args(Rule)
+    found: dict[tuple[str, int, Rule], list[Links]] = {
+        key: [] for key in product(names, SHIFTS, rules)
+    }
     for number, (subject, source, target) in enumerate(pairs, start=1):
         for name in names:
             rows = scores(subject, name)
             for shift in SHIFTS:
-                found[name, shift].append(plain(links(word_matrix(rows, shift, source, target))))
+                matrix = word_matrix(rows, shift, source, target)
+                for rule in rules:
+                    found[name, shift, rule].append(plain(links(matrix, rule)))
         if progress is not None:
             progress(number)
     errors = {key: alignment_error_rate(each, wanted) for key, each in found.items()}
-    (measure, shift), error = min(errors.items(), key=lambda item: item[1])
-    return Aligner(measure, shift, criterion, error, len(pairs)), errors
+    (measure, shift, rule), error = min(errors.items(), key=lambda item: item[1])
+    aligner = Aligner(measure, shift, "both" if exact else rule, criterion, error, len(pairs))
+    return aligner, errors
 
 
 def pharaoh(found: Iterable[Link], with_scores: bool = False) -> str:

@@ -208,7 +208,7 @@ class Contents:
                 name: None if weights is None else add(weights, "weight8")
                 for name, weights in attention.items()
             },
-            "measures": self._measures(subject) if short else [],
+            "measures": self._measures(subject, self._models[model]["belief"]) if short else [],
             "alternatives": {
                 "pieces": [pieces(row.tolist()) for row in ids],
                 "log_probabilities": add(best, "float32"),
@@ -220,7 +220,9 @@ class Contents:
             "beam": None,
         }
 
-    def _measures(self, subject: Subject) -> list[dict[str, Any]]:
+    def _measures(self, subject: Subject, belief: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+        """The measures that are shown, and the one that may be believed."""
+        best = belief["measure"] if belief else SHOWN[0]
         return [
             {
                 "name": name,
@@ -228,7 +230,7 @@ class Contents:
                 "meaning": MEASURES[name].meaning,
                 "values": self.arrays.add(MEASURES[name].compute(subject), "float32"),
             }
-            for name in SHOWN
+            for name in dict.fromkeys((*SHOWN, best))
         ]
 
     def _of_effects(self, found: Effects) -> dict[str, Any]:
