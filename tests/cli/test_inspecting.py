@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import clearhead
 from clearhead.errors import ConfigError, ModelFolderError
@@ -132,6 +133,13 @@ def test_heads_are_replaced_by_their_mean(models: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / FOLDER, other / FOLDER)
     with pytest.raises(ModelFolderError, match="other weights"):
         clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
+    from clearhead.checkpoint.folder import read_model_folder
+    from clearhead.inspect.findings import write_means
+
+    for shape in ((1, 4), (2, 3)):
+        write_means(read_model_folder(other), {"encoder.1.self": torch.zeros(shape)})
+        with pytest.raises(ModelFolderError, match="not those of this model"):
+            clearhead.load(other, ablate="encoder.1.self.1", ablate_by="mean")
     with pytest.raises(ConfigError, match="median"):
         clearhead.load(other, ablate="encoder.1.self.1", ablate_by="median")
 
@@ -201,6 +209,26 @@ def test_a_report_is_written(models: Path, tmp_path: Path) -> None:
     words = ("--input-file", models / "s", "--lines", "1-2")
     succeeded("inspect", models / "translator", *words, "-o", report)
     succeeded("inspect", models / "translator", "a b", "--target", "d c", "-o", report)
+
+
+def test_a_damaged_study_is_an_error(models: Path, tmp_path: Path) -> None:
+    folder, sample = models / "translator", ("--source", models / "s", "--reference", models / "t")
+    words = ("inspect", folder, "a b", "-o", tmp_path / "r.html")
+    succeeded("study", folder, *sample)
+    succeeded(*words)
+    path = folder / FOLDER / STUDY
+    study = json.loads(path.read_text())
+    for change in (
+        {"belief": {**study["belief"], "measure": "no_measure"}},
+        {"belief": {**study["belief"], "grid": [float("inf")]}},
+        {"importance": [{"head": 1}]},
+        {"roles": []},
+    ):
+        path.write_text(json.dumps({**study, **change}))
+        assert "study" in failed(*words)
+    path.write_text(json.dumps({**study, "weights": "of others"}))
+    succeeded(*words)
+    path.unlink()
 
 
 def test_a_report_of_features(models: Path, tmp_path: Path) -> None:

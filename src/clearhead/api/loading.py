@@ -108,13 +108,22 @@ class _Ablation(NamedTuple):
             )
         if not self.heads:
             return model
-        from clearhead.inspect.ablation import without_heads
+        from clearhead.inspect.ablation import fit, without_heads
         from clearhead.inspect.findings import read_means
         from clearhead.inspect.heads import chosen_heads
         from clearhead.inspect.view import heads_of
 
         heads = chosen_heads(self.heads, heads_of(model))
-        return without_heads(model, heads, read_means(found) if self.by == "mean" else None)
+        if self.by == "zero":
+            return without_heads(model, heads)
+        means = read_means(found)
+        if not fit(means, model):
+            raise ModelFolderError(
+                "the mean outputs of the heads are not those of this model",
+                where=found.path,
+                todo=f"compute them: clearhead study {found.path}",
+            )
+        return without_heads(model, heads, means)
 
 
 def _loaded(

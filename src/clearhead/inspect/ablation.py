@@ -49,6 +49,16 @@ def without_heads(model: _Model, heads: Iterable[Head], means: Means | None = No
     return view
 
 
+def fit(means: Means, model: nn.Module) -> bool:
+    """Whether these are means of the heads of this model."""
+    return all(
+        name in means
+        and means[name].shape == (found.n_heads, found.widths[2] // found.n_heads)
+        and bool(means[name].isfinite().all())
+        for name, found in attentions_of(model).items()
+    )
+
+
 @torch.no_grad()
 def mean_outputs(model: nn.Module, inputs: Iterable[Sequence[Tensor]]) -> Means:
     """The mean output (heads, d_v) of the heads of each attention, over all positions.

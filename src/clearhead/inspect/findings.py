@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.checkpoint.tensors import read_digest, read_tensors, save_tensors
 from clearhead.errors import ModelFolderError
-from clearhead.files import read_json, write_json, write_together
+from clearhead.files import LARGEST_FILE, read_json, write_json, write_together
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,6 +60,9 @@ def read_means(found: ModelFolder) -> Mapping[str, Tensor]:
     todo = f"compute them: clearhead study {found.path}"
     if not path.is_file():
         what = "the mean outputs of the heads are not known"
+        raise ModelFolderError(what, where=path, todo=todo)
+    if path.stat().st_size > LARGEST_FILE:
+        what = f"the mean outputs of the heads have more than {LARGEST_FILE:,} bytes"
         raise ModelFolderError(what, where=path, todo=todo)
     tensors, facts = read_tensors(path)
     if facts.get("weights") != read_digest(found.weights):

@@ -3,16 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from pydantic import BaseModel, FiniteFloat, ValidationError
 
+from clearhead.checkpoint.folder import ModelFolder
+from clearhead.errors import ModelFolderError
 from clearhead.inspect.faithfulness import GRID, RANDOM, Faithfulness
+from clearhead.inspect.findings import FOLDER, STUDY, read_finding
 from clearhead.inspect.heads import Head
 from clearhead.inspect.importance import Importance, ratio_intervals
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Array
 from clearhead.inspect.roles import named_roles
+
+Interval = tuple[FiniteFloat, FiniteFloat, FiniteFloat]
+"""A mean, and the ends of its 95 % interval."""
+
+
+class _ImportanceRow(BaseModel):
+    head: str
+    loss: Interval
+    gradient: FiniteFloat
+    chrf: Interval | None
+
+
+class _BeliefRow(BaseModel):
+    measure: str
+    title: str
+    comprehensiveness: Interval
+    sufficiency: Interval
+
+
+class _Belief(BaseModel):
+    text: str
+    measure: Literal[*MEASURES]  # pyright: ignore[reportInvalidTypeForm]
+    sentences: int
+    rows: list[_BeliefRow]
+    grid: list[FiniteFloat]
+    curves: dict[str, list[FiniteFloat]]
+
+
+class _Study(BaseModel):
+    sentences: int
+    loss: FiniteFloat
+    importance: list[_ImportanceRow]
+    roles: dict[str, list[tuple[str, FiniteFloat]]]
+    belief: _Belief
+
+
+def read_study(found: ModelFolder) -> dict[str, Any] | None:
+    """What `clearhead study` found out about these weights; None if it has not studied them.
+
+    Raises:
+        ModelFolderError: the file is damaged.
+    """
+    tree = read_finding(found, STUDY)
+    if tree is None:
+        return None
+    try:
+        return _Study.model_validate(tree).model_dump(mode="json")
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ModelFolderError(
+            "the study of this model is damaged",
+            where=found.path / FOLDER / STUDY,
+            why=f"{'.'.join(map(str, first['loc']))}: {first['msg']}",
+            todo=f"repeat it: clearhead study {found.path}",
+        ) from None
 
 
 def importance_rows(

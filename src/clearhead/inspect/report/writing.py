@@ -13,9 +13,9 @@ from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
 from clearhead.files import write_bytes
-from clearhead.inspect.findings import STUDY, read_finding
 from clearhead.inspect.report.contents import Contents, beam_tree
 from clearhead.inspect.report.page import page
+from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
 
 
@@ -57,7 +57,7 @@ def write_report(
     done = 0
     for name, model in models.items():
         folder: ModelFolder = model.folder
-        number = contents.add_model(name, model.config, model.model, read_finding(folder, STUDY))
+        number = contents.add_model(name, model.config, model.model, read_study(folder))
         for sentence, content in enumerate(inputs):
             target = None if targets is None else targets[sentence]
             text = content if names is None else names[sentence]
