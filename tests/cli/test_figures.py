@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,7 +10,10 @@ import numpy as np
 import pytest
 
 from clearhead import api
-from clearhead.inspect.figures import figures_of
+from clearhead.checkpoint.folder import read_model_folder
+from clearhead.inspect.drawing import DARK
+from clearhead.inspect.findings import ALIGNMENT, STUDY, write_finding
+from clearhead.inspect.pictures import OF_TRANSLATION
 from clearhead.inspect.recording import record
 from fake_translator import run
 from model_folders import LONGEST, write_models
@@ -43,8 +47,7 @@ def test_a_translator_is_drawn_with_its_own_translation(models: Path, tmp_path: 
     translator = api.load_translator(models / "translator", device="cpu")
     best = translator.translate(["b a c"], method="beam")[0][0]
     assert err.splitlines()[0] == f"clearhead: translation: {best.text}"
-    stems = [name for name, _ in figures_of(record(translator, "b a c", best))]
-    names = [f"{stem}.{ending}" for stem in stems for ending in ("png", "svg")]
+    names = [f"{name}.png" for name in OF_TRANSLATION]
     assert [Path(line) for line in out.splitlines()] == [tmp_path / "p" / name for name in names]
     assert all((tmp_path / "p" / name).stat().st_size for name in names)
 
@@ -72,19 +75,72 @@ def test_pictures_are_written_to_a_folder_named_after_the_model_by_default(
     assert (folder / "my-model-figures").is_dir()
 
 
+def test_pictures_are_drawn_by_name_format_and_theme(models: Path, tmp_path: Path) -> None:
+    words = ("--input", "b a c", "--only", "decoder.1.cross.2, head-effects", "--theme", "dark")
+    paths = drawn(models / "translator", *words, "--format", "pdf,svg", "-o", tmp_path / "p")
+    assert [path.name for path in paths] == [
+        *("decoder.1.cross.2.pdf", "decoder.1.cross.2.svg"),
+        *("head-effects.pdf", "head-effects.svg"),
+    ]
+    assert paths[0].read_bytes().startswith(b"%PDF")
+    assert DARK.paper in texts_of(tmp_path / "p")
+
+
+def test_a_run_is_drawn_without_an_input(models: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(models / "texts", tmp_path / "run")
+    (folder / "training").mkdir()
+    events = [
+        {"event": "RunStarted", "step": 0},
+        {"event": "Progress", "step": 5, "loss": 2.0, "learning_rate": 0.1},
+        {"event": "Progress", "step": 9, "loss": 1.0, "learning_rate": 0.1},
+    ]
+    log = "".join(f"{json.dumps(event)}\n" for event in events)
+    (folder / "training" / "log.jsonl").write_text(log)
+    paths = drawn(folder, "-o", tmp_path / "p")
+    assert [path.name for path in paths] == ["learning-curves.png"]
+    rows = [{"head": "encoder.1.self.1", "loss": [1, 0, 2], "gradient": 1.0, "chrf": None}]
+    write_finding(read_model_folder(folder), STUDY, {"importance": rows, "belief": None})
+    paths = drawn(folder, "-o", tmp_path / "p")
+    assert [path.name for path in paths] == ["learning-curves.png", "importance.png"]
+    mixed = "--only", "importance,encoder.1", "--input", "a b", "-o", tmp_path / "p"
+    assert [path.name for path in drawn(folder, *mixed)] == ["importance.png", "encoder.1.png"]
+    # What was measured with other weights is not shown.
+    shutil.copy(models / "rival" / "weights.safetensors", folder)
+    shutil.copy(models / "rival" / "manifest.json", folder)
+    assert [path.name for path in drawn(folder, "-o", tmp_path / "p")] == ["learning-curves.png"]
+
+
+def test_an_alignment_uses_the_measure_that_was_chosen(models: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(models / "translator", tmp_path / "model")
+    words = "--input", "b a c", "--target", "d a", "--only", "alignment", "--format", "svg"
+    words = (*words, "-o", str(tmp_path / "p"))
+    drawn(folder, *words)
+    assert "By mean of all layers." in texts_of(tmp_path / "p")
+    aligner = {"measure": "decoder.1.cross.1", "shift": 1, "criterion": "x", "score": 0.0}
+    write_finding(read_model_folder(folder), ALIGNMENT, {**aligner, "sentences": 1})
+    drawn(folder, *words)
+    assert "By decoder.1.cross.1." in texts_of(tmp_path / "p")
+
+
 def test_a_translator_is_drawn_with_a_given_target(models: Path, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a\nb b\nc\n")
     words = ("--input-file", tmp_path / "in.txt", "--line", "2", "--target", "d c")
-    drawn(models / "translator", *words, "--format", "svg", "-o", tmp_path / "p")
-    svg = (tmp_path / "p" / "cross-attention.svg").read_text(encoding="utf-8")
+    paths = drawn(models / "translator", *words, "-o", tmp_path / "five")
+    assert [path.name for path in paths] == [f"{name}.png" for name in OF_TRANSLATION]
+    assert len(paths) == 5
+    options = "--only", "decoder.1.cross", "--format", "svg", "-o", tmp_path / "p"
+    (path,) = drawn(models / "translator", *words, *options)
+    svg = path.read_text(encoding="utf-8")
     assert [svg.count(f">{word}<") for word in ("a", "b", "c", "d")] == [0, 2, 1, 1]
 
 
 def test_a_classifier_of_texts_is_drawn(models: Path, tmp_path: Path) -> None:
     words = ("--input", "c d", "--format", "svg", "-o", tmp_path / "p")
     paths = drawn(models / "texts", *words)
-    assert {path.suffix for path in paths} == {".svg"}
-    assert not any(path.name.startswith(("decoder", "cross")) for path in paths)
+    assert [path.name for path in paths] == [
+        *("word-effects.svg", "head-effects.svg", "encoder-heads.svg", "encoder-layers.svg"),
+        "encoder.1.self.svg",
+    ]
     svg = texts_of(tmp_path / "p")
     assert all(f">{word}<" in svg for word in ("c", "d", "query: token", "key: token"))
     assert "source position" not in svg
@@ -138,14 +194,14 @@ def test_frames_are_named_by_their_times_if_the_file_has_times(
     models: Path, tmp_path: Path
 ) -> None:
     rows = [f"{name},{time},1,{time},0" for name in "pq" for time in ("0.5", "0.75", "2")]
-    rows[0] = rows[0].replace("0.5,1", "0.25,1")
+    rows[0] = rows[0].replace("0.5,1", "0.0625,1")
     (tmp_path / "x.csv").write_text("sequence,time,x,y,z\n" + "\n".join(rows) + "\n")
     words = ("--input", tmp_path / "x.csv", "--line", "2", "--format", "svg", "-o", tmp_path / "p")
     drawn(models / "features", *words)
     svg = texts_of(tmp_path / "p")
-    names = ("0.5", "0.75", "2", "query: frame", "key: frame")
+    names = ("0.5", "0.75", "2", "query: frame", "key: frame", "source frame")
     assert all(f">{name}<" in svg for name in names)
-    assert ">0.25<" not in svg
+    assert ">0.0625<" not in svg
     assert "source position" not in svg
 
 
@@ -199,6 +255,15 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
         ("translator", ["--input-file", "in.txt", "--line", "2"], 3, "in.txt: there is no line 2"),
         ("translator", ["--input", "a " * 2000, "--target", "a"], 3, "too long"),
         ("translator", ["--input", "a", "--format", "jpg"], 2, "'jpg'"),
+        ("translator", ["--input", "a", "--target", "b", "--only", "alignmant"], 2, "alignment?"),
+        ("translator", ["--input", "a", "--only", "decoder.2.cross"], 2, "decoder.1.cross"),
+        ("translator", ["--input", "a", "--only", "cross-heads,importance"], 3, "clearhead study"),
+        ("translator", ["--only", "alignment"], 2, "--input"),
+        ("translator", ["--only", "importance"], 3, "clearhead study"),
+        ("translator", ["--only", "learning-curves"], 3, "log.jsonl"),
+        ("translator", ["--only", "learning-curves", "--input", "a"], 2, "--input has no effect"),
+        ("translator", ["--target", "a"], 2, "--target has no effect"),
+        ("texts", ["--input", "a", "--only", "alignment"], 2, "'alignment'"),
         ("texts", ["--input", "a", "--target", "b"], 2, "--target has no effect"),
         ("texts", ["--input", "a", "--text-column", "b"], 2, "--text-column has no effect"),
         ("texts", ["--input-file", "in.txt", "--text-column", "b"], 2, "--text-column has no"),

@@ -19,7 +19,7 @@ from clearhead.data.phrasebook import phrasebook_pairs
 from clearhead.errors import ModelFolderError
 from clearhead.huggingface import translators
 from clearhead.huggingface.reading import import_model
-from clearhead.inspect.figures import figures_of
+from clearhead.inspect.pictures import OF_TRANSLATION
 from clearhead.settings import DropoutConfig, RunConfig, config_from
 from clearhead.tokenizer import BOS, EOS
 from clearhead.tokenizer.marian import MarianTokenizer
@@ -174,9 +174,8 @@ def test_its_figures_show_the_translation_that_it_gives(imported: Path, tmp_path
     best = translator.translate([text])[0][0]
     assert err.splitlines()[0] == f"clearhead: translation: {best.text}"
     drawn = {Path(line).stem for line in out.splitlines()}
-    expected = [name for name, _ in figures_of(clearhead.record(translator, text, best))]
-    assert drawn == set(expected)
-    svg = (folder / "cross-attention.svg").read_text(encoding="utf-8")
+    assert drawn == set(OF_TRANSLATION)
+    svg = (folder / "cross-heads.svg").read_text(encoding="utf-8")
     pieces = translator.source_tokenizer.pieces(translator.source_tokenizer.encode(text))
     assert all(f">{escape(piece)}<" in svg for piece in pieces)
 

@@ -262,7 +262,8 @@ def _draw(systems: Mapping[str, Any], folder: Path) -> None:
     """Draw the confusion matrix of each classifier into a file named after it."""
     import numpy as np
 
-    from clearhead.inspect.figures import confusion_figure, write_figures
+    from clearhead.inspect.drawing import write_figures
+    from clearhead.inspect.figures import confusion_figure
 
     pictures: dict[str, Callable[[], Figure]] = {}
     for name, system in systems.items():

@@ -1,17 +1,35 @@
 """Draw what happens inside a model.
 
-The pictures are heat maps: the attention weights of every head of every layer;
-the input of each encoder layer, the outputs of its attention and its
-feed-forward network; and the output of each encoder layer. A translator
-translates the input first, unless you give a translation. The command prints the
-paths of the pictures on the standard output, and the translation or the labels
-on the standard error. It overwrites pictures of the same names. A classifier of
-texts reads a file as `clearhead classify` does: of a table, the text column.
+For an input it draws the five most useful pictures; --only draws others, by name.
+A translator translates the input first, unless you give a translation. Without an
+input it draws what is known of the run and of the model. The command prints the
+paths of the pictures on the standard output, and the translation or the labels on
+the standard error. It overwrites pictures of the same names. A classifier of texts
+reads a file as `clearhead classify` does: of a table, the text column.
+
+Pictures of an input:
+  alignment         the source words of each target word (translators)
+  word-effects      what each source word did for each output word or label
+  head-effects      what each head did for each output word or label
+  encoder-heads     the attention of every head of every layer; also decoder-heads
+                    and cross-heads (translators)
+  encoder-layers    the output of every layer; also decoder-layers
+  encoder.2         inside layer 2, step by step; also decoder.2
+  encoder.2.self    the attention of layer 2, mean over its heads; also
+                    decoder.2.self and decoder.2.cross
+  decoder.2.cross.3 the attention of head 3
+
+Pictures of a run:
+  learning-curves   loss, score and learning rate
+  importance        how much the model needs each head (after clearhead study)
+  faithfulness      which measure of attribution may be believed (likewise)
 
   clearhead figures runs/my-model --input "A man rides a bicycle."
-  clearhead figures runs/my-model --input-file test.en --line 7 --format svg -o pictures
+  clearhead figures runs/my-model --input "A cat." --only alignment,decoder.3.cross.1
+  clearhead figures runs/my-model --format svg,pdf --theme dark
+  clearhead figures runs/my-model --input-file test.en --line 7 -o pictures
   clearhead figures runs/trec --input-file reviews.csv --text-column review --line 3
-  clearhead figures runs/vowels --input test.ts --line 3 -o pictures
+  clearhead figures runs/vowels --input test.ts --line 3
 """
 
 from __future__ import annotations
@@ -20,7 +38,7 @@ import os
 import shlex
 import warnings
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -37,6 +55,7 @@ if TYPE_CHECKING:
     from clearhead.api.translator import Translator
     from clearhead.checkpoint.folder import ModelFolder
     from clearhead.decoding.engine import Hypothesis
+    from clearhead.inspect.drawing import Draw, Theme
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -47,7 +66,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         *("-i", "--input"),
         dest="input_text",
         metavar="TEXT",
-        help="input of the model: a text, or a file of features",
+        help="input of the model: a text, or a file of features (default: none)",
     )
     parser.add_argument(
         "--input-file", metavar="FILE", help="file with the input of the model (-: stdin)"
@@ -76,46 +95,115 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--format",
         dest="formats",
         metavar="LIST",
-        default="png,svg",
-        help="formats of the pictures (default: png,svg)",
+        default="png",
+        help="formats of the pictures, of png, svg and pdf (default: png)",
+    )
+    parser.add_argument(
+        "--only", metavar="NAMES", help="names of pictures, separated by commas (see above)"
+    )
+    parser.add_argument(
+        "--theme", choices=("light", "dark"), default="light", help="colours (default: light)"
     )
     add_shared(parser, "--device", "--threads")
 
 
 def run(args: Namespace) -> None:
     """Draw the pictures and print their paths."""
-    if (args.input_text is None) == (args.input_file is None):
+    from clearhead.checkpoint.folder import read_model_folder
+    from clearhead.device import explain_full_memory
+    from clearhead.inspect.drawing import THEMES, check_formats, write_figures
+    from clearhead.inspect.pictures import OF_RUN, chosen, default_names, pictures_of_run
+
+    formats = _parts(args.formats)
+    check_formats(formats)
+    names = None if args.only is None else _parts(args.only)
+    given = args.input_text is not None or args.input_file is not None
+    needs_input = given if names is None else bool(set(names) - set(OF_RUN))
+    _check_input(args, names, given, needs_input)
+    theme = THEMES[args.theme]
+    folder = read_model_folder(args.folder)
+    found, missing = pictures_of_run(folder, theme)
+    if names is None and not given and not found:
+        raise _needs_input("the folder has no log of a run, and no study of the model")
+    with explain_full_memory("give a shorter input, or use the CPU: --device cpu"):
+        if needs_input:
+            of_input, is_translation = _pictures_of_input(args, theme)
+            names = names or default_names(of_input, is_translation)
+            found |= of_input
+        pictures = chosen(list(found) if names is None else names, found, missing)
+        output = args.output or _default_folder(folder)
+        paths = write_figures(pictures, output, formats)
+    print("\n".join(map(str, paths)))
+    noun = "file" if len(paths) == 1 else "files"
+    print_message(f"wrote {len(paths)} {noun} to {output}")
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",")]
+
+
+def _check_input(
+    args: Namespace, names: Sequence[str] | None, given: bool, needs_input: bool
+) -> None:
+    """Check that there is an input where one is needed, and only there."""
+    if args.input_text is not None and args.input_file is not None:
         raise ConfigError(
             "exactly one input is needed",
-            why="there is none" if args.input_text is None else "--input and --input-file are two",
-            todo='use --input "A sentence." or --input-file FILE',
+            why="--input and --input-file are two",
+            todo="leave one of them out",
         )
+    if needs_input and not given:
+        raise _needs_input("there is none")
+    if not needs_input:
+        options = {
+            **{"--input": args.input_text, "--input-file": args.input_file},
+            **{"--target": args.target, "--text-column": args.text_column},
+            f"--line {args.line}": args.line > 1,
+        }
+        what = "pictures that need no input" if names else "pictures without an input"
+        reject_unused(options, what)
+
+
+def _needs_input(why: str) -> ConfigError:
+    todo = 'use --input "A sentence." or --input-file FILE'
+    return ConfigError("an input is needed", why=why, todo=todo)
+
+
+def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], bool]:
+    """The pictures of the input, and whether it is translated."""
     from clearhead.api.loading import load
     from clearhead.api.translator import Translator
-    from clearhead.inspect.figures import check_formats, draw_all
+    from clearhead.inspect.pictures import (
+        aligner_of,
+        pictures_of_classification,
+        pictures_of_record,
+        pictures_of_translation,
+    )
     from clearhead.inspect.recording import record
+    from clearhead.inspect.subject import Subject
 
-    formats = [name.strip() for name in args.formats.split(",")]
-    check_formats(formats)
     with warnings_printed():
         model = load(args.folder, device=args.device, threads=args.threads)
     if isinstance(model, Translator):
         reject_unused({"--text-column": args.text_column}, "translators")
         source = _text(args, source_lines)
         target = _translation(model, source) if args.target is None else args.target
-        recorded = record(model, source, target)
-    else:
-        reject_unused({"--target": args.target}, "classifiers")
-        content, times = _classifier_input(model, args)
+        subject = Subject.translation(model, source, target)
+        aligner = aligner_of(model.folder, model.model)
+        return pictures_of_translation(subject, aligner, theme), True
+    reject_unused({"--target": args.target}, "classifiers")
+    content, times = _classifier_input(model, args)
+    if isinstance(content, str) and not content.strip():
+        raise DataError("the source is empty", todo="give a text")
+    if not model.labels:
         with warnings_printed():
-            recorded = record(model, content)
-        _print_labels(model, content)
-        if times is not None:
-            recorded = replace(recorded, source=times[: len(recorded.source)])
-    output = args.output or _default_folder(model.folder)
-    paths = draw_all(recorded, output, formats)
-    print("\n".join(map(str, paths)))
-    print_message(f"wrote {len(paths)} files to {output}")
+            return pictures_of_record(record(model, content), theme), False
+    with warnings_printed():
+        subject = Subject.classification(model, content)
+    _print_labels(model, content)
+    if times is not None:
+        subject.source_pieces = times[: len(subject.source_pieces)]
+    return pictures_of_classification(model, subject, theme), False
 
 
 def _default_folder(model: ModelFolder) -> Path:
@@ -140,11 +228,9 @@ def _translation(translator: Translator, source: str) -> Hypothesis:
 
 
 def _print_labels(classifier: Classifier, content: Any) -> None:
-    """Print the labels that `classify` gives; an encoder to start from has none."""
-    if not classifier.labels:
-        return
+    """Print the labels that `classify` gives."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `record` has warned of a cut input
+        warnings.simplefilter("ignore")  # the user has been warned of a cut input
         (predictions,) = classifier.classify([content])
     labels = ", ".join(f"{one.label} ({one.probability:.4f})" for one in predictions)
     print_message(f"label: {labels or 'none, all probabilities are below 0.5'}")

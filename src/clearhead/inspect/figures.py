@@ -1,11 +1,11 @@
-"""Pictures of a record: the attention of each head, and the values of each layer.
+"""Pictures of one input: attention, vectors, alignment, and what each head and each word did.
 
 Layers and heads count from 0, or from the end if they are negative.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -13,15 +13,24 @@ from typing import Any, Literal
 import numpy as np
 from matplotlib.figure import Figure
 
-from clearhead.errors import ConfigError, DataError
-from clearhead.files import Write, write_together
-from clearhead.inspect.heatmaps import AxisNames, Panel, Scale, heatmap_figure, save
+from clearhead.errors import DataError
+from clearhead.inspect.drawing import LIGHT, Draw, Theme, write_figures
+from clearhead.inspect.heads import Head
+from clearhead.inspect.heatmaps import (
+    AxisNames,
+    Cells,
+    Panel,
+    Scale,
+    fitting_cells,
+    heatmap_figure,
+)
 from clearhead.inspect.record import Array, Record
 
 Attention = Literal["encoder", "decoder", "cross"]
 """Self-attention of the encoder or of the decoder, or attention from target to source."""
 
-FORMATS = ("png", "svg")
+Stack = Literal["encoder", "decoder"]
+
 ATTENTIONS: dict[Attention, tuple[str, str]] = {
     "encoder": ("Encoder self-attention", "attention"),
     "decoder": ("Decoder self-attention", "self_attention"),
@@ -29,61 +38,273 @@ ATTENTIONS: dict[Attention, tuple[str, str]] = {
 }
 """The title of each kind, and its field in the record of a layer."""
 
+KINDS: dict[str, Attention] = {
+    "encoder.self": "encoder",
+    "decoder.self": "decoder",
+    "decoder.cross": "cross",
+}
+"""The kind of an attention by the first and last part of its name."""
+
+STEPS: dict[Stack, Sequence[tuple[str, str]]] = {
+    "encoder": (
+        ("input", "input"),
+        ("attention_output", "output of self-attention"),
+        ("after_attention", "after self-attention"),
+        ("hidden_units", "hidden units"),
+        ("feed_forward_output", "output of feed-forward"),
+        ("output", "output"),
+    ),
+    "decoder": (
+        ("input", "input"),
+        ("self_attention_output", "output of self-attention"),
+        ("after_self_attention", "after self-attention"),
+        ("cross_attention_output", "output of cross-attention"),
+        ("after_cross_attention", "after cross-attention"),
+        ("hidden_units", "hidden units"),
+        ("feed_forward_output", "output of feed-forward"),
+        ("output", "output"),
+    ),
+}
+"""The steps of a layer: the field of its record, and the title."""
+
+LARGEST = 9.5
+"""Largest width and height in inches of a matrix that is alone."""
+
+MANY = 20
+"""With more positions the colour of a weight follows its square root."""
+
+CLIPPED = 0.995
+"""The share of the numbers of a layer that are within the scale of its colours."""
+
 
 def attention_figure(
-    record: Record, attention: Attention = "encoder", layer: int = -1, head: int | None = None
+    record: Record,
+    attention: Attention = "encoder",
+    layer: int = -1,
+    head: int | None = None,
+    theme: Theme = LIGHT,
 ) -> Figure:
     """The weights of one head, or their mean over all heads; queries down, keys across.
 
     Raises:
         DataError: the record has no such attention, layer or head.
     """
-    title, weights = _layer_weights(record, attention, layer)
+    weights, place = _layer_weights(record, attention, layer)
     if head is None:
         values, which = weights.mean(axis=0), f"mean over its {_count(len(weights), 'head')}"
     else:
         number = _index(head, len(weights), "head")
         values, which = weights[number], f"head {number + 1} of {len(weights)}"
-    return _attention_maps(record, attention, f"{title}: {which}", [("", values)])
+    (queries, rows), (keys, columns) = _sides(record, attention)
+    panel = Panel(
+        "",
+        values,
+        AxisNames(f"query: {queries}", rows),
+        AxisNames(f"key: {keys}", columns),
+        fitting_cells(values.shape, LARGEST, LARGEST, 0.75),
+        _ahead(attention, values),
+    )
+    title = f"{ATTENTIONS[attention][0]}, {place}, {which}"
+    return heatmap_figure(title, [panel], _weight_scale(values), theme=theme)
 
 
-def heads_figure(record: Record, attention: Attention = "encoder", layer: int = -1) -> Figure:
-    """The weights of every head of a layer, one panel per head.
+def heads_figure(
+    record: Record, attention: Attention = "encoder", theme: Theme = LIGHT, step: int | None = None
+) -> Figure:
+    """Every head of every layer on one page: layers down, heads across.
+
+    Args:
+        record: of an input.
+        attention: the kind.
+        theme: the colours.
+        step: of training, for the title.
 
     Raises:
-        DataError: the record has no such attention or layer.
+        DataError: the record has no such attention.
     """
-    title, weights = _layer_weights(record, attention, layer)
-    panels = [(f"head {number}", values) for number, values in enumerate(weights, start=1)]
-    return _attention_maps(record, attention, f"{title}: each head", panels)
+    count = len(_layers(record, attention))
+    layers = [_layer_weights(record, attention, i)[0] for i in range(count)]
+    heads = max(map(len, layers))
+    (queries, rows), (keys, columns) = _sides(record, attention)
+    side = min(3.0, max(0.8, 12 / heads))
+    cells = fitting_cells((len(rows), len(columns)), side, side, 0.3, square=False)
+    panels = [
+        Panel(
+            f"head {head}" if layer == 1 else "",
+            values,
+            AxisNames(f"layer {layer}", rows),
+            AxisNames("", columns),
+            cells,
+            _ahead(attention, values),
+        )
+        for layer, weights in enumerate(layers, start=1)
+        for head, values in enumerate(weights, start=1)
+    ]
+    title = f"{ATTENTIONS[attention][0]}: every head of every layer"
+    if step is not None:
+        title += f", step {step:,}"
+    note = f"A row of a panel is a query ({queries}), a column is a key ({keys})."
+    scale = _weight_scale(*(panel.values for panel in panels))
+    return heatmap_figure(title, panels, scale, heads, note, theme)
 
 
-def layer_figure(record: Record, layer: int = -1) -> Figure:
-    """Inside an encoder layer: its input, and the outputs of attention and feed-forward network.
+def layer_figure(
+    record: Record, layer: int = -1, stack: Stack = "encoder", theme: Theme = LIGHT
+) -> Figure:
+    """Inside a layer: its input and what each step makes of it; positions down, dimensions across.
+
+    The hidden units of the feed-forward network are shown if the record has them.
 
     Raises:
         DataError: the record has no such layer.
     """
-    number = _index(layer, len(record.encoder), "encoder layer")
-    inside = record.encoder[number]
-    title = f"Inside the encoder, layer {number + 1} of {len(record.encoder)}"
-    panels = [
-        ("input", inside.input),
-        ("output of the attention", inside.attention_output),
-        ("output of the feed-forward network", inside.feed_forward_output),
+    layers = _layers(record, stack)
+    number = _index(layer, len(layers), f"{stack} layer")
+    values = {
+        **vars(layers[number]),
+        "hidden_units": record.details.get(f"{stack}.{number + 1}.feed_forward.hidden_units"),
+    }
+    steps = [(title, values[name]) for name, title in STEPS[stack] if values[name] is not None]
+    limits = [_limit(x) for _, x in steps]
+    parts = [
+        (f"{i}. {title}, ±{limit:.2g}", x)
+        for i, ((title, x), limit) in enumerate(zip(steps, limits, strict=True), start=1)
     ]
-    return _activation_maps(record, title, panels)
+    return heatmap_figure(
+        f"Inside layer {number + 1} of {len(layers)} of the {stack}, step by step",
+        _vectors(record, stack, parts, limits),
+        Scale("share of the panel's limit", "change", -1.0, 1.0),
+        4 if len(parts) > 6 else 3,
+        f"Rows are positions, columns are the {_count(steps[0][1].shape[1], 'dimension')} of their "
+        "vectors or the hidden units. Each panel has its own scale, up to the number in its title.",
+        theme,
+    )
 
 
-def stack_figure(record: Record) -> Figure:
-    """The input of the encoder, and the output of each layer."""
-    outputs = [layer.output for layer in record.encoder]
-    panels = [("input", record.encoder[0].input)]
-    panels += [(f"output of layer {number}", x) for number, x in enumerate(outputs, start=1)]
-    return _activation_maps(record, "Through the encoder", panels)
+def stack_figure(record: Record, stack: Stack = "encoder", theme: Theme = LIGHT) -> Figure:
+    """The input of the encoder or decoder, and the output of each layer.
+
+    Raises:
+        DataError: the record has no decoder.
+    """
+    layers = _layers(record, stack)
+    parts = [("input", layers[0].input)]
+    parts += [(f"output of layer {number}", x.output) for number, x in enumerate(layers, start=1)]
+    limit = _limit(np.stack([x for _, x in parts]))
+    return heatmap_figure(
+        f"Through the layers of the {stack}",
+        _vectors(record, stack, parts, [None] * len(parts)),
+        Scale("activation", "change", -limit, limit),
+        min(4, int(np.ceil(np.sqrt(len(parts))))),
+        f"Rows are positions, columns are the {_count(layers[0].input.shape[1], 'dimension')} of "
+        "their vectors.",
+        theme,
+    )
 
 
-def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
+def alignment_figure(
+    matrix: Array,
+    source: Sequence[str],
+    target: Sequence[str],
+    how: str,
+    theme: Theme = LIGHT,
+) -> Figure:
+    """The share of each source word in each target word; the largest of a row is framed.
+
+    Args:
+        matrix: (target words, source words) as `word_matrix` makes it; less than 0 counts as 0.
+        source: words.
+        target: words.
+        how: the name of the measure or attention.
+        theme: the colours.
+    """
+    positive = matrix.clip(min=0)
+    shares = positive / np.maximum(positive.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    panel = Panel(
+        "",
+        shares,
+        AxisNames("target word", target),
+        AxisNames("source word", source),
+        fitting_cells(shares.shape, LARGEST, LARGEST, 0.6),
+        marked=[(row, int(column)) for row, column in enumerate(matrix.argmax(axis=1))],
+    )
+    note = f"By {how}. Each row sums to 1; the frame is the source word with the largest share."
+    root = max(shares.shape) > MANY
+    scale = Scale("share of the target word", "amount", 0.0, 1.0, root)
+    return heatmap_figure("Alignment of source and target words", [panel], scale, 1, note, theme)
+
+
+def head_effects_figure(
+    heads: Sequence[Head], effects: Array, outputs: Sequence[str], theme: Theme = LIGHT
+) -> Figure:
+    """What each head did for each output word or label: heads down, outputs across.
+
+    Args:
+        heads: of the model.
+        effects: (heads, outputs) log-probability with the head minus without it.
+        outputs: words or labels.
+        theme: the colours.
+    """
+    kinds: dict[Attention, list[int]] = {}
+    for row, head in enumerate(heads):
+        stack, _, last = head.attention.split(".")
+        kinds.setdefault(KINDS[f"{stack}.{last}"], []).append(row)
+    beside = len(outputs) <= 12
+    width = 4.2 if beside else LARGEST
+    largest = max(map(len, kinds.values()))
+    cells = Cells(min(0.42, width / len(outputs)), min(0.18, max(0.12, 8 / largest)))
+    panels = [
+        Panel(
+            ATTENTIONS[kind][0],
+            effects[rows],
+            AxisNames("layer.head", [_short(heads[row]) for row in rows]),
+            AxisNames("", outputs),
+            cells,
+        )
+        for kind, rows in kinds.items()
+    ]
+    note = (
+        "How much the log-probability of an output falls if a head is switched off. Blue: the "
+        "head helps. Orange: it hinders."
+    )
+    columns = len(panels) if beside else 1
+    return heatmap_figure(
+        "What each head did", panels, _effect_scale(effects), columns, note, theme
+    )
+
+
+def word_effects_figure(
+    effects: Array,
+    outputs: Sequence[str],
+    source: Sequence[str],
+    unit: str = "word",
+    theme: Theme = LIGHT,
+) -> Figure:
+    """What each source word did for each output word or label: outputs down, source across.
+
+    Args:
+        effects: (outputs, source words) log-probability with the word minus without it.
+        outputs: words or labels.
+        source: words or frames.
+        unit: what the columns are.
+        theme: the colours.
+    """
+    panel = Panel(
+        "",
+        effects,
+        AxisNames("output", outputs),
+        AxisNames(f"source {unit}", source),
+        fitting_cells(effects.shape, LARGEST, LARGEST, 0.6),
+    )
+    note = (
+        f"How much the log-probability of an output falls if a source {unit} is removed. Blue: the "
+        f"{unit} helps. Orange: it hinders."
+    )
+    title = f"What each source {unit} did"
+    return heatmap_figure(title, [panel], _effect_scale(effects), 1, note, theme)
+
+
+def confusion_figure(confusion: Array, names: Sequence[str], theme: Theme = LIGHT) -> Figure:
     """A confusion matrix of whole numbers (labels, labels): true labels down, predicted across.
 
     A cell holds the number of examples; its colour is their share of the examples of the true
@@ -95,92 +316,78 @@ def confusion_figure(confusion: Array, names: Sequence[str]) -> Figure:
     if confusion.shape != (len(names), len(names)):
         raise ValueError(f"a confusion of shape {confusion.shape} for {len(names)} labels")
     totals = confusion.sum(axis=1, keepdims=True)
-    shares = confusion / np.maximum(totals, 1)
-    return heatmap_figure(
-        f"Confusion of labels, {_count(int(totals.sum()), 'example')}",
-        [Panel("", shares, written=confusion)],
-        Scale("share of the true label", "GnBu", 0.0, 1.0),
+    panel = Panel(
+        "",
+        confusion / np.maximum(totals, 1),
         AxisNames("true label", names),
         AxisNames("predicted label", names),
+        fitting_cells(confusion.shape, LARGEST, LARGEST, 0.6),
+        written=confusion,
+    )
+    title = f"Confusion of labels, {_count(int(totals.sum()), 'example')}"
+    return heatmap_figure(
+        title, [panel], Scale("share of the true label", "amount", 0.0, 1.0), theme=theme
     )
 
 
-def figures_of(record: Record) -> Iterator[tuple[str, Callable[[], Figure]]]:
-    """The file name (without suffix) of each picture of a record, and the function that draws it.
+def figures_of(record: Record, theme: Theme = LIGHT) -> Iterator[tuple[str, Draw]]:
+    """The name of each picture that a record alone gives, and the function that draws it.
 
-    First each attention (the mean over the heads of the last layer), then every head of every
-    layer, then the inside of each encoder layer, and the outputs of all encoder layers.
+    All heads of each kind of attention; all layers of each stack; the inside of each layer; and
+    the mean and each head of each attention.
     """
-    counts: dict[Attention, int] = {name: len(_layers(record, name)) for name in ATTENTIONS}
-    for name, count in counts.items():
-        if count:
-            yield f"{name}-attention", partial(attention_figure, record, name)
-    for name, count in counts.items():
-        for layer in range(count):
-            yield f"{name}-heads-{layer + 1}", partial(heads_figure, record, name, layer)
-    for layer in range(counts["encoder"]):
-        yield f"encoder-layer-{layer + 1}", partial(layer_figure, record, layer)
-    yield "encoder-stack", partial(stack_figure, record)
+    stacks: Sequence[Stack] = ("encoder", "decoder") if record.decoder else ("encoder",)
+    kinds: Sequence[Attention] = tuple(ATTENTIONS) if record.decoder else ("encoder",)
+    for kind in kinds:
+        yield f"{kind}-heads", partial(heads_figure, record, kind, theme)
+    for stack in stacks:
+        yield f"{stack}-layers", partial(stack_figure, record, stack, theme)
+    for stack in stacks:
+        for layer in range(len(_layers(record, stack))):
+            yield f"{stack}.{layer + 1}", partial(layer_figure, record, layer, stack, theme)
+    for name, kind in KINDS.items():
+        stack, last = name.split(".")
+        for layer in range(len(_layers(record, stack)) if kind in kinds else 0):
+            place = f"{stack}.{layer + 1}.{last}"
+            draw = partial(attention_figure, record, kind, layer, theme=theme)
+            yield place, draw
+            for head in range(len(_layer_weights(record, kind, layer)[0])):
+                yield f"{place}.{head + 1}", partial(draw, head)
 
 
-def draw_all(record: Record, folder: str | Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    """Draw every picture of a record into a folder, and return the files.
-
-    Raises:
-        ConfigError: a format is not one of `FORMATS`.
-        DataError: the files cannot be written; then none is.
-    """
-    return write_figures(figures_of(record), folder, formats)
-
-
-def write_figures(
-    figures: Iterable[tuple[str, Callable[[], Figure]]],
+def draw_all(
+    record: Record,
     folder: str | Path,
-    formats: Sequence[str] = FORMATS,
+    formats: Sequence[str] = ("png",),
+    theme: Theme = LIGHT,
 ) -> list[Path]:
-    """Draw and write figures one by one, as files such as `name.png`.
+    """Draw all heads and all layers of a record into a folder, and return the files.
 
     Raises:
         ConfigError: a format is not one of `FORMATS`.
         DataError: the files cannot be written; then none is.
     """
-    check_formats(formats)
-
-    def files() -> Iterator[tuple[str, Write]]:
-        for name, draw in figures:
-            figure = draw()
-            for form in dict.fromkeys(formats):
-                yield f"{name}.{form}", partial(save, figure, form=form)
-
-    return write_together(Path(folder), files())
+    chosen = [each for each in figures_of(record, theme) if "." not in each[0]]
+    return write_figures(chosen, folder, formats)
 
 
-def check_formats(formats: Sequence[str]) -> None:
-    """Check formats before anything is drawn.
-
-    Raises:
-        ConfigError: a format is not one of `FORMATS`.
-    """
-    wrong = [form for form in formats if form not in FORMATS]
-    if wrong or not formats:
-        raise ConfigError(
-            f"unknown picture format: {', '.join(map(repr, wrong)) or 'none given'}",
-            todo=f"choose from {' and '.join(FORMATS)}",
-        )
+def _short(head: Head) -> str:
+    return f"{head.attention.split('.')[1]}.{head.number}"
 
 
-def _layers(record: Record, attention: Attention) -> Sequence[Any]:
-    return record.encoder if attention == "encoder" else record.decoder
-
-
-def _layer_weights(record: Record, attention: Attention, layer: int) -> tuple[str, Array]:
-    """The title and the weights (heads, queries, keys) of a layer."""
-    layers = _layers(record, attention)
+def _layers(record: Record, stack: str) -> Sequence[Any]:
+    layers = record.encoder if stack == "encoder" else record.decoder
     if not layers:
         raise DataError("the record of a classifier has no decoder")
+    return layers
+
+
+def _layer_weights(record: Record, attention: Attention, layer: int) -> tuple[Array, str]:
+    """The weights (heads, queries, keys) of a layer, and its place."""
+    layers = _layers(record, attention)
     number = _index(layer, len(layers), "layer")
-    title, field = ATTENTIONS[attention]
-    return f"{title}, layer {number + 1} of {len(layers)}", getattr(layers[number], field)
+    weights = getattr(layers[number], ATTENTIONS[attention][1])
+    return weights, f"layer {number + 1} of {len(layers)}"
 
 
 def _index(number: int, count: int, what: str) -> int:
@@ -189,36 +396,58 @@ def _index(number: int, count: int, what: str) -> int:
     return number % count
 
 
-def _attention_maps(
-    record: Record, attention: Attention, title: str, panels: Sequence[tuple[str, Array]]
-) -> Figure:
+Side = tuple[str, Sequence[str]]
+"""What positions are, and their names."""
+
+
+def _sides(record: Record, attention: Attention) -> tuple[Side, Side]:
+    """The queries and the keys of an attention."""
     source, target = (record.source_position, record.source), ("target position", record.target)
-    queries = source if attention == "encoder" else target
-    keys = target if attention == "decoder" else source
-    # Later positions are masked, which is not the same as a weight of zero.
-    ahead = np.triu(np.ones_like(panels[0][1], dtype=bool), k=1)
-    return heatmap_figure(
-        title,
-        [Panel(name, x, ahead if attention == "decoder" else None) for name, x in panels],
-        Scale("attention weight", "GnBu", 0.0, max(float(x.max()) for _, x in panels)),
-        AxisNames(f"query: {queries[0]}", queries[1]),
-        AxisNames(f"key: {keys[0]}", keys[1]),
+    return (
+        source if attention == "encoder" else target,
+        target if attention == "decoder" else source,
     )
 
 
-def _activation_maps(record: Record, title: str, panels: Sequence[tuple[str, Array]]) -> Figure:
-    """Vectors side by side: positions across, dimensions down, which keeps the picture narrow."""
-    largest = max(float(np.abs(x).max()) for _, x in panels) or 1.0
-    dimensions = [str(number) for number in range(1, panels[0][1].shape[1] + 1)]
-    return heatmap_figure(
-        title,
-        [Panel(name, x.T) for name, x in panels],
-        Scale("activation", "RdBu_r", -largest, largest),
-        AxisNames("dimension", dimensions),
-        AxisNames(record.source_position, record.source),
-        max_columns=8,
-        square=False,
-    )
+def _ahead(attention: Attention, values: Array) -> Array | None:
+    """Later positions are masked in the decoder, which is not the same as a weight of zero."""
+    return np.triu(np.ones_like(values, dtype=bool), k=1) if attention == "decoder" else None
+
+
+def _weight_scale(*values: Array) -> Scale:
+    """From 0 to the largest weight. Between many positions most weights are small."""
+    largest = max(float(x.max()) for x in values)
+    root = max(values[0].shape) > MANY
+    return Scale("attention weight", "amount", 0.0, largest, root)
+
+
+def _effect_scale(effects: Array) -> Scale:
+    largest = float(np.abs(effects).max()) or 1.0
+    return Scale("change of log-probability", "change", -largest, largest)
+
+
+def _vectors(
+    record: Record, stack: Stack, parts: Sequence[tuple[str, Array]], limits: Sequence[float | None]
+) -> list[Panel]:
+    """Vectors of each position: positions down, dimensions across."""
+    unit, names = _sides(record, stack)[0]
+    height = min(0.2, max(0.11, 6 / len(names)))
+    return [
+        Panel(
+            name,
+            x,
+            AxisNames(unit, names),
+            AxisNames("", ()),
+            Cells(2.6 / x.shape[1], height),
+            limit=limit,
+        )
+        for (name, x), limit in zip(parts, limits, strict=True)
+    ]
+
+
+def _limit(x: Array) -> float:
+    """The end of the scale of activations: a few larger ones would make all others pale."""
+    return float(np.quantile(np.abs(x), CLIPPED)) or 1.0
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,66 +1,69 @@
-"""Heat maps side by side: one figure of several matrices on one colour scale.
-
-The size of a figure follows from its content. Positions are in inches, so that a cell has enough
-space for its value, and a row or column for its name.
-"""
+"""Heat maps side by side: one figure of several matrices on one colour scale."""
 
 from __future__ import annotations
 
-import functools
-import unicodedata
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Literal
 
-import matplotlib.style
 import numpy as np
-from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis, XAxis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
+from clearhead.inspect.drawing import (
+    LIGHT,
+    NAME_SIZE,
+    POINTS,
+    SIDE_SIZE,
+    SMALLEST_NAME,
+    Theme,
+    axes_at,
+    blank,
+    finish,
+    fixed_settings,
+    font_families,
+    label_text,
+    text_width,
+)
 from clearhead.inspect.record import Array
 
-POINTS = 72.0  # in an inch
+VALUE_SIZE, SMALLEST_VALUE = 8.0, 5.5
+"""Sizes in points of the numbers in cells."""
 
-# Sizes of text in points: values, names of rows and columns, titles of panels and sides, the title.
-VALUE_SIZE, NAME_SIZE, SMALLEST_NAME, SIDE_SIZE, TITLE_SIZE = 6.5, 8.0, 5.0, 9.0, 11.0
+LINE = 1.2
+"""Height of a line of text, in multiples of the font size."""
 
-# Lengths in inches. Values are written in cells of at least this width, as long as neither a panel
-# nor the figure exceeds its limit; without values a panel is at most PANEL wide and high.
-SMALLEST_CELL, HIGHEST_PANEL, LARGEST_FIGURE, PANEL = 0.3, 14.0, 36.0, 7.0
-GAP, HEADING, BAR_WIDTH, HIGHEST_BAR, EDGE = 0.25, 0.3, 0.16, 5.0, 0.15
+GAP, HEADING, BAR_WIDTH, HIGHEST_BAR = 0.14, 0.24, 0.14, 3.0
+"""Inches: between panels, above a panel for its title, and of the colour bar."""
 
 RASTER_CELLS = 4096
-"""A panel with more cells is an image in an SVG file, which would otherwise be huge."""
+"""A figure with more cells has images in SVG and PDF files, which would otherwise be huge."""
 
 LUMINANCE = np.array([0.299, 0.587, 0.114])  # weights of red, green and blue
-
-SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "clearhead"}
-"""Text stays text in an SVG file, and the same figure gives the same bytes."""
-
-
-FAMILY = "sans-serif"
-"""For matplotlib the font that it ships; for a viewer of SVG files any font of this kind."""
-
-LONGEST_LABEL = 18
-"""Maximum number of characters of a name; a longer one is cut, with an ellipsis."""
-
-JOINERS = "\u200c\u200d"
-"""Invisible, but some scripts, e.g. Persian and Hindi, need them."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The colours of numbers from `low` to `high`; the palette is a colour map of matplotlib."""
+    """The colours of numbers from `low` to `high`, in one of the palettes of a theme.
+
+    With `root` the colour follows the square root, so that small numbers differ from 0.
+    """
 
     name: str
-    palette: str
+    palette: Literal["amount", "change"]
     low: float
     high: float
+    root: bool = False
+
+    def norm(self, limit: float | None = None) -> Normalize:
+        """Maps numbers to colours; a panel may have a limit of its own, on both sides of 0."""
+        if limit is not None:
+            return Normalize(-limit, limit)
+        return PowerNorm(0.5 if self.root else 1.0, self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -72,224 +75,272 @@ class AxisNames:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """Width and height of a cell in inches."""
+
+    width: float
+    height: float
+
+
+@dataclass(frozen=True)
 class Panel:
     """A matrix (rows, columns) to draw.
 
     Attributes:
         title: written above it.
         values: choose the colours.
+        down: the rows; their names are written unless the panel to the left has the same.
+        across: the columns; their names are written unless the panel below has the same.
+        cells: their size.
         hidden: True for cells that are left blank (None: no cell).
         written: numbers written in the cells (None: the values).
+        marked: cells (row, column) with a frame.
+        limit: the colours are from minus this to this, in place of the common scale.
     """
 
     title: str
     values: Array
+    down: AxisNames
+    across: AxisNames
+    cells: Cells
     hidden: Array | None = None
     written: Array | None = None
+    marked: Collection[tuple[int, int]] = ()
+    limit: float | None = None
 
     @property
     def numbers(self) -> Array:
         """The numbers written in the cells."""
         return self.values if self.written is None else self.written
 
+    @property
+    def width(self) -> float:
+        """In inches."""
+        return self.values.shape[1] * self.cells.width
+
+    @property
+    def height(self) -> float:
+        """In inches."""
+        return self.values.shape[0] * self.cells.height
+
+
+def fitting_cells(
+    shape: tuple[int, int], width: float, height: float, largest: float, square: bool = True
+) -> Cells:
+    """The largest cells of a matrix that is at most so wide and high, in inches.
+
+    Args:
+        shape: rows and columns.
+        width: of the matrix.
+        height: of the matrix.
+        largest: side of a cell.
+        square: whether no side of a cell is more than twice the other.
+    """
+    rows, columns = shape
+    x, y = min(largest, width / columns), min(largest, height / rows)
+    return Cells(min(x, 2 * y), min(y, 2 * x)) if square else Cells(x, y)
+
 
 def heatmap_figure(
     title: str,
     panels: Sequence[Panel],
     scale: Scale,
-    down: AxisNames,
-    across: AxisNames,
-    max_columns: int = 4,
-    square: bool = True,
+    columns: int = 1,
+    note: str = "",
+    theme: Theme = LIGHT,
 ) -> Figure:
-    """Panels of one shape in a grid, with one colour bar.
+    """Panels in a grid, with one colour bar. Numbers are written in cells that are large enough.
 
     Args:
         title: of the figure.
         panels: row by row.
         scale: the colours of all panels.
-        down: the rows.
-        across: the columns.
-        max_columns: largest number of panels in a row of the grid.
-        square: whether cells are as high as they are wide.
+        columns: panels in a row of the grid.
+        note: what a reader has to know, in a sentence.
+        theme: the colours.
     """
-    columns = min(max_columns, len(panels))
-    grid_shape = -(-len(panels) // columns), columns
-    cells = fitting_cells([panel.numbers for panel in panels], grid_shape, square)
-    grid = Grid(panels, columns, cells, scale, down, across)
-    with fixed_settings():
-        figure = Figure(figsize=grid.size)
-        FigureCanvasAgg(figure)
-        for number, panel in enumerate(panels):
-            axes = _axes(figure, *grid.panel_box(number))
-            _draw(axes, panel, scale, cells)
-            axes.set_title(panel.title, fontsize=SIDE_SIZE, pad=4)
-            if number % columns == 0:
-                _name(axes.yaxis, down, cells.height)
-                axes.yaxis.labelpad += grid.overhang * POINTS
-            if number + columns >= len(panels):
-                _name(axes.xaxis, across, cells.width)
-        _draw_bar(_axes(figure, *grid.bar_box), figure.axes[0], scale)
-        _draw_title(figure, title)
+    grid = Grid(panels, columns)
+    rasterized = sum(panel.values.size for panel in panels) > RASTER_CELLS
+    with fixed_settings(theme):
+        figure = blank(*grid.size)
+        for panel, place in zip(panels, grid.places, strict=True):
+            axes = axes_at(figure, place.left, place.top, panel.width, panel.height)
+            _draw(axes, panel, scale, theme, rasterized)
+            if panel.title:
+                families = font_families([panel.title])
+                heading = axes.set_title(
+                    panel.title, fontsize=SIDE_SIZE, pad=4, loc="left", fontfamily=families
+                )
+                heading.set_parse_math(False)
+            if place.named_left:
+                _name(axes.yaxis, panel.down, panel.cells.height)
+            if place.named_below:
+                _name(axes.xaxis, panel.across, panel.cells.width)
+        height = max(min(grid.size[1] - grid.places[0].top, HIGHEST_BAR), side_length(scale.name))
+        bar = axes_at(figure, grid.size[0], grid.places[0].top, BAR_WIDTH, height)
+        _draw_bar(bar, scale, theme)
+        finish(figure, title, note, theme)
     return figure
 
 
-@contextmanager
-def fixed_settings() -> Iterator[None]:
-    """Use matplotlib's defaults, whatever this machine or program has set.
-
-    A character that no font has is drawn as a box, without a warning.
-    """
-    with warnings.catch_warnings(), matplotlib.style.context(["default", SETTINGS]):
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font", UserWarning)
-        yield
-
-
-def save(figure: Figure, path: Path, form: str) -> None:
-    """Write a figure, with text that exceeds its edges, and without the time of day."""
-    with fixed_settings():
-        # Otherwise savefig would draw the figure once more to find its extent.
-        everything = figure.get_tightbbox().padded(EDGE)
-        metadata = {"Date": None} if form == "svg" else {"Software": None}
-        figure.savefig(path, format=form, dpi=150, bbox_inches=everything, metadata=metadata)
-
-
 @dataclass(frozen=True)
-class Cells:
-    """Width and height of a cell in inches, and the format of its value (None: not written)."""
+class Place:
+    """Where a panel is, in inches from the upper left corner, and which names are beside it."""
 
-    width: float
-    height: float
-    form: str | None
-
-
-def fitting_cells(matrices: Sequence[Array], grid: tuple[int, int], square: bool) -> Cells:
-    """The cells of matrices of one shape; values are written if they are legible.
-
-    Args:
-        matrices: the numbers to write.
-        grid: panels down and across.
-        square: whether cells are as high as they are wide.
-    """
-    rows, columns = matrices[0].shape
-    form = value_format(matrices)
-    longest = max(len(format(x, form)) for matrix in matrices for x in (matrix.min(), matrix.max()))
-    width = max(text_width("0" * longest) * VALUE_SIZE / POINTS + 0.08, SMALLEST_CELL)
-    height = width if square else 0.2
-    legible = (
-        rows * height <= HIGHEST_PANEL
-        and rows * height * grid[0] <= LARGEST_FIGURE
-        and columns * width * grid[1] <= LARGEST_FIGURE
-    )
-    if legible:
-        return Cells(width, height, form)
-    width = min(0.3, PANEL / columns, LARGEST_FIGURE / (grid[1] * columns))
-    height = min(0.2, PANEL / rows, LARGEST_FIGURE / (grid[0] * rows))
-    if square:
-        width = height = min(width, height)
-    return Cells(width, height, None)
-
-
-def value_format(matrices: Sequence[Array]) -> str:
-    """No decimals for whole numbers; otherwise two, or fewer for large numbers."""
-    if all(np.issubdtype(matrix.dtype, np.integer) for matrix in matrices):
-        return "d"
-    largest = max(float(np.abs(matrix).max()) for matrix in matrices)
-    # z: no minus sign for what is rounded to zero.
-    return "z.2f" if largest < 9.995 else "z.1f" if largest < 99.95 else "z.0f"
+    left: float
+    top: float
+    named_left: bool
+    named_below: bool
 
 
 class Grid:
-    """Positions of panels of one size, and of the colour bar to their right, in inches.
-
-    A position is left, top, width and height, from the upper left corner of the figure.
+    """Positions of panels in rows and columns, with enough space for their names.
 
     Attributes:
-        overhang: how far a title, or the name of the columns, exceeds a panel on either side.
-        bar_box: the position of the colour bar.
-        size: width and height of the figure; texts at its edges exceed it.
+        places: of each panel.
+        size: width and height in inches, the names below the last panels excepted.
     """
 
-    def __init__(
-        self,
-        panels: Sequence[Panel],
-        columns: int,
-        cells: Cells,
-        scale: Scale,
-        down: AxisNames,
-        across: AxisNames,
-    ) -> None:
-        width, height = len(across.names) * cells.width, len(down.names) * cells.height
-        titles = [panel.title for panel in panels]
-        self._panel = width, height
-        self._columns = columns
-        self._heading = HEADING if any(titles) else 0.0
-        widest = max(map(_side_length, (*titles, across.name)))
-        self.overhang = max(0.0, (widest - width) / 2)
-        # From one panel to the next, so that no texts overlap.
-        self._step_across = width + 2 * self.overhang + GAP
-        self._step_down = max(height + self._heading, _side_length(down.name) + GAP / 2)
-        panels_height = (-(-len(panels) // columns) - 1) * self._step_down + height
-        left = (columns - 1) * self._step_across + width + self.overhang + GAP
-        bar_height = max(min(panels_height, HIGHEST_BAR), _side_length(scale.name))
-        self.bar_box = left, self._heading, BAR_WIDTH, bar_height
-        self.size = left + BAR_WIDTH, self._heading + panels_height
+    def __init__(self, panels: Sequence[Panel], columns: int) -> None:
+        count = len(panels)
+        rows = [range(first, min(first + columns, count)) for first in range(0, count, columns)]
+        named_left = [
+            i % columns == 0 or panels[i - 1].down != panels[i].down for i in range(count)
+        ]
+        named_below = [
+            i + columns >= count or panels[i + columns].across != panels[i].across
+            for i in range(count)
+        ]
+        lefts, right = [], 0.0
+        for column in range(min(columns, count)):
+            own = range(column, count, columns)
+            names = max(_name_width(panels[i]) if named_left[i] else 0.0 for i in own)
+            lefts.append(right + names)
+            widths = [panels[i].width for i in own]
+            widths += [side_length(panels[i].title) for i in own]
+            widths += [side_length(panels[i].across.name) for i in own if named_below[i]]
+            right = lefts[-1] + max(widths) + GAP
+        tops, bottom = [], 0.0
+        for row in rows:
+            heading = HEADING if any(panels[i].title for i in row) else 0.0
+            tops.append(bottom + heading)
+            heights = [panels[i].height for i in row]
+            heights += [side_length(panels[i].down.name) for i in row if named_left[i]]
+            names = max(_name_height(panels[i]) if named_below[i] else 0.0 for i in row)
+            bottom = tops[-1] + max(heights) + GAP
+            last = bottom - GAP
+            bottom += names
+        self.places = [
+            Place(lefts[i % columns], tops[i // columns], named_left[i], named_below[i])
+            for i in range(count)
+        ]
+        self.size = right, last
 
-    def panel_box(self, number: int) -> tuple[float, float, float, float]:
-        """The position of a panel."""
-        row, column = divmod(number, self._columns)
-        left, top = column * self._step_across, row * self._step_down + self._heading
-        return left, top, *self._panel
 
-
-def _side_length(text: str) -> float:
+def side_length(text: str) -> float:
     """The approximate length in inches of a text beside a panel."""
     return text_width(text) * SIDE_SIZE / POINTS
 
 
-def _axes(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
-    """Axes at a position in inches, from the upper left corner of the figure."""
-    total_width, total_height = figure.get_size_inches()
-    x, y = left / total_width, 1 - (top + height) / total_height
-    return figure.add_axes((x, y, width / total_width, height / total_height))
+def name_size(pitch: float) -> float:
+    """The size in points of names at a distance in inches."""
+    return max(SMALLEST_NAME, min(NAME_SIZE, pitch * POINTS / LINE))
 
 
-def _draw(axes: Axes, panel: Panel, scale: Scale, cells: Cells) -> None:
+def name_step(pitch: float) -> int:
+    """1 if there is space for all names at a distance in inches, n for every nth of them."""
+    return int(np.ceil(LINE * name_size(pitch) / (pitch * POINTS) - 1e-6))
+
+
+def _name_width(panel: Panel) -> float:
+    """The space to the left of a panel for its names."""
+    size = name_size(panel.cells.height) / POINTS
+    widest = max((text_width(label_text(name)) for name in panel.down.names), default=0.0)
+    return widest * size + 0.08 + (0.2 if panel.down.name else 0.0)
+
+
+def _name_height(panel: Panel) -> float:
+    """The space below a panel for its names."""
+    if not panel.across.names:
+        return 0.2 if panel.across.name else 0.0
+    size = name_size(panel.cells.width) / POINTS
+    widest = max((text_width(label_text(name)) for name in panel.across.names), default=0.0)
+    step = name_step(panel.cells.width)
+    height = widest * size if widest * size > 0.85 * panel.cells.width * step else size
+    return height + 0.1 + (0.2 if panel.across.name else 0.0)
+
+
+def _draw(axes: Axes, panel: Panel, scale: Scale, theme: Theme, rasterized: bool) -> None:
     values = np.ma.masked_array(panel.values, False if panel.hidden is None else panel.hidden)
-    mesh = axes.pcolormesh(
-        values,
-        cmap=scale.palette,
-        vmin=scale.low,
-        vmax=scale.high,
-        rasterized=values.size > RASTER_CELLS,
-    )
+    palette = theme.palette(scale.palette)
+    norm = scale.norm(panel.limit)
+    mesh = axes.pcolormesh(values, cmap=palette, norm=norm, rasterized=rasterized)
     axes.invert_yaxis()
     axes.set(xticks=[], yticks=[])
-    if cells.form is not None:
+    form = value_format(panel.numbers)
+    if size := value_size(panel, form):
         light = mesh.to_rgba(values)[..., :3] @ LUMINANCE > 0.5
         for row, column in np.argwhere(~np.ma.getmaskarray(values)):
             axes.text(
                 column + 0.5,
                 row + 0.5,
-                format(panel.numbers[row, column], cells.form),
-                size=VALUE_SIZE,
-                color="0.15" if light[row, column] else "white",
+                format(panel.numbers[row, column], form),
+                size=size,
+                color="#1b1f24" if light[row, column] else "#ffffff",
                 ha="center",
-                va="center",
+                va="center_baseline",
                 in_layout=False,  # it stays inside the panel
             )
+    # The frame is inside its cell, and no wider than the cell can have.
+    line = min(2.0, 0.25 * min(panel.cells.width, panel.cells.height) * POINTS)
+    inset_x, inset_y = (
+        line / POINTS / 2 / side for side in (panel.cells.width, panel.cells.height)
+    )
+    for row, column in panel.marked:
+        corner = column + inset_x, row + inset_y
+        frame = Rectangle(corner, 1 - 2 * inset_x, 1 - 2 * inset_y, fill=False)
+        frame.set(edgecolor=theme.mark, linewidth=line, joinstyle="miter")
+        axes.add_patch(frame)
     for spine in axes.spines.values():
-        spine.set(visible=True, linewidth=0.4, color="0.6")
+        spine.set(visible=True, linewidth=0.4, color=theme.faint)
+
+
+def value_format(numbers: Array) -> str:
+    """No decimals for whole numbers; otherwise two, or more for small and fewer for large ones."""
+    if np.issubdtype(numbers.dtype, np.integer):
+        return "d"
+    largest = float(np.abs(numbers).max())
+    # z: no minus sign for what is rounded to zero.
+    if 0 < largest < 0.095:
+        return "z.3f"
+    return "z.2f" if largest < 9.995 else "z.1f" if largest < 99.95 else "z.0f"
+
+
+def value_size(panel: Panel, form: str) -> float:
+    """The size in points of the numbers in the cells of a panel, or 0 if they do not fit."""
+    numbers = panel.numbers
+    longest = max(len(format(x, form)) for x in (numbers.min(), numbers.max()))
+    across = (panel.cells.width * POINTS - 3) / (0.62 * longest)
+    size = min(VALUE_SIZE, across, panel.cells.height * POINTS / 1.5)
+    return size if size >= SMALLEST_VALUE else 0.0
 
 
 def _name(axis: Axis, side: AxisNames, pitch: float) -> None:
     """Write the names of rows or columns: all of them, or every nth if they do not fit."""
-    size = max(SMALLEST_NAME, min(NAME_SIZE, 0.9 * pitch * POINTS))
-    step = int(np.ceil(size / (pitch * POINTS)))
+    across = isinstance(axis, XAxis)
+    if side.name:
+        if across:
+            axis.axes.set_xlabel(side.name, fontsize=SIDE_SIZE, loc="left")
+        else:
+            axis.axes.set_ylabel(side.name, fontsize=SIDE_SIZE, loc="top")
+        axis.label.set_parse_math(False)
+    if not side.names:
+        return
+    size = name_size(pitch)
+    step = name_step(pitch)
     chosen = range(0, len(side.names), step)
     names = [label_text(side.names[i]) for i in chosen]
     axis.set_ticks([i + 0.5 for i in chosen], labels=names)
-    across = isinstance(axis, XAxis)
     widest = max(map(text_width, names)) * size / POINTS
     rotation = 90 if across and widest > 0.85 * pitch * step else 0
     for text in axis.get_ticklabels():
@@ -297,68 +348,13 @@ def _name(axis: Axis, side: AxisNames, pitch: float) -> None:
             fontsize=size, rotation=rotation, fontfamily=font_families(names), parse_math=False
         )
     axis.set_tick_params(length=0 if step == 1 else 2, pad=3)
-    axis.set_label_text(side.name, fontsize=SIDE_SIZE)
 
 
-def _draw_bar(axes: Axes, panel: Axes, scale: Scale) -> None:
-    """Draw the colour bar of a panel."""
+def _draw_bar(axes: Axes, scale: Scale, theme: Theme) -> None:
     figure = axes.get_figure(root=True)
     assert figure is not None
-    bar = figure.colorbar(panel.collections[0], cax=axes)
-    bar.outline.set(linewidth=0.4, color="0.6")
+    colours = ScalarMappable(scale.norm(), theme.palette(scale.palette))
+    bar = figure.colorbar(colours, cax=axes)
+    bar.outline.set(linewidth=0.4, color=theme.faint)
     axes.tick_params(labelsize=7, width=0.4, length=2)
     axes.set_ylabel(scale.name, fontsize=SIDE_SIZE)
-
-
-def _draw_title(figure: Figure, title: str) -> None:
-    """Write the title above everything else, at the left."""
-    height = figure.get_size_inches()[1]
-    text = figure.text(0, 1 + 0.15 / height, title, fontsize=TITLE_SIZE, ha="left", va="bottom")
-    text.set_parse_math(False)
-
-
-def label_text(name: str) -> str:
-    """A name with control characters escaped, cut if it is long."""
-    text = "".join(
-        mark if mark.isprintable() or mark in JOINERS else mark.encode("unicode_escape").decode()
-        for mark in name
-    )
-    return text if len(text) <= LONGEST_LABEL else text[: LONGEST_LABEL - 1] + "…"
-
-
-def text_width(text: str) -> float:
-    """The approximate width of a text, in multiples of the font size."""
-    return sum(1.0 if unicodedata.east_asian_width(mark) in "WF" else 0.62 for mark in text)
-
-
-def font_families(names: Iterable[str]) -> list[str]:
-    """The default font, then installed fonts for the characters that it lacks."""
-    marks = {mark for name in names for mark in label_text(name)}
-    default = font_manager.findfont(font_manager.FontProperties(family=[FAMILY]))
-    missing = frozenset(marks - _characters(default))
-    return [FAMILY, *(_fallbacks(missing) if missing else ())]
-
-
-@functools.lru_cache(maxsize=64)
-def _fallbacks(missing: frozenset[str]) -> Sequence[str]:
-    """Installed fonts that together have as many of the characters as possible."""
-    left, families = set(missing), []
-    for entry in font_manager.fontManager.ttflist:
-        # The "last resort" font draws a box for every character.
-        if "LastResort" in entry.fname or entry.style != "normal" or entry.weight != 400:
-            continue
-        try:
-            covered = left & _characters(entry.fname)
-        except (OSError, RuntimeError, ValueError):
-            continue  # the font file is damaged or missing
-        if covered:
-            left -= covered
-            families.append(entry.name)
-        if not left:
-            break
-    return tuple(families)
-
-
-@functools.lru_cache(maxsize=1024)
-def _characters(path: str) -> frozenset[str]:
-    return frozenset(chr(code) for code in font_manager.get_font(path).get_charmap())
