@@ -116,7 +116,13 @@ def test_an_alignment_uses_the_measure_that_was_chosen(models: Path, tmp_path: P
     words = (*words, "-o", str(tmp_path / "p"))
     drawn(folder, *words)
     assert "By mean of all layers." in texts_of(tmp_path / "p")
-    aligner = {"measure": "decoder.1.cross.1", "shift": 1, "criterion": "x", "score": 0.0}
+    aligner = {
+        "measure": "decoder.1.cross.1",
+        "shift": 1,
+        "rule": "both",
+        "criterion": "x",
+        "score": 0.0,
+    }
     write_finding(read_model_folder(folder), ALIGNMENT, {**aligner, "sentences": 1})
     drawn(folder, *words)
     assert "By decoder.1.cross.1." in texts_of(tmp_path / "p")

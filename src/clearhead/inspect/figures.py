@@ -5,7 +5,7 @@ Layers and heads count from 0, or from the end if they are negative.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -204,15 +204,17 @@ def stack_figure(record: Record, stack: Stack = "encoder", theme: Theme = LIGHT)
 
 def alignment_figure(
     matrix: Array,
+    links: Iterable[tuple[int, int]],
     source: Sequence[str],
     target: Sequence[str],
     how: str,
     theme: Theme = LIGHT,
 ) -> Figure:
-    """The share of each source word in each target word; the largest of a row is framed.
+    """The share of each source word in each target word, with a frame around each link.
 
     Args:
         matrix: (target words, source words) as `word_matrix` makes it; less than 0 counts as 0.
+        links: pairs of a source word and a target word, from 0.
         source: words.
         target: words.
         how: the name of the measure or attention.
@@ -226,9 +228,9 @@ def alignment_figure(
         AxisNames("target word", target),
         AxisNames("source word", source),
         fitting_cells(shares.shape, LARGEST, LARGEST, 0.6),
-        marked=[(row, int(column)) for row, column in enumerate(matrix.argmax(axis=1))],
+        marked=[(target, source) for source, target in links],
     )
-    note = f"By {how}. Each row sums to 1; the frame is the source word with the largest share."
+    note = f"By {how}. Each row sums to 1; a frame is a link between two words."
     root = max(shares.shape) > MANY
     scale = Scale("share of the target word", "amount", 0.0, 1.0, root)
     return heatmap_figure("Alignment of source and target words", [panel], scale, 1, note, theme)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.errors import ConfigError, DataError, nearest
-from clearhead.inspect.alignment import Aligner, scores, word_matrix
+from clearhead.inspect.alignment import Aligner, links, plain, scores, word_matrix
 from clearhead.inspect.charts import (
     faithfulness_figure,
     importance_figure,
@@ -67,6 +67,7 @@ def pictures_of_translation(
 
     def alignment() -> Figure:
         name, shift = (aligner.measure, aligner.shift) if aligner else ("all_layers", 0)
+        rule = aligner.rule if aligner else "target"
         how = MEASURES[name].title.lower() if name in MEASURES else name
         rows = scores(subject, name)
         # With a shift the last output is read by a row that is not there if nothing follows it.
@@ -74,7 +75,8 @@ def pictures_of_translation(
         # Symbols, which attract attention, are aligned only if there is nothing else.
         first, second = subject.source_words or sources, subject.output_words or words
         matrix = word_matrix(rows, shift, first, second)
-        return alignment_figure(matrix, _texts(first), _texts(second), how, theme)
+        found = plain(links(matrix, rule))
+        return alignment_figure(matrix, found, _texts(first), _texts(second), how, theme)
 
     own: dict[str, Draw] = {
         "alignment": alignment,
