@@ -174,6 +174,12 @@ class Record:
         """The name of a source position; a classifier has no target positions to distinguish."""
         return "source position" if self.decoder else self.unit
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from clearhead.inspect.notebook import record_html
+
+        return record_html(self)
+
     def save(self, path: str | Path) -> None:
         """Write an `.npz` file atomically, without pickles.
 
