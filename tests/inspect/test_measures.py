@@ -72,16 +72,20 @@ def test_rollout_gives_the_source_its_share_of_the_first_position() -> None:
 def test_norms_are_the_lengths_of_the_weighted_vectors() -> None:
     subject = translation()
     found = norms(subject)
-    record, attention = subject.record, attentions_of(subject.model)["decoder.2.cross"]
-    weight = attention.output.weight.detach().numpy()
-    values = record.details["decoder.2.cross.values"]
+    record = subject.record
     for place in range(4):
         for key in range(5):
-            total = np.zeros(8)
-            for head in range(2):
-                part = weight[:, head * 4 : head * 4 + 4] @ values[head, key]
-                total += record.decoder[1].cross_attention[head, place, key] * part
-            assert found[place, key] == pytest.approx(np.linalg.norm(total))
+            lengths = []
+            for layer in (1, 2):
+                attention = attentions_of(subject.model)[f"decoder.{layer}.cross"]
+                weight = attention.output.weight.detach().numpy()
+                values = record.details[f"decoder.{layer}.cross.values"]
+                total = np.zeros(8)
+                for head in range(2):
+                    part = weight[:, head * 4 : head * 4 + 4] @ values[head, key]
+                    total += record.decoder[layer - 1].cross_attention[head, place, key] * part
+                lengths.append(np.linalg.norm(total))
+            assert found[place, key] == pytest.approx(np.mean(lengths))
 
 
 @torch.no_grad()

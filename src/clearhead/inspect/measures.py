@@ -44,24 +44,26 @@ def all_layers(subject: Subject) -> Array:
 
 
 def norms(subject: Subject) -> Array:
-    """‖Σ_heads α · f(x)‖ of the last layer (Kobayashi et al. 2020, section 3).
+    """‖Σ_heads α · f(x)‖, mean over all layers (Kobayashi et al. 2020, section 3).
 
     f(x) is the value of a position times the rows of W^O of the head.
     """
-    layers = len(subject.record.decoder or subject.record.encoder)
-    name = f"decoder.{layers}.cross" if subject.record.decoder else f"encoder.{layers}.self"
-    values = subject.record.details[f"{name}.values"]
-    outputs = output_by_head(attentions_of(subject.model)[name]).detach().cpu().numpy()
-    transformed = np.einsum("hkv,hvd->hkd", values, outputs)
-    last = subject.record.decoder[-1] if subject.record.decoder else subject.record.encoder[-1]
-    weights = last.cross_attention if isinstance(last, DecoderLayerRecord) else last.attention
-    found = np.stack(
-        [
-            np.linalg.norm(np.einsum("hk,hkd->kd", w, transformed), axis=-1)
-            for w in weights.swapaxes(0, 1)
-        ]
-    )
-    return _places(subject, found)
+    attentions, record = attentions_of(subject.model), subject.record
+    found = []
+    for number, layer in enumerate(record.decoder or record.encoder, start=1):
+        if isinstance(layer, DecoderLayerRecord):
+            name, weights = f"decoder.{number}.cross", layer.cross_attention
+        else:
+            name, weights = f"encoder.{number}.self", layer.attention
+        outputs = output_by_head(attentions[name]).detach().cpu().numpy()
+        transformed = np.einsum("hkv,hvd->hkd", record.details[f"{name}.values"], outputs)
+        found.append([_lengths(rows, transformed) for rows in weights.swapaxes(0, 1)])
+    return _places(subject, np.mean(found, axis=0))
+
+
+def _lengths(weights: Array, transformed: Array) -> Array:
+    """(keys,) lengths of the vectors that a query adds; weights (heads, keys)."""
+    return np.linalg.norm(np.einsum("hk,hkd->kd", weights, transformed), axis=-1)
 
 
 def rollout(subject: Subject) -> Array:
@@ -81,10 +83,12 @@ def rollout(subject: Subject) -> Array:
 
 @torch.no_grad()
 def value_zeroing(subject: Subject) -> Array:
-    """How far the output of a layer turns when the value of a position is zero, rolled out.
+    """How far the output of a layer turns when the value of a position is zero.
 
-    Mohebbi et al. 2023, section 3: the cosine distance of each layer's outputs, rows normalised to
-    sum to 1, and the layers multiplied.
+    The cosine distance of the outputs, as shares of the distances by all positions that the layer
+    attends to (Mohebbi et al. 2023, section 3). For a classifier the layers are multiplied, as in
+    the paper. For a translator this is the mean over the cross-attention of all decoder layers: the
+    product with the encoder's layers loses which word is where (docs/experiments.md).
     """
     view = second_view(subject.model)
     zeroed = {name: _ZeroedValues(found) for name, found in attentions_of(view).items()}
@@ -93,20 +97,25 @@ def value_zeroing(subject: Subject) -> Array:
     def tensor(x: Array) -> Tensor:
         return torch.as_tensor(x, device=device)[None]
 
-    encoder, decoder = [], []
-    layers = [layer for layer in view.modules() if isinstance(layer, EncoderLayer)]
-    for number, (layer, seen) in enumerate(zip(layers, subject.record.encoder, strict=True), 1):
-        run = _encoder_layer(layer, tensor(seen.input))
-        encoder.append(_shares(zeroed[f"encoder.{number}.self"].distances(run, len(seen.input))))
+    def shares(run: Callable[[int], Tensor], *attended: tuple[str, int]) -> Array:
+        found = [zeroed[name].distances(run, length) for name, length in attended]
+        return _shares(np.concatenate(found, axis=1))
+
+    record, mixing = subject.record, []
+    if not record.decoder:
+        layers = [layer for layer in view.modules() if isinstance(layer, EncoderLayer)]
+        for number, (layer, seen) in enumerate(zip(layers, record.encoder, strict=True), 1):
+            run = _encoder_layer(layer, tensor(seen.input))
+            mixing.append(shares(run, (f"encoder.{number}.self", len(seen.input))))
+        return _places(subject, rolled(mixing, []))
+    memory = tensor(record.memory)
     layers = [layer for layer in view.modules() if isinstance(layer, DecoderLayer)]
-    memory = tensor(subject.record.memory)
-    for number, (layer, seen) in enumerate(zip(layers, subject.record.decoder, strict=True), 1):
-        run = _decoder_layer(layer, tensor(seen.input), memory)
-        own = zeroed[f"decoder.{number}.self"].distances(run, len(seen.input))
-        cross = zeroed[f"decoder.{number}.cross"].distances(run, memory.size(1))
-        both = _shares(np.concatenate((own, cross), axis=1))
-        decoder.append((both[:, : own.shape[1]], both[:, own.shape[1] :]))
-    return _places(subject, rolled(encoder, decoder))
+    for number, (layer, seen) in enumerate(zip(layers, record.decoder, strict=True), 1):
+        run, length = _decoder_layer(layer, tensor(seen.input), memory), len(seen.input)
+        name = f"decoder.{number}"
+        both = shares(run, (f"{name}.self", length), (f"{name}.cross", memory.size(1)))
+        mixing.append(both[:, length:])
+    return _places(subject, np.mean(mixing, axis=0))
 
 
 def gradient_input(subject: Subject) -> Array:
@@ -159,7 +168,7 @@ MEASURES = {
     ),
     "value_zeroing": Measure(
         "Value zeroing",
-        "How far the vectors of each layer turn if the value of the word is zero.",
+        "How far the vectors of a layer turn if the value of the word is zero, mean of layers.",
         value_zeroing,
     ),
     "rollout": Measure(
@@ -169,7 +178,7 @@ MEASURES = {
     ),
     "norms": Measure(
         "Weights × norms",
-        "The length of the vector that the last layer adds from the word.",
+        "The length of the vector that a layer adds from the word, mean over layers.",
         norms,
     ),
     "all_layers": Measure(
