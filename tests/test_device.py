@@ -310,7 +310,7 @@ def test_a_small_batch_of_a_narrow_model_needs_one_thread(
     monkeypatch.setattr(FastDecoder, "step", noted)
     engine = TorchEngine(random_model(small_config()))
     with device.threads(2):
-        for sources, beam_size, expected in (([[3, 4]], 5, 1), ([[3, 4]] * 3, 2, 2)):
+        for sources, beam_size, expected in (([[3, 4]], 5, 1), ([[3, 4]] * 9, 2, 2)):
             counts.clear()
             engine.translate(sources, SearchConfig(beam_size=beam_size))
             assert set(counts) == {expected}

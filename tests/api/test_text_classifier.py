@@ -344,7 +344,7 @@ def test_a_training_that_diverges_names_the_learning_rate() -> None:
 def test_a_training_that_leaves_no_model_names_the_learning_rate() -> None:
     with pytest.raises(TrainingError) as caught:
         small(learning_rate=1e30, epochs=1).fit(TEXTS, LABELS)
-    assert caught.value.where == "TextClassifier"
+    assert caught.value.where == "step 1"
     assert caught.value.todo == "lower learning_rate"
     assert_for_caller(caught.value)
 
