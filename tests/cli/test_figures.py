@@ -11,11 +11,13 @@ import pytest
 
 from clearhead import api
 from clearhead.checkpoint.folder import read_model_folder
+from clearhead.inspect.attention_watch import small
 from clearhead.inspect.drawing import DARK
 from clearhead.inspect.findings import ALIGNMENT, STUDY, write_finding
 from clearhead.inspect.pictures import OF_TRANSLATION
 from clearhead.inspect.recording import record
 from fake_translator import run
+from made_records import made_record
 from model_folders import LONGEST, write_models
 
 
@@ -104,6 +106,16 @@ def test_a_run_is_drawn_without_an_input(models: Path, tmp_path: Path) -> None:
     assert [path.name for path in paths] == ["learning-curves.png", "importance.png"]
     mixed = "--only", "importance,encoder.1", "--input", "a b", "-o", tmp_path / "p"
     assert [path.name for path in drawn(folder, *mixed)] == ["importance.png", "encoder.1.png"]
+    for step, number in ((5, 1), (9, 1), (5, 2)):
+        kept = folder / "training" / "attention" / f"step-{step}-{number}.npz"
+        small(made_record(target=())).save(kept)
+    paths = drawn(folder, "-o", tmp_path / "p")
+    assert [path.name for path in paths] == [
+        *("learning-curves.png", "training-strip.png", "training-animation.gif", "importance.png"),
+    ]
+    second = drawn(folder, "--only", "training-strip.2", "-o", tmp_path / "p")
+    assert [path.name for path in second] == ["training-strip.2.png"]
+    shutil.rmtree(folder / "training" / "attention")
     # What was measured with other weights is not shown.
     shutil.copy(models / "rival" / "weights.safetensors", folder)
     shutil.copy(models / "rival" / "manifest.json", folder)
@@ -267,6 +279,7 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
         ("translator", ["--only", "alignment"], 2, "--input"),
         ("translator", ["--only", "importance"], 3, "clearhead study"),
         ("translator", ["--only", "learning-curves"], 3, "log.jsonl"),
+        ("translator", ["--only", "training-strip"], 3, "training.watch_attention"),
         ("translator", ["--only", "learning-curves", "--input", "a"], 2, "--input has no effect"),
         ("translator", ["--target", "a"], 2, "--target has no effect"),
         ("texts", ["--input", "a", "--only", "alignment"], 2, "'alignment'"),

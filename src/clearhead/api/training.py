@@ -125,6 +125,12 @@ def _train(
         notify(observers, Note(line))
     if training.tensorboard:
         observers.append(TensorBoardLog(folder / "training" / "tensorboard"))
+    if training.watch_attention:
+        from clearhead.api.watching import records_of
+        from clearhead.inspect.attention_watch import AttentionWatch
+
+        records = records_of(prepared.task, model, training.watch_attention)
+        observers.append(AttentionWatch(folder, records))
     # From now on the run can be resumed, since the vocabulary is on disk.
     write_model_folder(folder, config, prepared.files)
 

@@ -23,6 +23,9 @@ Pictures of a run:
   learning-curves   loss, score and learning rate
   importance        how much the model needs each head (after clearhead study)
   faithfulness      which measure of attribution may be believed (likewise)
+  training-strip    the attention of a validation example in the course of training,
+                    if the run has training.watch_attention; also training-animation,
+                    and training-strip.2 for the second example
 
   clearhead figures runs/my-model --input "A man rides a bicycle."
   clearhead figures runs/my-model --input "A cat." --only alignment,decoder.3.cross.1
@@ -112,25 +115,27 @@ def run(args: Namespace) -> None:
     from clearhead.checkpoint.folder import read_model_folder
     from clearhead.device import explain_full_memory
     from clearhead.inspect.drawing import THEMES, check_formats, write_figures
-    from clearhead.inspect.pictures import OF_RUN, chosen, default_names, pictures_of_run
+    from clearhead.inspect.pictures import chosen, default_names, needs_input, pictures_of_run
 
     formats = _parts(args.formats)
     check_formats(formats)
     names = None if args.only is None else _parts(args.only)
     given = args.input_text is not None or args.input_file is not None
-    needs_input = given if names is None else bool(set(names) - set(OF_RUN))
-    _check_input(args, names, given, needs_input)
+    of_an_input = given if names is None else any(map(needs_input, names))
+    _check_input(args, names, given, of_an_input)
     theme = THEMES[args.theme]
     folder = read_model_folder(args.folder)
     found, missing = pictures_of_run(folder, theme)
     if names is None and not given and not found:
         raise _needs_input("the folder has no log of a run, and no study of the model")
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu"):
-        if needs_input:
+        if of_an_input:
             of_input, is_translation = _pictures_of_input(args, theme)
             names = names or default_names(of_input, is_translation)
             found |= of_input
-        pictures = chosen(list(found) if names is None else names, found, missing)
+        if names is None:
+            names = [name for name in found if "." not in name]
+        pictures = chosen(names, found, missing)
         output = args.output or _default_folder(folder)
         paths = write_figures(pictures, output, formats)
     print("\n".join(map(str, paths)))

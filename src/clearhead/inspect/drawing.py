@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 import matplotlib.style
+import numpy as np
 from matplotlib import font_manager
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from PIL import Image
 
 from clearhead.errors import ConfigError
 from clearhead.files import Write, write_together
@@ -39,6 +41,9 @@ FORMATS = ("png", "svg", "pdf")
 
 RESOLUTION = 150
 """Points in an inch of a PNG file."""
+
+FRAME_MS = 300
+"""Milliseconds that a frame of an animation is shown."""
 
 FAMILY = "sans-serif"
 """For matplotlib the font that it ships; for a viewer of SVG files any font of this kind."""
@@ -216,7 +221,36 @@ def save(figure: Figure, path: Path, form: str) -> None:
         figure.savefig(path, format=form, dpi=dpi, metadata=metadata[form])
 
 
-Draw = Callable[[], Figure]
+@dataclass(frozen=True)
+class Animation:
+    """A figure that changes.
+
+    Attributes:
+        figure: what is drawn.
+        show: changes it to a frame, by number from 0.
+        frames: their number.
+    """
+
+    figure: Figure
+    show: Callable[[int], None]
+    frames: int
+
+    def save(self, path: Path) -> None:
+        """Write a GIF file that repeats; its last frame stays for two seconds."""
+        canvas = FigureCanvasAgg(self.figure)
+        images = []
+        with fixed_settings():
+            for frame in range(self.frames):
+                self.show(frame)
+                canvas.draw()
+                image = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+                images.append(image.quantize(128, dither=Image.Dither.NONE))
+        times = [FRAME_MS] * (self.frames - 1) + [2000]
+        first, *others = images
+        first.save(path, "GIF", save_all=True, append_images=others, duration=times, loop=0)
+
+
+Draw = Callable[[], Figure | Animation]
 
 
 def write_figures(
@@ -224,7 +258,7 @@ def write_figures(
     folder: str | Path,
     formats: Sequence[str] = ("png",),
 ) -> list[Path]:
-    """Draw and write figures one by one, as files such as `name.png`.
+    """Draw and write figures one by one, as files such as `name.png`; animations as `name.gif`.
 
     Raises:
         ConfigError: a format is not one of `FORMATS`.
@@ -235,6 +269,9 @@ def write_figures(
     def files() -> Iterator[tuple[str, Write]]:
         for name, draw in figures:
             figure = draw()
+            if isinstance(figure, Animation):
+                yield f"{name}.gif", figure.save
+                continue
             for form in dict.fromkeys(formats):
                 yield f"{name}.{form}", partial(save, figure, form=form)
 

@@ -6,6 +6,7 @@ Layers and heads count from 0, or from the end if they are negative.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -109,7 +110,11 @@ def attention_figure(
 
 
 def heads_figure(
-    record: Record, attention: Attention = "encoder", theme: Theme = LIGHT, step: int | None = None
+    record: Record,
+    attention: Attention = "encoder",
+    theme: Theme = LIGHT,
+    when: str = "",
+    largest: float | None = None,
 ) -> Figure:
     """Every head of every layer on one page: layers down, heads across.
 
@@ -117,7 +122,8 @@ def heads_figure(
         record: of an input.
         attention: the kind.
         theme: the colours.
-        step: of training, for the title.
+        when: is added to the title, e.g. a step of training.
+        largest: the end of the scale; by default the largest weight.
 
     Raises:
         DataError: the record has no such attention.
@@ -125,27 +131,44 @@ def heads_figure(
     count = len(_layers(record, attention))
     layers = [_layer_weights(record, attention, i)[0] for i in range(count)]
     heads = max(map(len, layers))
-    (queries, rows), (keys, columns) = _sides(record, attention)
-    side = min(3.0, max(0.8, 12 / heads))
-    cells = fitting_cells((len(rows), len(columns)), side, side, 0.3, square=False)
     panels = [
-        Panel(
+        attention_panel(
             f"head {head}" if layer == 1 else "",
             values,
-            AxisNames(f"layer {layer}", rows),
-            AxisNames("", columns),
-            cells,
-            _ahead(attention, values),
+            record,
+            attention,
+            f"layer {layer}",
+            min(3.0, max(0.8, 12 / heads)),
         )
         for layer, weights in enumerate(layers, start=1)
         for head, values in enumerate(weights, start=1)
     ]
     title = f"{ATTENTIONS[attention][0]}: every head of every layer"
-    if step is not None:
-        title += f", step {step:,}"
+    (queries, _), (keys, _) = _sides(record, attention)
     note = f"A row of a panel is a query ({queries}), a column is a key ({keys})."
     scale = _weight_scale(*(panel.values for panel in panels))
-    return heatmap_figure(title, panels, scale, heads, note, theme)
+    if largest is not None:
+        scale = replace(scale, high=largest)
+    return heatmap_figure(f"{title}, {when}" if when else title, panels, scale, heads, note, theme)
+
+
+def attention_panel(
+    title: str, values: Array, record: Record, attention: Attention, left: str, side: float
+) -> Panel:
+    """A small heat map of weights (queries, keys), at most `side` inches wide and high.
+
+    Args:
+        title: above it.
+        values: the weights.
+        record: has the names of queries and keys.
+        attention: the kind.
+        left: the text at the left.
+        side: in inches.
+    """
+    (_, rows), (_, columns) = _sides(record, attention)
+    cells = fitting_cells((len(rows), len(columns)), side, side, 0.3, square=False)
+    down, across = AxisNames(left, rows), AxisNames("", columns)
+    return Panel(title, values, down, across, cells, _ahead(attention, values))
 
 
 def layer_figure(

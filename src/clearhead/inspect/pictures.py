@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.errors import ConfigError, DataError, nearest
 from clearhead.inspect.alignment import Aligner, links, plain, scores, word_matrix
+from clearhead.inspect.attention_over_training import animation, strip_figure
+from clearhead.inspect.attention_watch import watched
 from clearhead.inspect.charts import (
     faithfulness_figure,
     importance_figure,
@@ -37,7 +39,10 @@ OF_TRANSLATION = ("alignment", "word-effects", "head-effects", "cross-heads", "e
 OF_CLASSIFICATION = ("word-effects", "head-effects", "encoder-heads", "encoder-layers")
 """The pictures to draw of an input if none is named."""
 
-OF_RUN = ("learning-curves", "importance", "faithfulness")
+OF_RUN = (
+    *("learning-curves", "importance", "faithfulness"),
+    *("training-strip", "training-animation"),
+)
 """The pictures that need no input."""
 
 MOST_LABELS = 12
@@ -166,6 +171,12 @@ def pictures_of_run(
         found["learning-curves"] = partial(learning_figure, read_log(log), theme)
     else:
         missing["learning-curves"] = f"the run has no log: there is no {log}"
+    kept = watched(folder.path)
+    for name, draw in (("training-strip", strip_figure), ("training-animation", animation)):
+        for number, files in kept.items():
+            found[name if number == 1 else f"{name}.{number}"] = partial(draw, files, theme)
+        if name not in found:
+            missing[name] = "keep attention during training: --set training.watch_attention=1"
     study = read_finding(folder, STUDY) or {}
     for name, key, draw in (
         ("importance", "importance", importance_figure),
@@ -176,6 +187,11 @@ def pictures_of_run(
         else:
             missing[name] = f"measure it first: clearhead study {folder.path}"
     return found, missing
+
+
+def needs_input(name: str) -> bool:
+    """Whether a picture shows an input. `training-strip.2` shows the second example of a run."""
+    return name.partition(".")[0] not in OF_RUN
 
 
 def chosen(

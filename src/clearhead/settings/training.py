@@ -222,6 +222,14 @@ class TrainingConfig(Section):
         init=Runs.ALL,
     )
     tensorboard: bool = setting(False, "also write a log for TensorBoard", init=Runs.ALL)
+    watch_attention: int = setting(
+        0,
+        "validation examples whose attention is kept at each validation; 0: none",
+        details="Their records are in `training/attention/`; `clearhead figures` draws how they "
+        "change. Examples with 64 or more tokens or frames are left out. The weights of the run "
+        "stay the same.",
+        ge=0,
+    )
     export: bool = setting(
         True,
         "export the finished model to CTranslate2, if that is installed",

@@ -52,6 +52,7 @@ TRAINING_FILES = (
     *("data.json", "log.jsonl", "state.safetensors", "state.previous.safetensors"),
     *(f"checkpoints/{name}.safetensors" for name in ("step-*", "best", "average")),
     "tensorboard/events.out.tfevents.*",
+    "attention/step-*.npz",
 )
 """Files in `training/` that a restart removes, as patterns."""
 
@@ -64,6 +65,7 @@ MAY_CHANGE = {
     *("folder", "training.max_steps", "training.max_epochs", "training.max_minutes"),
     *("training.patience", "training.checkpoint_minutes", "training.threads", "training.device"),
     *("training.tensorboard", "training.report_every", "training.export"),
+    "training.watch_attention",
     # The data are checked before the first step only.
     "data.mismatch",
 }
@@ -321,7 +323,7 @@ def forget_run(folder: Path) -> None:
             why=reason(error),
             todo=what_helps(error, ELSEWHERE),
         ) from None
-    for name in ("checkpoints", "tensorboard"):
+    for name in ("checkpoints", "tensorboard", "attention"):
         with suppress(OSError):  # it does not exist, or is not empty
             (folder / "training" / name).rmdir()
 
