@@ -12,7 +12,7 @@ const DEFAULTS = {
   layer: 0, // 0: the last
   head: 0, // 0: the mean of all heads
   joined: true,
-  place: 0, // the output that is explained; 0: none
+  place: 1, // the output that is explained; 0: none
   against: 0, // the alternative that it is compared with; 0: none
   stack: "encoder",
   token: 1,
@@ -49,7 +49,7 @@ export function fragmentOf(state) {
 export function changed(state, changes) {
   const next = { ...state, ...changes };
   if (next.sentence !== state.sentence) {
-    Object.assign(next, { place: 0, against: 0, token: 1, hypothesis: 1 }, changes);
+    Object.assign(next, { place: 1, against: 0, token: 1, hypothesis: 1 }, changes);
   }
   if (next.place !== state.place && !("against" in changes)) next.against = 0;
   if (next.stack !== state.stack && !("token" in changes)) next.token = 1;
