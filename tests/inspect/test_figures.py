@@ -17,7 +17,16 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from clearhead.errors import DataError
-from clearhead.inspect.drawing import DARK, LIGHT, LONGEST_LABEL, THEMES, Theme, label_text, save
+from clearhead.inspect.drawing import (
+    DARK,
+    LIGHT,
+    LONGEST_LABEL,
+    THEMES,
+    Theme,
+    fixed_settings,
+    label_text,
+    save,
+)
 from clearhead.inspect.figures import (
     CLIPPED,
     alignment_figure,
@@ -248,6 +257,9 @@ PICTURES: dict[str, Callable[[Sequence[str], Theme], Figure]] = {
     "words": lambda tokens, theme: word_effects_figure(
         effects(len(tokens), len(tokens)), tokens, tokens, "word", theme
     ),
+    "few heads": lambda tokens, theme: head_effects_figure(
+        HEADS[:2], effects(2, len(tokens)), tokens, theme
+    ),
     "heads": lambda tokens, theme: head_effects_figure(
         HEADS, effects(len(HEADS), len(tokens)), tokens, theme
     ),
@@ -265,6 +277,11 @@ def test_pictures_are_legible_and_have_no_empty_area(name: str, count: int, them
     assert {text.get_color() for text in texts} == {theme.ink}
     title = figure.texts[0].get_window_extent()
     assert title.x1 <= figure.bbox.x1
+    # The colour bar is hardly longer than the panels beside it with their names.
+    with fixed_settings():
+        *others, bar = [axes.get_tightbbox() for axes in figure.axes]
+    assert bar is not None
+    assert bar.y0 > min(box.y0 for box in others if box is not None) - 0.3 * figure.dpi
 
 
 @settings(max_examples=4)

@@ -43,6 +43,7 @@ import warnings
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -194,7 +195,7 @@ def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], 
         source = _text(args, source_lines)
         target = _translation(model, source) if args.target is None else args.target
         subject = Subject.translation(model, source, target)
-        aligner = aligner_of(model.folder, model.model)
+        aligner = partial(aligner_of, model.folder, model.model)
         return pictures_of_translation(subject, aligner, theme), True
     reject_unused({"--target": args.target}, "classifiers")
     content, times = _classifier_input(model, args)

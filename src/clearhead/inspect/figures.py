@@ -277,7 +277,7 @@ def head_effects_figure(
     beside = len(outputs) <= 12
     width = 4.2 if beside else LARGEST
     largest = max(map(len, kinds.values()))
-    cells = Cells(min(0.42, width / len(outputs)), min(0.18, max(0.12, 8 / largest)))
+    cells = Cells(min(0.42, width / len(outputs)), min(0.3, max(0.12, 3 / largest)))
     panels = [
         Panel(
             ATTENTIONS[kind][0],

@@ -176,9 +176,9 @@ def heatmap_figure(
                 _name(axes.yaxis, panel.down, panel.cells.height)
             if place.named_below:
                 _name(axes.xaxis, panel.across, panel.cells.width)
-        height = max(min(grid.size[1] - grid.places[0].top, HIGHEST_BAR), side_length(scale.name))
-        bar = axes_at(figure, grid.size[0], grid.places[0].top, BAR_WIDTH, height)
-        _draw_bar(bar, scale, theme)
+        top = grid.places[0].top
+        height, name = _fitting_bar(min(grid.size[1] - top, HIGHEST_BAR), scale.name)
+        _draw_bar(axes_at(figure, grid.size[0], top, BAR_WIDTH, height), name, scale, theme)
         finish(figure, title, note, theme)
     return figure
 
@@ -350,11 +350,20 @@ def _name(axis: Axis, side: AxisNames, pitch: float) -> None:
     axis.set_tick_params(length=0 if step == 1 else 2, pad=3)
 
 
-def _draw_bar(axes: Axes, scale: Scale, theme: Theme) -> None:
+def _fitting_bar(height: float, name: str) -> tuple[float, str]:
+    """The height of a colour bar in inches, and its name in two lines if one is too long."""
+    if side_length(name) > height and " " in name:
+        breaks = [i for i, mark in enumerate(name) if mark == " "]
+        middle = min(breaks, key=lambda i: abs(2 * i - len(name)))
+        name = f"{name[:middle]}\n{name[middle + 1 :]}"
+    return max(height, *map(side_length, name.split("\n")), 0.0), name
+
+
+def _draw_bar(axes: Axes, name: str, scale: Scale, theme: Theme) -> None:
     figure = axes.get_figure(root=True)
     assert figure is not None
     colours = ScalarMappable(scale.norm(), theme.palette(scale.palette))
     bar = figure.colorbar(colours, cax=axes)
     bar.outline.set(linewidth=0.4, color=theme.faint)
     axes.tick_params(labelsize=7, width=0.4, length=2)
-    axes.set_ylabel(scale.name, fontsize=SIDE_SIZE)
+    axes.set_ylabel(name, fontsize=SIDE_SIZE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 
 import numpy as np
@@ -50,13 +50,13 @@ MOST_LABELS = 12
 
 
 def pictures_of_translation(
-    subject: Subject, aligner: Aligner | None, theme: Theme = LIGHT
+    subject: Subject, chosen_aligner: Callable[[], Aligner | None], theme: Theme = LIGHT
 ) -> dict[str, Draw]:
     """The pictures of a sentence and its translation.
 
     Args:
         subject: the sentence and its translation.
-        aligner: how the model aligns; without one by the mean of all cross-attentions.
+        chosen_aligner: gives how the model aligns; if None, by the mean of all cross-attentions.
         theme: the colours.
     """
     words = _with_symbols(subject.outputs, subject.output_words)
@@ -71,6 +71,7 @@ def pictures_of_translation(
         return np.stack([values[:, list(w.positions), 0].sum(axis=1) for w in words], axis=1)
 
     def alignment() -> Figure:
+        aligner = chosen_aligner()
         name, shift = (aligner.measure, aligner.shift) if aligner else ("all_layers", 0)
         rule = aligner.rule if aligner else "target"
         how = MEASURES[name].title.lower() if name in MEASURES else name
