@@ -84,7 +84,7 @@ def assert_legible(figure: Figure) -> None:
 
 def heading(axes: Axes) -> Text:
     """The title of an axes, which is at its left."""
-    return axes._left_title  # type: ignore[attr-defined]
+    return axes._left_title  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def tick_labels(axes: Axes) -> list[Text]:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from PIL import Image
 
 from clearhead.errors import DataError
@@ -194,10 +195,10 @@ def test_an_alignment_shows_shares_and_frames_the_links() -> None:
     figure = alignment_figure(matrix, links, ["a", "b", "c"], ["x", "y", "z"], "decoder.2.cross.1")
     (axes,) = panels(figure)
     np.testing.assert_allclose(drawn(axes), [[0.75, 0.25, 0], [0, 0, 0], [0, 0, 0]])
+    frames = [one for one in axes.patches if isinstance(one, Rectangle)]
     centres = [
-        (one.get_y() + one.get_height() / 2, one.get_x() + one.get_width() / 2)
-        for one in axes.patches
-    ]  # type: ignore[attr-defined]
+        (one.get_y() + one.get_height() / 2, one.get_x() + one.get_width() / 2) for one in frames
+    ]
     assert {(int(row), int(column)) for row, column in centres} == {(0, 0), (1, 2), (2, 1)}
     assert "decoder.2.cross.1" in figure.texts[1].get_text().replace("\n", " ")
     assert names(axes.get_xticklabels()) == ("a", "b", "c")

@@ -143,7 +143,7 @@ def _rows(axes: Axes, names: Sequence[str], pitch: float) -> None:
     axes.grid(True)
     axes.tick_params(length=0, axis="y")
     axes.tick_params(labelsize=7, length=2, axis="x")
-    axes.xaxis.get_major_formatter().set_useOffset(False)  # type: ignore[attr-defined]
+    axes.ticklabel_format(axis="x", useOffset=False)
     axes.locator_params(axis="x", nbins=5)
 
 
