@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from clearhead.errors import ClearheadError
     from clearhead.evaluation.evaluate import Report
     from clearhead.huggingface.reading import import_model
+    from clearhead.inspect.explanation import Explanation, explain
     from clearhead.inspect.record import Record
     from clearhead.inspect.recording import record
     from clearhead.inspect.report.writing import write_report
@@ -36,6 +37,7 @@ _WHERE = {
     "Classifier": "api.classifier",
     "ClearheadError": "errors",
     "DryRun": "training.dry_run",
+    "Explanation": "inspect.explanation",
     "Hypothesis": "decoding.engine",
     "ModelConfig": "settings",
     "Prediction": "api.classifier",
@@ -49,6 +51,7 @@ _WHERE = {
     "Translator": "api.translator",
     "build_model": "model.build",
     "dry_run": "api.training",
+    "explain": "inspect.explanation",
     "export_model": "api.exporting",
     "import_model": "huggingface.reading",
     "load": "api.loading",
@@ -61,6 +64,7 @@ __all__ = [
     "Classifier",
     "ClearheadError",
     "DryRun",
+    "Explanation",
     "Hypothesis",
     "ModelConfig",
     "Prediction",
@@ -74,6 +78,7 @@ __all__ = [
     "Translator",
     "build_model",
     "dry_run",
+    "explain",
     "export_model",
     "import_model",
     "load",

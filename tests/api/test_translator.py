@@ -178,7 +178,7 @@ def test_the_public_names_are_these() -> None:
         *("Classifier", "DryRun", "Hypothesis", "ModelConfig", "RunConfig", "SearchConfig"),
         *("Record", "TextClassifier", "Tokenizer", "Translator", "record"),
         *("Report", "build_model", "export_model", "import_model", "load", "train"),
-        "write_report",
+        *("Explanation", "explain", "write_report"),
     }
     for name in clearhead.__all__:
         assert getattr(clearhead, name).__name__ == name

@@ -58,7 +58,7 @@ class Subject:
         check_length("source", len(source))
         self.replay: Replay
         if isinstance(model, EncoderDecoder):
-            check_length("target", len(target) + 1)
+            check_length("output", len(target) + finished)
             self.replay = TranslationReplay(model, source, target, finished)
         else:
             self.replay = ClassificationReplay(model, source, multi_label, temperature)

@@ -11,9 +11,16 @@ from torch import nn
 from clearhead import __version__
 from clearhead.decoding.beam import Node
 from clearhead.decoding.engine import Hypothesis, length_penalty
+from clearhead.inspect.explanation import (
+    LONGEST_EXPLAINED,
+    alternatives,
+    source_share,
+    warning_of,
+    word_effects,
+)
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Array, Detail, Record
-from clearhead.inspect.replay import Effects, effects
+from clearhead.inspect.replay import Effects
 from clearhead.inspect.report.array_store import ArrayStore
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
@@ -22,18 +29,8 @@ from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.tokenizer import EOS, Tokenizer
 
-ALTERNATIVES = 8
-"""Outputs at each place whose probability is shown, the output itself included."""
-
-LONGEST_EXPLAINED = 200
-"""Positions of source and target together up to which heads and words are switched off one by one:
-the time grows with their square."""
-
 WALK_BYTES = 24_000_000
 """The vectors of all layers are left out if they are larger."""
-
-SOURCE_COUNTS = 0.1
-"""Mean gain in log-probability of an output by the source below which the report warns."""
 
 SHOWN = (
     "removal",
@@ -180,8 +177,8 @@ class Contents:
         """What translations and classifications have in common."""
         add, record = self.arrays.add, subject.record
         short = subject.replay.n_source + subject.replay.n_prefix <= LONGEST_EXPLAINED
-        ids, best = _with_alternatives(subject)
-        found = _effects(subject, ids) if short else None
+        ids, best = alternatives(subject)
+        found = word_effects(subject, ids) if short else None
         own = best[:, 0]
         attention = {"encoder": record.encoder_attentions, "decoder": None, "cross": None}
         if record.decoder:
@@ -215,7 +212,7 @@ class Contents:
             },
             "effects": None if found is None else self._of_effects(found),
             "share": None if found is None else self._share(subject, found),
-            "warning": None if found is None else _warning(subject, found),
+            "warning": None if found is None else warning_of(subject, found),
             "walk": self._walk(subject),
             "beam": None,
         }
@@ -297,46 +294,6 @@ def beam_tree(
             if end in paths
         ],
     }
-
-
-def source_share(found: Effects) -> Array:
-    """(places,) the gain by the whole source as a share of the gains by source and prefix."""
-    source, prefix = found.source[:, 0].clip(min=0), found.prefix[:, 0].clip(min=0)
-    total = source + prefix
-    return np.divide(source, total, out=np.zeros_like(total), where=total > 0)
-
-
-def _with_alternatives(subject: Subject) -> tuple[Array, Array]:
-    """(places, k) the outcome and the best others, and their log-probabilities."""
-    ids, scores = subject.replay.best(ALTERNATIVES)
-    own = subject.replay.log_probabilities()[0]
-    kept, values = [], []
-    for place, (row, row_scores) in enumerate(zip(ids, scores, strict=True)):
-        outcome = subject.replay.outcome[place, 0]
-        others = row != outcome
-        count = ids.shape[1] - 1
-        kept.append([outcome, *row[others][:count]])
-        values.append([own[place, 0], *row_scores[others][:count]])
-    return np.array(kept), np.array(values)
-
-
-def _effects(subject: Subject, ids: Array) -> Effects:
-    return effects(
-        subject.replay,
-        [word.positions for word in subject.source_words],
-        [word.positions for word in subject.target_words],
-        ids,
-    )
-
-
-def _warning(subject: Subject, found: Effects) -> str | None:
-    gain = float(found.source[:, 0].mean())
-    if not subject.is_translation or gain >= SOURCE_COUNTS:
-        return None
-    return (
-        "The source hardly counts for this output: without any source word, its log-probability "
-        f"falls by only {gain:.2f} for each token. It may have nothing to do with the source."
-    )
 
 
 def _side(text: str, pieces: Sequence[str], words: Sequence[Word]) -> dict[str, Any]:

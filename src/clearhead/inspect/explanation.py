@@ -1,0 +1,231 @@
+"""What an output comes from: the effects of heads and words, measures, and alternatives."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from clearhead.decoding.engine import Hypothesis
+from clearhead.device import explain_full_memory
+from clearhead.errors import ConfigError
+from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.record import Array, Record
+from clearhead.inspect.recording import ClassifierLike, TranslatorLike
+from clearhead.inspect.replay import Effects, effects
+from clearhead.inspect.subject import Subject
+
+ALTERNATIVES = 8
+"""Outputs at each place whose probability is known, the output itself included."""
+
+LONGEST_EXPLAINED = 200
+"""Positions of source and target together up to which heads and words are switched off one by one:
+the time grows with their square."""
+
+SOURCE_COUNTS = 0.1
+"""Mean gain in log-probability of an output by the source, below which it hardly counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What the outputs of a model for one input come from.
+
+    A place is an output token of a translator, or the label of a classifier. Effects are
+    log-probabilities with a head or a word minus those without it: positive means that it helped.
+
+    Attributes:
+        record: what the model computed.
+        source: the source words.
+        prefix: the words of the target; a place has effects of those before it.
+        outputs: (places,) what is explained.
+        choices: for each place the output itself and then the most probable others.
+        log_probabilities: (places, choices).
+        heads: the names of the heads.
+        by_head: (heads, places, choices).
+        by_source: (source words, places, choices).
+        by_prefix: (target words, places, choices).
+        measures: by name, (places, source positions).
+        source_share: (places,) the gain by the whole source as a share of the gains by source and
+            prefix; for a classifier 1.
+        warning: about a source that hardly counts, or None.
+    """
+
+    record: Record
+    source: tuple[str, ...]
+    prefix: tuple[str, ...]
+    outputs: tuple[str, ...]
+    choices: tuple[tuple[str, ...], ...]
+    log_probabilities: Array
+    heads: tuple[str, ...]
+    by_head: Array
+    by_source: Array
+    by_prefix: Array
+    measures: Mapping[str, Array]
+    source_share: Array
+    warning: str | None
+
+    def why_not(self, place: int, choice: int) -> dict[str, list[tuple[str, float]]]:
+        """Why this output and not another one: the difference of their effects, largest first.
+
+        Args:
+            place: the place, from 0.
+            choice: the index of the other output in `choices`, from 1.
+
+        Returns:
+            For `heads`, `source` and `prefix` the names with the differences. Positive speaks for
+            the output, negative for the other.
+        """
+        parts = {
+            "heads": (self.heads, self.by_head),
+            "source": (self.source, self.by_source),
+            "prefix": (self.prefix, self.by_prefix),
+        }
+        found = {}
+        for part, (names, gains) in parts.items():
+            difference = gains[:, place, 0] - gains[:, place, choice]
+            order = np.argsort(-np.abs(difference), kind="stable")
+            found[part] = [(names[i], float(difference[i])) for i in order]
+        return found
+
+    def _repr_html_(self) -> str:
+        """A table for a notebook: what each source word did for each output."""
+        gains = self.by_source[..., 0]
+        largest = float(np.abs(gains).max(initial=0)) or 1.0
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.outputs)
+        rows = [
+            f"<tr><th>{html.escape(word)}</th>{''.join(_cell(x, largest) for x in row)}</tr>"
+            for word, row in zip(self.source, gains, strict=True)
+        ]
+        note = f"<p>{html.escape(self.warning)}</p>" if self.warning else ""
+        caption = "Fall of the log-probability of each output without the source word"
+        body = f"<tr><td></td>{head}</tr>{''.join(rows)}"
+        return f"{note}<table><caption>{caption}</caption>{body}</table>"
+
+
+def explain(
+    model: TranslatorLike | ClassifierLike,
+    source: Any,
+    target: str | Hypothesis | None = None,
+    measures: Iterable[str] = ("removal",),
+) -> Explanation:
+    """Explain what a translator or a classifier gives for an input.
+
+        best = translator.translate(["A man rides a bicycle."])[0][0]
+        clearhead.explain(translator, "A man rides a bicycle.", best)
+
+    Args:
+        model: the translator or classifier, with any engine; it does not change.
+        source: a text; for a classifier of features an array (length, width).
+        target: for a translator its translation, or any other text.
+        measures: the names of measures of attribution to compute too.
+
+    Raises:
+        ConfigError: a translator has no target, a classifier has one, or a measure is unknown.
+        DataError: source or target are empty, or too long.
+        ClearheadError: the memory of the GPU is full.
+    """
+    names = tuple(measures)
+    if unknown := [name for name in names if name not in MEASURES]:
+        raise ConfigError(
+            f"{unknown[0]!r} is not a measure", todo=f"choose from {', '.join(MEASURES)}"
+        )
+    with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "explain"):
+        if hasattr(model, "target_tokenizer"):
+            translator = cast(TranslatorLike, model)
+            if target is None:
+                raise ConfigError(
+                    "the explanation of a translation needs the translation",
+                    where="explain",
+                    todo="give one, e.g. translator.translate([source])[0][0]",
+                )
+            subject = Subject.translation(translator, source, target)
+            tokens = translator.target_tokenizer.pieces
+        else:
+            classifier = cast(ClassifierLike, model)
+            if target is not None:
+                raise ConfigError("a classifier has no target", where="explain")
+            subject = Subject.classification(classifier, source)
+
+            def tokens(ids: Iterable[int]) -> list[str]:
+                return [classifier.labels[i] for i in ids]
+
+        return _explanation(subject, tokens, names)
+
+
+def _explanation(
+    subject: Subject, names_of: Callable[[list[int]], list[str]], measures: Iterable[str]
+) -> Explanation:
+    ids, scores = alternatives(subject)
+    found = word_effects(subject, ids)
+    return Explanation(
+        record=subject.record,
+        source=tuple(word.text for word in subject.source_words),
+        prefix=tuple(word.text for word in subject.target_words),
+        outputs=subject.outputs,
+        choices=tuple(tuple(names_of(row.tolist())) for row in ids),
+        log_probabilities=scores,
+        heads=tuple(map(str, found.heads)),
+        by_head=found.by_head,
+        by_source=found.by_source,
+        by_prefix=found.by_prefix,
+        measures={name: MEASURES[name].compute(subject) for name in measures},
+        source_share=source_share(found) if subject.is_translation else np.ones(subject.places),
+        warning=warning_of(subject, found),
+    )
+
+
+def alternatives(subject: Subject) -> tuple[Array, Array]:
+    """(places, k) the ids of the outcome and the best others, and their log-probabilities."""
+    ids, scores = subject.replay.best(ALTERNATIVES)
+    own = subject.replay.log_probabilities()[0]
+    kept, values = [], []
+    for place, (row, row_scores) in enumerate(zip(ids, scores, strict=True)):
+        outcome = subject.replay.outcome[place, 0]
+        others = row != outcome
+        count = ids.shape[1] - 1
+        kept.append([outcome, *row[others][:count]])
+        values.append([own[place, 0], *row_scores[others][:count]])
+    return np.array(kept), np.array(values)
+
+
+def word_effects(subject: Subject, ids: Array) -> Effects:
+    """The effects of all heads and words on each place.
+
+    Args:
+        subject: an input and its output.
+        ids: (places, k) of tokens or labels.
+    """
+    return effects(
+        subject.replay,
+        [word.positions for word in subject.source_words],
+        [word.positions for word in subject.target_words],
+        ids,
+    )
+
+
+def source_share(found: Effects) -> Array:
+    """(places,) the gain by the whole source as a share of the gains by source and prefix."""
+    source, prefix = found.source[:, 0].clip(min=0), found.prefix[:, 0].clip(min=0)
+    total = source + prefix
+    return np.divide(source, total, out=np.zeros_like(total), where=total > 0)
+
+
+def warning_of(subject: Subject, found: Effects) -> str | None:
+    """A warning if the source hardly counts for a translation."""
+    gain = float(found.source[:, 0].mean())
+    if not subject.is_translation or gain >= SOURCE_COUNTS:
+        return None
+    return (
+        "The source hardly counts for this output: without any source word, its log-probability "
+        f"falls by only {gain:.2f} for each token. It may have nothing to do with the source."
+    )
+
+
+def _cell(value: float, largest: float) -> str:
+    """A cell that is green or orange by the sign of its value, and strong by its size."""
+    colour = "0, 128, 128" if value > 0 else "217, 95, 2"
+    strength = 0.6 * abs(value) / largest
+    return f'<td style="background: rgba({colour}, {strength:.2f})">{value:.2f}</td>'

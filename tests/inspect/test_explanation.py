@@ -1,0 +1,92 @@
+"""Explanations in Python: effects of words and heads, alternatives, and a table for notebooks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from clearhead.decoding.engine import Hypothesis
+from clearhead.errors import ConfigError, DataError
+from clearhead.inspect.explanation import SOURCE_COUNTS, explain
+from clearhead.inspect.replay import Change
+from clearhead.inspect.subject import Subject
+from small_translators import Classifier, Translator
+
+
+def test_a_translation_is_explained_by_its_words_and_heads() -> None:
+    translator = Translator()
+    found = explain(translator, "b a c", "q s", measures=["removal", "all_layers"])
+    assert (found.source, found.prefix) == (("b", "a", "c"), ("q", "s"))
+    assert found.outputs == ("q", "s", "<eos>")
+    assert [row[0] for row in found.choices] == list(found.outputs)
+    assert all(len(set(row)) == len(row) for row in found.choices)
+    replay = Subject.translation(translator, "b a c", "q s").replay
+    own = replay.log_probabilities()[0, :, 0]
+    np.testing.assert_allclose(found.log_probabilities[:, 0], own)
+    others = found.log_probabilities[:, 1:]
+    assert (np.diff(others, axis=1) <= 0).all()
+    without = replay.log_probabilities([Change(source=(1,))])[0, :, 0]
+    np.testing.assert_allclose(found.by_source[1, :, 0], own - without)
+    np.testing.assert_allclose(found.measures["removal"][:, 1], own - without)
+    assert found.measures["all_layers"].shape == (3, 3)
+    assert len(found.heads) == len(found.by_head) == 12
+    assert found.by_prefix.shape[:2] == (2, 3)
+    assert ((found.source_share >= 0) & (found.source_share <= 1)).all()
+
+
+def test_why_not_is_the_difference_of_the_effects() -> None:
+    found = explain(Translator(), "b a c", "q s")
+    reasons = found.why_not(1, 2)
+    assert set(reasons) == {"heads", "source", "prefix"}
+    for word, difference in reasons["source"]:
+        i = found.source.index(word)
+        assert difference == found.by_source[i, 1, 0] - found.by_source[i, 1, 2]
+    sizes = [abs(difference) for _, difference in reasons["heads"]]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_a_source_that_hardly_counts_is_a_warning() -> None:
+    translator = Translator()
+    for number in (0, 1):
+        name = f"layers.{number}.cross_attention.output.weight"
+        torch.nn.init.zeros_(translator.model.decoder.get_parameter(name))
+    found = explain(translator, "b a c", "q s")
+    assert f"{SOURCE_COUNTS:.2f}" != "0.00"
+    assert "0.00" in (found.warning or "")
+    np.testing.assert_allclose(found.source_share, 0, atol=1e-6)
+
+
+def test_a_classification_is_explained() -> None:
+    found = explain(Classifier(), "y x")
+    assert found.source == ("y", "x")
+    assert found.prefix == ()
+    assert len(found.outputs) == 1
+    assert sorted(found.choices[0]) == ["one", "three", "two"]
+    assert np.exp(found.log_probabilities).sum() == pytest.approx(1.0)
+    assert found.warning is None
+
+
+def test_a_notebook_shows_a_table_in_which_every_word_is_text() -> None:
+    classifier = Classifier()
+    classifier.labels = ("<b>one</b>", "<i>two</i>", "&three")
+    shown = explain(classifier, "y x")._repr_html_()
+    assert shown.count("<tr>") == 3
+    assert not any(tag in shown for tag in ("<b>", "<i>", "&three"))
+
+
+@pytest.mark.parametrize(
+    ("model", "source", "target", "measures", "error"),
+    [
+        (Translator(), "a", None, (), ConfigError),
+        (Classifier(), "x", "y", (), ConfigError),
+        (Translator(), "a", "p", ("removals",), ConfigError),
+        (Translator(), "", "p", (), DataError),
+        (Translator(), "a", Hypothesis((), 0.0, (), 0.0, False), (), DataError),
+    ],
+)
+def test_mistakes(model: Any, source: str, target: Any, measures: Any, error: type) -> None:
+    with pytest.raises(error):
+        explain(model, source, target, measures)
