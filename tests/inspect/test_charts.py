@@ -164,11 +164,24 @@ def test_learning_curves_have_the_numbers_of_the_log(validations: int, theme: Th
         assert star.get_xdata()[0] == log.best_step
 
 
+def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
+    path = log_file(tmp_path / "log.jsonl", [started(0), progress(10, 5.0)])
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"event": "Note", "text": "a\u2028b\x85c"}\n')
+        file.write('{"event": "Progress", "st')
+    assert read_log(path).loss == [(10, 5.0)]
+
+
 def test_a_log_that_is_empty_or_damaged_is_named(tmp_path: Path) -> None:
     path = log_file(tmp_path / "log.jsonl", [])
     with pytest.raises(DataError, match="no steps"):
         learning_figure(read_log(path))
-    for content in ("{", '{"event": "Progress"}\n', "[]\n", '{"event": "Progress", "step": "x"}\n'):
+    for content in (
+        "{\n",
+        '{"event": "Progress"}\n',
+        "[]\n",
+        '{"event": "Progress", "step": "x"}\n',
+    ):
         path.write_text(content)
         with pytest.raises(DataError) as caught:
             read_log(path)

@@ -126,8 +126,10 @@ def run(args: Namespace) -> None:
     _check_input(args, names, given, of_an_input)
     theme = THEMES[args.theme]
     folder = read_model_folder(args.folder)
-    found, missing = pictures_of_run(folder, theme)
-    if names is None and not given and not found:
+    # Not read for pictures of an input, which a damaged study should not prevent.
+    of_run = not given if names is None else not all(map(needs_input, names))
+    found, missing = pictures_of_run(folder, theme) if of_run else ({}, {})
+    if names is None and of_run and not found:
         raise _needs_input("the folder has no log of a run, and no study of the model")
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu"):
         if of_an_input:

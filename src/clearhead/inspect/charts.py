@@ -174,12 +174,15 @@ class RunLog:
 def read_log(path: Path) -> RunLog:
     """Read `training/log.jsonl`; steps that a resumed run made again are counted once.
 
+    A last line without a line break is being written, or was when the run was killed.
+
     Raises:
         DataError: it cannot be read, or is damaged.
     """
     found = RunLog()
     try:
-        for line in path.read_text(encoding="utf-8").splitlines():
+        # Not splitlines: a text in an event may have other line separators.
+        for line in path.read_text(encoding="utf-8").split("\n")[:-1]:
             event = json.loads(line)
             match event["event"]:
                 case "RunStarted" | "WentBack":

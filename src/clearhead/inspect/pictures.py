@@ -163,13 +163,12 @@ def pictures_of_run(
 
     Raises:
         ModelFolderError: the study is damaged.
-        DataError: the log is damaged.
     """
     found: dict[str, Draw] = {}
     missing: dict[str, str] = {}
     log = folder.path / "training" / "log.jsonl"
     if log.is_file():
-        found["learning-curves"] = partial(learning_figure, read_log(log), theme)
+        found["learning-curves"] = lambda: learning_figure(read_log(log), theme)
     else:
         missing["learning-curves"] = f"the run has no log: there is no {log}"
     kept = watched(folder.path)
