@@ -49,7 +49,7 @@ class Classifier:
     def __init__(self) -> None:
         self.model = random_classifier(features=False)
         self.tokenizer = WordTokenizer(["x", "y"])
-        self.labels = ("one", "two", "three")
+        self.labels: tuple[str, ...] = ("one", "two", "three")
         self.temperature = 1.0
         self.config = RunConfig(task="classification")
 

@@ -61,8 +61,8 @@ def importance_figure(rows: Sequence[Mapping[str, Any]], theme: Theme = LIGHT) -
             axes.axvline(0, color=theme.faint, linewidth=0.8)
             for place, kind in enumerate(KINDS):
                 own = [i for i, name in enumerate(kinds) if name == kind]
-                style = {"color": theme.lines[place], "marker": MARKERS[place]}
-                _dots(axes, own, [values[i] for i in own], **style, label=KINDS[kind])
+                style: dict[str, Any] = {"color": theme.lines[place], "marker": MARKERS[place]}
+                _dots(axes, own, [values[i] for i in own], label=KINDS[kind], **style)
             _rows(axes, names if number == 0 else [""] * len(names), pitch)
             axes.set_xlabel(label, fontsize=SIDE_SIZE, loc="left")
         if len(set(kinds)) > 1:
@@ -132,7 +132,8 @@ def _dots(
     """A dot in each row, and a line from the low to the high end if there is an interval."""
     for row, (_, *interval) in zip(rows, values, strict=True):
         if interval:
-            axes.hlines(row, *interval, color=style["color"], linewidth=1.4)
+            low, high = interval
+            axes.hlines(row, low, high, color=style["color"], linewidth=1.4)
     means = [value[0] for value in values]
     axes.plot(means, rows, linestyle="none", markersize=size, **style)
 

@@ -220,7 +220,7 @@ class Grid:
             widths += [side_length(panels[i].title) for i in own]
             widths += [side_length(panels[i].across.name) for i in own if named_below[i]]
             right = lefts[-1] + max(widths) + GAP
-        tops, bottom = [], 0.0
+        tops, bottom, last = [], 0.0, 0.0
         for row in rows:
             heading = HEADING if any(panels[i].title for i in row) else 0.0
             tops.append(bottom + heading)
