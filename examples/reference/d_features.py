@@ -12,13 +12,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import clearhead
 from clearhead import api
-from clearhead.inspect.figures import draw_all
+from clearhead.inspect.drawing import write_figures
+from clearhead.inspect.figures import attention_figure, heads_figure, layer_figure, stack_figure
 from clearhead.settings import read_config
 from clearhead.training.display import choose_display
 
@@ -44,9 +46,20 @@ def main(words: Sequence[str] | None = None) -> int:
     found = [str(best) for best, *_ in classifier.classify(list(x[-1]))]
     right = int((np.array(found) == y[-1]).sum())
     print(f"accuracy: {right} of {HELD_OUT} unseen sequences, {100 * right / HELD_OUT:.1f} %")
-    for path in draw_all(clearhead.record(classifier, x[-1][0]), Path(config.folder) / "figures"):
+    for path in draw(clearhead.record(classifier, x[-1][0]), Path(config.folder) / "figures"):
         print(path)
     return int(right < HELD_OUT / 2)
+
+
+def draw(record: clearhead.Record, folder: Path) -> list[Path]:
+    """Draw the four pictures of the example: of its last layer, and through all layers."""
+    pictures = {
+        "encoder-attention": partial(attention_figure, record),
+        "encoder-heads": partial(heads_figure, record),
+        "encoder-layer-2": partial(layer_figure, record),
+        "encoder-stack": partial(stack_figure, record),
+    }
+    return write_figures(pictures.items(), folder, ("png", "svg"))
 
 
 def sequences() -> tuple[np.ndarray, np.ndarray]:

@@ -586,12 +586,14 @@ def test_system_d_classifies_sequences_that_it_has_not_seen_and_draws_four_pictu
     right = int((np.array(found) == y).sum())
     assert verdict == f"accuracy: {right} of 200 unseen sequences, {right / 2:.1f} %"
     assert right > 100  # of four labels that are equally frequent
-    for name in ("encoder-attention", "encoder-heads-2", "encoder-layer-2", "encoder-stack"):
+    for name in ("encoder-attention", "encoder-heads", "encoder-layer-2", "encoder-stack"):
         picture = tmp_path / "model/figures" / name
         assert {f"{picture}.png", f"{picture}.svg"} <= set(drawn)
         assert picture.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
-    written = (tmp_path / "model/figures/encoder-heads-2.svg").read_text(encoding="utf-8")
-    assert all(f"head {number}" in written for number in (1, 2, 3, 4))
+    written = (tmp_path / "model/figures/encoder-heads.svg").read_text(encoding="utf-8")
+    names = [*(f"head {number}" for number in (1, 2, 3, 4)), "layer 1", "layer 2"]
+    assert all(name in written for name in names)
+    written = (tmp_path / "model/figures/encoder-attention.svg").read_text(encoding="utf-8")
     assert "query: frame" in written
     assert "key: frame" in written
 

@@ -71,7 +71,7 @@ def test_an_animation_has_a_frame_for_each_record(tmp_path: Path, theme: Theme) 
     (path,) = write_figures([("x", lambda: moving)], tmp_path / "p", ("png", "svg"))
     assert path.name == "x.gif"
     with Image.open(path) as image:
-        assert (image.format, image.n_frames, image.info["loop"]) == ("GIF", 3, 0)
+        assert (image.format, getattr(image, "n_frames", 0), image.info["loop"]) == ("GIF", 3, 0)
         first = np.asarray(image.convert("RGB"))
         image.seek(2)
         assert (first != np.asarray(image.convert("RGB"))).any()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
 
 from clearhead.errors import DataError
 from clearhead.inspect.charts import (
@@ -22,6 +23,12 @@ from clearhead.inspect.drawing import THEMES, Theme
 from pictures import assert_legible, names
 
 themes = pytest.mark.parametrize("theme", THEMES.values(), ids=lambda theme: theme.name)
+
+
+def points(line: Line2D) -> list[tuple[Any, Any]]:
+    """The points of a line."""
+    xs, ys = (np.asarray(each) for each in line.get_data())
+    return list(zip(xs, ys, strict=True))
 
 
 def rows(heads: int, chrf: bool = False) -> list[dict[str, Any]]:
@@ -55,7 +62,7 @@ def test_importance_has_a_row_for_each_head_with_its_interval(
     axes = figure.axes[0]
     assert names(axes.get_yticklabels()) == tuple(row["head"] for row in given)
     assert axes.yaxis_inverted()
-    dots = {y: x for line in axes.lines for x, y in zip(*line.get_data(), strict=True)}
+    dots = {y: x for line in axes.lines for x, y in points(line)}
     assert [dots[y] for y in range(heads)] == [row["loss"][0] for row in given]
     ends = {}
     for lines in axes.collections:
@@ -91,13 +98,15 @@ def test_faithfulness_has_a_curve_and_two_numbers_for_each_measure(theme: Theme)
     figure = faithfulness_figure(given, theme)
     assert_legible(figure)
     curves, lost, missing = figure.axes
-    found = [list(line.get_ydata()) for line in curves.lines]
+    found = [list(np.asarray(line.get_ydata())) for line in curves.lines]
     assert found == list(given["curves"].values())
     styles = {(line.get_color(), line.get_marker()) for line in curves.lines}
     assert len(styles) == len(found)
     assert names(lost.get_yticklabels()) == tuple(row["title"] for row in given["rows"])
     for axes, key in ((lost, "comprehensiveness"), (missing, "sufficiency")):
-        assert [line.get_xdata()[0] for line in axes.lines] == [r[key][0] for r in given["rows"]]
+        assert [np.asarray(line.get_xdata())[0] for line in axes.lines] == [
+            r[key][0] for r in given["rows"]
+        ]
         # A row has the colour and the marker of its curve.
         colours = {
             row["measure"]: line.get_color()
@@ -155,13 +164,13 @@ def test_learning_curves_have_the_numbers_of_the_log(validations: int, theme: Th
     assert_legible(figure)
     assert len(figure.axes) == (3 if validations else 2)
     losses = figure.axes[0].lines
-    assert list(zip(*losses[0].get_data(), strict=True)) == log.loss
-    assert list(zip(*figure.axes[-1].lines[0].get_data(), strict=True)) == log.rate
+    assert points(losses[0]) == log.loss
+    assert points(figure.axes[-1].lines[0]) == log.rate
     if validations:
-        assert list(zip(*losses[1].get_data(), strict=True)) == log.scores["loss"]
+        assert points(losses[1]) == log.scores["loss"]
         curve, star = figure.axes[1].lines
-        assert list(zip(*curve.get_data(), strict=True)) == log.scores["bleu"]
-        assert star.get_xdata()[0] == log.best_step
+        assert points(curve) == log.scores["bleu"]
+        assert np.asarray(star.get_xdata())[0] == log.best_step
 
 
 def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:

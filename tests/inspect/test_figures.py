@@ -345,7 +345,9 @@ def test_every_layer_and_head_has_a_picture_with_its_name() -> None:
     assert found[9:12] == ["encoder.1.self", "encoder.1.self.1", "encoder.1.self.2"]
     assert found[-1] == "decoder.2.cross.2"
     record = made_record(layers=2, heads=2)
-    (axes,) = panels(dict(figures_of(record))["decoder.2.cross.1"]())
+    figure = dict(figures_of(record))["decoder.2.cross.1"]()
+    assert isinstance(figure, Figure)
+    (axes,) = panels(figure)
     np.testing.assert_array_equal(drawn(axes), record.cross_attentions[1, 0])
     classifier = [name for name, _ in figures_of(made_record(target=()))]
     assert not any(name.startswith(("decoder", "cross")) for name in classifier)

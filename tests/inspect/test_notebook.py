@@ -6,6 +6,7 @@ import base64
 from html.parser import HTMLParser
 from io import BytesIO
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -69,7 +70,7 @@ def test_it_shows_tokens_and_a_light_and_a_dark_picture(target: tuple[str, ...])
     page = Page(made_record(target=target)._repr_html_())
     assert page.tokens == [*SOURCE, *target]
     dark, light = pictures(page)
-    assert dark.convert("RGB").getpixel((2, 2)) < (80, 80, 80)
+    assert np.asarray(dark.convert("RGB"))[2, 2].max() < 80
     assert light.convert("RGB").getpixel((2, 2)) == (255, 255, 255)
     assert max(dark.size) < 1500
     assert [value for name, value in page.attributes if name == "media"]

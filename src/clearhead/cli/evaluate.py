@@ -276,5 +276,5 @@ def _draw(systems: Mapping[str, Any], folder: Path) -> None:
         labels = [row.name for row in system.scores.per_class]
         counts = np.array(system.scores.confusion)
         pictures[title] = partial(confusion_figure, counts, labels)
-    for path in write_figures(pictures.items(), folder):
+    for path in write_figures(pictures.items(), folder, ("png", "svg")):
         print_message(str(path))

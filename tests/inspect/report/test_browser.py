@@ -228,10 +228,10 @@ def test_a_link_restores_the_view(browser: Any, translation: Path, fragment: str
 
 
 def canonical(fragment: str) -> str:
-    order: list[str] = (
-        "sentence model compare view show measure layer head joined place against".split()
-    )
-    order += "stack token hypothesis pruned".split()
+    order = [
+        *("sentence", "model", "compare", "view", "show", "measure", "layer", "head", "joined"),
+        *("place", "against", "stack", "token", "hypothesis", "pruned"),
+    ]
     parts = sorted(fragment[1:].split("&"), key=lambda part: order.index(part.split("=")[0]))
     return "#" + "&".join(parts)
 
