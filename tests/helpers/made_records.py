@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
+from clearhead.inspect.drawing import LIGHT, Theme, write_figures
+from clearhead.inspect.figures import figures_of
 from clearhead.inspect.record import DecoderLayerRecord, EncoderLayerRecord, Record
 
 SOURCE = ("▁the", "▁cat", "▁is", "▁black", ".")
@@ -55,3 +58,14 @@ def made_record(
 def words(count: int) -> tuple[str, ...]:
     """So many names of different lengths."""
     return tuple("▁" + "translation"[: 2 + i % 10] + str(i) for i in range(count))
+
+
+def draw_all(
+    record: Record,
+    folder: Path,
+    formats: Sequence[str] = ("png",),
+    theme: Theme = LIGHT,
+) -> list[Path]:
+    """Draw all heads and all layers of a record, and return the files."""
+    chosen = [each for each in figures_of(record, theme) if "." not in each[0]]
+    return write_figures(chosen, folder, formats)

@@ -133,10 +133,10 @@ def flip(path: Path, place: int) -> None:
         place: index of the byte; negative from the end.
     """
     with path.open("r+b") as file:
-        whence = os.SEEK_SET if place >= 0 else os.SEEK_END
-        file.seek(place, whence)
+        origin = os.SEEK_SET if place >= 0 else os.SEEK_END
+        file.seek(place, origin)
         (byte,) = file.read(1)
-        file.seek(place, whence)
+        file.seek(place, origin)
         file.write(bytes([byte ^ 4]))
 
 

@@ -21,8 +21,8 @@ from clearhead.inspect.drawing import (
     fixed_settings,
     write_figures,
 )
-from clearhead.inspect.figures import attention_figure, draw_all, heads_figure
-from made_records import made_record
+from clearhead.inspect.figures import attention_figure, heads_figure
+from made_records import draw_all, made_record
 
 
 def svg_texts(path: Path) -> list[str]:

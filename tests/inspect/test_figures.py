@@ -33,7 +33,6 @@ from clearhead.inspect.figures import (
     alignment_figure,
     attention_figure,
     confusion_figure,
-    draw_all,
     figures_of,
     head_effects_figure,
     heads_figure,
@@ -42,7 +41,7 @@ from clearhead.inspect.figures import (
     word_effects_figure,
 )
 from clearhead.inspect.heads import Head
-from made_records import SOURCE, TARGET, made_record, words
+from made_records import SOURCE, TARGET, draw_all, made_record, words
 from pictures import assert_legible, contrast, drawn, heading, mesh, names, panels, title_of
 
 HEADS = tuple(

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from clearhead.errors import DataError
-from clearhead.inspect.drawing import LIGHT, Draw, Theme, write_figures
+from clearhead.inspect.drawing import LIGHT, Draw, Theme
 from clearhead.inspect.heads import Head
 from clearhead.inspect.heatmaps import (
     AxisNames,
@@ -378,22 +377,6 @@ def figures_of(record: Record, theme: Theme = LIGHT) -> Iterator[tuple[str, Draw
             yield place, draw
             for head in range(len(_layer_weights(record, kind, layer)[0])):
                 yield f"{place}.{head + 1}", partial(draw, head)
-
-
-def draw_all(
-    record: Record,
-    folder: str | Path,
-    formats: Sequence[str] = ("png",),
-    theme: Theme = LIGHT,
-) -> list[Path]:
-    """Draw all heads and all layers of a record into a folder, and return the files.
-
-    Raises:
-        ConfigError: a format is not one of `FORMATS`.
-        DataError: the files cannot be written; then none is.
-    """
-    chosen = [each for each in figures_of(record, theme) if "." not in each[0]]
-    return write_figures(chosen, folder, formats)
 
 
 def _short(head: Head) -> str:
