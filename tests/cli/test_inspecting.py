@@ -54,9 +54,12 @@ def test_a_translator_is_studied_and_the_result_kept(models: Path) -> None:
     assert {"removal", "random", "value_zeroing"} <= names
     kept = json.loads((folder / FOLDER / STUDY).read_text())
     assert {**study, "weights": kept["weights"]} == kept
-    out, _ = succeeded("study", folder, *sample, "--sentences", "1")
-    assert study["importance"][0]["head"].split(".")[0] in out
-    assert study["belief"]["rows"][0]["title"]
+    out, _ = succeeded("study", folder, *sample)
+    assert all(head in out for head in heads)
+    assert all(row["title"] in out for row in study["belief"]["rows"])
+    assert study["belief"]["text"] in out
+    out, _ = succeeded("study", folder, *sample, "--sentences", "1", "--json")
+    assert json.loads(out)["sentences"] == 1
 
 
 def test_without_a_head_is_what_the_study_says(models: Path) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
-from clearhead.inspect.explanation import SOURCE_COUNTS, explain
+from clearhead.inspect.explanation import explain
 from clearhead.inspect.replay import Change
 from clearhead.inspect.subject import Subject
 from small_translators import Classifier, Translator
@@ -54,7 +54,6 @@ def test_a_source_that_hardly_counts_is_a_warning() -> None:
         name = f"layers.{number}.cross_attention.output.weight"
         torch.nn.init.zeros_(translator.model.decoder.get_parameter(name))
     found = explain(translator, "b a c", "q s")
-    assert f"{SOURCE_COUNTS:.2f}" != "0.00"
     assert "0.00" in (found.warning or "")
     np.testing.assert_allclose(found.source_share, 0, atol=1e-6)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from clearhead.inspect.faithfulness import RANDOM, Faithfulness
 from clearhead.inspect.heads import Head
 from clearhead.inspect.importance import head_importance, ratio_intervals
 from clearhead.inspect.replay import Change
 from clearhead.inspect.roles import head_roles, named_roles
+from clearhead.inspect.study import belief
 from clearhead.inspect.subject import Subject
 from small_models import random_model, small_config
 from small_translators import SOURCE, TARGET
@@ -76,3 +78,30 @@ def test_roles_are_named_above_the_threshold() -> None:
     scores = {"previous token": 0.7, "next token": 0.2, "broad average": 0.6, "first token": 0.9}
     assert named_roles(scores) == [("first token", 0.9), ("previous token", 0.7)]
     assert named_roles({"broad average": 0.85}) == [("broad average", 0.85)]
+
+
+def faithful(falls: dict[str, float]) -> Faithfulness:
+    """As if the probability of 20 sentences fell so far, a little more in every other one."""
+    names = (*falls, RANDOM)
+    fall = np.array([*falls.values(), 0.2])[:, None] + 0.001 * (np.arange(20) % 2)
+    shares = np.concatenate(([0.0], np.ones(10)))
+    curves = 0.9 - fall[..., None] * shares
+    return Faithfulness(names, curves, curves[..., ::-1])
+
+
+def test_the_measure_with_the_largest_fall_is_to_be_believed() -> None:
+    found = belief(faithful({"removal": 0.5, "norms": 0.4, "rollout": 0.3, "last_layer": 0.2}))
+    assert found["measure"] == "norms"
+    order = ["removal", "norms", "rollout"]
+    assert [row["measure"] for row in found["rows"]][:3] == order
+    assert found["rows"][1]["comprehensiveness"][0] == pytest.approx(0.4005)
+    assert "“Weights × norms”" in found["text"]
+    assert "“Last layer”" in found["text"]
+    assert "rollout" not in found["text"]
+
+
+def test_no_estimate_is_to_be_believed_if_none_is_better_than_chance() -> None:
+    text = belief(faithful({"removal": 0.5, "norms": 0.2, "rollout": 0.1}))["text"]
+    assert "exact removal" in text
+    assert "20 sentences" in text
+    assert "norms" not in text

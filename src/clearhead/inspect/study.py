@@ -104,7 +104,10 @@ def roles_by_name(scores: Mapping[Head, Mapping[str, float]]) -> dict[str, list[
 
 
 def belief(found: Faithfulness) -> dict[str, Any]:
-    """Which measure may be believed, as data: one sentence, a table, and the curves."""
+    """Which measure may be believed, as data: one sentence, a table, and the curves.
+
+    Exact removal is one of the measures.
+    """
     lost = dict(zip(found.measures, found.comprehensiveness, strict=True))
     missing = dict(zip(found.measures, found.sufficiency, strict=True))
     sentences = len(lost[RANDOM])
@@ -139,26 +142,20 @@ def title_of(name: str) -> str:
 
 def _sentence(lost: Mapping[str, Array], best: str, estimates: Sequence[str]) -> str:
     """Which measure may be believed, and which are no better than chance."""
-    mean = {name: float(x.mean()) for name, x in lost.items()}
     poor = [name for name in estimates if _interval(lost[name] - lost[RANDOM])[1] <= 0]
-    text = (
-        f"Believe “{title_of(best)}”: deleting the source words that it ranks first lowers the "
-        f"probability of the output by {mean[best]:.3f} on average"
-    )
-    if "removal" in mean:
-        text += f" ({mean['removal']:.3f} for exact removal"
-        text += f", {mean[RANDOM]:.3f} for a random order)."
-    else:
-        text += f" ({mean[RANDOM]:.3f} for a random order)."
     if best in poor:
-        text = (
+        return (
             "Believe none of these measures but exact removal: no other one ranks source words "
             f"better than a random order over {len(lost[RANDOM])} sentences."
         )
-    elif poor:
-        names = ", ".join(f"“{title_of(name)}”" for name in poor)
-        text += f" No better than a random order: {names}."
-    return text
+    fall, exact, chance = (float(lost[name].mean()) for name in (best, "removal", RANDOM))
+    text = (
+        f"Believe “{title_of(best)}”: deleting the source words that it ranks first lowers the "
+        f"probability of the output by {fall:.3f} on average ({exact:.3f} for exact removal, "
+        f"{chance:.3f} for a random order)."
+    )
+    names = ", ".join(f"“{title_of(name)}”" for name in poor)
+    return f"{text} No better than a random order: {names}." if poor else text
 
 
 def _interval(values: Array) -> list[float]:

@@ -262,21 +262,12 @@ def beam_tree(
         tokens.append((*before, node.token))
         if node.state != "pruned":
             paths[tokens[-1]] = number
-        finished = node.state == "finished"
-        listed.append(
-            {
-                "id": number,
-                "parent": node.parent,
-                "step": node.step,
-                "piece": tokenizer.pieces([node.token])[0],
-                "score": node.score,
-                "total": node.total,
-                "state": node.state,
-                "normalised": node.total / length_penalty(node.step + 1, alpha)
-                if finished
-                else None,
-            }
-        )
+        (piece,) = tokenizer.pieces([node.token])
+        normalised = None
+        if node.state == "finished":
+            normalised = node.total / length_penalty(node.step + 1, alpha)
+        facts = {name: value for name, value in vars(node).items() if name != "token"}
+        listed.append({**facts, "id": number, "piece": piece, "normalised": normalised})
     ends = [(*h.tokens, EOS) if h.finished else tuple(h.tokens) for h in hypotheses]
     return {
         "beam_size": search.beam_size,
