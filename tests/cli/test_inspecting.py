@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 import clearhead
+from clearhead.api.exporting import export_model
+from clearhead.ctranslate2.engine import CTranslate2Engine
+from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY
+from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
-from model_folders import write_models
+from model_folders import WORDS, write_models
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +117,6 @@ def test_heads_are_switched_off_for_a_translation(models: Path) -> None:
 
 
 def test_heads_are_replaced_by_their_mean(models: Path, tmp_path: Path) -> None:
-    import shutil
-
     folder = shutil.copytree(models / "texts", tmp_path / "texts")
     shutil.rmtree(folder / FOLDER, ignore_errors=True)
     words = (
@@ -212,6 +217,33 @@ def test_a_report_is_written(models: Path, tmp_path: Path) -> None:
     words = ("--input-file", models / "s", "--lines", "1-2")
     succeeded("inspect", models / "translator", *words, "-o", report)
     succeeded("inspect", models / "translator", "a b", "--target", "d c", "-o", report)
+
+
+def test_a_report_shows_what_ctranslate2_found(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = shutil.copytree(models / "translator", tmp_path / "exported")
+    export_model(folder)
+    found: list[Hypothesis] = []
+    translate = CTranslate2Engine.translate
+
+    def spied(self: CTranslate2Engine, *inputs: Any, **choices: Any) -> list[list[Hypothesis]]:
+        outputs = translate(self, *inputs, **choices)
+        found.extend(best for (best,) in outputs)
+        return outputs
+
+    monkeypatch.setattr(CTranslate2Engine, "translate", spied)
+    texts, report = ("a b c", "d a", "c"), tmp_path / "r.html"
+    succeeded("inspect", folder, *texts, "-o", report)
+    written = re.search(r'id="report">(.*?)</script>', report.read_text(), re.DOTALL)
+    assert written is not None
+    items = json.loads(written[1])["items"]
+    assert [item["source"]["text"] for item in items] == [*texts]
+    for item, best in zip(items, found, strict=True):
+        ids = [*best.tokens, *([EOS] if best.finished else [])]
+        assert item["outputs"]["pieces"] == WORDS.pieces(ids)
+        assert item["target"]["pieces"] == WORDS.pieces([BOS, *best.tokens])[: len(ids)]
+        assert item["score"]["places"] == pytest.approx(best.token_scores, abs=1e-5)
 
 
 def test_a_damaged_study_is_an_error(models: Path, tmp_path: Path) -> None:

@@ -18,16 +18,18 @@ from small_models import random_model, small_config
 SOURCE = [3, 4, 5, 6, 7]
 TARGET = [4, 9, 3]
 
+HEAD = ClassifierConfig(pooling=("mean", "attention"), dropout=0.5)
+
 
 def random_classifier(
     features: bool,
     norm: Literal["pre", "post"] = "post",
     attend: Attend = attention,
+    head: ClassifierConfig = HEAD,
     **choices: Any,
 ) -> EncoderClassifier:
     torch.manual_seed(3)
     config = small_config(norm=norm, **choices)
-    head = ClassifierConfig(pooling=("mean", "attention"), dropout=0.5)
     model = build_classifier(config, head, 6, 3, features=features, attend=attend).double()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)

@@ -15,9 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
+import clearhead
+from clearhead.api.exporting import export_model
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.errors import ConfigError, DataError
+from clearhead.inspect.explanation import explain
 from clearhead.inspect.record import DETAILS, Record
 from clearhead.inspect.recording import (
     LONGEST,
@@ -36,8 +39,9 @@ from clearhead.model.attention import (
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import ClassifierConfig, DropoutConfig, Learned, ModelConfig, NoPositions
-from clearhead.tokenizer import BOS
-from small_models import configs, random_model, small_config
+from clearhead.tokenizer import BOS, EOS
+from exported_models import pieces, random_folder
+from small_models import configs, padded, random_model, small_config
 from small_translators import SOURCE, TARGET, Classifier, Translator, random_classifier
 
 ALL_FORMS = pytest.mark.parametrize("norm", ["pre", "post"])
@@ -53,14 +57,22 @@ def dropping_model(norm: Literal["pre", "post"] = "pre") -> EncoderDecoder:
     return random_model(small_config(norm=norm, dropout=DropoutConfig.everywhere(0.5))).train()
 
 
-def recorded_as_computed(model: EncoderDecoder) -> Record:
-    """The record of a translation, after a check that it equals what the fast path computes."""
-    found = record_translation(model, SOURCE, TARGET)
-    memory, mask = model.encode(torch.tensor([SOURCE]))
-    hidden = model.decode(torch.tensor([[BOS, *TARGET]]), memory, mask)
-    close(found.memory, memory[0])
-    close(found.hidden, hidden[0])
-    close(found.logits, model.output(hidden)[0])
+SENTENCES = (([5], [4, 3, 9, 10, 6, 8]), (SOURCE, TARGET), ([12, 3, 3, 11, 8, 4, 9], []))
+"""Sources and targets, each with padding in a batch of them all."""
+
+
+def recorded_as_computed(model: EncoderDecoder, number: int = 1) -> Record:
+    """The record of a sentence, after a check that it equals what the fast path computes.
+
+    The fast path computes all sentences as one batch, in which they are padded.
+    """
+    source, target = SENTENCES[number]
+    found = record_translation(model, source, target)
+    memory, mask = model.encode(padded([source for source, _ in SENTENCES]))
+    hidden = model.decode(padded([[BOS, *target] for _, target in SENTENCES]), memory, mask)
+    close(found.memory, memory[number, : len(source)])
+    close(found.hidden, hidden[number, : len(target) + 1])
+    close(found.logits, model.output(hidden)[number, : len(target) + 1])
     return found
 
 
@@ -116,21 +128,45 @@ def test_a_classifier_without_attention_pooling_has_no_pooling_weights() -> None
     assert record_translation(random_model(small_config()), SOURCE, TARGET).pooling_weights is None
 
 
+any_attention = st.sampled_from([explicit_attention, fused_attention, attention])
+
+
 @settings(max_examples=30)
-@given(configs, st.sampled_from([explicit_attention, fused_attention]))
+@given(configs, any_attention, st.sampled_from(range(len(SENTENCES))))
 def test_a_record_equals_the_fast_path_whatever_the_model_is_made_of(
-    config: ModelConfig, attend: Attend
+    config: ModelConfig, attend: Attend, number: int
 ) -> None:
-    recorded_as_computed(random_model(config, attend=attend).eval())
+    recorded_as_computed(random_model(config, attend=attend).eval(), number)
+
+
+@settings(max_examples=30)
+@given(configs, any_attention, st.booleans(), st.sampled_from(range(3)))
+def test_a_classification_s_record_equals_its_row_of_a_padded_batch(
+    config: ModelConfig, attend: Attend, features: bool, number: int
+) -> None:
+    head = ClassifierConfig(pooling=("mean", "first", "maximum", "attention"))
+    model = random_classifier(features, attend=attend, head=head, **vars(config)).eval()
+    if features:
+        rows = [torch.randn(length, 6, dtype=torch.float64) for length in (2, 7, 4)]
+        batch = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=math.nan)
+    else:
+        rows = [torch.tensor(row) for row in ([4], [1, 5, 2, 2, 3], [3, 5, 5])]
+        batch = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    memory, mask = model.encode(batch)
+    found = record_classification(model, rows[number])
+    close(found.memory, memory[number, : len(rows[number])])
+    close(found.hidden, model.pooling(memory, mask)[number])
+    close(found.logits, model(batch)[number])
 
 
 def test_a_record_of_words_by_their_spelling_equals_the_fast_path() -> None:
     model = random_classifier(False, character_ngrams=(2, 3), ngram_vectors=9).eval()
     row = torch.tensor([[1, 2, 3], [5, 9, 0], [3, 0, 0]])
     found = record_classification(model, row.numpy())
-    memory, _ = model.encode(row[None])
-    close(found.memory, memory[0])
-    close(found.logits, model(row[None])[0])
+    batch = nn.utils.rnn.pad_sequence([row, row.flip(0).repeat(2, 1)], batch_first=True)
+    memory, _ = model.encode(batch)
+    close(found.memory, memory[0, :3])
+    close(found.logits, model(batch)[0])
     assert found.encoder_attentions.shape[-2:] == (3, 3)
 
 
@@ -321,6 +357,45 @@ def test_a_translator_is_recorded_with_its_tokens_as_names() -> None:
     by_tokens = record(translator, "b a unheard", other)
     assert by_tokens.target == found.target
     np.testing.assert_array_equal(by_tokens.logits, found.logits)
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a translator of pieces, in float32, with its CTranslate2 export."""
+    both = pieces(["ab abc bcd abcd", "cd abcd da dab"] * 9)
+    shape = small_config(output_bias=True, share_embeddings="all")
+    folder = random_folder(
+        *(tmp_path_factory.mktemp("exported"), shape), tokenizers=(both, both), ends=0.3
+    )
+    export_model(folder)
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_what_an_engine_found_is_recorded_with_the_scores_that_it_reported(
+    exported: Path, engine: str
+) -> None:
+    translator = clearhead.load(exported, engine=engine, device="cpu")
+    assert isinstance(translator, clearhead.Translator)
+    texts = ["ab abcd", "da bcd cd dab abc", "dab"]
+    found = translator.translate(texts, method="beam", beam_size=4)
+    outputs = [(text, best) for text, (best,) in zip(texts, found, strict=True)]
+    tokenizer = translator.target_tokenizer
+    for text, output in outputs:
+        seen = record(translator, text, output)
+        assert seen.input.tolist() == translator.source_tokenizer.encode(text)
+        assert seen.target == tuple(tokenizer.pieces([BOS, *output.tokens]))
+        ids = [*output.tokens, *([EOS] if output.finished else [])]
+        scores = torch.from_numpy(seen.logits).log_softmax(dim=-1).numpy()
+        recorded = scores[np.arange(len(ids)), ids]
+        np.testing.assert_allclose(recorded, output.token_scores, rtol=0, atol=1e-5)
+        explained = explain(translator, text, output)
+        assert explained.outputs == tuple(tokenizer.pieces(ids))
+        own = explained.log_probabilities[:, 0]
+        np.testing.assert_allclose(own, output.token_scores, rtol=0, atol=1e-5)
+    # Outputs that were cut, and outputs whose text has other ids, are among them.
+    assert {output.finished for _, output in outputs} == {True, False}
+    assert any(tokenizer.encode(output.text) != [*output.tokens] for _, output in outputs)
 
 
 def test_a_hypothesis_of_no_tokens_has_the_start_symbol_alone() -> None:
