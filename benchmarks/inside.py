@@ -43,13 +43,11 @@ from clearhead.inspect.alignment import (
     pair_of,
     plain,
 )
-from clearhead.inspect.faithfulness import faithfulness
 from clearhead.inspect.importance import head_importance
-from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.recording import record_translation
 from clearhead.inspect.replay import TranslationReplay, effects
 from clearhead.inspect.report.writing import write_report
-from clearhead.inspect.study import belief
+from clearhead.inspect.study import measured_belief
 from clearhead.inspect.subject import Subject
 from clearhead.model.build import build_model
 from clearhead.settings import ModelConfig
@@ -93,10 +91,9 @@ def measure_faithfulness(options: argparse.Namespace, results: Results) -> None:
         Subject.translation(translator, source, best)
         for source, (best, *_) in zip(sources, found, strict=True)
     ]
-    words = [[word.positions for word in subject.source_words] for subject in subjects]
-    measures = {name: measure.compute for name, measure in MEASURES.items()}
-    tree = belief(faithfulness(subjects, words, measures))
+    tree = measured_belief(subjects)
     log(tree["text"])
+    log(f"completeness error of integrated gradients: {tree['completeness_error']:.3f} nats")
     for row in tree["rows"]:
         for name, title in (
             ("comprehensiveness", "fall of the probability without the first words"),

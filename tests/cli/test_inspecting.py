@@ -18,6 +18,8 @@ from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.inspect.findings import ALIGNMENT, FOLDER, MEANS, STUDY
+from clearhead.inspect.study import measured_belief
+from clearhead.inspect.subject import Subject
 from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
 from model_folders import WORDS, write_models
@@ -69,17 +71,18 @@ def test_a_translator_is_studied_and_the_result_kept(models: Path) -> None:
     assert json.loads(out)["sentences"] == 1
 
 
-def test_without_a_head_is_what_the_study_says(models: Path) -> None:
+@pytest.mark.parametrize("by", ["zero", "mean"])
+def test_without_a_head_is_what_the_study_says(models: Path, by: str) -> None:
     """The loss of the folder without the head, by its own log-probabilities."""
-    from clearhead.inspect.subject import Subject
-
-    sample = ("--source", models / "s", "--reference", models / "t")
+    sample = ("--source", models / "s", "--reference", models / "t", "--ablate-by", by)
     out, _ = succeeded("study", models / "translator", *sample, "--json")
     study = json.loads(out)
+    assert study["ablate_by"] == by
     pairs = [("a b c", "c b"), ("d", "a d"), ("b a", "d d d")]
 
     def loss(ablate: str) -> float:
-        translator = clearhead.load(models / "translator", ablate=ablate, device="cpu")
+        options = {"ablate": ablate, "ablate_by": by} if ablate else {}
+        translator = clearhead.load(models / "translator", device="cpu", **options)
         assert isinstance(translator, clearhead.Translator)
         found = [Subject.translation(translator, *pair).replay for pair in pairs]
         scores = np.concatenate([replay.log_probabilities()[0, :, 0] for replay in found])
@@ -88,6 +91,48 @@ def test_without_a_head_is_what_the_study_says(models: Path) -> None:
     assert loss("") == pytest.approx(study["loss"], abs=1e-5)
     for row in study["importance"]:
         assert loss(row["head"]) - loss("") == pytest.approx(row["loss"][0], abs=1e-5)
+
+
+def test_the_study_is_about_the_translations_of_the_model(models: Path) -> None:
+    sample = ("--source", models / "s", "--reference", models / "t")
+    out, _ = succeeded("study", models / "translator", *sample, "--json")
+    translator = clearhead.load(models / "translator", device="cpu")
+    assert isinstance(translator, clearhead.Translator)
+    texts = ["a b c", "d", "b a"]
+    own = [
+        Subject.translation(translator, text, best)
+        for text, (best, *_) in zip(texts, translator.translate(texts), strict=True)
+    ]
+    expected = measured_belief(own)["curves"]
+    for name, curve in json.loads(out)["belief"]["curves"].items():
+        assert curve == pytest.approx(expected[name], abs=1e-6)
+
+
+def test_an_explanation_may_replace_heads_by_their_means(models: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(models / "texts", tmp_path / "texts")
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    with pytest.raises(ModelFolderError, match="study"):
+        clearhead.explain(clearhead.load(folder), "a b", ablate_by="mean")
+    with pytest.raises(ConfigError, match="median"):
+        clearhead.explain(clearhead.load(folder), "a b", ablate_by="median")
+    succeeded("study", folder, "--data", models / "examples.tsv")
+    found = clearhead.explain(clearhead.load(folder), "a b", ablate_by="mean")
+    for head, gains in zip(found.heads, found.by_head, strict=True):
+        other = clearhead.load(folder, ablate=head, ablate_by="mean")
+        without = Subject.classification(other, "a b", found.outputs[0]).replay.log_probabilities()
+        expected = found.log_probabilities[0, 0] - without[0, 0, 0]
+        assert gains[0, 0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_study_skips_what_is_too_long(models: Path, tmp_path: Path) -> None:
+    (tmp_path / "s").write_text("a b c\n" + "a " * 2000 + "\nd\n")
+    (tmp_path / "t").write_text("c b\nd\na\n")
+    sample = ("--source", tmp_path / "s", "--reference", tmp_path / "t")
+    out, err = succeeded("study", models / "translator", *sample, "--sentences", "2", "--json")
+    assert json.loads(out)["sentences"] == 2
+    assert "skipped 1" in err
+    (tmp_path / "s").write_text("a " * 2000 + "\n\n\n")
+    assert "no sentence" in failed("study", models / "translator", *sample)
 
 
 def test_a_classifier_is_studied(models: Path) -> None:
@@ -254,7 +299,7 @@ def test_a_damaged_study_is_an_error(models: Path, tmp_path: Path) -> None:
     path = folder / FOLDER / STUDY
     study = json.loads(path.read_text())
     for change in (
-        {"belief": {**study["belief"], "measure": "no_measure"}},
+        {"belief": {**study["belief"], "believed": ["no_measure"]}},
         {"belief": {**study["belief"], "grid": [float("inf")]}},
         {"importance": [{"head": 1}]},
         {"roles": []},

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import nn
 
+from clearhead.checkpoint.folder import ModelFolder
 from clearhead.model.attention import Attend, attention
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
@@ -39,6 +40,8 @@ def random_classifier(
 class Translator:
     """The part of a translator that `record` uses."""
 
+    folder = cast(ModelFolder, None)  # for the means of heads, which it does not have
+
     def __init__(self, model: EncoderDecoder | None = None) -> None:
         self.source_tokenizer = WordTokenizer("a b c d e f g h i".split())
         self.target_tokenizer = WordTokenizer("p q r s t u v".split())
@@ -47,6 +50,8 @@ class Translator:
 
 class Classifier:
     """The part of a classifier of texts that `record` uses."""
+
+    folder = cast(ModelFolder, None)
 
     def __init__(self) -> None:
         self.model = random_classifier(features=False)

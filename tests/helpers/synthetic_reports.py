@@ -134,7 +134,8 @@ def _model(
     }
     model["belief"] = {
         "text": "Removal may be believed: deleting the words it ranks first changes most.",
-        "measure": "removal",
+        "believed": ["removal"],
+        "completeness_error": 0.01,
         "sentences": 200,
         "rows": [
             {
@@ -153,6 +154,7 @@ def _model(
         "encoder.2.self.2": [["punctuation", 0.61], ["separator", 0.42]],
     }
     losses = {name: float(rng.normal(0.05, 0.1)) for name in _heads(model)}
+    model["ablate_by"] = "zero"
     model["importance"] = [
         {
             "head": name,
@@ -225,7 +227,7 @@ def _translation(
             "log_probabilities": store.add(logs, "float32"),
         },
         "effects": _effects(rng, store, model, places, len(source["words"]), len(target_words), K),
-        "share": store.add(rng.uniform(0.2, 0.9, places), "float32"),
+        "share": [None, *rng.uniform(0.2, 0.9, places - 1).tolist()],
         "warning": "The source hardly counts: perhaps a hallucination." if sentence == 1 else None,
         "walk": _walk(rng, store, model, n_source, places) if with_walk else None,
         "beam": _beam(rng, outputs),

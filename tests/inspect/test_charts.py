@@ -77,7 +77,7 @@ def belief(measures: int = 8) -> dict[str, Any]:
     return {
         "text": "Believe “Measure 1”: deleting the words that it ranks first lowers the "
         "probability of the output by 0.797 on average (0.813 for exact removal).",
-        "measure": "measure_1",
+        "believed": ["measure_1"],
         "rows": [
             {
                 "measure": key,

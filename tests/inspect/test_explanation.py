@@ -34,7 +34,16 @@ def test_a_translation_is_explained_by_its_words_and_heads() -> None:
     assert found.measures["all_layers"].shape == (3, 3)
     assert len(found.heads) == len(found.by_head) == 12
     assert found.by_prefix.shape[:2] == (2, 3)
-    assert ((found.source_share >= 0) & (found.source_share <= 1)).all()
+    source, prefix = (
+        own - replay.log_probabilities([change])[0, :, 0]
+        for change in (Change(source=(0, 1, 2)), Change(prefix=(1, 2)))
+    )
+    for place, share in enumerate(found.source_share):
+        gains = max(source[place], 0), max(prefix[place], 0)
+        if place == 0 or sum(gains) == 0:  # there is no word before the first
+            assert np.isnan(share)
+        else:
+            assert share == pytest.approx(gains[0] / sum(gains))
 
 
 def test_why_not_is_the_difference_of_the_effects() -> None:
@@ -55,7 +64,7 @@ def test_a_source_that_hardly_counts_is_a_warning() -> None:
         torch.nn.init.zeros_(translator.model.decoder.get_parameter(name))
     found = explain(translator, "b a c", "q s")
     assert "0.00" in (found.warning or "")
-    np.testing.assert_allclose(found.source_share, 0, atol=1e-6)
+    assert found.source_share[np.isfinite(found.source_share)] == pytest.approx(0, abs=1e-6)
 
 
 def test_a_classification_is_explained() -> None:
@@ -66,6 +75,15 @@ def test_a_classification_is_explained() -> None:
     assert sorted(found.choices[0]) == ["one", "three", "two"]
     assert np.exp(found.log_probabilities).sum() == pytest.approx(1.0)
     assert found.warning is None
+    assert np.isnan(found.source_share).all()
+
+
+def test_an_output_without_an_end_is_recorded_as_it_was_read() -> None:
+    """The decoder has not read its last token."""
+    best = Hypothesis((3, 5), 0.0, (0.0, 0.0), 0.0, False)
+    subject = Subject.translation(Translator(), "b a c", best)
+    assert subject.places == len(subject.target_pieces) == 2
+    assert subject.record.decoder[0].self_attention.shape[1:] == (2, 2)
 
 
 def test_a_notebook_shows_a_table_in_which_every_word_is_text() -> None:

@@ -91,7 +91,7 @@ def faithful(falls: dict[str, float]) -> Faithfulness:
 
 def test_the_measure_with_the_largest_fall_is_to_be_believed() -> None:
     found = belief(faithful({"removal": 0.5, "norms": 0.4, "rollout": 0.3, "last_layer": 0.2}))
-    assert found["measure"] == "norms"
+    assert found["believed"] == ["norms"]
     order = ["removal", "norms", "rollout"]
     assert [row["measure"] for row in found["rows"]][:3] == order
     assert found["rows"][1]["comprehensiveness"][0] == pytest.approx(0.4005)
@@ -100,8 +100,23 @@ def test_the_measure_with_the_largest_fall_is_to_be_believed() -> None:
     assert "rollout" not in found["text"]
 
 
+def test_measures_that_do_not_differ_are_all_to_be_believed() -> None:
+    found = faithful({"removal": 0.5, "norms": 0.4, "rollout": 0.3})
+    noise = np.random.default_rng(1).normal(scale=0.1, size=20)
+    found.deletion[1, :, 1:-1] += noise[:, None]  # shared by both, so that only pairing tells
+    found.deletion[2, :, 1:-1] += noise[:, None]
+    assert belief(found)["believed"] == ["norms"]
+    found.deletion[2, :, 1:-1] -= 0.1 + 2 * noise[:, None]
+    text = belief(found)["text"]
+    assert set(belief(found)["believed"]) == {"norms", "rollout"}
+    assert "“Weights × norms”" in text
+    assert "“Attention rollout”" in text
+
+
 def test_no_estimate_is_to_be_believed_if_none_is_better_than_chance() -> None:
-    text = belief(faithful({"removal": 0.5, "norms": 0.2, "rollout": 0.1}))["text"]
+    found = belief(faithful({"removal": 0.5, "norms": 0.2, "rollout": 0.1}))
+    assert found["believed"] == []
+    text = found["text"]
     assert "exact removal" in text
     assert "20 sentences" in text
     assert "norms" not in text

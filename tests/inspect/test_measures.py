@@ -9,15 +9,18 @@ import torch
 from clearhead.inspect.faithfulness import RANDOM, faithfulness
 from clearhead.inspect.measures import (
     MEASURES,
-    completeness_error,
     gradient_input,
     integrated_gradients,
+    integrated_gradients_with_error,
     norms,
+    removal,
     rolled,
     value_zeroing,
 )
+from clearhead.inspect.replay import Change
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.view import attentions_of
+from clearhead.inspect.words import Word
 from small_models import random_model, small_config
 from small_translators import SOURCE, TARGET, random_classifier
 
@@ -130,8 +133,10 @@ def test_gradients_are_slopes_along_the_embeddings(subject: Subject) -> None:
 
 def test_integrated_gradients_sum_to_the_difference() -> None:
     subject = translation()
-    assert np.abs(completeness_error(subject, 400)).max() < 1e-3
-    coarse, fine = (np.abs(completeness_error(subject, steps)).mean() for steps in (4, 64))
+    assert np.abs(integrated_gradients_with_error(subject, 400)[1]).max() < 1e-3
+    coarse, fine = (
+        np.abs(integrated_gradients_with_error(subject, steps)[1]).mean() for steps in (4, 64)
+    )
     assert fine < coarse
     assert integrated_gradients(subject).shape == (4, 5)
 
@@ -146,17 +151,29 @@ def test_a_source_that_does_not_count_has_no_gradient() -> None:
         np.testing.assert_allclose(MEASURES[name].compute(subject), 0, atol=1e-9)
 
 
+def test_removal_is_the_effect_of_whole_words() -> None:
+    subject = translation()
+    subject.source_words = [Word("a", (0,)), Word("bcd", (1, 2, 3))]  # the last is an end symbol
+    found = removal(subject)
+    complete, *without = subject.replay.log_probabilities(
+        [Change(), Change(source=(0,)), Change(source=(1, 2, 3)), Change(source=(4,))]
+    )[..., 0]
+    np.testing.assert_allclose(found[:, 0], complete - without[0])
+    np.testing.assert_allclose(found[:, 1:4].sum(axis=1), complete - without[1])
+    np.testing.assert_allclose(found[:, 4], complete - without[2])
+
+
 def test_faithfulness_is_the_probability_after_deletion() -> None:
     subject = translation()
-    spans = [[0], [1], [2, 3], [4]]
+    subject.source_words = [
+        Word(*x) for x in (("a", (0,)), ("b", (1,)), ("cd", (2, 3)), ("e", (4,)))
+    ]
     scores = {"given": lambda subject: np.array([[3.0, 1.0, 2.0, 2.0, 0.0]] * 4)}
-    found = faithfulness([subject, subject], [spans, spans], scores)
+    found = faithfulness([subject, subject], scores)
     assert found.measures == ("given", RANDOM)
     assert found.deletion.shape == (2, 2, 11)
 
     def probability(source: list[int]) -> float:
-        from clearhead.inspect.replay import Change
-
         removed = tuple(i for i in range(5) if i not in source)
         return np.exp(subject.replay.log_probabilities([Change(source=removed)]).mean())
 
@@ -168,4 +185,8 @@ def test_faithfulness_is_the_probability_after_deletion() -> None:
     expected = np.interp(np.linspace(0, 1, 11), np.arange(5) / 4, list(map(probability, alone)))
     np.testing.assert_allclose(found.retention[0, 0], expected)
     np.testing.assert_allclose(found.deletion[0], found.deletion[0][[0, 0]])
+    inside = found.deletion[0, 0, 0] - found.deletion[0, 0, 1:10]
+    assert found.comprehensiveness[0, 0] == pytest.approx(inside.mean())
+    missing = found.retention[0, 0, 10] - found.retention[0, 0, 1:10]
+    assert found.sufficiency[0, 0] == pytest.approx(missing.mean())
     assert found.comprehensiveness.shape == found.sufficiency.shape == (2, 2)

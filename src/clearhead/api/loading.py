@@ -102,28 +102,14 @@ class _Ablation(NamedTuple):
             ConfigError: it has no such head, or there is no such replacement.
             ModelFolderError: the means are not known.
         """
-        if self.by not in ("zero", "mean"):
-            raise ConfigError(
-                f"ablate_by = {self.by!r} is no replacement for a head", todo="choose zero or mean"
-            )
-        if not self.heads:
+        if not self.heads and self.by == "zero":
             return model
-        from clearhead.inspect.ablation import fit, without_heads
-        from clearhead.inspect.findings import read_means
+        from clearhead.inspect.ablation import replacements, without_heads
         from clearhead.inspect.heads import chosen_heads
         from clearhead.inspect.view import heads_of
 
         heads = chosen_heads(self.heads, heads_of(model))
-        if self.by == "zero":
-            return without_heads(model, heads)
-        means = read_means(found)
-        if not fit(means, model):
-            raise ModelFolderError(
-                "the mean outputs of the heads are not those of this model",
-                where=found.path,
-                todo=f"compute them: clearhead study {found.path}",
-            )
-        return without_heads(model, heads, means)
+        return without_heads(model, heads, replacements(self.by, model, found))
 
 
 def _loaded(

@@ -10,6 +10,9 @@ run) and measures
   - which measure of attribution is faithful: whether the probability of the
     output falls when the source words that the measure ranks first are removed
 
+The loss is that of the references or labels of the sample; all else is about
+what the model itself gives.
+
 It prints tables, and keeps the result in FOLDER/inspection, where
 `clearhead inspect` and --ablate-by mean find it.
 
@@ -23,9 +26,8 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
     from clearhead.api.translator import Translator
     from clearhead.checkpoint.folder import ModelFolder
     from clearhead.data.labelled import Labelled
+    from clearhead.inspect.replay import Means
     from clearhead.inspect.subject import Subject
+
+_Example = TypeVar("_Example")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -63,6 +68,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="translators: also translate the sample without each head; takes minutes",
     )
     parser.add_argument("--json", dest="as_json", action="store_true", help="write a JSON object")
+    parser.add_argument(
+        "--ablate-by",
+        choices=("zero", "mean"),
+        default="zero",
+        help="what replaces the output of a head: %(choices)s over the sample (default: zero)",
+    )
     add_shared(parser, "--device", "--threads")
 
 
@@ -73,14 +84,14 @@ def run(args: Namespace) -> None:
 
     with warnings_printed():
         model = load(args.folder, device=args.device, threads=args.threads, engine="torch")
-    if isinstance(model, Translator):
-        reject_unused({"--data": args.data}, "translators", "use --source and --reference")
-        study = _of_translator(args, model)
-    else:
-        options = {"--source": args.source, "--reference": args.reference}
-        options |= {"--scores": args.scores}
-        reject_unused(options, "classifiers", "leave it out, or use --data")
-        study = _of_classifier(args, model)
+        if isinstance(model, Translator):
+            reject_unused({"--data": args.data}, "translators", "use --source and --reference")
+            study = _of_translator(args, model)
+        else:
+            options = {"--source": args.source, "--reference": args.reference}
+            options |= {"--scores": args.scores}
+            reject_unused(options, "classifiers", "leave it out, or use --data")
+            study = _of_classifier(args, model)
     print(json.dumps(study, indent=2) if args.as_json else "\n".join(_lines(study)), flush=True)
 
 
@@ -88,13 +99,19 @@ def _of_translator(args: Namespace, translator: Translator) -> dict[str, Any]:
     import torch
 
     from clearhead.inspect.ablation import mean_outputs
-    from clearhead.inspect.findings import write_means
     from clearhead.inspect.subject import Subject
     from clearhead.tokenizer import BOS
 
-    pairs = _pairs(args, translator)
-    subjects = [Subject.translation(translator, source, target) for source, target in pairs]
-    scores = _chrf_without(translator, pairs) if args.scores else None
+    pairs, true = _short(
+        args, _pairs(args, translator), lambda pair: Subject.translation(translator, *pair)
+    )
+    sources = [source for source, _ in pairs]
+    with Counter(sys.stderr, len(sources), "translations") as counter:
+        found = translator.translate(sources, progress=counter.show)
+    own = [
+        Subject.translation(translator, source, best)
+        for source, (best, *_) in zip(sources, found, strict=True)
+    ]
     device = translator.model.output.weight.device
 
     def inputs() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -104,71 +121,103 @@ def _of_translator(args: Namespace, translator: Translator) -> dict[str, Any]:
             read = read[: translator.model.target_input.max_length]
             yield torch.tensor([ids], device=device), torch.tensor([read], device=device)
 
-    study = _study(args, translator.folder, subjects, subjects, scores)
-    if not translator.folder.is_checkpoint:
-        write_means(translator.folder, mean_outputs(translator.model, inputs()))
-    return study
+    means = mean_outputs(translator.model, inputs())
+    replacements = means if args.ablate_by == "mean" else None
+    scores = _chrf_without(translator, pairs, replacements) if args.scores else None
+    return _study(args, translator.folder, own, true, means, scores)
 
 
 def _of_classifier(args: Namespace, classifier: Classifier) -> dict[str, Any]:
     import torch
 
     from clearhead.inspect.ablation import mean_outputs
-    from clearhead.inspect.findings import write_means
     from clearhead.inspect.subject import Subject
 
-    examples = _examples(args, classifier)
-    predicted = [Subject.classification(classifier, each.input) for each in examples]
+    examples, predicted = _short(
+        args,
+        _examples(args, classifier),
+        lambda each: Subject.classification(classifier, each.input),
+    )
     true = [
         Subject.classification(classifier, each.input, each.labels[0])
         for each in examples
         if each.labels
     ]
-    study = _study(args, classifier.folder, predicted, true, None)
-    if not classifier.folder.is_checkpoint:
-        device = classifier.model.output.weight.device
-        rows = (classifier.encode(each.input)[0] for each in examples)
-        inputs = ((torch.as_tensor(row, device=device)[None],) for row in rows)
-        write_means(classifier.folder, mean_outputs(classifier.model, inputs))
-    return study
+    device = classifier.model.output.weight.device
+    rows = (classifier.encode(each.input)[0] for each in examples)
+    means = mean_outputs(
+        classifier.model, ((torch.as_tensor(row, device=device)[None],) for row in rows)
+    )
+    return _study(args, classifier.folder, predicted, true, means, None)
+
+
+def _short(
+    args: Namespace, sample: Iterable[_Example], subject_of: Callable[[_Example], Subject]
+) -> tuple[list[_Example], list[Subject]]:
+    """The first examples that are short enough to be recorded, with their subjects."""
+    kept, subjects, skipped = [], [], 0
+    for example in sample:
+        if len(kept) == args.sentences:
+            break
+        try:
+            subjects.append(subject_of(example))
+        except DataError:
+            skipped += 1
+        else:
+            kept.append(example)
+    if skipped:
+        print_message(f"skipped {skipped:,} that are empty or too long to be recorded")
+    if not kept:
+        raise DataError("the sample has no sentence to study", todo="name another sample")
+    return kept, subjects
 
 
 def _study(
     args: Namespace,
     folder: ModelFolder,
-    subjects: Sequence[Subject],
+    own: Sequence[Subject],
     true: Sequence[Subject],
+    means: Means,
     scores: dict[Any, list[float]] | None,
 ) -> dict[str, Any]:
-    """Measure, and keep the result; `true` has the correct outputs, by which the loss is known."""
-    from clearhead.inspect.faithfulness import faithfulness
-    from clearhead.inspect.findings import STUDY, write_finding
-    from clearhead.inspect.importance import head_importance
-    from clearhead.inspect.measures import MEASURES
-    from clearhead.inspect.roles import head_roles
-    from clearhead.inspect.study import belief, importance_rows, roles_by_name
+    """Measure, and keep the result.
 
-    words = [[word.positions for word in subject.source_words] for subject in subjects]
-    measures = {name: measure.compute for name, measure in MEASURES.items()}
-    count = len(subjects)
+    Args:
+        args: of the command.
+        folder: of the model.
+        own: inputs with the output of the model.
+        true: inputs with the correct output, which the loss needs.
+        means: of the outputs of the heads.
+        scores: the change of chrF without each head.
+    """
+    from clearhead.inspect.findings import STUDY, write_finding, write_means
+    from clearhead.inspect.importance import head_importance
+    from clearhead.inspect.roles import head_roles
+    from clearhead.inspect.study import importance_rows, measured_belief, roles_by_name
+
+    replacements = means if args.ablate_by == "mean" else None
     with Counter(sys.stderr, len(true), "sentences without each head") as counter:
-        importance = head_importance(true, progress=counter.show)
-    with Counter(sys.stderr, count, "sentences for the measures") as counter:
-        found = faithfulness(subjects, words, measures, progress=counter.show)
+        importance = head_importance(true, replacements, progress=counter.show)
+    with Counter(sys.stderr, len(own), "sentences for the measures") as counter:
+        belief = measured_belief(own, progress=counter.show)
     study = {
-        "sentences": count,
+        "sentences": len(true),
         "loss": float(importance.loss.sum() / importance.outputs.sum()),
+        "ablate_by": args.ablate_by,
         "importance": importance_rows(importance, scores),
-        "roles": roles_by_name(head_roles(subjects)),
-        "belief": belief(found),
+        "roles": roles_by_name(head_roles(own)),
+        "belief": belief,
     }
-    if not folder.is_checkpoint:
+    if folder.is_checkpoint:
+        print_message("this is a checkpoint, which another may replace: the study is not kept")
+    else:
+        write_means(folder, means)
         print_message(f"wrote {write_finding(folder, STUDY, study)}")
     return study
 
 
-def _pairs(args: Namespace, translator: Translator) -> list[tuple[str, str]]:
-    """The first pairs of the sample that are not empty."""
+def _pairs(args: Namespace, translator: Translator) -> Iterator[tuple[str, str]]:
+    """The pairs of the sample that are not empty."""
     from clearhead.data.readers import read_pairs
 
     given = args.source, args.reference
@@ -180,12 +229,11 @@ def _pairs(args: Namespace, translator: Translator) -> list[tuple[str, str]]:
         what = "the run has no validation data to study"
         raise ConfigError(what, todo="name a sample: --source FILE --reference FILE")
     pairs = read_pairs([args.source, args.reference] if args.source else files, "validation")
-    filled = ((p.source, p.target) for p in pairs if p.source.strip() and p.target.strip())
-    return list(islice(filled, args.sentences))
+    return ((p.source, p.target) for p in pairs if p.source.strip() and p.target.strip())
 
 
-def _examples(args: Namespace, classifier: Classifier) -> list[Labelled]:
-    """The first examples of the sample that are not empty."""
+def _examples(args: Namespace, classifier: Classifier) -> Iterator[Labelled]:
+    """The examples of the sample that are not empty."""
     from clearhead.api.classifier import is_empty
     from clearhead.data.parts import read_examples
 
@@ -198,11 +246,11 @@ def _examples(args: Namespace, classifier: Classifier) -> list[Labelled]:
     examples = (
         each for file in files for each in read_examples(file, classifier.config, classifier.labels)
     )
-    return list(islice((each for each in examples if not is_empty(each)), args.sentences))
+    return (each for each in examples if not is_empty(each))
 
 
 def _chrf_without(
-    translator: Translator, pairs: Sequence[tuple[str, str]]
+    translator: Translator, pairs: Sequence[tuple[str, str]], means: Means | None
 ) -> dict[Any, list[float]]:
     """For each head the change of chrF without it, and its 95 % interval by bootstrap."""
     import numpy as np
@@ -227,7 +275,7 @@ def _chrf_without(
     complete, changes = chrf(translator.model), {}
     with Counter(sys.stderr, len(heads), "heads") as counter:
         for number, head in enumerate(heads, start=1):
-            change = chrf(without_heads(translator.model, [head])) - complete
+            change = chrf(without_heads(translator.model, [head], means)) - complete
             interval = ratio_intervals(change[None], np.ones(len(change)))[0]
             changes[head] = interval.tolist()
             counter.show(number)
@@ -237,7 +285,8 @@ def _chrf_without(
 def _lines(study: Mapping[str, Any]) -> Iterator[str]:
     """The tables for people."""
     roles = study["roles"]
-    yield f"Heads: rise of the loss without each, {study['sentences']:,} sentences"
+    by = {"zero": "zero", "mean": "its mean output"}[study["ablate_by"]]
+    yield f"Heads: rise of the loss if {by} replaces each, {study['sentences']:,} sentences"
     yield f"(loss {study['loss']:.4f}; nats per output, with 95 % intervals)"
     yield ""
     chrf = any(row["chrf"] for row in study["importance"])
@@ -265,5 +314,8 @@ def _lines(study: Mapping[str, Any]) -> Iterator[str]:
             f"{row['title']:22} {lost:8.3f}  {f'{low:.3f} to {high:.3f}':>16}"
             f"  {missing:8.3f}  {f'{least:.3f} to {most:.3f}':>16}"
         )
+    yield ""
+    error = belief["completeness_error"]
+    yield f"Integrated gradients miss the sum that they should have by {error:.3f} nats per output."
     yield ""
     yield belief["text"]

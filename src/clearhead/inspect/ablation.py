@@ -13,6 +13,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from clearhead.checkpoint.folder import ModelFolder
+from clearhead.errors import ConfigError, ModelFolderError
+from clearhead.inspect.findings import read_means
 from clearhead.inspect.heads import Head
 from clearhead.inspect.replay import Means
 from clearhead.inspect.view import attentions_of, second_view
@@ -49,14 +52,37 @@ def without_heads(model: _Model, heads: Iterable[Head], means: Means | None = No
     return view
 
 
-def fit(means: Means, model: nn.Module) -> bool:
-    """Whether these are means of the heads of this model."""
-    return all(
+def replacements(ablate_by: str, model: nn.Module, folder: ModelFolder) -> Means | None:
+    """What replaces the outputs of heads that are off; None for zero.
+
+    Args:
+        ablate_by: `zero`, or `mean` for the means that `clearhead study` kept.
+        model: of that folder.
+        folder: where the means are.
+
+    Raises:
+        ConfigError: there is no such replacement.
+        ModelFolderError: the means are missing, or of another model.
+    """
+    if ablate_by not in ("zero", "mean"):
+        raise ConfigError(
+            f"ablate_by = {ablate_by!r} is no replacement for a head", todo="choose zero or mean"
+        )
+    if ablate_by == "zero":
+        return None
+    means = read_means(folder)
+    if not all(
         name in means
         and means[name].shape == (found.n_heads, found.widths[2] // found.n_heads)
         and bool(means[name].isfinite().all())
         for name, found in attentions_of(model).items()
-    )
+    ):
+        raise ModelFolderError(
+            "the mean outputs of the heads are not those of this model",
+            where=folder.path,
+            todo=f"compute them: clearhead study {folder.path}",
+        )
+    return means
 
 
 @torch.no_grad()

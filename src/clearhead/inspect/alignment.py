@@ -114,6 +114,7 @@ def pair_of(translator: TranslatorLike, source: str, target: str) -> Pair:
             if len(words) != len(text.split()):
                 warn(f"the tokenizer splits {text!r} into other words, which are numbered instead")
         found.append(words)
+    subject.source_words = found[0]
     return subject, *found
 
 

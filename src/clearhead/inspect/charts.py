@@ -93,7 +93,7 @@ def faithfulness_figure(belief: Mapping[str, Any], theme: Theme = LIGHT) -> Figu
         figure = blank(14, height + 1)
         curves = axes_at(figure, 0.6, 0.3, 4.2, height)
         for name, values in belief["curves"].items():
-            strong = name in (belief["measure"], "random", "removal")
+            strong = name in (*belief["believed"][:1], "random", "removal")
             line = {"linewidth": 2.0 if strong else 1.0, "markersize": 4}
             shares = [100 * share for share in belief["grid"]]
             curves.plot(shares, values, **styles[name], **line, zorder=3 if strong else 2)

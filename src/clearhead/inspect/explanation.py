@@ -12,10 +12,11 @@ import numpy as np
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError
+from clearhead.inspect.ablation import replacements
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Array, Record
 from clearhead.inspect.recording import ClassifierLike, TranslatorLike
-from clearhead.inspect.replay import Effects, effects
+from clearhead.inspect.replay import Effects, Means, effects
 from clearhead.inspect.subject import Subject
 
 ALTERNATIVES = 8
@@ -48,8 +49,9 @@ class Explanation:
         by_source: (source words, places, choices).
         by_prefix: (target words, places, choices).
         measures: by name, (places, source positions).
-        source_share: (places,) the gain by the whole source as a share of the gains by source and
-            prefix; for a classifier 1.
+        source_share: (places,) the gain by the whole source divided by the sum of the gains by
+            the whole source and by the whole prefix. NaN where neither helped, where there is no
+            prefix, and for a classifier.
         warning: about a source that hardly counts, or None.
     """
 
@@ -110,6 +112,7 @@ def explain(
     source: Any,
     target: str | Hypothesis | None = None,
     measures: Iterable[str] = ("removal",),
+    ablate_by: str = "zero",
 ) -> Explanation:
     """Explain what a translator or a classifier gives for an input.
 
@@ -121,9 +124,13 @@ def explain(
         source: a text; for a classifier of features an array (length, width).
         target: for a translator its translation, or any other text.
         measures: the names of measures of attribution to compute too.
+        ablate_by: what replaces the output of a head that is switched off: `zero`, or its `mean`
+            over the sample of `clearhead study`.
 
     Raises:
-        ConfigError: a translator has no target, a classifier has one, or a measure is unknown.
+        ConfigError: a translator has no target, a classifier has one, or there is no such measure
+            or replacement.
+        ModelFolderError: the means of the heads are needed and are not there.
         DataError: source or target are empty, or too long.
         ClearheadError: the memory of the GPU is full.
     """
@@ -152,14 +159,19 @@ def explain(
             def tokens(ids: Iterable[int]) -> list[str]:
                 return [classifier.labels[i] for i in ids]
 
-        return _explanation(subject, tokens, names)
+        means = replacements(ablate_by, subject.model, model.folder)
+        return _explanation(subject, tokens, names, means)
 
 
 def _explanation(
-    subject: Subject, names_of: Callable[[list[int]], list[str]], measures: Iterable[str]
+    subject: Subject,
+    names_of: Callable[[list[int]], list[str]],
+    measures: Iterable[str],
+    means: Means | None,
 ) -> Explanation:
     ids, scores = alternatives(subject)
-    found = word_effects(subject, ids)
+    found = word_effects(subject, ids, means)
+    places = subject.places
     return Explanation(
         record=subject.record,
         source=tuple(word.text for word in subject.source_words),
@@ -172,7 +184,7 @@ def _explanation(
         by_source=found.by_source,
         by_prefix=found.by_prefix,
         measures={name: MEASURES[name].compute(subject) for name in measures},
-        source_share=source_share(found) if subject.is_translation else np.ones(subject.places),
+        source_share=source_share(found) if subject.is_translation else np.full(places, np.nan),
         warning=warning_of(subject, found),
     )
 
@@ -191,26 +203,33 @@ def alternatives(subject: Subject) -> tuple[Array, Array]:
     return np.array(kept), np.array(values)
 
 
-def word_effects(subject: Subject, ids: Array) -> Effects:
+def word_effects(subject: Subject, ids: Array, means: Means | None = None) -> Effects:
     """The effects of all heads and words on each place.
 
     Args:
         subject: an input and its output.
         ids: (places, k) of tokens or labels.
+        means: replace the outputs of heads that are off; by default zero does.
     """
     return effects(
         subject.replay,
         [word.positions for word in subject.source_words],
         [word.positions for word in subject.target_words],
         ids,
+        means,
     )
 
 
 def source_share(found: Effects) -> Array:
-    """(places,) the gain by the whole source as a share of the gains by source and prefix."""
+    """(places,) the gain by the whole source / the gains by source and prefix; perhaps NaN.
+
+    The first place has no prefix to compare with.
+    """
     source, prefix = found.source[:, 0].clip(min=0), found.prefix[:, 0].clip(min=0)
     total = source + prefix
-    return np.divide(source, total, out=np.zeros_like(total), where=total > 0)
+    share = np.divide(source, total, out=np.full_like(total, np.nan), where=total > 0)
+    share[0] = np.nan
+    return share
 
 
 def warning_of(subject: Subject, found: Effects) -> str | None:

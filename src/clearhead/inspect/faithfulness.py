@@ -31,7 +31,7 @@ Score = Callable[[Subject], Array]
 
 @dataclass(frozen=True, eq=False)
 class Faithfulness:
-    """How the probability of outputs falls, mean over sentences.
+    """How the probability of outputs falls when source words are deleted.
 
     The probability of an output is the geometric mean over its tokens; that of a classifier's
     label is the probability itself.
@@ -48,18 +48,23 @@ class Faithfulness:
 
     @property
     def comprehensiveness(self) -> Array:
-        """(measures, sentences) mean fall of the probability over the grid; high is good."""
-        return (self.deletion[..., :1] - self.deletion)[..., 1:].mean(axis=-1)
+        """(measures, sentences) mean fall of the probability over the grid; high is good.
+
+        Without the ends of the grid, which are the same for every order.
+        """
+        return (self.deletion[..., :1] - self.deletion)[..., 1:-1].mean(axis=-1)
 
     @property
     def sufficiency(self) -> Array:
-        """(measures, sentences) mean of what is missing over the grid; low is good."""
-        return (self.retention[..., -1:] - self.retention)[..., :-1].mean(axis=-1)
+        """(measures, sentences) mean of what is missing over the grid; low is good.
+
+        Without the ends of the grid, which are the same for every order.
+        """
+        return (self.retention[..., -1:] - self.retention)[..., 1:-1].mean(axis=-1)
 
 
 def faithfulness(
     subjects: Sequence[Subject],
-    words: Sequence[Sequence[Sequence[int]]],
     measures: Mapping[str, Score],
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
@@ -67,16 +72,16 @@ def faithfulness(
     """Test measures by deletion.
 
     Args:
-        subjects: sentences with their outputs.
-        words: for each sentence the positions of each source word; the others, e.g. an end symbol,
-            always stay.
+        subjects: sentences with their outputs. Positions outside the source words, such as that of
+            an end symbol, are never deleted.
         measures: by name.
         seed: of the random orders.
         progress: called with the number of sentences that are done.
     """
     generator = np.random.default_rng(seed)
     deleted, retained = [], []
-    for number, (subject, spans) in enumerate(zip(subjects, words, strict=True), start=1):
+    for number, subject in enumerate(subjects, start=1):
+        spans = [word.positions for word in subject.source_words]
         orders = [_ranked(measure(subject), spans) for measure in measures.values()]
         orders += [list(generator.permutation(len(spans))) for _ in range(ORDERS)]
         falls, rises = _curves(subject, spans, orders)

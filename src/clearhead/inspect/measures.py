@@ -125,21 +125,34 @@ def gradient_input(subject: Subject) -> Array:
 
 def integrated_gradients(subject: Subject) -> Array:
     """Integrated gradients from zero embeddings (Sundararajan et al. 2017, equation 3)."""
-    return _gradients(subject, STEPS)[0]
+    return integrated_gradients_with_error(subject)[0]
 
 
-def completeness_error(subject: Subject, steps: int = STEPS) -> Array:
-    """(places,) sum of the integrated gradients minus what they should sum to.
+def integrated_gradients_with_error(subject: Subject, steps: int = STEPS) -> tuple[Array, Array]:
+    """Integrated gradients, and their completeness error.
 
-    They should sum to the log-probability minus that for zero embeddings.
+    Returns:
+        (places, source), and (places,) their sums minus what they should sum to: the
+        log-probability minus that for zero embeddings.
     """
     found, difference = _gradients(subject, steps)
-    return found.sum(axis=1) - difference
+    return found, found.sum(axis=1) - difference
 
 
 def removal(subject: Subject) -> Array:
-    """The log-probability minus that without the source position: exact, no theory needed."""
-    return effects(subject.replay, prefix_words=[]).by_source[..., 0].T
+    """The log-probability minus that without the source word: exact, no theory needed.
+
+    The positions of a word share its effect equally, so that their sum is the effect of the word. A
+    position outside the words, such as that of an end symbol, is removed by itself.
+    """
+    words = [word.positions for word in subject.source_words]
+    inside = {position for word in words for position in word}
+    words += [(i,) for i in range(subject.replay.n_source) if i not in inside]
+    gains = effects(subject.replay, words, prefix_words=[], heads=[]).by_source[..., 0]
+    found = np.zeros((subject.places, subject.replay.n_source))
+    for word, gain in zip(words, gains, strict=True):
+        found[:, list(word)] = gain[:, None] / len(word)
+    return found
 
 
 class Measure(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor, nn
 
+from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
@@ -45,6 +46,11 @@ class TranslatorLike(Protocol):
     """The part of a translator that inspection uses."""
 
     @property
+    def folder(self) -> ModelFolder:
+        """The model folder."""
+        ...
+
+    @property
     def model(self) -> EncoderDecoder:
         """The PyTorch model."""
         ...
@@ -66,6 +72,11 @@ class ClassifierLike(Protocol):
     @property
     def config(self) -> RunConfig:
         """The configuration of its training."""
+        ...
+
+    @property
+    def folder(self) -> ModelFolder:
+        """The model folder."""
         ...
 
     @property

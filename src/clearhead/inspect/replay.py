@@ -328,22 +328,26 @@ def effects(
     prefix_words: Sequence[Sequence[int]] | None = None,
     choices: Array | None = None,
     means: Means | None = None,
+    heads: Sequence[Head] | None = None,
 ) -> Effects:
-    """The effects of all heads and words, in one batched replay.
+    """The effects of heads and words, in one batched replay.
 
     Args:
         replay: the sentence.
         source_words: the positions of each word; by default each position is a word.
         prefix_words: likewise of the decoder; by default each position but the start symbol.
         choices: as for `Replay.log_probabilities`, like `means`.
+        heads: by default all.
     """
+    if heads is None:
+        heads = replay.heads
     if source_words is None:
         source_words = [(i,) for i in range(replay.n_source)]
     if prefix_words is None:
         prefix_words = [(i,) for i in range(1, replay.n_prefix)]
     changes = [
         Change(),
-        *(Change(heads=(head,)) for head in replay.heads),
+        *(Change(heads=(head,)) for head in heads),
         *(Change(source=tuple(word)) for word in source_words),
         *(Change(prefix=tuple(word)) for word in prefix_words),
         Change(source=tuple(range(replay.n_source))),
@@ -351,9 +355,9 @@ def effects(
     ]
     complete, *without = replay.log_probabilities(changes, choices, means)
     gains = complete - np.stack(without)
-    first, second = len(replay.heads), len(replay.heads) + len(source_words)
+    first, second = len(heads), len(heads) + len(source_words)
     return Effects(
-        heads=replay.heads,
+        heads=tuple(heads),
         by_head=gains[:first],
         by_source=gains[first:second],
         by_prefix=gains[second:-2],

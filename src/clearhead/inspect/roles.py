@@ -112,7 +112,7 @@ def _is_punctuation(piece: str) -> bool:
 def _aligned(subject: Subject) -> Array:
     """(target, source) True at the source word that counts most for each output."""
     words = [word.positions for word in subject.source_words]
-    found = effects(subject.replay, words, []).by_source[..., 0]
+    found = effects(subject.replay, words, [], heads=[]).by_source[..., 0]
     mask = np.zeros((len(subject.target_pieces), len(subject.source_pieces)), dtype=bool)
     for place, word in enumerate(found.argmax(axis=0)):
         mask[place, list(words[word])] = True

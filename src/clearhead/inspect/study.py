@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -10,13 +10,14 @@ from pydantic import BaseModel, FiniteFloat, ValidationError
 
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.errors import ModelFolderError
-from clearhead.inspect.faithfulness import GRID, RANDOM, Faithfulness
+from clearhead.inspect.faithfulness import GRID, RANDOM, Faithfulness, faithfulness
 from clearhead.inspect.findings import FOLDER, STUDY, read_finding
 from clearhead.inspect.heads import Head
 from clearhead.inspect.importance import Importance, ratio_intervals
-from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.measures import MEASURES, integrated_gradients_with_error
 from clearhead.inspect.record import Array
 from clearhead.inspect.roles import named_roles
+from clearhead.inspect.subject import Subject
 
 Interval = tuple[FiniteFloat, FiniteFloat, FiniteFloat]
 """A mean, and the ends of its 95 % interval."""
@@ -38,7 +39,8 @@ class _BeliefRow(BaseModel):
 
 class _Belief(BaseModel):
     text: str
-    measure: Literal[*MEASURES]  # pyright: ignore[reportInvalidTypeForm]
+    believed: list[Literal[*MEASURES]]  # pyright: ignore[reportInvalidTypeForm]
+    completeness_error: FiniteFloat
     sentences: int
     rows: list[_BeliefRow]
     grid: list[FiniteFloat]
@@ -48,6 +50,7 @@ class _Belief(BaseModel):
 class _Study(BaseModel):
     sentences: int
     loss: FiniteFloat
+    ablate_by: Literal["zero", "mean"]
     importance: list[_ImportanceRow]
     roles: dict[str, list[tuple[str, FiniteFloat]]]
     belief: _Belief
@@ -104,19 +107,24 @@ def roles_by_name(scores: Mapping[Head, Mapping[str, float]]) -> dict[str, list[
 
 
 def belief(found: Faithfulness) -> dict[str, Any]:
-    """Which measure may be believed, as data: one sentence, a table, and the curves.
+    """Which measures may be believed, as data: one sentence, a table, and the curves.
 
-    Exact removal is one of the measures.
+    `believed` has the measure with the largest comprehensiveness, and then those that do not differ
+    from it: the 95 % interval of the difference, paired by sentence, contains 0. It is empty if
+    none is better than a random order. Exact removal is one of the measures, but not judged.
     """
     lost = dict(zip(found.measures, found.comprehensiveness, strict=True))
     missing = dict(zip(found.measures, found.sufficiency, strict=True))
     sentences = len(lost[RANDOM])
-    estimates = [name for name in found.measures if name not in (RANDOM, "removal")]
-    best = max(estimates, key=lambda name: lost[name].mean())
     order = sorted(found.measures, key=lambda name: -lost[name].mean())
+    estimates = [name for name in order if name not in (RANDOM, "removal")]
+    good = [name for name in estimates if _interval(lost[name] - lost[RANDOM])[1] > 0]
+    believed = [
+        name for name in good if name == good[0] or _interval(lost[good[0]] - lost[name])[1] <= 0
+    ]
     return {
-        "text": _sentence(lost, best, estimates),
-        "measure": best,
+        "text": _sentence(lost, believed, [name for name in estimates if name not in good]),
+        "believed": believed,
         "sentences": sentences,
         "rows": [
             {
@@ -135,27 +143,57 @@ def belief(found: Faithfulness) -> dict[str, Any]:
     }
 
 
+def measured_belief(
+    subjects: Sequence[Subject], progress: Callable[[int], None] | None = None
+) -> dict[str, Any]:
+    """Test all measures by deletion; `belief` with the error of integrated gradients.
+
+    `completeness_error` is the mean distance between the sum of the integrated gradients of an
+    output and what they should sum to, in nats.
+
+    Args:
+        subjects: inputs with the outputs of the model.
+        progress: called with the number of inputs that are done.
+    """
+    errors: list[float] = []
+
+    def integrated_gradients(subject: Subject) -> Array:
+        found, error = integrated_gradients_with_error(subject)
+        errors.extend(np.abs(error))
+        return found
+
+    measures = {name: measure.compute for name, measure in MEASURES.items()}
+    measures["integrated_gradients"] = integrated_gradients
+    found = faithfulness(subjects, measures, progress=progress)
+    return belief(found) | {"completeness_error": float(np.mean(errors))}
+
+
 def title_of(name: str) -> str:
     """The title of a measure, or of the random order."""
     return "Random order" if name == RANDOM else MEASURES[name].title
 
 
-def _sentence(lost: Mapping[str, Array], best: str, estimates: Sequence[str]) -> str:
-    """Which measure may be believed, and which are no better than chance."""
-    poor = [name for name in estimates if _interval(lost[name] - lost[RANDOM])[1] <= 0]
-    if best in poor:
+def _sentence(lost: Mapping[str, Array], believed: Sequence[str], poor: Sequence[str]) -> str:
+    """Which measures may be believed, and which are no better than chance."""
+    if not believed:
         return (
             "Believe none of these measures but exact removal: no other one ranks source words "
             f"better than a random order over {len(lost[RANDOM])} sentences."
         )
-    fall, exact, chance = (float(lost[name].mean()) for name in (best, "removal", RANDOM))
+    first, *equal = believed
+    fall, exact, chance = (float(lost[name].mean()) for name in (first, "removal", RANDOM))
     text = (
-        f"Believe “{title_of(best)}”: deleting the source words that it ranks first lowers the "
+        f"Believe “{title_of(first)}”: deleting the source words that it ranks first lowers the "
         f"probability of the output by {fall:.3f} on average ({exact:.3f} for exact removal, "
         f"{chance:.3f} for a random order)."
     )
-    names = ", ".join(f"“{title_of(name)}”" for name in poor)
-    return f"{text} No better than a random order: {names}." if poor else text
+    if equal:
+        text += f" Not measurably worse: {_titles(equal)}."
+    return f"{text} No better than a random order: {_titles(poor)}." if poor else text
+
+
+def _titles(names: Sequence[str]) -> str:
+    return ", ".join(f"“{title_of(name)}”" for name in names)
 
 
 def _interval(values: Array) -> list[float]:

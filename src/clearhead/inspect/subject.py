@@ -60,6 +60,8 @@ class Subject:
         if isinstance(model, EncoderDecoder):
             check_length("output", len(target) + finished)
             self.replay = TranslationReplay(model, source, target, finished)
+            # The decoder does not read the last token of an output without an end symbol.
+            self._target = target[: self.replay.n_prefix - 1]
         else:
             self.replay = ClassificationReplay(model, source, multi_label, temperature)
         self.source_pieces = tuple(map(str, range(self.replay.n_source)))

@@ -52,7 +52,7 @@ export function headTitle(name) {
 export function measureOf(state, model, item) {
   const named = (name) => item.measures.find((measure) => measure.name === name);
   return (
-    named(state.measure) ?? named(model.belief?.measure) ?? named("removal") ?? item.measures[0]
+    named(state.measure) ?? named(model.belief?.believed[0]) ?? named("removal") ?? item.measures[0]
   );
 }
 

@@ -29,7 +29,7 @@ function measures(belief) {
       title: "Which measure may be believed",
       text: [
         element("strong", {}, plain(belief.text)),
-        ` Measured on ${belief.sentences} sentences. Comprehensiveness (DeYoung et al. 2020): how much the probability of the output falls when the words that a measure ranks first are deleted; higher is better. Sufficiency: how much it falls when only these are left; lower is better. In brackets: the 95 % confidence interval.`,
+        ` Measured on ${belief.sentences} sentences. Comprehensiveness (DeYoung et al. 2020): how much the probability of the output falls when the words that a measure ranks first are deleted; higher is better. Sufficiency: how much it falls when only these are left; lower is better. In brackets: the 95 % confidence interval. The sums of integrated gradients miss what they should be by ${decimal(belief.completeness_error, 3)} nats on average.`,
       ],
       csv: {
         name: "faithfulness",
@@ -53,7 +53,7 @@ function measures(belief) {
       order
         .map((i) => belief.rows[i])
         .map((row) => ({
-          isCurrent: row.measure === belief.measure,
+          isCurrent: belief.believed.includes(row.measure),
           cells: [
             nameCell(plain(row.title)),
             numberCell(withInterval(row.comprehensiveness, 2)),
@@ -78,8 +78,8 @@ function curves(belief) {
   const y = (value) => height - bottom - (value / most) * (height - top - bottom);
   const line = (name, number) =>
     element("svg:path", {
-      class: `curve curve-${number % 4}${name === belief.measure ? " best" : ""}${name === "random" ? " random" : ""}`,
-      "stroke-dasharray": name === belief.measure ? null : DASHES[number % DASHES.length],
+      class: `curve curve-${number % 4}${name === belief.believed[0] ? " best" : ""}${name === "random" ? " random" : ""}`,
+      "stroke-dasharray": name === belief.believed[0] ? null : DASHES[number % DASHES.length],
       d: belief.curves[name]
         .map((value, i) => `${i ? "L" : "M"}${x(belief.grid[i]).toFixed(1)} ${y(value).toFixed(1)}`)
         .join(""),
@@ -119,15 +119,15 @@ function curves(belief) {
     names.map(line),
     names.map((name, number) => [
       element("svg:path", {
-        class: `curve curve-${number % 4}${name === belief.measure ? " best" : ""}${name === "random" ? " random" : ""}`,
-        "stroke-dasharray": name === belief.measure ? null : DASHES[number % DASHES.length],
+        class: `curve curve-${number % 4}${name === belief.believed[0] ? " best" : ""}${name === "random" ? " random" : ""}`,
+        "stroke-dasharray": name === belief.believed[0] ? null : DASHES[number % DASHES.length],
         d: `M${width - right + 8} ${labels[number]}h22`,
       }),
       text(
         {
           x: width - right + 36,
           y: labels[number] + 4,
-          class: name === belief.measure ? "best" : null,
+          class: name === belief.believed[0] ? "best" : null,
         },
         title(name),
       ),
@@ -251,7 +251,7 @@ function importance({ model, link }) {
   return picture(
     {
       title: "Which heads matter",
-      text: "Each head is switched off for all sentences of a sample. To the right: the loss rises without it, so the model needs it. The thin line is the 95 % confidence interval; the gradient is the estimate of Michel et al. (2019).",
+      text: `For all sentences of a sample, ${model.ablate_by === "mean" ? "its mean output" : "zero"} replaces the output of each head. To the right: the loss rises without it, so the model needs it. The thin line is the 95 % confidence interval; the gradient is the estimate of Michel et al. (2019).`,
       csv: {
         name: "head-importance",
         what: "the importance of the heads",

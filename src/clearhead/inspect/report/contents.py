@@ -116,6 +116,7 @@ class Contents:
                 "belief": study.get("belief"),
                 "roles": study.get("roles"),
                 "importance": study.get("importance"),
+                "ablate_by": study.get("ablate_by"),
             }
         )
         return len(self._models) - 1
@@ -211,7 +212,7 @@ class Contents:
                 "log_probabilities": add(best, "float32"),
             },
             "effects": None if found is None else self._of_effects(found),
-            "share": None if found is None else self._share(subject, found),
+            "share": None if found is None else _shares(subject, found),
             "warning": None if found is None else warning_of(subject, found),
             "walk": self._walk(subject),
             "beam": None,
@@ -219,7 +220,7 @@ class Contents:
 
     def _measures(self, subject: Subject, belief: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The measures that are shown, and the one that may be believed."""
-        best = belief["measure"] if belief else SHOWN[0]
+        best = next(iter(belief["believed"] if belief else []), SHOWN[0])
         return [
             {
                 "name": name,
@@ -235,15 +236,19 @@ class Contents:
         arrays = {name: self.arrays.add(getattr(found, name), "float32") for name in names}
         return {"heads": list(map(str, found.heads)), **arrays}
 
-    def _share(self, subject: Subject, found: Effects) -> Any:
-        return self.arrays.add(source_share(found), "float32") if subject.is_translation else None
-
     def _walk(self, subject: Subject) -> dict[str, Any] | None:
         record = subject.recorded(WALK)
         vectors = _vectors(record)
         if 2 * sum(x.size for x in vectors.values()) > WALK_BYTES:
             return None
         return {name: self.arrays.add(x, "float16") for name, x in vectors.items()}
+
+
+def _shares(subject: Subject, found: Effects) -> list[float | None] | None:
+    """The share of the source in each output of a translator; None where it has no meaning."""
+    if not subject.is_translation:
+        return None
+    return [None if np.isnan(share) else float(share) for share in source_share(found)]
 
 
 def beam_tree(

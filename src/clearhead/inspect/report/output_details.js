@@ -72,7 +72,7 @@ async function effectsAt(data, item, place, against) {
   const [heads, sources, prefixes, source, prefix] = await Promise.all(
     [effects.by_head, effects.by_source, effects.by_prefix, effects.source, effects.prefix].map(at),
   );
-  const share = item.share && (await data.array(item.share)).values[place];
+  const share = item.share?.[place] ?? null;
   return { heads, sources, prefixes, source: source[0], prefix: prefix[0], share };
 }
 

@@ -188,10 +188,11 @@ function howToRead({ model }, matrix, choice) {
 function trust(model, name) {
   // The removal of words is exact; the belief is about measures that estimate it.
   if (!model.belief || name === "removal") return "";
-  if (model.belief.measure === name)
-    return "Of all estimates, this is the most faithful for this model.";
-  const row = (wanted) => model.belief.rows.find((each) => each.measure === wanted);
-  const [own, best, random] = [row(name), row(model.belief.measure), row("random")];
+  const { believed, rows } = model.belief;
+  if (believed[0] === name) return "Of all estimates, this is the most faithful for this model.";
+  if (believed.includes(name)) return "For this model, no estimate is measurably more faithful.";
+  const row = (wanted) => rows.find((each) => each.measure === wanted);
+  const [own, best, random] = [row(name), row(believed[0]), row("random")];
   if (own && random && own.comprehensiveness[0] <= random.comprehensiveness[0]) {
     return "For this model it is no better than a random order.";
   }
