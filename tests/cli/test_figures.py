@@ -11,6 +11,7 @@ import pytest
 
 from clearhead import api
 from clearhead.checkpoint.folder import read_model_folder
+from clearhead.inspect import explanation
 from clearhead.inspect.attention_watch import small
 from clearhead.inspect.drawing import DARK
 from clearhead.inspect.findings import ALIGNMENT, STUDY, write_finding
@@ -88,6 +89,61 @@ def test_pictures_are_drawn_by_name_format_and_theme(models: Path, tmp_path: Pat
     assert DARK.paper in texts_of(tmp_path / "p")
 
 
+STUDIED: dict[str, Any] = {
+    "sentences": 2,
+    "loss": 1.0,
+    "ablate_by": "mean",
+    "importance": [
+        {"head": "encoder.1.self.1", "loss": [1, 0, 2], "gradient": 1.0, "chrf": None},
+    ],
+    "roles": {},
+    "belief": {
+        "text": "Believe “Removal”.",
+        "believed": ["rollout"],
+        "completeness_error": 0.0,
+        "sentences": 2,
+        "rows": [
+            {
+                "measure": name,
+                "title": name,
+                "comprehensiveness": [0.5, 0.4, 0.6],
+                "sufficiency": [0.5, 0.4, 0.6],
+            }
+            for name in ("rollout", "random")
+        ],
+        "grid": [0.0, 1.0],
+        "curves": {"rollout": [1.0, 0.0], "random": [1.0, 0.0]},
+    },
+}
+
+
+def test_a_study_is_drawn_with_what_replaced_the_heads(models: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(models / "texts", tmp_path / "run")
+    write_finding(read_model_folder(folder), STUDY, STUDIED)
+    drawn(folder, "--only", "importance", "--format", "svg", "-o", tmp_path / "p")
+    assert "mean output" in texts_of(tmp_path / "p")
+    write_finding(read_model_folder(folder), STUDY, {**STUDIED, "importance": [{"head": 1}]})
+    code, _, err = run("figures", str(folder), "-o", str(tmp_path / "p"))
+    assert code != 0
+    assert "study" in err
+    assert "Traceback" not in err
+
+
+def test_a_long_input_is_drawn_without_its_effects(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explanation, "LONGEST_EXPLAINED", 3)
+    words = ("--input", "a b a b", "-o", str(tmp_path / "p"))
+    code, out, err = run("figures", str(models / "texts"), *words)
+    assert code == 0, err
+    assert "effects" in err
+    assert [Path(line).name for line in out.splitlines()] == [
+        "encoder-heads.png",
+        "encoder-layers.png",
+        "encoder.1.self.png",
+    ]
+
+
 def test_a_run_is_drawn_without_an_input(models: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(models / "texts", tmp_path / "run")
     (folder / "training").mkdir()
@@ -100,10 +156,10 @@ def test_a_run_is_drawn_without_an_input(models: Path, tmp_path: Path) -> None:
     (folder / "training" / "log.jsonl").write_text(log)
     paths = drawn(folder, "-o", tmp_path / "p")
     assert [path.name for path in paths] == ["learning-curves.png"]
-    rows = [{"head": "encoder.1.self.1", "loss": [1, 0, 2], "gradient": 1.0, "chrf": None}]
-    write_finding(read_model_folder(folder), STUDY, {"importance": rows, "belief": None})
+    of_run = ["learning-curves.png", "importance.png", "faithfulness.png"]
+    write_finding(read_model_folder(folder), STUDY, STUDIED)
     paths = drawn(folder, "-o", tmp_path / "p")
-    assert [path.name for path in paths] == ["learning-curves.png", "importance.png"]
+    assert [path.name for path in paths] == of_run
     mixed = "--only", "importance,encoder.1", "--input", "a b", "-o", tmp_path / "p"
     assert [path.name for path in drawn(folder, *mixed)] == ["importance.png", "encoder.1.png"]
     for step, number in ((5, 1), (9, 1), (5, 2)):
@@ -111,7 +167,8 @@ def test_a_run_is_drawn_without_an_input(models: Path, tmp_path: Path) -> None:
         small(made_record(target=())).save(kept)
     paths = drawn(folder, "-o", tmp_path / "p")
     assert [path.name for path in paths] == [
-        *("learning-curves.png", "training-strip.png", "training-animation.gif", "importance.png"),
+        *("learning-curves.png", "training-strip.png", "training-animation.gif"),
+        *of_run[1:],
     ]
     second = drawn(folder, "--only", "training-strip.2", "-o", tmp_path / "p")
     assert [path.name for path in second] == ["training-strip.2.png"]

@@ -242,6 +242,9 @@ def test_mistakes_of_an_alignment(models: Path) -> None:
     failed("align", folder, *pairs, "--shift", "1")
     failed("align", folder, *pairs, "--rule", "both")
     failed("align", folder, *pairs, "--measure", "removal", "--gold", models / "t")
+    (models / "long").write_text("a b c\n" + "b " * 2000 + "\n\nb a\n")
+    long = ("--source", models / "long", "--target", models / "t")
+    assert "long:2" in failed("align", folder, *long, "--measure", "removal")
     (models / "more").write_text("a\n" * 5)
     failed("align", folder, "--source", models / "s", "--target", models / "more")
     failed("align", models / "texts", *pairs)
@@ -328,6 +331,53 @@ def test_mistakes_of_a_report(models: Path, tmp_path: Path) -> None:
     failed("inspect", models / "translator", "a", "--with", models / "texts")
     failed("inspect", models / "translator", "a", "--with", models / "translator")
     failed("inspect", models / "texts", "a", "--target", "b")
+    failed("inspect", models / "texts", "a", " ")
+    assert "ablate_by" in failed("inspect", models / "texts", "a", "--ablate-by", "mean")
+    (tmp_path / "s").write_text("a\n" + "b " * 2000 + "\n")
+    words = ("--input-file", tmp_path / "s", "--lines", "1-2", "-o", tmp_path / "r.html")
+    assert "input 2" in failed("inspect", models / "translator", *words)
+    assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("names", "inputs", "choices"),
+    [
+        ([], ["a"], {}),
+        (["translator"], [], {}),
+        (["translator"], "a b", {}),
+        (["translator"], ["a"], {"targets": "b"}),
+        (["translator"], ["a", "b"], {"targets": ["b"]}),
+        (["translator"], ["a"], {"names": ["x", "y"]}),
+        (["texts"], ["a"], {"targets": ["b"]}),
+        (["texts", "translator"], ["a"], {}),
+    ],
+)
+def test_mistakes_of_a_report_in_python(
+    models: Path, tmp_path: Path, names: list[str], inputs: Any, choices: dict[str, Any]
+) -> None:
+    loaded = {name: clearhead.load(models / name) for name in names}
+    with pytest.raises(ConfigError):
+        clearhead.write_report(tmp_path / "r.html", loaded, inputs, **choices)
+    with pytest.raises(ConfigError):
+        clearhead.write_report(tmp_path / "r.html", [*loaded.values()], inputs)  # pyright: ignore[reportArgumentType]
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_report_without_heads_says_so_and_has_no_study(models: Path, tmp_path: Path) -> None:
+    folder, report = shutil.copytree(models / "texts", tmp_path / "texts"), tmp_path / "r.html"
+    succeeded("study", folder, "--data", models / "examples.tsv")
+    written = []
+    for ablation in ((), ("--ablate", "encoder.1.self.1", "--ablate-by", "mean")):
+        succeeded("inspect", folder, "a b", *ablation, "-o", report)
+        found = re.search(r'id="report">(.*?)</script>', report.read_text(), re.DOTALL)
+        assert found is not None
+        written.append(json.loads(found[1]))
+    (complete,), (ablated,) = (each["models"] for each in written)
+    assert complete["belief"]
+    assert complete["importance"]
+    assert [ablated[key] for key in ("belief", "importance", "roles")] == [None, None, None]
+    assert "encoder.1.self.1" in ablated["name"]
+    assert "--ablate-by mean" in written[1]["command"]
     failed("inspect", models / "features", "a")
     assert "line 5" in failed(
         "inspect", models / "translator", "--input-file", models / "s", "--lines", "5"

@@ -53,6 +53,9 @@ def test_why_not_is_the_difference_of_the_effects() -> None:
     for word, difference in reasons["source"]:
         i = found.source.index(word)
         assert difference == found.by_source[i, 1, 0] - found.by_source[i, 1, 2]
+    for place, choice in ((3, 1), (-1, 1), (0, 0), (0, 99)):
+        with pytest.raises(ConfigError):
+            found.why_not(place, choice)
     sizes = [abs(difference) for _, difference in reasons["heads"]]
     assert sizes == sorted(sizes, reverse=True)
 
@@ -101,9 +104,22 @@ def test_a_notebook_shows_a_table_in_which_every_word_is_text() -> None:
         (Classifier(), "x", "y", (), ConfigError),
         (Translator(), "a", "p", ("removals",), ConfigError),
         (Translator(), "", "p", (), DataError),
+        (Classifier(), " ", None, (), DataError),
+        (Translator(), "a " * 150, "p " * 150, (), DataError),
         (Translator(), "a", Hypothesis((), 0.0, (), 0.0, False), (), DataError),
     ],
 )
 def test_mistakes(model: Any, source: str, target: Any, measures: Any, error: type) -> None:
     with pytest.raises(error):
         explain(model, source, target, measures)
+
+
+def test_an_encoder_without_labels_has_no_output_to_explain() -> None:
+    classifier = Classifier()
+    classifier.labels = ()
+    with pytest.raises(ConfigError, match="labels"):
+        explain(classifier, "x")
+
+
+def test_one_measure_may_be_named_without_a_list() -> None:
+    assert set(explain(Classifier(), "x", measures="rollout").measures) == {"rollout"}

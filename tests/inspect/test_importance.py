@@ -51,6 +51,7 @@ def test_an_interval_covers_the_truth_about_95_times_of_100() -> None:
 def test_a_role_is_a_share_of_the_attention() -> None:
     (subject, *_) = subjects()
     subject.source_pieces = ("<s>", "▁a", "▁b", "▁,", "</s>")
+    subject.source_special = (0, 4)
     scores = head_roles([subject])
     weights = subject.record.encoder[0].attention[1]
     found = scores[Head("encoder.1.self", 2)]

@@ -6,43 +6,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clearhead.inspect.words import is_special, words_in, words_of
+from clearhead.inspect.words import words_in, words_of
 
 
 @pytest.mark.parametrize(
-    ("pieces", "words"),
+    ("pieces", "special", "words"),
     [
-        ("▁the ▁un believ able ▁cat .", "the unbelievable cat."),
-        ("<s> ▁el ▁ga to </s>", "el gato"),
-        ("[CLS] play ##ing chess [SEP]", "playing chess"),
-        ("the Ġcat s", "the cats"),
-        ("the cat sleeps .", "the cat sleeps ."),
-        ("▁a <0xC3> <0xA9> ▁b", "a<0xC3><0xA9> b"),
-        ("ab ▁cd", "ab cd"),
-        ("▁ ▁x", "▁ x"),
-        ("<s> </s>", ""),
+        ("▁the ▁un believ able ▁cat .", (), "the unbelievable cat."),
+        ("<s> ▁el ▁ga to </s>", (0, 4), "el gato"),
+        ("[CLS] play ##ing chess [SEP]", (0, 4), "playing chess"),
+        ("[music] plays <b>", (), "[music] plays <b>"),
+        ("the Ġcat s", (), "the cats"),
+        ("the cat sleeps .", (), "the cat sleeps ."),
+        ("▁a <0xC3> <0xA9> ▁b", (), "aé b"),
+        ("▁a <0xC3> ▁b", (), "a<0xC3> b"),
+        ("ab ▁cd", (), "ab cd"),
+        ("▁ ▁x", (), "▁ x"),
+        ("<s> </s>", (0, 1), ""),
     ],
 )
-def test_pieces_are_joined(pieces: str, words: str) -> None:
-    assert [word.text for word in words_of(pieces.split())] == words.split()
+def test_pieces_are_joined(pieces: str, special: tuple[int, ...], words: str) -> None:
+    assert [word.text for word in words_of(pieces.split(), special)] == words.split()
 
 
-@given(st.lists(st.text(min_size=1, max_size=4), max_size=8))
-def test_every_piece_is_in_one_word_or_special(pieces: list[str]) -> None:
-    found = [position for word in words_of(pieces) for position in word.positions]
-    assert found == [i for i, piece in enumerate(pieces) if not is_special(piece)]
-
-
-@pytest.mark.parametrize(
-    "piece", ["<s>", "</s>", "<pad>", "[CLS]", "<mask>", "<s_2>".replace("2", "x")]
-)
-def test_symbols_are_special(piece: str) -> None:
-    assert is_special(piece)
-
-
-@pytest.mark.parametrize("piece", ["<unk>", "[UNK]", "<0x0A>", "<", "<>", "[", "a", "▁<s>", "<3>"])
-def test_words_and_bytes_are_not(piece: str) -> None:
-    assert not is_special(piece)
+@given(st.lists(st.text(min_size=1, max_size=4), max_size=8), st.sets(st.integers(0, 7)))
+def test_every_piece_is_in_one_word_or_special(pieces: list[str], special: set[int]) -> None:
+    found = [position for word in words_of(pieces, special) for position in word.positions]
+    assert found == [i for i in range(len(pieces)) if i not in special]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +40,9 @@ def test_words_and_bytes_are_not(piece: str) -> None:
     [
         ("the cats.", "▁the ▁cat s .", [(0,), (1, 2, 3)]),
         ("the cats.", "the cats .", [(0,), (1, 2)]),
-        (" a  b ", "<s> ▁a ▁ b </s>", [(1,), (2, 3)]),
+        ("a b", "▁a ▁ b", [(0,), (1, 2)]),
+        ("The Cat", "▁the ▁cat", [(0,), (1,)]),
+        ("é b", "▁ <0xC3> <0xA9> ▁b", [(0, 1, 2), (3,)]),
         ("ab c", "▁a b ▁c", [(0, 1), (2,)]),
     ],
 )
@@ -64,4 +56,11 @@ def test_words_between_spaces(text: str, pieces: str, positions: list[tuple[int,
 def test_other_characters_are_no_words_of_the_text() -> None:
     assert words_in("the cat", ["▁the", "<unk>", "▁dog", "s"]) is None
     assert words_in("the cat", ["▁the"]) is None
+    assert words_in("the cat", ["▁the", "▁dog"]) is None
     assert words_in("½", ["▁1", "⁄", "2"]) is None
+
+
+def test_symbols_are_no_words_of_the_text() -> None:
+    found = words_in(" a  b ", "<s> ▁a ▁ b </s>".split(), special=(0, 4))
+    assert found is not None
+    assert [word.positions for word in found] == [(1,), (2, 3)]

@@ -44,6 +44,7 @@ class Classifier:
         labels: the labels, in the order of the logits.
         engine: runs the model.
         temperature: divides the logits; fitted on the validation data (Guo et al. 2017).
+        ablated: which heads are switched off, for people; empty if none is.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Classifier:
         labels: Labels,
         engine: ClassifierEngine,
         temperature: float,
+        ablated: str = "",
     ) -> None:
         # Imported here because it loads torch.
         from clearhead.data.inputs import TextInputs
@@ -62,6 +64,7 @@ class Classifier:
         self.label_set = labels
         self.engine = engine
         self.temperature = temperature
+        self.ablated = ablated
         self._style = None
         if isinstance(inputs, TextInputs):
             self._style = InputStyle.load(folder, "text", inputs.tokenizer)

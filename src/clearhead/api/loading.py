@@ -75,6 +75,11 @@ def load(
     _check_options(device, threads, engine, compute_type)
     names = ablate.split(",") if isinstance(ablate, str) else ablate
     off = _Ablation(tuple(name.strip() for name in names if name.strip()), ablate_by)
+    if not off.heads and ablate_by != "zero":
+        raise ConfigError(
+            f"ablate_by = {ablate_by!r} has no effect without heads that are switched off",
+            todo="name some in ablate, e.g. decoder.3.cross.5, or leave ablate_by out",
+        )
     if off.heads and engine == "ctranslate2":
         raise ConfigError(
             "CTranslate2 cannot switch off heads", todo="set the engine to torch, or leave it out"
@@ -95,6 +100,13 @@ class _Ablation(NamedTuple):
     heads: tuple[str, ...]
     by: str
 
+    @property
+    def title(self) -> str:
+        """What is off, for people; empty if nothing is."""
+        if not self.heads:
+            return ""
+        return f"without {', '.join(self.heads)} ({self.by} instead)"
+
     def applied(self, model: Model, found: ModelFolder) -> Model:
         """The model without these heads.
 
@@ -102,7 +114,7 @@ class _Ablation(NamedTuple):
             ConfigError: it has no such head, or there is no such replacement.
             ModelFolderError: the means are not known.
         """
-        if not self.heads and self.by == "zero":
+        if not self.heads:
             return model
         from clearhead.inspect.ablation import replacements, without_heads
         from clearhead.inspect.heads import chosen_heads
@@ -124,7 +136,7 @@ def _loaded(
     if found.config.task == "translation":
         engine = "torch" if off.heads else engine
         made = _engine(found, device, threads, engine, compute_type, scores, off)
-        translator = Translator(found, made)
+        translator = Translator(found, made, off.title)
         exported = made.exported if isinstance(made, AutoEngine) else made
         if isinstance(exported, CTranslate2Engine):
             exported.check_vocabularies([translator.source_tokenizer, translator.target_tokenizer])
@@ -359,4 +371,4 @@ def _classifier(found: ModelFolder, device: str, threads: int, off: _Ablation) -
         )
 
     engine = ClassifierEngine(off.applied(with_weights(make_model, found, where), found))
-    return Classifier(found, inputs, labels, engine, temperature)
+    return Classifier(found, inputs, labels, engine, temperature, off.title)

@@ -26,10 +26,12 @@ class Translator:
     Args:
         folder: its model folder.
         engine: runs it.
+        ablated: which heads are switched off, for people; empty if none is.
     """
 
-    def __init__(self, folder: ModelFolder, engine: Engine) -> None:
+    def __init__(self, folder: ModelFolder, engine: Engine, ablated: str = "") -> None:
         self.folder = folder
+        self.ablated = ablated
         self.engine = engine
         self._tokenizers = read_tokenizers(folder.path, folder.config)
         self._source_style, self._target_style = (

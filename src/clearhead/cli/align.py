@@ -94,7 +94,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> None:
     """Align the pairs and write the links."""
     from clearhead.api.loading import load_translator
-    from clearhead.inspect.alignment import align, pair_of, pharaoh
+    from clearhead.inspect.alignment import align, pharaoh
 
     _check_options(args)
     inputs = (args.source, args.target, args.gold)
@@ -107,7 +107,8 @@ def run(args: Namespace) -> None:
         with Counter(sys.stderr, len(pairs), "pairs", not output.isatty()) as counter:
             for number, (source, target) in enumerate(pairs, start=1):
                 if source.strip() and target.strip():
-                    found = align(pair_of(translator, source, target), aligner)
+                    pair = _pair(translator, (source, target), f"{args.source}:{number}")
+                    found = align(pair, aligner)
                     output.write(pharaoh(found, args.scores) + "\n")
                 else:
                     output.write("\n")
@@ -146,16 +147,20 @@ def _aligner(args: Namespace, translator: Translator, pairs: Sequence[tuple[str,
         check_measure(translator.model, args.measure)
         return Aligner(args.measure, args.shift or 0, args.rule or "both", "named", 0.0, 0)
     again = args.gold or args.reverse or args.sentences
-    kept = None if again else read_finding(translator.folder, ALIGNMENT)
-    if kept is not None:
+    kept = read_finding(translator.folder, ALIGNMENT)
+    if kept is not None and not again:
         return Aligner.of(kept, translator.model, translator.folder.path)
     aligner, errors = _chosen(args, translator, pairs)
-    if not translator.folder.is_checkpoint:
+    if translator.folder.is_checkpoint:
+        print_message("this is a checkpoint, which another may replace: the choice is not kept")
+    else:
         path = write_finding(translator.folder, ALIGNMENT, vars(aligner))
-        print_message(f"wrote {path}")
+        print_message(f"{'replaced the choice in' if kept else 'wrote'} {path}")
+    measured = "target" if aligner.criterion == "removal" else aligner.rule
     print_message(
-        f"aligns by {aligner.measure}, shift {aligner.shift}, rule {aligner.rule}: error rate "
-        f"{100 * aligner.score:.1f} % {REFERENCES[aligner.criterion]} ({aligner.sentences} pairs)"
+        f"aligns by {aligner.measure}, shift {aligner.shift}, rule {aligner.rule}; error rate of "
+        f"the rule {measured} {REFERENCES[aligner.criterion]}: {100 * aligner.score:.1f} % on the "
+        f"{aligner.sentences:,} pairs by which it was chosen"
     )
     others = sorted(errors.items(), key=lambda item: item[1])[1:4]
     found = ", ".join(
@@ -199,11 +204,24 @@ def _chosen(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, 
 
 
 def _prepared(translator: Translator, texts: Sequence[tuple[str, str]]) -> list[Pair]:
-    from clearhead.inspect.alignment import pair_of
-
     if not texts:
         raise DataError("there is no pair with words on both sides", todo="give other files")
-    return [pair_of(translator, source, target) for source, target in texts]
+    return [_pair(translator, each, f"pair {n}") for n, each in enumerate(texts, start=1)]
+
+
+def _pair(translator: Translator, texts: tuple[str, str], where: str) -> Pair:
+    """A prepared pair; an error has its place.
+
+    Raises:
+        DataError: a side is empty or too long.
+    """
+    from clearhead.inspect.alignment import pair_of
+
+    try:
+        return pair_of(translator, *texts)
+    except DataError as error:
+        error.where = error.where or where
+        raise
 
 
 def _sample(

@@ -198,7 +198,8 @@ def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], 
         target = _translation(model, source) if args.target is None else args.target
         subject = Subject.translation(model, source, target)
         aligner = partial(aligner_of, model.folder, model.model)
-        return pictures_of_translation(subject, aligner, theme), True
+        with warnings_printed():
+            return pictures_of_translation(subject, aligner, theme), True
     reject_unused({"--target": args.target}, "classifiers")
     content, times = _classifier_input(model, args)
     if isinstance(content, str) and not content.strip():
@@ -211,7 +212,8 @@ def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], 
     _print_labels(model, content)
     if times is not None:
         subject.source_pieces = times[: len(subject.source_pieces)]
-    return pictures_of_classification(model, subject, theme), False
+    with warnings_printed():
+        return pictures_of_classification(model, subject, theme), False
 
 
 def _default_folder(model: ModelFolder) -> Path:

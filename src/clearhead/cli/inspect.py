@@ -136,6 +136,8 @@ def _command(args: Namespace) -> str:
     for name in ("input_file", "text_column", "target", "ablate"):
         if value := getattr(args, name):
             words += [option(name), str(value)]
+    if args.ablate_by != "zero":
+        words += ["--ablate-by", args.ablate_by]
     if args.lines is not None:
         words += ["--lines", f"{args.lines[0]}-{args.lines[-1]}"]
     return shlex.join(words)

@@ -35,12 +35,15 @@ KINDS = {
 }
 
 
-def importance_figure(rows: Sequence[Mapping[str, Any]], theme: Theme = LIGHT) -> Figure:
+def importance_figure(
+    rows: Sequence[Mapping[str, Any]], theme: Theme = LIGHT, ablate_by: str = "zero"
+) -> Figure:
     """How much worse the model is without each head, the most important first.
 
     Args:
         rows: as `importance_rows` makes them.
         theme: the colours.
+        ablate_by: what replaced the output of each head, `zero` or its `mean`.
     """
     names = [str(row["head"]) for row in rows]
     kinds = [".".join(name.split(".")[::2]) for name in names]
@@ -67,7 +70,11 @@ def importance_figure(rows: Sequence[Mapping[str, Any]], theme: Theme = LIGHT) -
             axes.set_xlabel(label, fontsize=SIDE_SIZE, loc="left")
         if len(set(kinds)) > 1:
             figure.axes[0].legend(fontsize=NAME_SIZE, loc="lower right", framealpha=0.9)
-        note = "Mean over a sample, with its 95 % interval. Above 0: the model needs the head."
+        instead = "its mean output" if ablate_by == "mean" else "zero"
+        note = (
+            f"Mean over a sample, with its 95 % interval; {instead} replaces the output of the "
+            "head. Above 0: the model needs it."
+        )
         finish(figure, "Importance of each head", note, theme)
     return figure
 

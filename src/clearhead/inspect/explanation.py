@@ -11,7 +11,7 @@ import numpy as np
 
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory
-from clearhead.errors import ConfigError
+from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.ablation import replacements
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Array, Record
@@ -25,6 +25,8 @@ ALTERNATIVES = 8
 LONGEST_EXPLAINED = 200
 """Positions of source and target together up to which heads and words are switched off one by one:
 the time grows with their square."""
+
+TOO_LONG = f"they have more than {LONGEST_EXPLAINED} positions together"
 
 SOURCE_COUNTS = 0.1
 """Mean gain in log-probability of an output by the source, below which it hardly counts."""
@@ -79,7 +81,22 @@ class Explanation:
         Returns:
             For `heads`, `source` and `prefix` the names with the differences. Positive speaks for
             the output, negative for the other.
+
+        Raises:
+            ConfigError: there is no such place or choice.
         """
+        for what, number, first, count in (
+            ("place", place, 0, len(self.outputs)),
+            ("choice", choice, 1, self.log_probabilities.shape[1]),
+        ):
+            if not first <= number < count:
+                raise ConfigError(
+                    f"there is no {what} {number}",
+                    where="why_not",
+                    why=f"the {what}s are {first} to {count - 1}"
+                    if count > first
+                    else "there is no other output",
+                )
         parts = {
             "heads": (self.heads, self.by_head),
             "source": (self.source, self.by_source),
@@ -111,7 +128,7 @@ def explain(
     model: TranslatorLike | ClassifierLike,
     source: Any,
     target: str | Hypothesis | None = None,
-    measures: Iterable[str] = ("removal",),
+    measures: str | Iterable[str] = ("removal",),
     ablate_by: str = "zero",
 ) -> Explanation:
     """Explain what a translator or a classifier gives for an input.
@@ -134,7 +151,7 @@ def explain(
         DataError: source or target are empty, or too long.
         ClearheadError: the memory of the GPU is full.
     """
-    names = tuple(measures)
+    names = (measures,) if isinstance(measures, str) else tuple(measures)
     if unknown := [name for name in names if name not in MEASURES]:
         raise ConfigError(
             f"{unknown[0]!r} is not a measure", todo=f"choose from {', '.join(MEASURES)}"
@@ -159,6 +176,12 @@ def explain(
             def tokens(ids: Iterable[int]) -> list[str]:
                 return [classifier.labels[i] for i in ids]
 
+        if not is_short(subject):
+            raise DataError(
+                "source and target are too long to explain",
+                why=f"{TOO_LONG}: each head and each word is switched off in turn",
+                todo="give shorter ones, or look at the weights: clearhead.record",
+            )
         means = replacements(ablate_by, subject.model, model.folder)
         return _explanation(subject, tokens, names, means)
 
@@ -187,6 +210,11 @@ def _explanation(
         source_share=source_share(found) if subject.is_translation else np.full(places, np.nan),
         warning=warning_of(subject, found),
     )
+
+
+def is_short(subject: Subject) -> bool:
+    """Whether heads and words can be switched off one by one."""
+    return subject.replay.n_source + subject.replay.n_prefix <= LONGEST_EXPLAINED
 
 
 def alternatives(subject: Subject) -> tuple[Array, Array]:

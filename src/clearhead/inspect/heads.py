@@ -37,12 +37,13 @@ def chosen_heads(names: str | Iterable[str], heads: Sequence[Head]) -> tuple[Hea
     for name in map(str.strip, names):
         found = {head for head in heads if f"{head}.".startswith(f"{name}.")}
         if not found:
+            parts = [str(head).split(".") for head in heads]
+            known = dict.fromkeys(".".join(each[:n]) for each in parts for n in range(1, 5))
+            close = nearest(name, known)
             raise ConfigError(
                 f"{name!r} is not a head of this model",
                 why=f"its heads are {heads[0]} to {heads[-1]}, in that order",
-                todo=f"did you mean {close}?"
-                if (close := nearest(name, map(str, heads)))
-                else None,
+                todo=f"did you mean {close}?" if close else None,
             )
         chosen |= found
     return tuple(head for head in heads if head in chosen)

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from clearhead.checkpoint.folder import ModelFolder
-from clearhead.errors import ConfigError, DataError, nearest
+from clearhead.errors import ConfigError, DataError, nearest, warn
 from clearhead.inspect.alignment import Aligner, links, plain, scores, word_matrix
 from clearhead.inspect.attention_over_training import animation, strip_figure
 from clearhead.inspect.attention_watch import watched
@@ -20,17 +20,19 @@ from clearhead.inspect.charts import (
     read_log,
 )
 from clearhead.inspect.drawing import LIGHT, Draw, Theme
+from clearhead.inspect.explanation import TOO_LONG, is_short
 from clearhead.inspect.figures import (
     alignment_figure,
     figures_of,
     head_effects_figure,
     word_effects_figure,
 )
-from clearhead.inspect.findings import ALIGNMENT, STUDY, read_finding
+from clearhead.inspect.findings import ALIGNMENT, read_finding
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.record import Record
 from clearhead.inspect.recording import ClassifierLike
 from clearhead.inspect.replay import Effects, effects
+from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
 from clearhead.model.transformer import EncoderDecoder
@@ -93,7 +95,7 @@ def pictures_of_translation(
             found().heads, by_output(found().by_head), _texts(words), theme
         ),
     }
-    return own | _of_record(subject, theme)
+    return _affordable(subject, own) | _of_record(subject, theme)
 
 
 def pictures_of_classification(
@@ -123,12 +125,24 @@ def pictures_of_classification(
             found().heads, found().by_head[:, 0], labels, theme
         ),
     }
-    return own | _of_record(subject, theme)
+    return _affordable(subject, own) | _of_record(subject, theme)
 
 
 def pictures_of_record(record: Record, theme: Theme = LIGHT) -> dict[str, Draw]:
     """The pictures of an encoder without labels."""
     return dict(figures_of(record, theme))
+
+
+def _affordable(subject: Subject, found: dict[str, Draw]) -> dict[str, Draw]:
+    """The pictures without those of effects if the input is too long for them.
+
+    Warns:
+        UserWarning: pictures are left out.
+    """
+    if is_short(subject):
+        return found
+    warn(f"no pictures of effects: source and target are too long, since {TOO_LONG}")
+    return {name: draw for name, draw in found.items() if not name.endswith("-effects")}
 
 
 def _of_record(subject: Subject, theme: Theme) -> dict[str, Draw]:
@@ -177,15 +191,14 @@ def pictures_of_run(
             found[name if number == 1 else f"{name}.{number}"] = partial(draw, files, theme)
         if name not in found:
             missing[name] = "keep attention during training: --set training.watch_attention=1"
-    study = read_finding(folder, STUDY) or {}
-    for name, key, draw in (
-        ("importance", "importance", importance_figure),
-        ("faithfulness", "belief", faithfulness_figure),
-    ):
-        if study.get(key):
-            found[name] = partial(draw, study[key], theme)
-        else:
-            missing[name] = f"measure it first: clearhead study {folder.path}"
+    study = read_study(folder)
+    if study is None:
+        todo = f"measure it first: clearhead study {folder.path}"
+        missing |= {"importance": todo, "faithfulness": todo}
+    else:
+        by = study["ablate_by"]
+        found["importance"] = partial(importance_figure, study["importance"], theme, by)
+        found["faithfulness"] = partial(faithfulness_figure, study["belief"], theme)
     return found, missing
 
 

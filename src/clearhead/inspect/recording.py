@@ -103,7 +103,7 @@ def record(
     subject: TranslatorLike | ClassifierLike,
     source: Any,
     target: str | Hypothesis | None = None,
-    keep: Iterable[Detail] = (),
+    keep: Detail | Iterable[Detail] = (),
 ) -> Record:
     """Record what a translator or a classifier computes for an input.
 
@@ -134,8 +134,8 @@ def record(
         return dataclasses.replace(result, source=tuple(names))
 
 
-def _checked(keep: Iterable[Detail]) -> frozenset[Detail]:
-    names = frozenset(keep)
+def _checked(keep: Detail | Iterable[Detail]) -> frozenset[Detail]:
+    names = frozenset([keep] if isinstance(keep, str) else keep)
     if unknown := sorted(names - set(DETAILS)):
         raise ConfigError(
             f"{unknown[0]!r} is not a detail of a record",

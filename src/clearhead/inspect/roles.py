@@ -6,7 +6,7 @@ A head has a role if the share is above `THRESHOLD`; the shares are reported eit
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from clearhead.inspect.heads import Head
 from clearhead.inspect.record import Array
 from clearhead.inspect.replay import effects
 from clearhead.inspect.subject import Subject
-from clearhead.inspect.words import is_special
 
 THRESHOLD = 0.5
 """The share of attention from which a role is named."""
@@ -64,15 +63,16 @@ def _attentions(subject: Subject):  # type: ignore[no-untyped-def]
     """Each head with its weights (queries, keys), and for each role a mask of the same shape."""
     record = subject.record
     source, target = subject.source_pieces, subject.target_pieces
-    of_source = _by_key(source) | _by_distance(len(source))
+    by_source = _by_key(source, subject.source_special)
+    of_source = by_source | _by_distance(len(source))
     heads = iter(subject.replay.heads)
     for layer in record.encoder:
         for weights in layer.attention:
             yield next(heads), weights, _shaped(of_source, weights)
     if not record.decoder:
         return
-    of_target = _by_key(target) | _by_distance(len(target))
-    cross = _by_key(source) | {"aligned word": _aligned(subject)}
+    of_target = _by_key(target, subject.target_special) | _by_distance(len(target))
+    cross = by_source | {"aligned word": _aligned(subject)}
     for layer in record.decoder:
         for weights in layer.self_attention:
             yield next(heads), weights, _shaped(of_target, weights)
@@ -92,14 +92,14 @@ def _by_distance(length: int) -> dict[str, Array]:
     }
 
 
-def _by_key(pieces: Sequence[str]) -> dict[str, Array]:
+def _by_key(pieces: Sequence[str], special: Collection[int]) -> dict[str, Array]:
     """Masks (1, keys) of the roles that depend on the key alone."""
     first = np.arange(len(pieces)) == 0
-    special = np.array([is_special(piece) for piece in pieces])
+    symbols = np.isin(np.arange(len(pieces)), list(special))
     marks = np.array([_is_punctuation(piece) for piece in pieces])
     return {
         "first token": first[None],
-        "separator": (special & ~first)[None],
+        "separator": (symbols & ~first)[None],
         "punctuation": marks[None],
     }
 

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from clearhead.decoding.engine import Hypothesis
+from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Array, Detail, Record
 from clearhead.inspect.recording import (
     ClassifierLike,
@@ -22,7 +23,7 @@ from clearhead.inspect.replay import ClassificationReplay, Replay, TranslationRe
 from clearhead.inspect.words import Word, words_of
 from clearhead.model.pooling import AttentionPooling, FirstPooling
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
-from clearhead.tokenizer import BOS
+from clearhead.tokenizer import BOS, EOS, PAD
 
 
 class Subject:
@@ -41,6 +42,9 @@ class Subject:
         source_pieces: the names of the source positions.
         target_pieces: the names of what the decoder reads; empty for a classifier.
         outputs: the names of what is explained: the target tokens, or the most probable label.
+        source_special: the source positions of padding and of start and end symbols.
+        target_special: such positions of what the decoder reads.
+        output_special: such places of the outputs.
     """
 
     def __init__(
@@ -64,6 +68,9 @@ class Subject:
             self._target = target[: self.replay.n_prefix - 1]
         else:
             self.replay = ClassificationReplay(model, source, multi_label, temperature)
+        self.source_special = _special(source)
+        self.target_special = _special([BOS, *target])
+        self.output_special = _special(self.replay.outcome[:, 0]) if self.is_translation else ()
         self.source_pieces = tuple(map(str, range(self.replay.n_source)))
         self.target_pieces = tuple(map(str, range(self.replay.n_prefix)))
         self.outputs = tuple(map(str, self.replay.outcome[:, 0]))
@@ -97,7 +104,15 @@ class Subject:
 
         Raises:
             DataError: the input is empty or too long.
+            ConfigError: the classifier has no labels.
         """
+        if not classifier.labels:
+            raise ConfigError(
+                "the model is an encoder without labels, so there is no output to explain",
+                todo="look at its attention instead: clearhead.record",
+            )
+        if isinstance(source, str) and not source.strip():
+            raise DataError("the source is empty", todo="give a text")
         row, names = classifier.encode(source)
         found = cls(
             classifier.model,
@@ -126,17 +141,19 @@ class Subject:
         """The words of the source, or its frames."""
         if self.record.unit == "frame":
             return [Word(name, (i,)) for i, name in enumerate(self.source_pieces)]
-        return words_of(self.source_pieces)
+        return words_of(self.source_pieces, self.source_special)
 
     @cached_property
     def target_words(self) -> list[Word]:
         """The words that the decoder reads; the start symbol is none of them."""
-        return words_of(self.target_pieces)
+        return words_of(self.target_pieces, self.target_special)
 
     @cached_property
     def output_words(self) -> list[Word]:
         """The words of the output; the end symbol is none of them."""
-        return words_of(self.outputs) if self.is_translation else [Word(self.outputs[0], (0,))]
+        if not self.is_translation:
+            return [Word(name, (place,)) for place, name in enumerate(self.outputs)]
+        return words_of(self.outputs, self.output_special)
 
     @cached_property
     def record(self) -> Record:
@@ -167,3 +184,16 @@ class Subject:
             else:
                 shares.append(np.full(length, 1 / length))
         return np.mean(shares, axis=0)
+
+
+def _special(ids: Any) -> tuple[int, ...]:
+    """The positions of padding and of start and end symbols; none in features.
+
+    Args:
+        ids: (length,), or (length, 1 + n-grams) whose first column has the words.
+    """
+    found = np.asarray(ids)
+    if found.dtype.kind == "f":
+        return ()
+    words = found if found.ndim == 1 else found[:, 0]
+    return tuple(np.flatnonzero(np.isin(words, (PAD, BOS, EOS))).tolist())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 START = "▁Ġ"
@@ -10,6 +11,9 @@ START = "▁Ġ"
 
 CONTINUED = "##"
 """WordPiece marks a piece that continues a word."""
+
+BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")
+"""SentencePiece writes a character that its vocabulary lacks as its bytes in UTF-8."""
 
 
 class Word(NamedTuple):
@@ -19,16 +23,18 @@ class Word(NamedTuple):
     positions: tuple[int, ...]
 
 
-def words_of(pieces: Sequence[str]) -> list[Word]:
-    """The words of a sequence of pieces; special symbols such as `</s>` are in none.
+def words_of(pieces: Sequence[str], special: Collection[int] = ()) -> list[Word]:
+    """The words of a sequence of pieces.
 
-    Without any marks each piece is a word.
+    Args:
+        pieces: without any marks each one is a word.
+        special: positions of symbols such as `</s>`, which are in no word and end one.
     """
     marked = any(piece[:1] in START for piece in pieces if piece)
     groups: list[list[int]] = []
-    open_word = False  # a special symbol ends a word
+    open_word = False
     for position, piece in enumerate(pieces):
-        if is_special(piece):
+        if position in special:
             open_word = False
             continue
         begins = piece[:1] in START if marked and piece else not piece.startswith(CONTINUED)
@@ -39,44 +45,61 @@ def words_of(pieces: Sequence[str]) -> list[Word]:
     return [Word(_text([pieces[i] for i in group]), tuple(group)) for group in groups]
 
 
-def words_in(text: str, pieces: Sequence[str]) -> list[Word] | None:
+def words_in(text: str, pieces: Sequence[str], special: Collection[int] = ()) -> list[Word] | None:
     """The words between the spaces of a text, whatever the tokenizer splits or joins.
 
-    None if the characters of the pieces are not those of the text, e.g. because the tokenizer
-    normalises it, or has no piece for a character.
+    None if the characters of the pieces are not those of the text, upper and lower case apart: the
+    tokenizer normalises it, or has no piece for a character.
     """
     words = text.split()
-    ends, length = [], 0
+    letters, ends = "".join(words), [0]
     for word in words:
-        length += len(word)
-        ends.append(length)
+        ends.append(ends[-1] + len(word))
     groups: list[list[int]] = [[] for _ in words]
     seen, word = 0, 0
-    for position, piece in enumerate(pieces):
-        if is_special(piece):
-            continue
-        characters = piece.lstrip(START).removeprefix(CONTINUED)
-        if seen + len(characters) > length:
+    for part, positions in _parts(pieces, special):
+        after = seen + len(part)
+        if letters[seen:after].lower() != part.lower():
             return None
-        while word + 1 < len(words) and seen >= ends[word]:
+        while word + 1 < len(words) and seen >= ends[word + 1]:
             word += 1
-        groups[word].append(position)
-        seen += len(characters)
-    if seen != length or not all(groups):
+        if groups:
+            groups[word] += positions
+        seen = after
+    if seen != len(letters) or not all(groups):
         return None
     return [Word(word, tuple(group)) for word, group in zip(words, groups, strict=True)]
 
 
-def is_special(piece: str) -> bool:
-    """Whether a piece is a symbol such as `<s>` or `[CLS]`; a byte such as `<0xC3>` is none."""
-    inside = piece[1:-1]
-    return len(piece) > 2 and (
-        (piece[0], piece[-1]) in (("<", ">"), ("[", "]"))
-        and not inside.startswith("0x")
-        and inside.strip("/").replace("_", "").isalpha()
-        and inside.strip("/").lower() not in ("unk",)
-    )
+def _parts(
+    pieces: Sequence[str], special: Collection[int]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The characters of each piece and its position; the bytes of a character together."""
+    run: list[int] = []
+    for position, piece in enumerate(pieces):
+        is_byte = position not in special and BYTES.fullmatch(piece) is not None
+        if run and not is_byte:
+            yield _text([pieces[i] for i in run]), tuple(run)
+            run = []
+        if is_byte:
+            run.append(position)
+        elif position not in special:
+            yield _plain(piece), (position,)
+    if run:
+        yield _text([pieces[i] for i in run]), tuple(run)
+
+
+def _plain(piece: str) -> str:
+    return piece.lstrip(START).removeprefix(CONTINUED)
 
 
 def _text(pieces: Sequence[str]) -> str:
-    return "".join(piece.lstrip(START).removeprefix(CONTINUED) for piece in pieces) or pieces[0]
+    """The characters of pieces, for people."""
+
+    def decoded(run: re.Match[str]) -> str:
+        try:
+            return bytes.fromhex(re.sub("<0x|>", "", run[0])).decode()
+        except UnicodeDecodeError:
+            return run[0]
+
+    return BYTES.sub(decoded, "".join(map(_plain, pieces))) or pieces[0]

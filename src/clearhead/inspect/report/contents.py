@@ -12,8 +12,8 @@ from clearhead import __version__
 from clearhead.decoding.beam import Node
 from clearhead.decoding.engine import Hypothesis, length_penalty
 from clearhead.inspect.explanation import (
-    LONGEST_EXPLAINED,
     alternatives,
+    is_short,
     source_share,
     warning_of,
     word_effects,
@@ -177,7 +177,7 @@ class Contents:
     ) -> dict[str, Any]:
         """What translations and classifications have in common."""
         add, record = self.arrays.add, subject.record
-        short = subject.replay.n_source + subject.replay.n_prefix <= LONGEST_EXPLAINED
+        short = is_short(subject)
         ids, best = alternatives(subject)
         found = word_effects(subject, ids) if short else None
         own = best[:, 0]

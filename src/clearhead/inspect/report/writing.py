@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import Hypothesis
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import explain_full_memory
@@ -49,25 +48,30 @@ def write_report(
 
     Raises:
         DataError: an input is empty or too long, or the file cannot be written.
-        ConfigError: there is no model or no input, or targets are given for a classifier.
+        ConfigError: there is no model or no input; models read different inputs; the targets or
+            names are not one for each input; or targets are given for a classifier.
     """
-    if not models or len(inputs) == 0:
-        raise ConfigError("a report needs a model and an input", where="write_report")
+    _check(models, inputs, targets, names)
     contents = Contents(title, command)
     done = 0
     for name, model in models.items():
-        folder: ModelFolder = model.folder
-        number = contents.add_model(name, model.config, model.model, read_study(folder))
+        # The study is about the complete model.
+        study = None if model.ablated else read_study(model.folder)
+        number = contents.add_model(
+            f"{name} {model.ablated}".rstrip(), model.config, model.model, study
+        )
         for sentence, content in enumerate(inputs):
             target = None if targets is None else targets[sentence]
             text = content if names is None else names[sentence]
             with explain_full_memory("use a shorter input, or the CPU: --device cpu", "inspect"):
-                if model.config.task == "translation":
-                    _add_translation(contents, number, sentence, model, content, target)
-                elif target is not None:
-                    raise ConfigError("a classifier has no target", todo="leave it out")
-                else:
-                    _add_classification(contents, number, sentence, model, content, str(text))
+                try:
+                    if model.config.task == "translation":
+                        _add_translation(contents, number, sentence, model, content, target)
+                    else:
+                        _add_classification(contents, number, sentence, model, content, str(text))
+                except DataError as error:
+                    error.where = error.where or f"input {sentence + 1}"
+                    raise
             done += 1
             if progress is not None:
                 progress(done)
@@ -75,6 +79,39 @@ def write_report(
     html = page(contents.to_dict(), contents.arrays.blobs)
     write_bytes(Path(path), html.encode(), DataError)
     return Path(path)
+
+
+def _check(
+    models: Mapping[str, Any],
+    inputs: Sequence[Any],
+    targets: Sequence[str | None] | None,
+    names: Sequence[str] | None,
+) -> None:
+    if not isinstance(models, Mapping):
+        raise _mistake("the models have no names", 'give a dict: {"my model": model}')
+    if isinstance(inputs, str):
+        raise _mistake("the inputs are a single text", "give a list: [text]")
+    if not models or len(inputs) == 0:
+        raise _mistake("a report needs a model and an input")
+    kinds = {(model.config.task, model.config.input) for model in models.values()}
+    if len(kinds) > 1:
+        raise _mistake("the models read different inputs", "write a report for each kind")
+    if targets is not None and kinds.pop()[0] != "translation":
+        raise _mistake("a classifier has no target", "leave targets out")
+    for what, given in (("targets", targets), ("names", names)):
+        if isinstance(given, str):
+            raise _mistake(f"the {what} are a single text", "give a list with one for each input")
+        if given is not None and len(given) != len(inputs):
+            raise _mistake(
+                f"there are {len(given):,} {what} for {len(inputs):,} inputs",
+                "give one for each input; None is the translation of the model"
+                if what == "targets"
+                else "give one for each input",
+            )
+
+
+def _mistake(what: str, todo: str | None = None) -> ConfigError:
+    return ConfigError(what, where="write_report", todo=todo)
 
 
 def _add_translation(
