@@ -126,6 +126,8 @@ def _model(
         "parameters": 12_345_678,
         "norm": norm,
         "activation": "relu",
+        "norm_form": "standard",
+        "input": {"positions": True, "norm": False, "convolutions": [], "spelled": False},
     }
     grid = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]
     curves = {
@@ -268,7 +270,13 @@ def _measures(rng: Rng, store: ArrayStore, places: int, n_source: int) -> list[R
         if name == "removal":
             values = 3 * values - rng.uniform(0, 0.3, values.shape)
         measures.append(
-            {"name": name, "title": title, "meaning": meaning, "values": store.add(values, kind)}
+            {
+                "name": name,
+                "title": title,
+                "meaning": meaning,
+                "nats": name == "removal",
+                "values": store.add(values, kind),
+            }
         )
     return measures
 
@@ -347,6 +355,7 @@ def _beam(rng: Rng, outputs: Sequence[str], size: int = 5) -> Report:
     finished = [node for node in nodes if node["state"] == "finished"]
     return {
         "beam_size": size,
+        "differs": False,
         "length_penalty": 0.6,
         "nodes": nodes,
         "hypotheses": [

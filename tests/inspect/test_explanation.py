@@ -26,6 +26,7 @@ def test_a_translation_is_explained_by_its_words_and_heads() -> None:
     replay = Subject.translation(translator, "b a c", "q s").replay
     own = replay.log_probabilities()[0, :, 0]
     np.testing.assert_allclose(found.log_probabilities[:, 0], own)
+    assert not {"<pad>", "<sos>"} & {name for row in found.choices for name in row}
     others = found.log_probabilities[:, 1:]
     assert (np.diff(others, axis=1) <= 0).all()
     without = replay.log_probabilities([Change(source=(1,))])[0, :, 0]

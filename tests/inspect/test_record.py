@@ -453,8 +453,10 @@ def test_details_are_the_steps_between_the_values_of_a_record(config: ModelConfi
     found = record_translation(model, SOURCE, TARGET, ALL_DETAILS)
     of = found.details
     np.testing.assert_allclose(of["probabilities"], softmax(found.logits), atol=1e-12)
-    if not config.embedding_norm and not config.input_convolution:
+    assert ("source.convolutions" in of) == bool(config.input_convolution)
+    if not config.embedding_norm:
         total = of["source.embeddings"] + of["source.positions"]
+        total = total + of.get("source.convolutions", 0)
         np.testing.assert_allclose(total, found.encoder[0].input, atol=1e-12)
     for number, layer in enumerate(found.decoder, start=1):
         ahead = np.triu(np.ones((4, 4), dtype=bool), k=1)
@@ -491,7 +493,7 @@ def test_details_of_a_classifier(features: bool) -> None:
     total = found.details["source.embeddings"] + found.details["source.positions"]
     np.testing.assert_allclose(total, found.encoder[0].input, atol=1e-12)
     names = {name.rpartition(".")[2] for name in found.details}
-    assert names == ALL_DETAILS
+    assert names == ALL_DETAILS - {"convolutions"}
 
 
 def test_details_are_kept_only_when_asked_for(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from clearhead.inspect.record import Array, Record
 from clearhead.inspect.recording import ClassifierLike, TranslatorLike
 from clearhead.inspect.replay import Effects, Means, effects
 from clearhead.inspect.subject import Subject
+from clearhead.tokenizer import BOS, PAD
 
 ALTERNATIVES = 8
 """Outputs at each place whose probability is known, the output itself included."""
@@ -219,15 +220,19 @@ def is_short(subject: Subject) -> bool:
 
 def alternatives(subject: Subject) -> tuple[Array, Array]:
     """(places, k) the ids of the outcome and the best others, and their log-probabilities."""
-    ids, scores = subject.replay.best(ALTERNATIVES)
+    # No search writes padding or a start symbol.
+    never = (PAD, BOS) if subject.is_translation else ()
+    ids, scores = subject.replay.best(ALTERNATIVES + len(never))
     own = subject.replay.log_probabilities()[0]
     kept, values = [], []
     for place, (row, row_scores) in enumerate(zip(ids, scores, strict=True)):
         outcome = subject.replay.outcome[place, 0]
-        others = row != outcome
-        count = ids.shape[1] - 1
-        kept.append([outcome, *row[others][:count]])
-        values.append([own[place, 0], *row_scores[others][:count]])
+        others = ~np.isin(row, (outcome, *never))
+        kept.append([outcome, *row[others][: ALTERNATIVES - 1]])
+        values.append([own[place, 0], *row_scores[others][: ALTERNATIVES - 1]])
+    # A small vocabulary may leave fewer at places where the outcome is among the others.
+    count = min(map(len, kept))
+    kept, values = [row[:count] for row in kept], [row[:count] for row in values]
     return np.array(kept), np.array(values)
 
 

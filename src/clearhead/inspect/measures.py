@@ -156,11 +156,15 @@ def removal(subject: Subject) -> Array:
 
 
 class Measure(NamedTuple):
-    """A measure: its title, what it is in one sentence, and the function that computes it."""
+    """A measure: its title, what it is in one sentence, and the function that computes it.
+
+    `nats` is True for parts of a log-probability, which add up over the pieces of an output word.
+    """
 
     title: str
     meaning: str
     compute: Callable[[Subject], Array]
+    nats: bool = False
 
 
 MEASURES = {
@@ -168,16 +172,19 @@ MEASURES = {
         "Removal",
         "How much the log-probability of the output falls if the word is removed. Exact.",
         removal,
+        nats=True,
     ),
     "gradient_input": Measure(
         "Gradient × input",
         "The slope of the log-probability along the embedding of the word.",
         gradient_input,
+        nats=True,
     ),
     "integrated_gradients": Measure(
         "Integrated gradients",
         "The mean slope of the log-probability on the way from a zero embedding to the word's.",
         integrated_gradients,
+        nats=True,
     ),
     "value_zeroing": Measure(
         "Value zeroing",

@@ -22,6 +22,7 @@ Unit = Literal["token", "frame"]
 Detail = Literal[
     "embeddings",
     "positions",
+    "convolutions",
     "queries",
     "keys",
     "values",
@@ -37,6 +38,7 @@ Detail = Literal[
 DETAILS: dict[Detail, str] = {
     "embeddings": "of each position before its position is added, (length, d_model)",
     "positions": "the vectors that are added, (length, d_model)",
+    "convolutions": "what convolutions over the input add, if there are any, (length, d_model)",
     "queries": "(heads, queries, d_k)",
     "keys": "(heads, keys, d_k)",
     "values": "(heads, keys, d_v)",

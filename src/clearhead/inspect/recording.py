@@ -31,6 +31,7 @@ from clearhead.inspect.record import (
 from clearhead.inspect.view import second_view
 from clearhead.model.attention import Mask, MultiHeadAttention, attention_weights
 from clearhead.model.dropout import Dropout
+from clearhead.model.inputs import ConvolvedInput
 from clearhead.model.layers import DecoderLayer, EncoderLayer, PostNorm, Residual
 from clearhead.model.pooling import AttentionPooling
 from clearhead.model.positions import Positions
@@ -397,6 +398,8 @@ class Details:
         for module in part.modules():
             if isinstance(module, Positions):
                 module.register_forward_pre_hook(copy)
+            if isinstance(module, ConvolvedInput):
+                self.of_output(module.activation, "convolutions", side)
 
     def of_residual(self, residual: Residual, place: str) -> None:
         """Copy the sum x + Sublayer(…) and the output of the norm, whichever comes first."""

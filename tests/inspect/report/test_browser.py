@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import clearhead
 import synthetic_reports
 from clearhead.api import Translator
 from clearhead.inspect.recording import record
@@ -21,6 +22,7 @@ from clearhead.inspect.report.page import page as html_of
 from clearhead.inspect.report.writing import write_report
 from clearhead.terminal import UNSAFE
 from hostile import HOSTILE
+from small_runs import text_run
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
@@ -368,8 +370,21 @@ MARKUP = (
     "javascript:document.title='RUN'",
     "{{constructor.constructor('document.title=1')()}}",
     "</style><style>*{display:none}</style>",
+    "<math><mi href=\"javascript:document.title='RUN'\">x</mi></math>",
+    "<iframe srcdoc=\"<script>parent.document.title='RUN'</script>\">",
+    "<base href=//x><form action=//x><input autofocus onfocus=\"document.title='RUN'\">",
+    "<link rel=stylesheet href=//x><meta http-equiv=refresh content=0;//x>",
+    "<template><img src=x onerror=\"document.title='RUN'\"></template>",
+    "--><script>document.title='RUN'</script><!--",
+    "]]><script>document.title='RUN'</script><![CDATA[",
+    '"onmouseover="document.title=\'RUN\'"x="',
+    "'-document.title='RUN'-'",
+    "${document.title='RUN'}",
+    "{% raw %}{{ 7 * 7 }}{% endraw %}",
     "&lt;b&gt;&#x202e;",
     "__proto__",
+    "constructor",
+    "x" * 3000,
     '=HYPERLINK("http://x")',
     "\ud800",
 )
@@ -413,6 +428,94 @@ def test_hostile_texts_are_shown_and_none_runs(browser: Any, tmp_path: Path) -> 
         for place in (5, 60, 110):
             show(page, f"#view=words&place={place}")
             assert visible(texts[place - 1]) in page.text_content(".details-title")
+
+
+def test_hostile_names_of_models_are_text(browser: Any, tmp_path: Path) -> None:
+    names = [*MARKUP, *HOSTILE][:100]
+    report = synthetic_reports.translator_report([("a b", "c d")], models=names)
+    with opened(browser, written(tmp_path, report)) as page:
+        offered = page.locator("select option").all_text_contents()
+        assert {visible(name) for name in names[1:]} <= set(offered)
+        for number in (1, 2, 50, 100):
+            show(page, f"#model={number}")
+            assert visible(names[number - 1]) in page.text_content(".panel h2")
+        assert page.title() != "RUN"
+
+
+def test_hostile_labels_are_text(browser: Any, tmp_path: Path) -> None:
+    labels = [*MARKUP, *HOSTILE][:100]
+    report = synthetic_reports.classifier_report(labels=labels)
+    with opened(browser, written(tmp_path, report)) as page:
+        for button in page.locator("main details > summary").all():
+            button.click()
+        text = page.text_content("main")
+        assert all(visible(label) in text for label in labels)
+        assert page.title() != "RUN"
+
+
+def test_hostile_links_run_nothing(browser: Any, translation: Path) -> None:
+    with opened(browser, translation) as page:
+        for name, text in zip(
+            "view show layer place measure model".split() * 20, MARKUP * 5, strict=False
+        ):
+            page.evaluate("fragment => { location.hash = fragment; }", f"#{name}={text}")
+            page.evaluate(
+                "text => { location.hash = '#view=' + encodeURIComponent(text.toWellFormed()); }",
+                text[:99],
+            )
+        page.wait_for_timeout(100)
+        assert page.locator(".word").count() > 10
+        assert page.title() != "RUN"
+
+
+INPUTS: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ["Embedding", "PE", "Position", "x, their sum"]),
+    ({"positions": False}, ["Embedding"]),
+    ({"norm": True}, ["Embedding", "PE", "LayerNorm", "Position"]),
+    ({"spelled": True}, ["Embedding", "Ngrams", "PE", "Position", "x, their sum"]),
+]
+
+
+@pytest.mark.parametrize(("changes", "shown"), INPUTS)
+def test_the_walk_begins_with_the_input_of_the_model(
+    browser: Any, tmp_path: Path, changes: dict[str, Any], shown: list[str]
+) -> None:
+    report, blobs = synthetic_reports.translator_report()
+    report["models"][0]["input"] |= changes
+    with opened(browser, written(tmp_path, (report, blobs)), "#view=layer&layer=1") as page:
+        text = page.text_content(".steps > li:first-child")
+    names = {"Embedding", "Ngrams", "PE", "LayerNorm", "Position", "x, their sum"}
+    assert {name for name in names if name in text} == set(shown)
+
+
+@pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("form", ["standard", "std_plus_epsilon"])
+def test_the_walk_has_the_formulas_of_the_model(
+    browser: Any, tmp_path: Path, norm: str, form: str
+) -> None:
+    report, blobs = synthetic_reports.translator_report(norm=norm)
+    report["models"][0]["norm_form"] = form
+    with opened(browser, written(tmp_path, (report, blobs)), "#view=layer&layer=1") as page:
+        text = page.text_content(".walk")
+        roots = page.locator(".walk mfrac msqrt").count()
+    assert ("x̂" in text) == (norm == "pre")
+    assert ("LayerNorm(y)" in text) == (norm == "post")
+    # The root of d_k, and those of the norms of both sub-layers.
+    assert roots == (3 if form == "standard" else 1)
+
+
+def test_a_convolved_input_is_shown_with_its_parts(browser: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    config = text_run(folder, model={"input_convolution": [3]}, training={"max_steps": 20})
+    clearhead.train(config, observers=())
+    path = tmp_path / "r.html"
+    write_report(path, {"m": clearhead.load(config.folder)}, ["a b"])
+    with opened(browser, path, "#view=layer&layer=1") as page:
+        text = page.text_content(".steps > li:first-child")
+    assert "Convolutions" in text
+    assert "Convolution(y)" in text
+    assert "x, their sum" in text
 
 
 def test_a_long_sentence_opens_and_answers_fast(browser: Any, tmp_path: Path, capsys: Any) -> None:

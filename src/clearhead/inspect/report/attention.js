@@ -81,7 +81,7 @@ export async function matrixOf(data, model, item, choice, joined) {
   const output = unitsOf(item.outputs.pieces, item.outputs.words, joined);
   if (choice.show === "measure") {
     const { shape, values } = await data.array(choice.measure.values);
-    const matrix = joinedMatrix(values, shape[1], output, source);
+    const matrix = joinedMatrix(values, shape[1], output, source, choice.measure.nats);
     const isSigned = matrix.some((value) => value < 0);
     return {
       values: matrix,

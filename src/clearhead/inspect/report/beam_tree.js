@@ -24,6 +24,12 @@ export async function beamView(context) {
   return element(
     "div",
     {},
+    beam.differs &&
+      element(
+        "p",
+        { class: "warning", role: "note" },
+        "This is the search of PyTorch. The output of the report is not its best hypothesis: another engine found it, whose numbers differ in the last digits.",
+      ),
     hypotheses(context, beam, chosen),
     picture(
       {

@@ -239,8 +239,8 @@ function importance({ model, link }) {
             "tr",
             {},
             element("th", { scope: "col" }, "head"),
-            element("th", { scope: "col", colspan: "2" }, "loss without it"),
-            withChrf && element("th", { scope: "col" }, "chrF without it"),
+            element("th", { scope: "col", colspan: "2" }, "rise of the loss"),
+            withChrf && element("th", { scope: "col" }, "change of chrF"),
             element("th", { scope: "col" }, "gradient"),
           ),
         ),
@@ -256,7 +256,15 @@ function importance({ model, link }) {
         name: "head-importance",
         what: "the importance of the heads",
         rows: () => [
-          ["head", "loss", "loss low", "loss high", "chrF", "chrF low", "chrF high", "gradient"],
+          [
+            "head",
+            ...["rise of the loss", "change of chrF"].flatMap((name) => [
+              name,
+              `${name}, low`,
+              `${name}, high`,
+            ]),
+            "gradient",
+          ],
           ...rows.map((row) => [
             row.head,
             ...row.loss,

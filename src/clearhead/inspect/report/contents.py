@@ -26,7 +26,7 @@ from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
 from clearhead.model.layers import PreNorm
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
-from clearhead.settings import RunConfig, SearchConfig
+from clearhead.settings import NoPositions, RunConfig, SearchConfig
 from clearhead.tokenizer import EOS, Tokenizer
 
 WALK_BYTES = 24_000_000
@@ -45,8 +45,8 @@ SHOWN = (
 
 WALK: frozenset[Detail] = frozenset(
     {
-        *("embeddings", "positions", "queries", "keys", "values", "scores", "head_outputs"),
-        *("residuals", "norms", "hidden_units"),
+        *("embeddings", "positions", "convolutions", "queries", "keys", "values", "scores"),
+        *("head_outputs", "residuals", "norms", "hidden_units"),
     }
 )
 
@@ -113,6 +113,13 @@ class Contents:
                 "parameters": sum(x.numel() for x in model.parameters()),
                 "norm": "pre" if isinstance(layer.residuals[0], PreNorm) else "post",
                 "activation": config.model.activation,
+                "norm_form": config.model.norm_form,
+                "input": {
+                    "positions": not isinstance(config.model.positions, NoPositions),
+                    "norm": config.model.embedding_norm,
+                    "convolutions": list(config.model.input_convolution),
+                    "spelled": bool(config.model.character_ngrams),
+                },
                 "belief": study.get("belief"),
                 "roles": study.get("roles"),
                 "importance": study.get("importance"),
@@ -226,6 +233,7 @@ class Contents:
                 "name": name,
                 "title": MEASURES[name].title,
                 "meaning": MEASURES[name].meaning,
+                "nats": MEASURES[name].nats,
                 "values": self.arrays.add(MEASURES[name].compute(subject), "float32"),
             }
             for name in dict.fromkeys((*SHOWN, best))

@@ -60,11 +60,11 @@ export const headFormula = () =>
     below("v", "j"),
   );
 
-export const projectionFormula = (from) =>
+export const projectionFormula = (of, from) =>
   element(
     "div",
     { class: "formulas" },
-    formula(below("q", "i"), "=", below("x", "i"), above("W", "Q")),
+    formula(below("q", "i"), "=", below(of, "i"), above("W", "Q")),
     formula(below("k", "j"), "=", below(from, "j"), above("W", "K")),
     formula(below("v", "j"), "=", below(from, "j"), above("W", "V")),
   );
@@ -84,60 +84,54 @@ export const outputFormula = () =>
     above("W", "O"),
   );
 
-export const feedForwardFormula = (activation) =>
-  activation === "relu"
-    ? formula(
-        "FFN",
-        "(",
-        "x",
-        ")",
-        "=",
-        "max",
-        "(",
-        "0",
-        ",",
-        "x",
-        below("W", "1"),
-        "+",
-        below("b", "1"),
-        ")",
-        below("W", "2"),
-        "+",
-        below("b", "2"),
-      )
-    : formula(
-        "FFN",
-        "(",
-        "x",
-        ")",
-        "=",
-        activation,
-        "(",
-        "x",
-        below("W", "1"),
-        "+",
-        below("b", "1"),
-        ")",
-        below("W", "2"),
-        "+",
-        below("b", "2"),
-      );
+export const feedForwardFormula = (of, activation) =>
+  formula(
+    ...["FFN", "(", of, ")", "="],
+    ...(activation === "relu" ? ["max", "(", "0", ","] : [activation, "("]),
+    ...[of, below("W", "1"), "+", below("b", "1"), ")", below("W", "2"), "+", below("b", "2")],
+  );
 
-export const normFormula = () =>
+/** The norm of a vector `of`; the form is a setting of the model. */
+export const normFormula = (of, form) =>
   formula(
     "LayerNorm",
     "(",
-    "x",
+    of,
     ")",
     "=",
-    fraction(mathRow("x", "−", "μ"), root(mathRow(above("σ", "2"), "+", "ε"))),
+    fraction(
+      mathRow(of, "−", "μ"),
+      form === "std_plus_epsilon"
+        ? mathRow("σ", "+", "ε")
+        : root(mathRow(above("σ", "2"), "+", "ε")),
+    ),
     "·",
     "γ",
     "+",
     "β",
   );
 
-export const residualFormula = (sublayer) => formula("x", "+", sublayer, "(", "x", ")");
+export const residualFormula = (sublayer, of) => formula("x", "+", sublayer, "(", of, ")");
 
-export const inputFormula = () =>
-  formula(below("x", "i"), "=", "Embedding", "(", below("w", "i"), ")", "+", "PE", "(", "i", ")");
+/**
+ * The input of a stack.
+ *
+ * @param {boolean} isFrames - projected features, or else embeddings
+ * @param {{positions: boolean, norm: boolean, spelled: boolean}} input - what is added
+ * @param {boolean} isConvolved - whether convolutions over it are added
+ */
+export const inputFormula = (isFrames, input, isConvolved) => {
+  const vector = isFrames
+    ? [below("f", "i"), "W", "+", "b"]
+    : ["Embedding", "(", below("w", "i"), ")"];
+  if (input.spelled && !isFrames) vector.push("+", "Ngrams", "(", below("w", "i"), ")");
+  if (input.positions) vector.push("+", "PE", "(", "i", ")");
+  const inner = input.norm ? ["LayerNorm", "(", ...vector, ")"] : vector;
+  if (!isConvolved) return formula(below("x", "i"), "=", ...inner);
+  return element(
+    "div",
+    { class: "formulas" },
+    formula(below("y", "i"), "=", ...inner),
+    formula(below("x", "i"), "=", below("y", "i"), "+", below("Convolution(y)", "i")),
+  );
+};

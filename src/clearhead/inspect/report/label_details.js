@@ -16,7 +16,8 @@ export async function labelDetails(context, matrix) {
     element(
       "div",
       { class: "details-grid" },
-      matrix.rowSide === "output" && counting(context, matrix),
+      // The exact effects of words are above.
+      matrix.rowSide === "output" && matrix.name !== "removal" && counting(context, matrix),
       pooling && pooled(context, pooling),
     ),
   ];

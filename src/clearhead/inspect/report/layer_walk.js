@@ -76,6 +76,8 @@ function walkOf({ data, model, item, state }) {
     name: `${stack}.${layer}`,
     piece: pieces[token],
     isPre: model.norm === "pre",
+    // What a sub-layer reads.
+    read: model.norm === "pre" ? "x̂" : "x",
     rows: [["vector", "numbers"]],
   };
 }
@@ -111,12 +113,17 @@ function endOf({ isPre }, name) {
   return isPre ? `${name}.residuals` : `${name}.norms`;
 }
 
+/** The name of the sum after a sub-layer; with post-norm it is normalised next. */
+function sumName(sublayer, { isPre, read }) {
+  return `${isPre ? "" : "y = "}x + ${sublayer}(${read})`;
+}
+
 function step(title, text, ...content) {
   return [element("h4", {}, title), element("p", {}, text), content];
 }
 
 async function inputStep(walk) {
-  const { at, token, layer, layers, stack, item } = walk;
+  const { at, token, layer, layers, stack, item, model } = walk;
   const input = await at(`${stack}.${layer}.input`, token);
   if (layer > 1) {
     return step(
@@ -126,31 +133,48 @@ async function inputStep(walk) {
     );
   }
   const side = stack === "encoder" ? "source" : "target";
-  const [embedding, position] = await Promise.all(
-    ["embeddings", "positions"].map(
+  const isFrames = stack === "encoder" && model.unit === "frame";
+  const [embedding, position, convolution] = await Promise.all(
+    ["embeddings", "positions", "convolutions"].map(
       (name) => item.walk[`${side}.${name}`] && at(`${side}.${name}`, token),
     ),
   );
+  const parts = [
+    isFrames
+      ? "The numbers of the frame, projected to the width of the model"
+      : model.input.spelled
+        ? "The embedding of the word plus the mean embedding of its character n-grams"
+        : "The embedding of the token (section 3.4 of the paper)",
+    model.input.positions && "plus the encoding of its position (section 3.5)",
+    model.input.norm && "normalised",
+    convolution && "plus convolutions over its neighbours",
+  ].filter(Boolean);
+  const isSum = parts.length > 1 && !model.input.norm;
   return step(
     "The input",
-    "The embedding of the token plus the encoding of its position (sections 3.4 and 3.5 of the paper).",
-    inputFormula(),
-    embedding && kept(walk, embedding, "Embedding"),
-    position && kept(walk, position, "Position"),
-    kept(walk, input, "x, their sum"),
+    `${parts.join(", ")}.`,
+    inputFormula(isFrames, model.input, Boolean(convolution)),
+    embedding && kept(walk, embedding, isFrames ? "Projection" : "Embedding"),
+    model.input.positions && position && kept(walk, position, "Position"),
+    convolution && kept(walk, convolution, "Convolutions"),
+    kept(walk, input, isSum ? "x, their sum" : "x"),
   );
 }
 
-async function normStep(walk, from, to) {
-  const { at, token } = walk;
+/** A norm: of the vector x before a sub-layer, or of a sum. */
+async function normStep(walk, from, to, of = "x") {
+  const { at, token, model } = walk;
   const [before, after] = await Promise.all([at(from, token), at(to, token)]);
   const mean = before.reduce((sum, value) => sum + value, 0) / before.length;
-  const variance = before.reduce((sum, value) => sum + (value - mean) ** 2, 0) / before.length;
+  const form = model.norm_form;
+  // That form has the unbiased standard deviation.
+  const count = before.length - (form === "std_plus_epsilon" ? 1 : 0);
+  const variance = before.reduce((sum, value) => sum + (value - mean) ** 2, 0) / count;
   return step(
     "Layer norm",
     `The vector is shifted to mean 0, divided by its standard deviation, and scaled with learned numbers. Here μ = ${decimal(mean)} and σ = ${decimal(Math.sqrt(variance))}.`,
-    normFormula(),
-    kept(walk, after, "LayerNorm(x)"),
+    normFormula(of, form),
+    kept(walk, after, walk.isPre ? "x̂ = LayerNorm(x)" : `LayerNorm(${of})`),
   );
 }
 
@@ -195,7 +219,7 @@ async function attentionSteps(walk, part) {
           : "Each token it may look at offers a key and a value. ",
         roles && `This head acts on: ${roles}.`,
       ],
-      projectionFormula(isCross ? "z" : "x"),
+      projectionFormula(walk.read, isCross ? "z" : walk.read),
       kept(walk, query, "query"),
       kept(walk, vector(allKeys, best), `key of ${keys[best]}`),
       kept(walk, vector(allValues, best), `value of ${keys[best]}`),
@@ -231,11 +255,11 @@ async function attentionSteps(walk, part) {
     step(
       "Add what came before",
       "The output is added to the vector that went in (the residual connection).",
-      residualFormula("MultiHead"),
-      kept(walk, residual, "x + MultiHead(x)"),
+      residualFormula("MultiHead", walk.read),
+      kept(walk, residual, sumName("MultiHead", walk)),
     ),
   );
-  if (!isPre) steps.push(await normStep(walk, `${name}.residuals`, `${name}.norms`));
+  if (!isPre) steps.push(await normStep(walk, `${name}.residuals`, `${name}.norms`, "y"));
   return steps;
 }
 
@@ -334,20 +358,20 @@ async function feedForwardSteps(walk, before) {
     step(
       "Feed-forward network",
       `Each vector goes through the same two matrices by itself. ${active} of ${hidden.length} hidden units are above zero here; the strongest are ${strongest.join(", ")}.`,
-      feedForwardFormula(model.activation),
+      feedForwardFormula(walk.read, model.activation),
       kept(walk, hidden, "hidden units"),
       kept(walk, output, "output of the network"),
     ),
     step(
       "Add what came before",
       "Again the output is added to what went in.",
-      residualFormula("FFN"),
-      kept(walk, residual, "x + FFN(x)"),
+      residualFormula("FFN", walk.read),
+      kept(walk, residual, sumName("FFN", walk)),
     ),
   );
   if (!isPre)
     steps.push(
-      await normStep(walk, `${name}.feed_forward.residuals`, `${name}.feed_forward.norms`),
+      await normStep(walk, `${name}.feed_forward.residuals`, `${name}.feed_forward.norms`, "y"),
     );
   steps.push(
     step(

@@ -186,25 +186,25 @@ function alternatives(all) {
   );
 }
 
-function origin({ found, place }) {
+function origin({ found, place, against }) {
   const { share, source, prefix } = found;
-  if (share === null) return null;
+  if (share === null || against) return null;
   return picture(
     {
       title: "From the source or from the words before",
       level: 4,
       text: [
-        "Of what decides this word, ",
+        `Without the whole source the log-probability of this word changes by ${signed(-source)}, without all words before it by ${signed(-prefix)}. Of both falls together, that without the source is `,
         element("strong", {}, percent(share)),
-        " comes from the source, the rest from the words that are already written.",
+        ".",
       ],
       csv: {
         name: `source-and-prefix-${place + 1}`,
-        what: "the shares of source and prefix",
+        what: "the effects of the source and of the words before",
         rows: () => [
-          ["part", "effect", "share"],
-          ["source", source, share],
-          ["prefix", prefix, 1 - share],
+          ["without", "change of the log-probability", "share of both falls"],
+          ["the source", -source, share],
+          ["the words before", -prefix, 1 - share],
         ],
       },
     },
@@ -217,11 +217,6 @@ function origin({ found, place }) {
         share > 0.2 && "source",
       ),
       element("span", { class: "share-prefix" }, share < 0.7 && "words before"),
-    ),
-    element(
-      "p",
-      { class: "how" },
-      `The whole source changes it by ${signed(source)}, all words before it by ${signed(prefix)} (log-probability).`,
     ),
   );
 }
@@ -273,7 +268,7 @@ function byPrefix({ item, place, found, against }) {
         ? [text]
         : [
             written(positions)
-              .map((position) => item.target.pieces[position])
+              .map((position) => item.target.pieces[position].replace(/^(?:[▁Ġ]+|##)/, ""))
               .join(""),
           ],
     );

@@ -141,7 +141,9 @@ export function summary({ item, model }) {
   const { score } = item;
   const facts =
     model.task === "classification"
-      ? [item.labels?.[0] ? `probability ${percent(item.labels[0].probability)}` : ""]
+      ? (item.labels ?? [])
+          .slice(0, 1)
+          .map(({ label, probability }) => [plain(label), ` with probability ${percent(probability)}`])
       : [
           `log-probability ${decimal(score.log_probability)}`,
           typeof score.normalised === "number"
@@ -167,7 +169,7 @@ export function summary({ item, model }) {
       { class: "facts" },
       size.join(", "),
       model.task === "classification" ? ". Its answer: " : ". Its output: ",
-      facts.filter(Boolean).join(", "),
+      facts.filter(Boolean).flatMap((fact, i) => (i ? [", ", fact] : [fact])),
       ".",
     ),
     item.warning &&

@@ -34,12 +34,14 @@ export function hasSubwords(item) {
 
 /**
  * A matrix over units from one over positions: sums over keys (columns), means over queries (rows).
+ * Parts of a log-probability are summed over queries too.
  *
  * @param {Float32Array} values - (rows, width)
  * @param {number} width - the number of columns of `values`
+ * @param {boolean} nats - whether these are parts of a log-probability
  * @returns {Float32Array} (row units, column units)
  */
-export function joinedMatrix(values, width, rowUnits, columnUnits) {
+export function joinedMatrix(values, width, rowUnits, columnUnits, nats = false) {
   const joined = new Float32Array(rowUnits.length * columnUnits.length);
   rowUnits.forEach((row, r) => {
     columnUnits.forEach((column, c) => {
@@ -47,7 +49,7 @@ export function joinedMatrix(values, width, rowUnits, columnUnits) {
       for (const query of row.positions) {
         for (const key of column.positions) sum += values[query * width + key];
       }
-      joined[r * columnUnits.length + c] = sum / row.positions.length;
+      joined[r * columnUnits.length + c] = nats ? sum : sum / row.positions.length;
     });
   });
   return joined;

@@ -132,6 +132,7 @@ def _add_translation(
         decode = translator.target_tokenizer.decode
         texts = [replace(each, text=decode(each.tokens)) for each in found]
         beam = beam_tree(nodes, texts, wide, translator.target_tokenizer)
+        beam["differs"] = tuple(found[0].tokens) != tuple(best.tokens)
         subject = Subject.translation(translator, text, best)
     else:
         subject = Subject.translation(translator, text, target)
