@@ -19,7 +19,7 @@ from clearhead.inspect.pictures import OF_TRANSLATION
 from clearhead.inspect.recording import record
 from fake_translator import run
 from made_records import made_record
-from model_folders import LONGEST, write_models
+from model_folders import LABELS, LONGEST, write_models
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +219,18 @@ def test_a_classifier_of_texts_is_drawn(models: Path, tmp_path: Path) -> None:
     svg = texts_of(tmp_path / "p")
     assert all(f">{word}<" in svg for word in ("c", "d", "query: token", "key: token"))
     assert "source position" not in svg
+
+
+def test_the_pictures_of_independent_labels_show_those_that_are_given(
+    models: Path, tmp_path: Path
+) -> None:
+    (given,) = api.load_classifier(models / "several", device="cpu").classify(["c d"])
+    names = {prediction.label for prediction in given}
+    assert 0 < len(names) < len(LABELS)
+    drawn(models / "several", "--input", "c d", "--format", "svg", "-o", tmp_path / "p")
+    for picture in ("word-effects", "head-effects"):
+        svg = (tmp_path / "p" / f"{picture}.svg").read_text(encoding="utf-8")
+        assert {label for label in LABELS if f">{label}<" in svg} == names
 
 
 @pytest.mark.parametrize(

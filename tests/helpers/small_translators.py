@@ -49,16 +49,24 @@ class Translator:
 
 
 class Classifier:
-    """The part of a classifier of texts that `record` uses."""
+    """The part of a classifier of texts that inspection uses.
+
+    With `multi_label` its labels are independent; it gives the first and the last one.
+    """
 
     folder = cast(ModelFolder, None)
 
-    def __init__(self) -> None:
-        self.model = random_classifier(features=False)
+    def __init__(self, multi_label: bool = False) -> None:
+        self.model = random_classifier(features=False).eval()
+        if multi_label:
+            nn.init.zeros_(self.model.output.weight)
+            self.model.output.weight.data[0] = 0.1
+            self.model.output.bias.data.copy_(torch.tensor([1.0, -1.0, 2.0]))
         self.tokenizer = WordTokenizer(["x", "y"])
         self.labels: tuple[str, ...] = ("one", "two", "three")
         self.temperature = 1.0
-        self.config = RunConfig(task="classification")
+        head = ClassifierConfig(multi_label=multi_label)
+        self.config = RunConfig(task="classification", classifier=head)
 
     def encode(self, source: str) -> tuple[list[int], Sequence[str]]:
         ids = self.tokenizer.encode(source)

@@ -82,6 +82,51 @@ def test_a_classification_is_explained() -> None:
     assert np.isnan(found.source_share).all()
 
 
+def test_each_independent_label_is_explained_by_itself() -> None:
+    classifier = Classifier(multi_label=True)
+    found = explain(classifier, "y x", measures=["removal", "gradient_input", "rollout"])
+    assert sorted(found.outputs) == ["one", "three"]
+    assert found.choices == tuple((label,) for label in found.outputs)
+    ids = [classifier.labels.index(label) for label in found.outputs]
+
+    def log_probabilities(row: list[int]) -> np.ndarray:
+        with torch.no_grad():
+            return torch.sigmoid(classifier.model(torch.tensor([row])))[0, ids].log().numpy()
+
+    row, _ = classifier.encode("y x")
+    own = log_probabilities(row)
+    np.testing.assert_allclose(found.log_probabilities[:, 0], own)
+    assert own[0] > own[1]
+    assert {name: x.shape for name, x in found.measures.items()} == dict.fromkeys(
+        ("removal", "gradient_input", "rollout"), (2, 2)
+    )
+    np.testing.assert_array_equal(*found.measures["rollout"])
+    constant = found.outputs.index("three")  # its logit is the bias alone
+    np.testing.assert_allclose(found.by_source[:, constant], 0, atol=1e-12)
+    np.testing.assert_allclose(found.measures["gradient_input"][constant], 0, atol=1e-12)
+    assert (np.abs(found.by_source[:, 1 - constant]) > 1e-6).all()
+    with pytest.raises(ConfigError):
+        found.why_not(0, 1)
+
+
+def test_correct_independent_labels_have_the_cross_entropy_of_training() -> None:
+    classifier = Classifier(multi_label=True)
+    row, _ = classifier.encode("y x")
+    with torch.no_grad():
+        logits = classifier.model(torch.tensor([row]))[0]
+    for labels in (["two", "one"], []):
+        subject = Subject.classification(classifier, "y x", labels)
+        truth = torch.tensor([float(label in labels) for label in classifier.labels])
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(
+            logits, truth.double(), reduction="sum"
+        )
+        assert -subject.replay.log_probabilities().sum() == pytest.approx(loss.item())
+        names = [name if name in labels else f"not {name}" for name in classifier.labels]
+        assert subject.outputs == tuple(names)
+    subject = Subject.classification(Classifier(), "y x", ["two"])
+    assert subject.outputs == ("two",)
+
+
 def test_an_output_without_an_end_is_recorded_as_it_was_read() -> None:
     """The decoder has not read its last token."""
     best = Hypothesis((3, 5), 0.0, (0.0, 0.0), 0.0, False)

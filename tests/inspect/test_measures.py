@@ -43,6 +43,9 @@ def test_every_measure_has_a_number_for_each_output_and_position(name: str) -> N
     assert measure.compute(translation(norm="post")).shape == (4, 5)
     assert measure.compute(classification()).shape == (1, 4)
     assert measure.compute(classification(features=True)).shape == (1, 7)
+    both = Subject(random_classifier(False).eval(), ROW, multi_label=True)
+    both.replay.outcome = np.array([[2], [0], [1]])
+    assert measure.compute(both).shape == (3, 4)
     assert measure.title
     assert measure.meaning
 

@@ -147,11 +147,26 @@ def test_a_classifier_is_replayed_likewise(features: bool) -> None:
 
 
 def test_labels_that_are_independent_have_probabilities_of_their_own() -> None:
-    model = random_classifier(False).eval()
-    replay = ClassificationReplay(model, np.array([1, 5, 2]), multi_label=True)
+    """And so has the absence of each; all that are more probable than not are outcomes."""
+    model, row = random_classifier(False).eval(), np.array([1, 5, 2])
     with torch.no_grad():
-        expected = torch.sigmoid(model(torch.tensor([[1, 5, 2]]))).log().numpy()
-    close(replay.log_probabilities(choices=np.arange(3)[None])[0], expected)
+        model.output.bias.copy_(torch.tensor([9.0, -9.0, 6.0]))
+        logits = model(torch.as_tensor(row)[None])[0]
+    replay = ClassificationReplay(model, row, multi_label=True, temperature=2.0)
+    present = torch.sigmoid(logits / 2).numpy()
+    assert (present >= 0.5).tolist() == [True, False, True]
+    assert replay.outcome[:, 0].tolist() == sorted((0, 2), key=lambda i: -present[i])
+    close(replay.log_probabilities()[0, :, 0], np.log(present[replay.outcome[:, 0]]))
+    every = np.tile(np.arange(6), (2, 1))
+    (found,) = replay.log_probabilities(choices=every)
+    close(found, np.tile(np.log([*present, *(1 - present)]), (2, 1)))
+    assert effects(replay).by_head.shape == (4, 2, 1)
+    with torch.no_grad():
+        model.output.bias.copy_(torch.tensor([-9.0, -8.0, -30.0]))
+        logits = model(torch.as_tensor(row)[None])[0]
+    assert (logits < 0).all()
+    replay = ClassificationReplay(model, row, multi_label=True)
+    assert replay.outcome.tolist() == [[int(logits.argmax())]]
 
 
 def test_all_changes_in_one_batch_are_those_one_by_one() -> None:

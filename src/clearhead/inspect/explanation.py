@@ -37,15 +37,18 @@ SOURCE_COUNTS = 0.1
 class Explanation:
     """What the outputs of a model for one input come from.
 
-    A place is an output token of a translator, or the label of a classifier. Effects are
-    log-probabilities with a head or a word minus those without it: positive means that it helped.
+    A place is an output token of a translator, or the label of a classifier. If labels are
+    independent, each label that the classifier gives is a place, or the most probable label if it
+    gives none. Effects are log-probabilities with a head or a word minus those without it: positive
+    means that it helped.
 
     Attributes:
         record: what the model computed.
         source: the source words.
         prefix: the words of the target; a place has effects of those before it.
         outputs: (places,) what is explained.
-        choices: for each place the output itself and then the most probable others.
+        choices: for each place the output itself and then the most probable others. An independent
+            label has no others.
         log_probabilities: (places, choices).
         heads: the names of the heads.
         by_head: (heads, places, choices).
@@ -219,7 +222,12 @@ def is_short(subject: Subject) -> bool:
 
 
 def alternatives(subject: Subject) -> tuple[Array, Array]:
-    """(places, k) the ids of the outcome and the best others, and their log-probabilities."""
+    """(places, k) the ids of the outcome and the best others, and their log-probabilities.
+
+    An independent label has no others: k is 1.
+    """
+    if subject.multi_label:
+        return subject.replay.outcome, subject.replay.log_probabilities()[0]
     # No search writes padding or a start symbol.
     never = (PAD, BOS) if subject.is_translation else ()
     ids, scores = subject.replay.best(ALTERNATIVES + len(never))

@@ -1,7 +1,8 @@
 """Measures of how much each source position counts for each output.
 
 A measure is an array (places, source positions) in which larger means more important. For a
-translator a place is an output token, for a classifier there is one place, its most probable label.
+translator a place is an output token, for a classifier each label that is explained. For labels
+measures of attention have equal rows, since all are read from one pooled vector.
 `faithfulness` decides by deletion which measure may be believed.
 """
 
@@ -238,7 +239,9 @@ def _weights(subject: Subject, layers: Any) -> Array:
 
 def _places(subject: Subject, found: Array) -> Array:
     """From (positions, source) to (places, source): what a classifier pools, or each output."""
-    return found[: subject.places] if subject.record.decoder else (subject.pooled @ found)[None]
+    if subject.record.decoder:
+        return found[: subject.places]
+    return np.tile(subject.pooled @ found, (subject.places, 1))
 
 
 class _ZeroedValues:

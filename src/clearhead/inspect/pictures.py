@@ -105,17 +105,22 @@ def pictures_of_classification(
 
     Args:
         classifier: of the input.
-        subject: the input and its label.
+        subject: the input and its labels.
         theme: the colours.
     """
-    best, _ = subject.replay.best(MOST_LABELS)
-    labels = [classifier.labels[i] for i in best[0]]
+    # Of independent labels those that the classifier gives; of others the most probable ones.
+    if subject.multi_label:
+        shown = subject.replay.outcome[:MOST_LABELS, 0]
+    else:
+        shown = subject.replay.best(MOST_LABELS)[0][0]
+    labels = [classifier.labels[i] for i in shown]
+    choices = np.tile(shown, (subject.places, 1))
     sources = _with_symbols(subject.source_pieces, subject.source_words)
     unit = "frame" if subject.record.unit == "frame" else "word"
 
     @cache
     def found() -> Effects:
-        return effects(subject.replay, [word.positions for word in sources], choices=best)
+        return effects(subject.replay, [word.positions for word in sources], choices=choices)
 
     own: dict[str, Draw] = {
         "word-effects": lambda: word_effects_figure(

@@ -93,8 +93,8 @@ class Replay(ABC):
 
     Attributes:
         heads: all heads of the model.
-        outcome: (places, 1) what the model gave at each place: the id of each target token, or
-            that of the most probable label.
+        outcome: (places, 1) what is explained at each place: the id of each target token, of the
+            most probable label, or of each given label if labels are independent.
     """
 
     outcome: Array
@@ -140,6 +140,8 @@ class Replay(ABC):
     @torch.no_grad()
     def best(self, count: int) -> tuple[Array, Array]:
         """The most probable ids at each place, best first, and their log-probabilities.
+
+        Not for independent labels, which do not exclude each other.
 
         Returns:
             int64 and float64 (places, count), or fewer columns if the vocabulary is smaller.
@@ -264,6 +266,10 @@ class TranslationReplay(Replay):
 class ClassificationReplay(Replay):
     """An input replayed by a classifier.
 
+    Of n independent labels, id i stands for label i, and id n + i for its absence. The outcomes are
+    the labels with a probability of at least one half, best first, or the most probable label if
+    none has.
+
     Args:
         model: does not change.
         row: ids (length,), ids of words and n-grams (length, 1 + n-grams), or features (length,
@@ -283,20 +289,27 @@ class ClassificationReplay(Replay):
     ) -> None:
         self._row = torch.as_tensor(row, device=next(model.parameters()).device)
         super().__init__(model, len(self._row), 0)
-        self._multi_label, self._temperature = multi_label, temperature
+        self.multi_label, self._temperature = multi_label, temperature
         self.outcome = np.zeros((1, 1), dtype=np.int64)
-        self.outcome, _ = self.best(1)
+        with torch.no_grad():
+            logits = self._logits([Change()], None)[0, 0]
+        # The probability of an independent label is one half where its logit is 0.
+        given = max(1, int((logits >= 0).sum())) if multi_label else 1
+        order = logits.argsort(descending=True, stable=True)
+        self.outcome = order[:given, None].cpu().numpy()
 
     def _scores(self, logits: Tensor) -> Tensor:
         scaled = logits / self._temperature
-        return F.logsigmoid(scaled) if self._multi_label else scaled.log_softmax(dim=-1)
+        if self.multi_label:
+            return F.logsigmoid(torch.cat((scaled, -scaled), dim=-1))
+        return scaled.log_softmax(dim=-1)
 
     def _run(self, changes: Sequence[Change]) -> Tensor:
         x = self._row.repeat(len(changes), *[1] * self._row.dim())
         padding = float("nan") if x.is_floating_point() else PAD
         for row, change in enumerate(changes):
             x[row, list(change.source)] = padding
-        return self.view(x)[:, None]
+        return self.view(x)[:, None].expand(-1, len(self.outcome), -1)
 
 
 @dataclass(frozen=True, eq=False)

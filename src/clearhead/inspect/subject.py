@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -41,7 +41,8 @@ class Subject:
         replay: the input and its output, to be replayed with changes.
         source_pieces: the names of the source positions.
         target_pieces: the names of what the decoder reads; empty for a classifier.
-        outputs: the names of what is explained: the target tokens, or the most probable label.
+        outputs: the names of what is explained: the target tokens, the most probable label, or each
+            given label if labels are independent.
         source_special: the source positions of padding and of start and end symbols.
         target_special: such positions of what the decoder reads.
         output_special: such places of the outputs.
@@ -98,9 +99,16 @@ class Subject:
 
     @classmethod
     def classification(
-        cls, classifier: ClassifierLike, source: Any, label: str | None = None
+        cls, classifier: ClassifierLike, source: Any, labels: str | Iterable[str] | None = None
     ) -> Subject:
-        """An input and one label: by default its most probable one.
+        """An input and what the classifier gives for it, or its correct labels.
+
+        Args:
+            classifier: does not change.
+            source: a text, or features.
+            labels: the correct labels; of a classifier that gives one label the first counts. If
+                labels are independent, each label of the classifier is an outcome then, or its
+                absence, so that the sum of the log-probabilities is that of all of them.
 
         Raises:
             DataError: the input is empty or too long.
@@ -120,10 +128,15 @@ class Subject:
             multi_label=classifier.config.classifier.multi_label,
             temperature=classifier.temperature,
         )
-        if label is not None:
-            found.replay.outcome = np.array([[classifier.labels.index(label)]])
+        known = classifier.labels
+        if labels is not None:
+            named = [labels] if isinstance(labels, str) else labels
+            correct = [known.index(each) for each in named]
+            every = [i if i in correct else len(known) + i for i in range(len(known))]
+            found.replay.outcome = np.array(every if found.multi_label else correct[:1])[:, None]
         found.source_pieces = tuple(names)
-        found.outputs = tuple(classifier.labels[i] for i in found.replay.outcome[:, 0])
+        shown = (*known, *(f"not {name}" for name in known))
+        found.outputs = tuple(shown[i] for i in found.replay.outcome[:, 0])
         return found
 
     @property
@@ -135,6 +148,11 @@ class Subject:
     def is_translation(self) -> bool:
         """Whether the model has a decoder."""
         return self.replay.n_prefix > 0
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether the outputs are independent labels, which do not exclude each other."""
+        return isinstance(self.replay, ClassificationReplay) and self.replay.multi_label
 
     @cached_property
     def source_words(self) -> list[Word]:
