@@ -10,7 +10,8 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from clearhead.inspect.drawing import LIGHT, Animation, Theme, fixed_settings
-from clearhead.inspect.figures import ATTENTIONS, MANY, Attention, attention_panel, heads_figure
+from clearhead.inspect.figures import MANY, attention_panel, heads_figure
+from clearhead.inspect.heads import KINDS, Attention
 from clearhead.inspect.heatmaps import Scale, heatmap_figure
 from clearhead.inspect.record import Record
 
@@ -42,7 +43,7 @@ def strip_figure(files: Files, theme: Theme = LIGHT) -> Figure:
         for layer in range(layers)
         for step, record in moments
     ]
-    title = f"{ATTENTIONS[kind][0]} over the course of training"
+    title = f"{KINDS[kind].title} over the course of training"
     note = "Each panel is the mean over the heads of a layer. A row is a query, a column is a key."
     scale = Scale("attention weight", "amount", 0.0, 1.0, max(panels[0].values.shape) > MANY)
     return heatmap_figure(title, panels, scale, len(moments), note, theme)

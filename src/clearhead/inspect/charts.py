@@ -24,15 +24,10 @@ from clearhead.inspect.drawing import (
     fixed_settings,
     text_width,
 )
+from clearhead.inspect.heads import KINDS
 
 MARKERS = "osD^vP*XhH"
 """Lines and groups differ by marker too, not by colour alone."""
-
-KINDS = {
-    "encoder.self": "encoder self-attention",
-    "decoder.self": "decoder self-attention",
-    "decoder.cross": "cross-attention",
-}
 
 
 def importance_figure(
@@ -46,7 +41,7 @@ def importance_figure(
         ablate_by: what replaced the output of each head, `zero` or its `mean`.
     """
     names = [str(row["head"]) for row in rows]
-    kinds = [".".join(name.split(".")[::2]) for name in names]
+    kinds = [kind for kind in KINDS.values() if any(map(kind.has, names))]
     columns: list[tuple[str, list[Sequence[float]]]] = [
         ("loss without it − with it", [row["loss"] for row in rows]),
         ("gradient estimate", [[row["gradient"]] for row in rows]),
@@ -62,13 +57,13 @@ def importance_figure(
             left = 1.5 + (3.8 + 2.2 * (number - 1) if number else 0.0)
             axes = axes_at(figure, left, 0.3, width, height)
             axes.axvline(0, color=theme.faint, linewidth=0.8)
-            for place, kind in enumerate(KINDS):
-                own = [i for i, name in enumerate(kinds) if name == kind]
+            for place, kind in enumerate(kinds):
+                own = [i for i, name in enumerate(names) if kind.has(name)]
                 style: dict[str, Any] = {"color": theme.lines[place], "marker": MARKERS[place]}
-                _dots(axes, own, [values[i] for i in own], label=KINDS[kind], **style)
+                _dots(axes, own, [values[i] for i in own], label=kind.title, **style)
             _rows(axes, names if number == 0 else [""] * len(names), pitch)
             axes.set_xlabel(label, fontsize=SIDE_SIZE, loc="left")
-        if len(set(kinds)) > 1:
+        if len(kinds) > 1:
             figure.axes[0].legend(fontsize=NAME_SIZE, loc="lower right", framealpha=0.9)
         instead = "its mean output" if ablate_by == "mean" else "zero"
         note = (

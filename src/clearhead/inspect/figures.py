@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from clearhead.errors import DataError
 from clearhead.inspect.drawing import LIGHT, Draw, Theme
-from clearhead.inspect.heads import Head
+from clearhead.inspect.heads import KINDS, Attention, Head, Stack
 from clearhead.inspect.heatmaps import (
     AxisNames,
     Cells,
@@ -25,25 +25,6 @@ from clearhead.inspect.heatmaps import (
     heatmap_figure,
 )
 from clearhead.inspect.record import Array, Record
-
-Attention = Literal["encoder", "decoder", "cross"]
-"""Self-attention of the encoder or of the decoder, or attention from target to source."""
-
-Stack = Literal["encoder", "decoder"]
-
-ATTENTIONS: dict[Attention, tuple[str, str]] = {
-    "encoder": ("Encoder self-attention", "attention"),
-    "decoder": ("Decoder self-attention", "self_attention"),
-    "cross": ("Cross-attention", "cross_attention"),
-}
-"""The title of each kind, and its field in the record of a layer."""
-
-KINDS: dict[str, Attention] = {
-    "encoder.self": "encoder",
-    "decoder.self": "decoder",
-    "decoder.cross": "cross",
-}
-"""The kind of an attention by the first and last part of its name."""
 
 STEPS: dict[Stack, Sequence[tuple[str, str]]] = {
     "encoder": (
@@ -104,7 +85,7 @@ def attention_figure(
         fitting_cells(values.shape, LARGEST, LARGEST, 0.75),
         _ahead(attention, values),
     )
-    title = f"{ATTENTIONS[attention][0]}, {place}, {which}"
+    title = f"{KINDS[attention].title}, {place}, {which}"
     return heatmap_figure(title, [panel], _weight_scale(values), theme=theme)
 
 
@@ -142,7 +123,7 @@ def heads_figure(
         for layer, weights in enumerate(layers, start=1)
         for head, values in enumerate(weights, start=1)
     ]
-    title = f"{ATTENTIONS[attention][0]}: every head of every layer"
+    title = f"{KINDS[attention].title}: every head of every layer"
     (queries, _), (keys, _) = _sides(record, attention)
     note = f"A row of a panel is a query ({queries}), a column is a key ({keys})."
     scale = _weight_scale(*(panel.values for panel in panels))
@@ -269,17 +250,18 @@ def head_effects_figure(
         outputs: words or labels.
         theme: the colours.
     """
-    kinds: dict[Attention, list[int]] = {}
-    for row, head in enumerate(heads):
-        stack, _, last = head.attention.split(".")
-        kinds.setdefault(KINDS[f"{stack}.{last}"], []).append(row)
+    kinds = {
+        kind: rows
+        for kind in KINDS.values()
+        if (rows := [row for row, head in enumerate(heads) if kind.has(str(head))])
+    }
     beside = len(outputs) <= 12
     width = 4.2 if beside else LARGEST
     largest = max(map(len, kinds.values()))
     cells = Cells(min(0.42, width / len(outputs)), min(0.3, max(0.12, 3 / largest)))
     panels = [
         Panel(
-            ATTENTIONS[kind][0],
+            kind.title,
             effects[rows],
             AxisNames("layer.head", [_short(heads[row]) for row in rows]),
             AxisNames("", outputs),
@@ -361,7 +343,7 @@ def figures_of(record: Record, theme: Theme = LIGHT) -> Iterator[tuple[str, Draw
     the mean and each head of each attention.
     """
     stacks: Sequence[Stack] = ("encoder", "decoder") if record.decoder else ("encoder",)
-    kinds: Sequence[Attention] = tuple(ATTENTIONS) if record.decoder else ("encoder",)
+    kinds: Sequence[Attention] = tuple(KINDS) if record.decoder else ("encoder",)
     for kind in kinds:
         yield f"{kind}-heads", partial(heads_figure, record, kind, theme)
     for stack in stacks:
@@ -369,9 +351,9 @@ def figures_of(record: Record, theme: Theme = LIGHT) -> Iterator[tuple[str, Draw
     for stack in stacks:
         for layer in range(len(_layers(record, stack))):
             yield f"{stack}.{layer + 1}", partial(layer_figure, record, layer, stack, theme)
-    for name, kind in KINDS.items():
-        stack, last = name.split(".")
-        for layer in range(len(_layers(record, stack)) if kind in kinds else 0):
+    for kind in kinds:
+        _, stack, last, _ = KINDS[kind]
+        for layer in range(len(_layers(record, stack))):
             place = f"{stack}.{layer + 1}.{last}"
             draw = partial(attention_figure, record, kind, layer, theme=theme)
             yield place, draw
@@ -394,7 +376,7 @@ def _layer_weights(record: Record, attention: Attention, layer: int) -> tuple[Ar
     """The weights (heads, queries, keys) of a layer, and its place."""
     layers = _layers(record, attention)
     number = _index(layer, len(layers), "layer")
-    weights = getattr(layers[number], ATTENTIONS[attention][1])
+    weights = getattr(layers[number], KINDS[attention].field)
     return weights, f"layer {number + 1} of {len(layers)}"
 
 

@@ -7,9 +7,42 @@ is layer 3 of the decoder, `decoder.3.cross` its cross-attention.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from clearhead.errors import ConfigError, nearest
+
+Attention = Literal["encoder", "decoder", "cross"]
+"""Self-attention of the encoder or of the decoder, or attention from target to source."""
+
+Stack = Literal["encoder", "decoder"]
+
+
+class Kind(NamedTuple):
+    """A kind of attention.
+
+    Attributes:
+        title: for people.
+        stack: the first part of the names of its heads, `encoder` or `decoder`.
+        last: the third part, `self` or `cross`.
+        field: its weights in the record of a layer.
+    """
+
+    title: str
+    stack: Stack
+    last: str
+    field: str
+
+    def has(self, name: str) -> bool:
+        """Whether a head or an attention is of this kind, by its name."""
+        return name.split(".")[::2] == [self.stack, self.last]
+
+
+KINDS: dict[Attention, Kind] = {
+    "encoder": Kind("Encoder self-attention", "encoder", "self", "attention"),
+    "decoder": Kind("Decoder self-attention", "decoder", "self", "self_attention"),
+    "cross": Kind("Cross-attention", "decoder", "cross", "cross_attention"),
+}
+"""In the order of the paper's figure 1."""
 
 
 class Head(NamedTuple):

@@ -7,7 +7,8 @@ import html
 from io import BytesIO
 
 from clearhead.inspect.drawing import DARK, LIGHT, Theme, fixed_settings, label_text
-from clearhead.inspect.figures import Attention, heads_figure
+from clearhead.inspect.figures import heads_figure
+from clearhead.inspect.heads import Attention
 from clearhead.inspect.record import Record
 
 RESOLUTION = 80
