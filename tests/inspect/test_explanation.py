@@ -169,3 +169,8 @@ def test_an_encoder_without_labels_has_no_output_to_explain() -> None:
 
 def test_one_measure_may_be_named_without_a_list() -> None:
     assert set(explain(Classifier(), "x", measures="rollout").measures) == {"rollout"}
+    both = explain(Classifier(), "x", measures="rollout, norms")
+    assert list(both.measures) == ["rollout", "norms"]
+    with pytest.raises(ConfigError) as raised:
+        explain(Classifier(), "x", measures="rolout")
+    assert raised.value.todo == "did you mean rollout?"

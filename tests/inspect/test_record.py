@@ -427,6 +427,12 @@ def test_what_cannot_be_recorded_is_rejected() -> None:
     with pytest.raises(ConfigError) as caught:
         record(Translator(), "a", "p", [unknown])
     assert "queries" in (caught.value.todo or "")
+    with pytest.raises(ConfigError, match="'q' is not a detail"):
+        record(Translator(), "a", "p", "q")
+    one = record(Translator(), "a", "p", "scores").details
+    both = record(Translator(), "a", "p", "scores, residuals").details
+    assert {name.split(".")[-1] for name in one} == {"scores"}
+    assert {name.split(".")[-1] for name in both} == {"scores", "residuals"}
     for nothing in ("", "  \t"):
         with pytest.raises(DataError, match="source is empty"):
             record(Translator(), nothing, "p")

@@ -263,3 +263,19 @@ def test_names_of_heads_stand_for_all_heads_below_them() -> None:
     for wrong in ("decoder.3.cross.1", "encoder.1.self.3", "", "encoder.1.sel"):
         with pytest.raises(ConfigError):
             chosen_heads(wrong, heads)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("decoder.2.corss", "decoder.2.cross"),
+        ("decodr.2", "decoder.2"),
+        ("encodr", "encoder"),
+        ("decoder.2.crosss.1", "decoder.2.cross.1"),
+    ],
+)
+def test_a_misspelt_name_of_several_heads_has_a_suggestion(wrong: str, meant: str) -> None:
+    heads = heads_of(random_model(small_config()))
+    with pytest.raises(ConfigError) as raised:
+        chosen_heads(["encoder.1", wrong], heads)
+    assert raised.value.todo == f"did you mean {meant}?"

@@ -15,6 +15,7 @@ from clearhead.ctranslate2.folder import NAME, read_ctranslate2
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.device import check_device
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
+from clearhead.inspect.names import listed
 from clearhead.settings import SearchConfig
 from clearhead.settings.training import MOST_THREADS
 
@@ -73,8 +74,7 @@ def load(
             because CTranslate2 is not installed.
     """
     _check_options(device, threads, engine, compute_type)
-    names = ablate.split(",") if isinstance(ablate, str) else ablate
-    off = _Ablation(tuple(name.strip() for name in names if name.strip()), ablate_by)
+    off = _Ablation(tuple(filter(None, listed(ablate))), ablate_by)
     if not off.heads and ablate_by != "zero":
         raise ConfigError(
             f"ablate_by = {ablate_by!r} has no effect without heads that are switched off",

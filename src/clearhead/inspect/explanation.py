@@ -14,6 +14,7 @@ from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.ablation import replacements
 from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.names import checked
 from clearhead.inspect.record import Array, Record
 from clearhead.inspect.recording import ClassifierLike, TranslatorLike
 from clearhead.inspect.replay import Effects, Means, effects
@@ -144,7 +145,8 @@ def explain(
         model: the translator or classifier, with any engine; it does not change.
         source: a text; for a classifier of features an array (length, width).
         target: for a translator its translation, or any other text.
-        measures: the names of measures of attribution to compute too.
+        measures: the names of measures of attribution to compute too, as a list or separated by
+            commas.
         ablate_by: what replaces the output of a head that is switched off: `zero`, or its `mean`
             over the sample of `clearhead study`.
 
@@ -155,11 +157,7 @@ def explain(
         DataError: source or target are empty, or too long.
         ClearheadError: the memory of the GPU is full.
     """
-    names = (measures,) if isinstance(measures, str) else tuple(measures)
-    if unknown := [name for name in names if name not in MEASURES]:
-        raise ConfigError(
-            f"{unknown[0]!r} is not a measure", todo=f"choose from {', '.join(MEASURES)}"
-        )
+    names = checked(measures, MEASURES, "a measure", "explain")
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "explain"):
         if hasattr(model, "target_tokenizer"):
             translator = cast(TranslatorLike, model)

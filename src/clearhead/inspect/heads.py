@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from clearhead.errors import ConfigError, nearest
+from clearhead.inspect.names import listed
 
 Attention = Literal["encoder", "decoder", "cross"]
 """Self-attention of the encoder or of the decoder, or attention from target to source."""
@@ -59,15 +60,14 @@ def chosen_heads(names: str | Iterable[str], heads: Sequence[Head]) -> tuple[Hea
     """The heads that names stand for, in the order of the model.
 
     Args:
-        names: several, or one text with commas.
+        names: a list, or one text with commas.
         heads: all heads of the model.
 
     Raises:
         ConfigError: a name stands for no head of the model.
     """
-    names = names.split(",") if isinstance(names, str) else names
     chosen: set[Head] = set()
-    for name in map(str.strip, names):
+    for name in listed(names):
         found = {head for head in heads if f"{head}.".startswith(f"{name}.")}
         if not found:
             parts = [str(head).split(".") for head in heads]

@@ -20,6 +20,7 @@ from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
+from clearhead.inspect.names import checked
 from clearhead.inspect.record import (
     DETAILS,
     Array,
@@ -104,7 +105,7 @@ def record(
     subject: TranslatorLike | ClassifierLike,
     source: Any,
     target: str | Hypothesis | None = None,
-    keep: Detail | Iterable[Detail] = (),
+    keep: str | Iterable[Detail] = (),
 ) -> Record:
     """Record what a translator or a classifier computes for an input.
 
@@ -113,7 +114,8 @@ def record(
         source: a text; for a classifier of features an array (length, width).
         target: for a translator its translation, or any other text. The tokens of a `Hypothesis`
             are replayed as they are; a text is encoded first.
-        keep: what `Record.details` keeps in addition, by the names in `DETAILS`.
+        keep: what `Record.details` keeps in addition, by the names in `DETAILS`, as a list or
+            separated by commas.
 
     Raises:
         ConfigError: a translator has no target, a classifier has one, or a name in `keep` is
@@ -123,27 +125,16 @@ def record(
     """
     if isinstance(source, str) and not source.strip():
         raise DataError("the source is empty", where="record", todo="give a text")
-    keep = _checked(keep)
+    kept = frozenset(checked(keep, DETAILS, "a detail of a record", "record"))
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "record"):
         if hasattr(subject, "target_tokenizer"):
-            return _of_translator(cast(TranslatorLike, subject), source, target, keep)
+            return _of_translator(cast(TranslatorLike, subject), source, target, kept)
         if target is not None:
             raise ConfigError("a classifier has no target", where="record", todo="leave it out")
         classifier = cast(ClassifierLike, subject)
         row, names = classifier.encode(source)
-        result = record_classification(classifier.model, row, keep)
+        result = record_classification(classifier.model, row, kept)
         return dataclasses.replace(result, source=tuple(names))
-
-
-def _checked(keep: Detail | Iterable[Detail]) -> frozenset[Detail]:
-    names = frozenset([keep] if isinstance(keep, str) else keep)
-    if unknown := sorted(names - set(DETAILS)):
-        raise ConfigError(
-            f"{unknown[0]!r} is not a detail of a record",
-            where="record",
-            todo=f"choose from {', '.join(DETAILS)}",
-        )
-    return names
 
 
 def _of_translator(
