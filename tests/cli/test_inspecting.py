@@ -119,7 +119,7 @@ def test_an_explanation_may_replace_heads_by_their_means(models: Path, tmp_path:
     found = clearhead.explain(clearhead.load(folder), "a b", ablate_by="mean")
     for head, gains in zip(found.heads, found.by_head, strict=True):
         other = clearhead.load(folder, ablate=head, ablate_by="mean")
-        without = Subject.classification(other, "a b", found.outputs[0]).replay.log_probabilities()
+        without = Subject.classification(other, "a b", found.outputs).replay.log_probabilities()
         expected = found.log_probabilities[0, 0] - without[0, 0, 0]
         assert gains[0, 0] == pytest.approx(expected, abs=1e-5)
 

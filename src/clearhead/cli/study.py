@@ -10,8 +10,8 @@ run) and measures
   - which measure of attribution is faithful: whether the probability of the
     output falls when the source words that the measure ranks first are removed
 
-The loss is that of the references or labels of the sample; all else is about
-what the model itself gives.
+The loss is that of the references or of the true labels of the sample; all else
+is about what the model itself gives.
 
 It prints tables, and keeps the result in FOLDER/inspection, where
 `clearhead inspect` and --ablate-by mean find it.
@@ -139,9 +139,9 @@ def _of_classifier(args: Namespace, classifier: Classifier) -> dict[str, Any]:
         lambda each: Subject.classification(classifier, each.input),
     )
     true = [
-        Subject.classification(classifier, each.input, each.labels[0])
+        Subject.classification(classifier, each.input, each.labels)
         for each in examples
-        if each.labels
+        if each.labels or classifier.config.classifier.multi_label
     ]
     device = classifier.model.output.weight.device
     rows = (classifier.encode(each.input)[0] for each in examples)

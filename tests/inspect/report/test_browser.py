@@ -18,11 +18,15 @@ import clearhead
 import synthetic_reports
 from clearhead.api import Translator
 from clearhead.inspect.recording import record
+from clearhead.inspect.report.contents import Contents
 from clearhead.inspect.report.page import page as html_of
 from clearhead.inspect.report.writing import write_report
+from clearhead.inspect.subject import Subject
+from clearhead.settings import ClassifierConfig, RunConfig
 from clearhead.terminal import UNSAFE
 from hostile import HOSTILE
 from small_runs import text_run
+from small_translators import Classifier
 
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
@@ -210,6 +214,32 @@ def test_a_classifier_shows_labels_and_what_counts(browser: Any, classification:
         assert page.locator('[data-key="view.beam"]').count() == 0
         for view in ("matrix", "layer", "belief"):
             show(page, f"#view={view}")
+
+
+def test_independent_labels_are_chosen_one_by_one(browser: Any, tmp_path: Path) -> None:
+    classifier = Classifier()
+    classifier.config = RunConfig(
+        task="classification", classifier=ClassifierConfig(multi_label=True)
+    )
+    subject = Subject.classification(classifier, "y x y")
+    subject.replay.outcome, subject.outputs = np.array([[0], [2]]), ("one", "three")
+    contents = Contents("Labels")
+    number = contents.add_model("m", classifier.config, classifier.model)
+    found = [("one", 0.9), ("three", 0.8), ("two", 0.1)]
+    contents.add_classification(number, 0, subject, "y x y", found, classifier.labels)
+    contents.arrays.close()
+    path = written(tmp_path, (contents.to_dict(), contents.arrays.blobs))
+    with opened(browser, path) as page:
+        assert (
+            "one with probability 90\u202f%, three with probability 80\u202f%"
+            in page.text_content(".summary")
+        )
+        assert "one" in page.text_content(".details-title")
+        drawn_after(page, lambda: page.click(".output .word >> nth=1"))
+        assert "three" in page.text_content(".details-title")
+        assert page.locator('[data-key^="against."]').count() == 0
+        for view in ("matrix", "layer", "belief"):
+            show(page, f"#view={view}&place=2")
 
 
 @pytest.mark.parametrize(

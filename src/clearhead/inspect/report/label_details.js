@@ -10,24 +10,27 @@ import { percent, ranking } from "./numbers.js";
 export async function labelDetails(context, matrix) {
   const { data, item, state } = context;
   const pooling = item.pooling && (await data.array(item.pooling)).values;
-  const effects = await outputDetails({ ...context, state: { ...state, place: 1 } });
+  const place = Math.max(1, Math.min(state.place, item.outputs.pieces.length));
+  const effects = await outputDetails({ ...context, state: { ...state, place } });
   return [
     effects,
     element(
       "div",
       { class: "details-grid" },
       // The exact effects of words are above.
-      matrix.rowSide === "output" && matrix.name !== "removal" && counting(context, matrix),
+      matrix.rowSide === "output" && matrix.name !== "removal" && counting(context, matrix, place - 1),
       pooling && pooled(context, pooling),
     ),
   ];
 }
 
-function counting({ item, model }, matrix) {
-  const rows = ranking(matrix.values, Math.abs).map((i) => ({
+function counting({ item, model }, matrix, place) {
+  const width = matrix.columns.length;
+  const values = matrix.values.subarray(place * width, (place + 1) * width);
+  const rows = ranking(values, Math.abs).map((i) => ({
     label: plain(matrix.columns[i].text),
-    value: matrix.values[i],
-    text: matrixNumber(matrix, matrix.values[i]),
+    value: values[i],
+    text: matrixNumber(matrix, values[i]),
   }));
   const what = model.unit === "frame" ? "frames" : "words";
   return picture(
@@ -36,7 +39,7 @@ function counting({ item, model }, matrix) {
       level: 4,
       text: [
         `The ${what} in the order in which they count for `,
-        quoted(item.outputs.pieces[0]),
+        quoted(item.outputs.pieces[place]),
         `, by the measure ${matrix.title}.`,
       ],
       csv: {
@@ -44,7 +47,7 @@ function counting({ item, model }, matrix) {
         what: `the ${what} that count`,
         rows: () => [
           [what, matrix.title],
-          ...matrix.columns.map((unit, i) => [unit.text, matrix.values[i]]),
+          ...matrix.columns.map((unit, i) => [unit.text, values[i]]),
         ],
       },
     },

@@ -167,7 +167,9 @@ function alternatives(all) {
       title: item.labels ? "Labels" : "Alternatives",
       level: 4,
       text: item.labels
-        ? "How probable each label is. Choose one to see why it is not the answer."
+        ? choices.length > 1
+          ? "How probable each label is. Choose one to see why it is not the answer."
+          : "How probable each label is, whatever the others are."
         : "The most probable words at this place. Choose one to see why it was not taken.",
       csv: {
         name: `${what}-${place + 1}`,

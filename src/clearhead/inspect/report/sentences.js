@@ -142,7 +142,7 @@ export function summary({ item, model }) {
   const facts =
     model.task === "classification"
       ? (item.labels ?? [])
-          .slice(0, 1)
+          .filter(({ label }) => item.outputs.pieces.includes(label))
           .map(({ label, probability }) => [plain(label), ` with probability ${percent(probability)}`])
       : [
           `log-probability ${decimal(score.log_probability)}`,

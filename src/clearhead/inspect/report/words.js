@@ -52,6 +52,8 @@ function thumbnailKind(item) {
 function litWords(context, matrix, choice) {
   const { model, item, state, go, key } = context;
   const isLabel = model.task === "classification";
+  const isChosen = !isLabel || item.outputs.pieces.length > 1; // of several outputs, one
+  const place = isLabel ? Math.max(1, state.place) : state.place;
   const units = {
     source: unitsOf(item.source.pieces, item.source.words, state.joined),
     output: unitsOf(item.outputs.pieces, item.outputs.words, state.joined),
@@ -62,12 +64,13 @@ function litWords(context, matrix, choice) {
       { text: matrix.columns[0].text, positions: [], isStart: true },
       ...units.output,
     ];
+  const outputName = isLabel ? (isChosen ? "Labels" : "Label") : "Output";
   const readout = element("p", { class: "readout", "aria-live": "polite" });
   const lines = {};
   const buttons = {};
   for (const side of ["source", "output"]) {
     const chosen = (unit) =>
-      side === "output" && !isLabel && unit.positions.includes(state.place - 1);
+      side === "output" && isChosen && unit.positions.includes(place - 1);
     buttons[side] = units[side].map((unit, index) =>
       element(
         "button",
@@ -77,7 +80,7 @@ function litWords(context, matrix, choice) {
           "data-index": index,
           "data-key": key(`${side}.${index}`),
           "aria-pressed":
-            side === "output" && !isLabel && !unit.isStart ? String(chosen(unit)) : null,
+            side === "output" && isChosen && !unit.isStart ? String(chosen(unit)) : null,
         },
         plain(unit.text),
       ),
@@ -89,7 +92,8 @@ function litWords(context, matrix, choice) {
         role: "toolbar",
         "data-side": side,
         dir: directionOf(units[side].map((unit) => unit.text).join(" ")),
-        "aria-label": side === "source" ? sourceName(model) : isLabel ? "Label" : "Output words",
+        "aria-label":
+          side === "source" ? sourceName(model) : isLabel ? outputName : "Output words",
       },
       buttons[side],
     );
@@ -100,7 +104,7 @@ function litWords(context, matrix, choice) {
     const button = event.target.closest("button.word");
     return button && [button.parentElement.dataset.side, Number(button.dataset.index)];
   };
-  const rest = () => lighting.rest(state, isLabel);
+  const rest = () => lighting.rest(place, isLabel);
   const block = element(
     "div",
     {
@@ -120,9 +124,9 @@ function litWords(context, matrix, choice) {
         },
         click: (event) => {
           const found = at(event);
-          if (!found || found[0] !== "output" || isLabel) return;
-          const [place] = units.output[found[1]].positions;
-          if (place !== undefined) go({ place: place + 1 === state.place ? 0 : place + 1 });
+          if (!found || found[0] !== "output" || !isChosen) return;
+          const [first] = units.output[found[1]].positions;
+          if (first !== undefined) go({ place: first + 1 === state.place ? 0 : first + 1 });
         },
       },
     },
@@ -130,7 +134,7 @@ function litWords(context, matrix, choice) {
     element(
       "div",
       {},
-      element("p", { class: "side-name" }, isLabel ? "Label" : "Output"),
+      element("p", { class: "side-name" }, outputName),
       lines.output,
     ),
   );
@@ -239,11 +243,11 @@ class Lighting {
   }
 
   /** Without a word pointed at: the chosen output, or for a label what counts for it. */
-  rest(state, isLabel) {
-    const index =
-      isLabel && this.matrix.rowSide === "output"
-        ? 0
-        : this.units.output.findIndex((unit) => unit.positions.includes(state.place - 1));
+  rest(place, isLabel) {
+    const isShown = !isLabel || this.matrix.rowSide === "output";
+    const index = isShown
+      ? this.units.output.findIndex((unit) => unit.positions.includes(place - 1))
+      : -1;
     if (index >= 0) this.light("output", index);
     else {
       this.show(new Map(), new Map(), null);
