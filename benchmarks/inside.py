@@ -6,8 +6,9 @@
     .venv/bin/python benchmarks/inside.py cost --folder runs/multi30k
 
 `faithfulness` deletes source words in the order of each measure. `heads` measures the importance of
-every head, and BLEU without the least important ones. `alignment` compares word alignments with
-those of the phrasebook's grammar, beside eflomal if it is installed. `cost` measures seconds.
+every head on the validation data of the run, and BLEU of the given test set without the least
+important ones. `alignment` compares word alignments with those of the phrasebook's grammar, beside
+eflomal if it is installed. `cost` measures seconds.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from results import Results, print_results
 from clearhead import api
 from clearhead.data.lines import read_lines
 from clearhead.data.phrasebook import AlignedPair, phrasebook
+from clearhead.data.readers import read_pairs
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.errors import ConfigError
 from clearhead.evaluation.scores import bleu_and_chrf
 from clearhead.inspect.ablation import without_heads
 from clearhead.inspect.alignment import (
@@ -113,11 +116,18 @@ def measure_faithfulness(options: argparse.Namespace, results: Results) -> None:
 
 
 def measure_heads(options: argparse.Namespace, results: Results) -> None:
-    """The importance of all heads, and BLEU without the least important."""
+    """The importance of all heads on validation data, and BLEU of the test set without some.
+
+    Heads are not ranked on the test set: its BLEU would then be too good.
+    """
     translator = loaded(options)
     sources, references = (list(read_lines(name)) for name in (options.source, options.reference))
-    sample = list(zip(sources, references, strict=True))[: options.sentences]
-    subjects = [Subject.translation(translator, *pair) for pair in sample]
+    validation = translator.config.data.validation
+    if not validation:
+        raise ConfigError("the run has no validation data to rank the heads", where=options.folder)
+    pairs = (pair for pair in read_pairs(validation, "validation") if all(map(str.strip, pair[:2])))
+    sample = list(islice(pairs, options.sentences))
+    subjects = [Subject.translation(translator, pair.source, pair.target) for pair in sample]
     importance = head_importance(subjects)
     ranked = sorted(
         zip(importance.heads, importance.intervals(), importance.gradient, strict=True),
@@ -131,6 +141,7 @@ def measure_heads(options: argparse.Namespace, results: Results) -> None:
             subject=str(head),
             range="95 % interval",
             more={"gradient": float(gradient), "sentences": len(sample)},
+            note="on the validation data of the run",
         )
     tokenizers = translator.source_tokenizer, translator.target_tokenizer
     config = translator.config
@@ -150,6 +161,7 @@ def measure_heads(options: argparse.Namespace, results: Results) -> None:
             [bleu.score],
             subject=f"{count} of {len(ranked)} heads off",
             more={"chrF2": round(chrf.score, 2), "sentences": len(sources)},
+            note=f"the heads were ranked on {len(sample)} validation sentences",
         )
     print_results(results.records)
     results.write()

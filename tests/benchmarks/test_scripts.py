@@ -19,8 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead import api
+from clearhead.data.readers import read_pairs
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
+from clearhead.inspect.importance import head_importance
+from clearhead.inspect.subject import Subject
 from clearhead.settings import ModelConfig, RunConfig, TrainingConfig
 from clearhead.training.checkpoints import Keeper
 from clearhead.training.loop import Trainer
@@ -36,6 +39,7 @@ classification = importlib.import_module("classification")
 copying = importlib.import_module("copying")
 corpus_scale = importlib.import_module("corpus_scale")
 growth = importlib.import_module("growth")
+inside = importlib.import_module("inside")
 multi30k = importlib.import_module("multi30k")
 same_bleu = importlib.import_module("same_bleu")
 
@@ -270,6 +274,27 @@ def test_translations_that_differ_are_counted_and_fail(
     words = ["model", str(tmp_path / "in.txt"), "--engine", "ctranslate2"]
     assert batch_invariance.main(words) == (count > 0)
     assert records(folder, "batch_invariance")[-1]["median"] == count
+
+
+def test_heads_are_ranked_on_validation_data_and_scored_on_the_test_set(
+    trained: RunConfig, folder: Path, tmp_path: Path
+) -> None:
+    source, reference = tmp_path / "source", tmp_path / "reference"
+    source.write_text("1 a b\n2 c\n3 h h\n")
+    reference.write_text("b a 1\nc 2\nh h 3\n")
+    assert inside.main(["heads", trained.folder, str(source), str(reference)]) == 0
+    found = records(folder, "inside")
+    scores = [each for each in found if each["unit"] == "BLEU"]
+    assert [each["more"]["sentences"] for each in scores] == [3, 3, 3]
+    assert all("12 validation sentences" in each["note"] for each in scores)
+    translator = api.load_translator(trained.folder, engine="torch", device="cpu")
+    pairs = read_pairs(trained.data.validation, "validation")
+    importance = head_importance([Subject.translation(translator, *pair[:2]) for pair in pairs])
+    expected = dict(zip(map(str, importance.heads), importance.intervals()[:, 0], strict=True))
+    rises = {each["subject"]: each["median"] for each in found if each not in scores}
+    assert rises.keys() == expected.keys()
+    for head, rise in rises.items():
+        assert rise == pytest.approx(expected[head], rel=1e-4, abs=1e-7), head
 
 
 def test_all_engines_and_types_are_scored_on_the_same_sentences(
