@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import clearhead
+from clearhead.api.classifier import Classifier
 from clearhead.api.exporting import export_model
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.decoding.engine import Hypothesis
@@ -140,6 +141,23 @@ def test_a_classifier_is_studied(models: Path) -> None:
     study = json.loads(out)
     assert study["sentences"] == 3
     assert {row["head"] for row in study["importance"]} == {"encoder.1.self.1", "encoder.1.self.2"}
+
+
+def test_the_loss_of_independent_labels_is_that_of_all_of_them(
+    models: Path, tmp_path: Path
+) -> None:
+    """Also of those that an example does not have, and of examples without any."""
+    (tmp_path / "x.tsv").write_text("text\tlabel\na b\tyes|no\nc\t\nd a\tperhaps\n")
+    out, _ = succeeded("study", models / "several", "--data", tmp_path / "x.tsv", "--json")
+    study = json.loads(out)
+    assert study["sentences"] == 3
+    classifier = clearhead.load(models / "several", device="cpu")
+    assert isinstance(classifier, Classifier)
+    probabilities = classifier.probabilities(["a b", "c", "d a"])
+    truth = np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1]])
+    assert classifier.labels == ("yes", "no", "perhaps")
+    expected = -np.log(np.where(truth, probabilities, 1 - probabilities)).mean()
+    assert study["loss"] == pytest.approx(expected, rel=1e-4)
 
 
 def test_mistakes_of_a_study(models: Path) -> None:

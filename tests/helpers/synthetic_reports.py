@@ -114,6 +114,7 @@ def _model(
     model: Report = {
         "name": name,
         "task": task,
+        "multi_label": False,
         "unit": "token",
         "encoder_layers": encoder,
         "decoder_layers": decoder,

@@ -99,7 +99,7 @@ class Subject:
 
     @classmethod
     def classification(
-        cls, classifier: ClassifierLike, source: Any, labels: str | Iterable[str] | None = None
+        cls, classifier: ClassifierLike, source: Any, labels: Iterable[str] | None = None
     ) -> Subject:
         """An input and what the classifier gives for it, or its correct labels.
 
@@ -130,8 +130,7 @@ class Subject:
         )
         known = classifier.labels
         if labels is not None:
-            named = [labels] if isinstance(labels, str) else labels
-            correct = [known.index(each) for each in named]
+            correct = [known.index(each) for each in labels]
             every = [i if i in correct else len(known) + i for i in range(len(known))]
             found.replay.outcome = np.array(every if found.multi_label else correct[:1])[:, None]
         found.source_pieces = tuple(names)

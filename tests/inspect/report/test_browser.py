@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import clearhead
 import synthetic_reports
@@ -22,7 +23,6 @@ from clearhead.inspect.report.contents import Contents
 from clearhead.inspect.report.page import page as html_of
 from clearhead.inspect.report.writing import write_report
 from clearhead.inspect.subject import Subject
-from clearhead.settings import ClassifierConfig, RunConfig
 from clearhead.terminal import UNSAFE
 from hostile import HOSTILE
 from small_runs import text_run
@@ -217,29 +217,47 @@ def test_a_classifier_shows_labels_and_what_counts(browser: Any, classification:
 
 
 def test_independent_labels_are_chosen_one_by_one(browser: Any, tmp_path: Path) -> None:
-    classifier = Classifier()
-    classifier.config = RunConfig(
-        task="classification", classifier=ClassifierConfig(multi_label=True)
-    )
-    subject = Subject.classification(classifier, "y x y")
-    subject.replay.outcome, subject.outputs = np.array([[0], [2]]), ("one", "three")
+    classifier = Classifier(multi_label=True)
     contents = Contents("Labels")
     number = contents.add_model("m", classifier.config, classifier.model)
-    found = [("one", 0.9), ("three", 0.8), ("two", 0.1)]
-    contents.add_classification(number, 0, subject, "y x y", found, classifier.labels)
+    expected = []
+    for sentence, text in enumerate(("y x y", "x")):
+        if sentence == 1:
+            classifier.model.output.bias.data.copy_(torch.tensor([-1.0, -9.0, -2.0]))
+        subject = Subject.classification(classifier, text)
+        row, _ = classifier.encode(text)
+        with torch.no_grad():
+            (probabilities,) = classifier.model(torch.tensor([row])).sigmoid().tolist()
+        found = sorted(zip(classifier.labels, probabilities, strict=True), key=lambda x: -x[1])
+        contents.add_classification(number, sentence, subject, text, found, classifier.labels)
+        expected.append([f"{name} with probability {percent(p)}" for name, p in found])
     contents.arrays.close()
     path = written(tmp_path, (contents.to_dict(), contents.arrays.blobs))
     with opened(browser, path) as page:
-        assert (
-            "one with probability 90\u202f%, three with probability 80\u202f%"
-            in page.text_content(".summary")
-        )
-        assert "one" in page.text_content(".details-title")
-        drawn_after(page, lambda: page.click(".output .word >> nth=1"))
+        assert "three, one" in page.text_content(".sentences li >> nth=0")
+        assert "no label" in page.text_content(".sentences li >> nth=1")
+        assert f"Its answer: {expected[0][0]}, {expected[0][1]}." in page.text_content(".summary")
         assert "three" in page.text_content(".details-title")
+        counts = page.text_content(".explained")
+        drawn_after(page, lambda: page.click(".output .word >> nth=1"))
+        assert "one" in page.text_content(".details-title")
+        assert page.text_content(".explained") != counts
         assert page.locator('[data-key^="against."]').count() == 0
+        assert violations(page) == []
+        drawn_after(page, lambda: page.click('[data-key="label.0"]'))
+        assert page.text_content(".explained") == counts
+        assert page.locator('[data-key^="label."]').count() == 1
         for view in ("matrix", "layer", "belief"):
             show(page, f"#view={view}&place=2")
+        show(page, "#sentence=2&view=words")
+        none = f"Its answer: no label; the most probable one is {expected[1][0]}."
+        assert none in page.text_content(".summary")
+        assert "one" in page.text_content(".details-title")
+
+
+def percent(share: float) -> str:
+    """As the page writes it, in the form for shares from 1 to 99 %."""
+    return f"{100 * share:.0f}\u202f%"
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,7 @@ class Contents:
             {
                 "name": name,
                 "task": config.task,
+                "multi_label": not translates and config.classifier.multi_label,
                 "unit": "frame" if config.input == "features" and not translates else "token",
                 "encoder_layers": len(model.encoder.layers),
                 "decoder_layers": len(model.decoder.layers) if translates else 0,

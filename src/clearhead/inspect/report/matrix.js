@@ -40,7 +40,7 @@ export async function matrixView(context) {
       (value) => matrixNumber(matrix, value),
     );
   const looking = inUnits(model, "the word that looks");
-  const predicted = item.labels ? "the label" : "the word that is predicted";
+  const predicted = item.labels ? "a label" : "the word that is predicted";
   const rowsAre = matrix.rowSide === "source" ? looking : predicted;
   return element(
     "div",

@@ -134,7 +134,7 @@ function opening(all) {
 }
 
 function alternatives(all) {
-  const { item, go, key, place, against, names } = all;
+  const { item, model, go, key, place, against, names } = all;
   const choices = names.map((name, choice) => ({
     name,
     choice,
@@ -143,20 +143,29 @@ function alternatives(all) {
   const others = (item.labels ?? [])
     .filter(({ label }) => !names.includes(label))
     .map(({ label, probability }) => ({ name: label, choice: null, probability }));
+  const button = (name, changes, isPressed, id) =>
+    element(
+      "button",
+      {
+        type: "button",
+        class: "link",
+        "aria-pressed": String(isPressed),
+        "data-key": key(id),
+        on: { click: () => go(changes) },
+      },
+      plain(name),
+    );
+  const labelOf = (name, choice) => {
+    if (choice) {
+      const isPressed = choice === against;
+      return button(name, { against: isPressed ? 0 : choice }, isPressed, `against.${choice}`);
+    }
+    const output = model.multi_label && choice !== 0 ? item.outputs.pieces.indexOf(name) : -1;
+    if (output >= 0) return button(name, { place: output + 1 }, false, `label.${output}`);
+    return element(choice === 0 ? "strong" : "span", {}, plain(name));
+  };
   const rows = [...choices, ...others].map(({ name, choice, probability }) => ({
-    label: choice
-      ? element(
-          "button",
-          {
-            type: "button",
-            class: "link",
-            "aria-pressed": String(choice === against),
-            "data-key": key(`against.${choice}`),
-            on: { click: () => go({ against: choice === against ? 0 : choice }) },
-          },
-          plain(name),
-        )
-      : element(choice === 0 ? "strong" : "span", {}, plain(name)),
+    label: labelOf(name, choice),
     value: probability,
     text: percent(probability),
     current: choice === against && against > 0,
@@ -167,9 +176,9 @@ function alternatives(all) {
       title: item.labels ? "Labels" : "Alternatives",
       level: 4,
       text: item.labels
-        ? choices.length > 1
-          ? "How probable each label is. Choose one to see why it is not the answer."
-          : "How probable each label is, whatever the others are."
+        ? model.multi_label
+          ? "How probable each label is. None excludes another. Choose one of the answer to see why it is there."
+          : "How probable each label is. Choose one to see why it is not the answer."
         : "The most probable words at this place. Choose one to see why it was not taken.",
       csv: {
         name: `${what}-${place + 1}`,

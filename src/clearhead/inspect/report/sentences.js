@@ -44,7 +44,7 @@ export function sentenceList({ report, state, link }) {
         element(
           "span",
           { class: "to" },
-          element("bdi", {}, outputText(item)),
+          element("bdi", {}, outputText(report, item)),
           item.warning && element("span", { class: "mark" }, "warning"),
         ),
       ),
@@ -132,8 +132,14 @@ export function modelChoice({ report, state, link, go, key }) {
   );
 }
 
-function outputText(item) {
-  return item.target?.text ?? item.outputs.pieces[0];
+function outputText(report, item) {
+  if (item.target) return item.target.text;
+  return givesNone(report.models[item.model], item) ? "no label" : item.outputs.pieces.join(", ");
+}
+
+/** Whether independent labels are all less probable than not. */
+function givesNone(model, item) {
+  return model.multi_label && item.labels?.[0]?.probability < 0.5;
 }
 
 /** What the model said of the sentence, how sure it was, and the model itself in one line. */
@@ -169,6 +175,7 @@ export function summary({ item, model }) {
       { class: "facts" },
       size.join(", "),
       model.task === "classification" ? ". Its answer: " : ". Its output: ",
+      givesNone(model, item) && "no label; the most probable one is ",
       facts.filter(Boolean).flatMap((fact, i) => (i ? [", ", fact] : [fact])),
       ".",
     ),

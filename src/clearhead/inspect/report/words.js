@@ -165,7 +165,7 @@ function sourceName(model) {
 }
 
 /** One sentence on what the picture shows, and one on whether to believe it. */
-function howToRead({ model }, matrix, choice) {
+function howToRead({ model, item }, matrix, choice) {
   const same = matrix.rowSide === matrix.columnSide;
   const point =
     model.task === "classification" && choice.show === "measure"
@@ -174,7 +174,11 @@ function howToRead({ model }, matrix, choice) {
         ? "Point at a word: the filled words are those it looks at, the underlined ones look at it."
         : "Point at a word to see what belongs to it on the other side.";
   const click =
-    model.task === "translation" ? " Choose an output word to see why it is there." : "";
+    model.task === "translation"
+      ? " Choose an output word to see why it is there."
+      : item.outputs.pieces.length > 1
+        ? " Choose a label to see why it is there."
+        : "";
   const roles = choice.head
     ? rolesOf(model, KINDS[choice.kind].head(choice.layer, choice.head))
     : "";
