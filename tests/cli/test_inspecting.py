@@ -278,7 +278,11 @@ def test_a_report_is_written(models: Path, tmp_path: Path) -> None:
     report = tmp_path / "r.html"
     out, _ = succeeded("inspect", models / "translator", "a b c", "d", "-o", report)
     assert out == f"{report}\n"
-    assert "a b c" in report.read_text()
+    html = report.read_text()
+    assert "a b c" in html
+    # These models have one layer, whose weights are the mean of all layers.
+    assert '"name":"all_layers"' in html
+    assert '"name":"last_layer"' not in html
     succeeded("inspect", models / "texts", "a b c", "--with", models / "rival", "-o", report)
     words = ("--input-file", models / "s", "--lines", "1-2")
     succeeded("inspect", models / "translator", *words, "-o", report)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from clearhead.inspect.measures import (
     gradient_input,
     integrated_gradients,
     integrated_gradients_with_error,
+    measures_for,
     norms,
     removal,
     rolled,
@@ -48,6 +51,21 @@ def test_every_measure_has_a_number_for_each_output_and_position(name: str) -> N
     assert measure.compute(both).shape == (3, 4)
     assert measure.title
     assert measure.meaning
+
+
+def test_the_measures_for_a_model_differ_from_each_other() -> None:
+    shallow = random_classifier(False, encoder_layers=1).eval()
+    for subject in (
+        classification(),
+        Subject(shallow, ROW),
+        translation(),
+        translation(decoder_layers=1),
+    ):
+        found = [each.compute(subject) for each in measures_for(subject.model).values()]
+        assert len(found) >= 7
+        for one, other in itertools.combinations(found, 2):
+            assert not np.allclose(one, other)
+    assert measures_for(translation(encoder_layers=1).model) == MEASURES
 
 
 def test_attention_measures_of_a_classifier_sum_to_1() -> None:

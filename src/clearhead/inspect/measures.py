@@ -29,6 +29,7 @@ from clearhead.model.attention import (
 )
 from clearhead.model.dropout import Dropout
 from clearhead.model.layers import DecoderLayer, EncoderLayer
+from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 
 STEPS = 32
 """Steps of integrated gradients."""
@@ -209,6 +210,13 @@ MEASURES = {
         "Last layer", "The attention weight, mean over the heads of the last layer.", last_layer
     ),
 }
+
+
+def measures_for(model: EncoderDecoder | EncoderClassifier) -> dict[str, Measure]:
+    """The measures that differ for a model: with one layer, its weights are the mean of all."""
+    stack = model.decoder if isinstance(model, EncoderDecoder) else model.encoder
+    equal = ("last_layer",) if len(stack.layers) == 1 else ()
+    return {name: measure for name, measure in MEASURES.items() if name not in equal}
 
 
 def rolled(encoder: Sequence[Array], decoder: Sequence[tuple[Array, Array]]) -> Array:

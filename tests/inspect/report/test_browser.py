@@ -18,6 +18,8 @@ import torch
 import clearhead
 import synthetic_reports
 from clearhead.api import Translator
+from clearhead.inspect.alignment import Aligner, word_matrix
+from clearhead.inspect.pictures import pictures_of_translation
 from clearhead.inspect.recording import record
 from clearhead.inspect.report.contents import Contents
 from clearhead.inspect.report.page import page as html_of
@@ -25,6 +27,7 @@ from clearhead.inspect.report.writing import write_report
 from clearhead.inspect.subject import Subject
 from clearhead.terminal import UNSAFE
 from hostile import HOSTILE
+from pictures import drawn, panels
 from small_runs import text_run
 from small_translators import Classifier
 
@@ -366,6 +369,40 @@ def test_the_page_shows_what_the_model_computed(
         for view in VIEWS:
             show(page, f"#view={view}&place=2&stack=decoder")
             assert page.locator(".warning[role=alert]").count() == 0
+
+
+def test_joined_pieces_have_the_numbers_of_the_figures(
+    browser: Any, translator: Translator, tmp_path: Path
+) -> None:
+    """Sums over the pieces that are looked at, means over those that look; effects add up."""
+    source, target = "117 a c 24", "42 c a 7 11"
+    path = write_report(tmp_path / "r.html", {"m": translator}, [source], targets=[target])
+    subject = Subject.translation(translator, source, target)
+    words = subject.source_words, subject.output_words
+    assert all(any(len(word.positions) > 1 for word in side) for side in words)
+    by_norms = Aligner("norms", 0, "target", "named", 0.0, 0)
+    pictures = pictures_of_translation(subject, lambda: by_norms)
+    effects, shares = (
+        drawn(panels(pictures[name]())[0]).filled(0) for name in ("word-effects", "alignment")
+    )
+    with opened(browser, path) as page:
+
+        def shown(choice: str) -> np.ndarray:
+            show(page, f"#view=matrix&{choice}")
+            with page.expect_download() as download:
+                page.click("button.csv >> nth=0")
+            text = Path(download.value.path()).read_text("utf-8-sig")
+            rows = list(csv.reader(io.StringIO(text)))
+            assert [row[0] for row in rows[1:-1]] == [word.text for word in words[1]]
+            return np.array([list(map(float, row[1:])) for row in rows[1:]])
+
+        np.testing.assert_allclose(shown("measure=removal"), effects, atol=1e-4)
+        norms = shown("measure=norms")[: len(words[1]), : len(words[0])]
+        np.testing.assert_allclose(norms / norms.sum(axis=1, keepdims=True), shares, atol=1e-4)
+        weights = subject.record.cross_attentions[0].mean(axis=0)
+        expected = word_matrix(weights, 0, *words)
+        found = shown("show=cross&layer=1")[: len(words[1]), : len(words[0])]
+        np.testing.assert_allclose(found, expected, atol=0.01)
 
 
 def test_the_theme_can_be_chosen(browser: Any, translation: Path) -> None:

@@ -18,7 +18,7 @@ from clearhead.inspect.explanation import (
     warning_of,
     word_effects,
 )
-from clearhead.inspect.measures import MEASURES
+from clearhead.inspect.measures import MEASURES, measures_for
 from clearhead.inspect.record import Array, Detail, Record
 from clearhead.inspect.replay import Effects
 from clearhead.inspect.report.array_store import ArrayStore
@@ -229,6 +229,7 @@ class Contents:
     def _measures(self, subject: Subject, belief: Mapping[str, Any] | None) -> list[dict[str, Any]]:
         """The measures that are shown, and the one that may be believed."""
         best = next(iter(belief["believed"] if belief else []), SHOWN[0])
+        shown = [name for name in SHOWN if name in measures_for(subject.model)]
         return [
             {
                 "name": name,
@@ -237,7 +238,7 @@ class Contents:
                 "nats": MEASURES[name].nats,
                 "values": self.arrays.add(MEASURES[name].compute(subject), "float32"),
             }
-            for name in dict.fromkeys((*SHOWN, best))
+            for name in dict.fromkeys((*shown, best))
         ]
 
     def _of_effects(self, found: Effects) -> dict[str, Any]:
