@@ -31,6 +31,7 @@ SHORTER = {
     r"^clearhead train (english|my-model)": (
         r"for file in data/*; do head -n 60 $file > short; mv short $file; done; \g<0>"
     ),
+    r"^clearhead (study|align) .*$": r"\g<0> --sentences 3",
     r"--dry-run": r"\g<0> --set training.schedule.warmup=1",
     r"training\.max_steps=\d+": "training.max_steps=4 --set training.schedule.warmup=1",
     r"training\.validate_every=\d+": "training.validate_every=2",
