@@ -17,7 +17,17 @@ SOURCE = Path(clearhead.__file__).parent
 FILES = sorted(SOURCE.rglob("*.py"))
 
 ORDER = (
-    *("terminal", "errors", "files", "manifest", "device", "settings", "tokenizer", "checkpoint"),
+    *(
+        "terminal",
+        "errors",
+        "files",
+        "manifest",
+        "ranks",
+        "device",
+        "settings",
+        "tokenizer",
+        "checkpoint",
+    ),
     *("exports", "data", "model", "losses", "training", "decoding", "evaluation", "tasks"),
     "inspect",
     *("ctranslate2", "onnx", "huggingface", "api", "__init__", "cli", "__main__"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clearhead.errors import ClearheadError, ConfigError
+from clearhead.ranks import local_count, local_number
 
 if TYPE_CHECKING:
     import torch
@@ -38,11 +39,11 @@ def set_up_torch(device: str, threads: int) -> torch.device:
     """Set PyTorch up for the whole process and return the device.
 
     This sets the threads, treats denormal numbers as zero, and on a GPU computes convolutions as
-    exactly as products.
+    exactly as products. Several processes on one machine share its cores, and each has its own GPU.
 
     Args:
         device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
-        threads: threads on the CPU (0: PyTorch's default).
+        threads: threads on the CPU (0: PyTorch's default, or a share of the cores).
 
     Raises:
         ConfigError: the name is unknown, or there is no such device.
@@ -50,6 +51,7 @@ def set_up_torch(device: str, threads: int) -> torch.device:
     import torch
 
     check_device(device)
+    threads = threads or threads_of_process()
     if threads > 0:
         torch.set_num_threads(threads)
     # Denormal numbers make a CPU many times slower and do not matter here.
@@ -61,6 +63,13 @@ def set_up_torch(device: str, threads: int) -> torch.device:
             "the device is 'cuda', but PyTorch finds no GPU", todo="use the device 'cpu' or 'auto'"
         )
     if device == "cuda":
+        if local_count() > 1:
+            if local_count() > (gpus := torch.cuda.device_count()):
+                raise ConfigError(
+                    f"{local_count()} processes cannot share the GPUs of this machine: {gpus}",
+                    todo="start one process per GPU: torchrun --nproc-per-node gpu",
+                )
+            torch.cuda.set_device(local_number())
         convolve_as_exactly_as_multiply()
     return torch.device(device)
 
@@ -168,6 +177,11 @@ def real_cores() -> int:
         except OSError:
             cores.add(str(processor))
     return len(cores)
+
+
+def threads_of_process() -> int:
+    """The share of this process in the cores of the machine; 0 if it shares them with none."""
+    return max(1, real_cores() // local_count()) if local_count() > 1 else 0
 
 
 def intel() -> bool:

@@ -393,7 +393,7 @@ def test_a_timed_step_is_the_trainers_own(monkeypatch: pytest.MonkeyPatch) -> No
     batch = growth.random_batch(3, 7)
     for _ in range(3):
         training.step(batch)
-        trainer.step([batch])
+        trainer.step([batch], 1)
     after = list(training.model.parameters())
     assert not any(map(torch.equal, before, after))
     assert all(map(torch.equal, after, same.model.parameters()))

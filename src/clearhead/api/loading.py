@@ -13,7 +13,7 @@ from clearhead.checkpoint.folder import ModelFolder, read_model_folder, read_tem
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_ctranslate2
 from clearhead.decoding.engine import Engine, Hypothesis
-from clearhead.device import check_device
+from clearhead.device import check_device, threads_of_process
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.inspect.names import listed
 from clearhead.settings import SearchConfig
@@ -74,6 +74,7 @@ def load(
             because CTranslate2 is not installed.
     """
     _check_options(device, threads, engine, compute_type)
+    threads = threads or threads_of_process()
     off = _Ablation(tuple(filter(None, listed(ablate))), ablate_by)
     if not off.heads and ablate_by != "zero":
         raise ConfigError(

@@ -28,6 +28,7 @@ from clearhead.data.text_style import TEXT_STYLE, style_of_texts, styles_of_pair
 from clearhead.data.trainable import read_labelled
 from clearhead.errors import first_few
 from clearhead.files import Saveable
+from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
 from clearhead.tasks.classification import ClassificationTask
 from clearhead.tasks.translation import TranslationTask
@@ -68,6 +69,7 @@ def prepare(
     observers: Sequence[Observer],
     parts: Parts | None = None,
     start: ModelFolder | None = None,
+    ranks: Ranks = ALONE,
 ) -> Prepared:
     """Read the data, learn the vocabulary or scale, check and encode.
 
@@ -78,6 +80,7 @@ def prepare(
         observers: get notes about what is done.
         parts: the data; by default the files that the run names.
         start: the model that the run starts from, see `starting_point`.
+        ranks: share out the validation; only rank 0 reports on the data.
 
     Raises:
         DataError: the data cannot be used.
@@ -86,8 +89,8 @@ def prepare(
     """
     parts = parts or parts_of(config)
     if config.task == "translation":
-        return _prepare_translation(config, parts, resumed, corpus, observers, start)
-    return _prepare_classification(config, parts, resumed, observers, start)
+        return _prepare_translation(config, parts, resumed, corpus, observers, start, ranks)
+    return _prepare_classification(config, parts, resumed, observers, start, ranks)
 
 
 def _prepare_translation(
@@ -97,6 +100,7 @@ def _prepare_translation(
     corpus: Path,
     observers: Sequence[Observer],
     start: ModelFolder | None,
+    ranks: Ranks,
 ) -> Prepared:
     # First, so that their errors come early. The training pairs are read as a stream.
     validation, test = parts.validation.read(config), parts.test.read(config)
@@ -124,9 +128,11 @@ def _prepare_translation(
     def note(line: str) -> None:
         notify(observers, Note(line))
 
-    data = prepare_pairs(config, parts, tokenizers, corpus, encoding.update, note)
+    data = prepare_pairs(
+        config, parts, tokenizers, corpus, encoding.update, note, checks=ranks.is_first
+    )
     encoding.end()
-    task = TranslationTask(config, data)
+    task = TranslationTask(config, data, ranks)
     styles = styles_of_pairs(parts.train.pairs(), parts.train.files)
     files = {**tokenizer_files(*tokenizers, config), TEXT_STYLE: styles}
 
@@ -151,6 +157,7 @@ def _prepare_classification(
     resumed: Path | None,
     observers: Sequence[Observer],
     start: ModelFolder | None,
+    ranks: Ranks,
 ) -> Prepared:
     learned = "scale" if config.input == "features" else "vocabulary"
 
@@ -167,7 +174,7 @@ def _prepare_classification(
     if resumed is None:
         _note_doubts(config, parts, observers)
     data = prepare_labelled(config, parts, make_inputs)
-    task = ClassificationTask(config, data)
+    task = ClassificationTask(config, data, ranks)
 
     def build_model() -> nn.Module:
         model = task.build_model()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from clearhead.checkpoint.folder import ModelFolder
     from clearhead.data.parts import Given, Parts
+    from clearhead.ranks import Ranks
     from clearhead.training.dry_run import DryRun
     from clearhead.training.events import Observer, RunEnded
     from clearhead.training.task import Task
@@ -36,6 +37,9 @@ def train(
 
     The first Ctrl-C ends the run after the current step and saves its state. A second one ends
     it at once. The result then has `finished = False`. The same call without `restart` resumes.
+
+    Several processes that `torchrun` has started train one model together. Rank 0 alone writes and
+    has observers.
 
     Args:
         config: the whole run, or the TOML file that describes it.
@@ -57,24 +61,33 @@ def train(
         ModelFolderError: the model of `start_from` cannot be used.
         TrainingError: the folder holds a run with other settings or data, or one that is still
             running, or files that no run has written; or TensorBoard is configured and not
-            installed; or training diverged.
+            installed; or training diverged; or another process has ended.
     """
     from clearhead.data.parts import parts_of
+    from clearhead.ranks import check_share, is_first, joined_ranks
     from clearhead.training.display import displays
     from clearhead.training.run_folder import only_run_in, run_folder
 
     opened = displays(sys.stderr) if observers is None else list(observers)
+    watching = opened if is_first() else []
     try:
         config = config if isinstance(config, RunConfig) else read_config(config)
-        with _started(config, restart, opened) as (config, start):
-            parts = parts_of(config, examples, validation)
-            folder = run_folder(config, restart)
-            with only_run_in(folder):
-                ended = _train(config, parts, folder, restart, opened, start, resumable)
+        with joined_ranks() as ranks:
+            check_share(config.training.accumulate, config.training.batch_tokens, ranks)
+            if not ranks.is_first:
+                ranks.wait()  # until rank 0 has prepared the folder, which is then resumed
+                restart = False
+            with _started(config, restart, watching) as (config, start):
+                parts = parts_of(config, examples, validation)
+                folder = run_folder(config, restart)
+                with only_run_in(folder) if ranks.is_first else nullcontext():
+                    ended = _train(
+                        config, parts, folder, restart, watching, start, resumable, ranks
+                    )
     finally:
         for observer in opened:
             observer.close()
-    if observers is None and not ended.finished:
+    if observers is None and not ended.finished and ranks.is_first:
         _show_how_to_resume(restart)
     return ended
 
@@ -87,6 +100,7 @@ def _train(
     observers: list[Observer],
     start: ModelFolder | None,
     resumable: bool,
+    ranks: Ranks,
 ) -> RunEnded:
     """Train in a folder that no other run uses.
 
@@ -100,19 +114,22 @@ def _train(
     from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
 
     is_watched = bool(observers)
+    is_first = ranks.is_first
     training, device = _set_up(config.training, observers)
     resumed = folder if not restart and (folder / "config.json").exists() else None
     hashes = {part.name: {name: content.hex() for name, content in part.hashes} for part in parts}
     if resumed is not None:
         refuse_other_data(folder, hashes)
     corpora = folder / "training" / "corpus"
-    prepared = prepare(config, resumed, corpora, observers, parts, start)
+    prepared = prepare(config, resumed, corpora, observers, parts, start, ranks)
     model = prepared.build_model().to(device)
     reports = [report.to_dict() for report in prepared.reports]
-    facts = provenance(config.seed, device, training.precision, hashes, reports)
-    keeper = Keeper(folder, training.average_last, facts, resumable)
+    facts = provenance(config.seed, device, training.precision, hashes, reports, ranks.count)
+    keeper = Keeper(folder, training.average_last, facts, resumable, writes=is_first)
     width = config.model.d_model
-    trainer = Trainer(prepared.task, model, training, config.seed, width, keeper, observers)
+    trainer = Trainer(prepared.task, model, training, config.seed, width, keeper, observers, ranks)
+    if not is_first:
+        return trainer.run()
 
     # No error so far, so a new run may replace the old one.
     if resumed is None:
@@ -133,6 +150,7 @@ def _train(
         observers.append(AttentionWatch(folder, records))
     # From now on the run can be resumed, since the vocabulary is on disk.
     write_model_folder(folder, config, prepared.files)
+    ranks.wait()
 
     ended = trainer.run()
     if ended.finished:

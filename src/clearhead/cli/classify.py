@@ -29,6 +29,8 @@ from clearhead.cli.streams import (
     ReportDone,
     opened_output,
     reject_standard_input,
+    shared,
+    shared_out,
     write_results,
 )
 from clearhead.cli.texts import texts_to_classify
@@ -84,10 +86,11 @@ def run(args: Namespace) -> None:
             progress=progress,
         )
 
-    with opened_output(args.output_file, inputs=(args.input_file,)) as output:
+    with shared(args) as ranks, opened_output(args.output_file, (args.input_file,)) as output:
         inputs, total = _read(classifier, args.input_file, args.text_column)
         form = _as_json if args.json_lines else _as_text
-        write_results(args, output, inputs, total, NOUNS[kind], classify, form)
+        compute = shared_out(classify, ranks)
+        write_results(args, output, inputs, total, NOUNS[kind], compute, form)
 
 
 def _read(

@@ -23,6 +23,7 @@ from clearhead.terminal import printable, unfiltered
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
     from clearhead.decoding.engine import Hypothesis
+    from clearhead.ranks import Ranks
     from clearhead.settings import SearchConfig
 
 STANDARD = "-"
@@ -209,6 +210,39 @@ def write_results(
             # The usual way to end a dialogue needs no message.
             print(file=sys.stderr)
             raise SystemExit(INTERRUPTED) from None
+
+
+@contextmanager
+def shared(args: Namespace) -> Iterator[Ranks]:
+    """The processes that compute the results together, as torchrun starts them.
+
+    All read the input; rank 0 alone writes.
+
+    Raises:
+        DataError: the input is the standard input, which not every process can read.
+    """
+    from clearhead.ranks import joined_ranks
+
+    with joined_ranks() as ranks:
+        if ranks.count > 1 and args.input_file == STANDARD:
+            raise DataError(
+                "several processes cannot share the standard input",
+                todo="name a file: --input-file FILE",
+            )
+        if not ranks.is_first:
+            args.output_file = os.devnull
+        yield ranks
+
+
+def shared_out(compute: Compute[Item, Result], ranks: Ranks) -> Compute[Item, Result]:
+    """The function for `in_blocks` that computes a part of a block on each rank."""
+
+    def of_all(block: Sequence[Item], offset: int, progress: ReportDone) -> Sequence[Result]:
+        part = ranks.part(block)
+        before = offset + ranks.first_of(block)
+        return ranks.gathered(compute(part, before, progress) if part else [])
+
+    return compute if ranks.count == 1 else of_all
 
 
 def translating(

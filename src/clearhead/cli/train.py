@@ -64,6 +64,10 @@ def run(args: Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
+    from clearhead.ranks import is_first
+
+    if args.dry_run and not is_first():
+        return
     if args.dry_run:
         from clearhead.api.training import dry_run
         from clearhead.training.display import displays
@@ -71,7 +75,10 @@ def run(args: Namespace) -> None:
         print("\n".join(dry_run(config, observers=displays(sys.stderr)).lines()))
         return
     start = StartObserver()
-    if _finishes(config, args.restart, start):
+    finished = _finishes(config, args.restart, start)
+    if not is_first():
+        return
+    if finished:
         use = USES[config.task, config.input].format(shlex.quote(config.folder))
         print_message(f"use the model: {use}")
     else:

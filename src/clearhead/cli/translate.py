@@ -41,6 +41,8 @@ from clearhead.cli.streams import (
     count_lines,
     input_lines,
     opened_output,
+    shared,
+    shared_out,
     source_lines,
     text_in_line,
     translating,
@@ -101,7 +103,10 @@ def run(args: Namespace) -> None:
     """Translate the input line by line."""
     if args.input_file == args.prefix_file == STANDARD:
         raise DataError("input and prefixes cannot both come from the standard input")
-    with opened_output(args.output_file, inputs=(args.input_file, args.prefix_file)) as output:
+    with (
+        shared(args) as ranks,
+        opened_output(args.output_file, inputs=(args.input_file, args.prefix_file)) as output,
+    ):
         total = count_lines(args.input_file)
         lines = with_prefixes(
             source_lines(args.input_file),
@@ -111,7 +116,7 @@ def run(args: Namespace) -> None:
         n_best = {} if args.n_best is None else {"n_best": args.n_best}
         search = changed_search(translator.search, given_search(args) | n_best)
         form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
-        translate = translating(translator, search, args)
+        translate = shared_out(translating(translator, search, args), ranks)
         write_results(args, output, lines, total, "sentence", translate, form)
 
 

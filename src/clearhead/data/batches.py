@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain, islice
 from typing import TypeVar, cast
 
 import numpy as np
@@ -139,8 +140,9 @@ def epoch_batches(
     epoch: int,
     start: int = 0,
     sampling: SubwordSampling | None = None,
+    every: int = 1,
 ) -> Iterator[Batch]:
-    """The batches of an epoch from index `start` on, prepared by a thread.
+    """The batches of an epoch from index `start` on, or every n-th, prepared by a thread.
 
     With sampling the number of batches is the same; rows are grouped by their new lengths, and
     batches may have more than `batch_tokens`.
@@ -149,15 +151,15 @@ def epoch_batches(
     """
     lengths = corpus.source_lengths, corpus.target_lengths
     if sampling is None or sampling.source.sampling + sampling.target.sampling == 0.0:
-        order = batch_order(*lengths, batch_tokens, seed, epoch)[start:]
+        order = batch_order(*lengths, batch_tokens, seed, epoch)[start::every]
         yield from prefetch(
             (_collated(_pairs(corpus, rows), rows) for rows in order), PREPARED_BATCHES
         )
         return
     chunks = chunk_order(*lengths, batch_tokens, np.random.default_rng((seed, epoch)))
     resampled = _resampled(corpus, chunks, (seed, epoch), start, sampling)
-    for several in prefetch(resampled, PREPARED_BATCHES):
-        yield from several
+    found = chain.from_iterable(prefetch(resampled, PREPARED_BATCHES))
+    yield from islice(found, 0, None, every)
 
 
 def largest_batch(

@@ -87,11 +87,13 @@ def prepare_pairs(
     folder: Path,
     progress: Callable[[int], None] | None = None,
     note: Callable[[str], object] = lambda line: None,
+    checks: bool = True,
 ) -> TranslationData:
     """Check all pairs and encode the training pairs into a corpus under `folder`.
 
     The validation and test pairs of `parts` are in memory. `progress` is called with the number of
-    training pairs read so far, `note` with lines about an earlier corpus.
+    training pairs read so far, `note` with lines about an earlier corpus. With `checks` the
+    findings in the validation and test pairs are reported and written beside the corpus.
 
     Raises:
         DataError: a file cannot be used; `where` is the file and line.
@@ -104,7 +106,7 @@ def prepare_pairs(
         replay = build_corpus(folder, parts.replay, tokenizers, data, held_out, note=note)
         found.append((replay.report, replay.findings))
     for part, earlier in ((parts.validation, ()), (parts.test, parts.validation.examples)):
-        if not part:
+        if not (part and checks):
             continue
         file = corpus.folder / f"{part.name}-{FINDINGS}"
         checker = Checker(part, PAIRS, data, earlier)

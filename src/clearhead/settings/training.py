@@ -176,7 +176,8 @@ class TrainingConfig(Section):
     accumulate: int = setting(
         1,
         "batches per step: to save memory, raise it and lower `batch_tokens`",
-        details="The gradient of a step is that of all tokens of its batches together.",
+        details="The gradient of a step is that of all tokens of its batches together. Several "
+        "processes share the batches.",
         ge=1,
         init=Runs.ALL,
     )

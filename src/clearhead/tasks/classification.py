@@ -26,6 +26,7 @@ from clearhead.evaluation.class_scores import score_classes, truth_of
 from clearhead.losses.cross_entropy import label_divergence, label_loss
 from clearhead.model.build import build_classifier
 from clearhead.model.transformer import EncoderClassifier
+from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
 from clearhead.training.task import Evaluation, Loss, Sample, diverged
 
@@ -55,9 +56,10 @@ class LabelledBatch:
 class ClassificationTask:
     """Batches of examples, the loss of their labels, and accuracy, F1 and calibration."""
 
-    def __init__(self, config: RunConfig, data: LabelledData) -> None:
+    def __init__(self, config: RunConfig, data: LabelledData, ranks: Ranks = ALONE) -> None:
         self.config = config
         self.data = data
+        self.ranks = ranks
         self.measure = config.measure
         self.higher_is_better = self.measure != "loss"
         self.multi_label = config.classifier.multi_label
@@ -82,12 +84,12 @@ class ClassificationTask:
         """Batches in an epoch."""
         return len(self._order(epoch))
 
-    def batches(self, epoch: int, first: int) -> Iterator[LabelledBatch]:
-        """The batches of an epoch from index `first` on, prepared by a thread."""
+    def batches(self, epoch: int, first: int, every: int = 1) -> Iterator[LabelledBatch]:
+        """The batches of an epoch from index `first` on, or every n-th, prepared by a thread."""
         order = self._order(epoch)
 
         def prepare() -> Iterator[LabelledBatch]:
-            for index in range(first, len(order)):
+            for index in range(first, len(order), every):
                 chosen = order[index].tolist()
                 seed = np.random.SeedSequence((self.config.seed, epoch, index)).generate_state(1)
                 rows = self.data.inputs.sampled(
@@ -165,7 +167,9 @@ class ClassificationTask:
         """
         data = self.data
         engine = ClassifierEngine(cast(EncoderClassifier, model), SMALLER)
-        logits = engine.logits(data.validation_rows, data.inputs.collate)
+        part = self.ranks.part(data.validation_rows)
+        found = self.ranks.gathered([engine.logits(part, data.inputs.collate)] if part else [])
+        logits = np.concatenate(found)
         if not np.isfinite(logits).all():
             return diverged(self.measure)
         truth = self._validation_truth

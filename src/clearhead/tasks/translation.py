@@ -30,6 +30,7 @@ from clearhead.evaluation.scores import bleu_and_chrf, exact_match
 from clearhead.losses.cross_entropy import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder, evaluating
+from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import EOS, PAD, cut
 from clearhead.training.task import Evaluation, Loss, Sample, diverged
@@ -47,9 +48,10 @@ VALIDATION_PAIRS = 64
 class TranslationTask:
     """Batches of pairs, the loss of the target tokens, and BLEU and chrF with the run's search."""
 
-    def __init__(self, config: RunConfig, data: TranslationData) -> None:
+    def __init__(self, config: RunConfig, data: TranslationData, ranks: Ranks = ALONE) -> None:
         self.config = config
         self.data = data
+        self.ranks = ranks
         self.measure = config.measure
         self.higher_is_better = self.measure != "loss"
         self.validation = data.validation[: config.evaluation.max_sentences or None]
@@ -76,10 +78,10 @@ class TranslationTask:
         lengths = pairs.source_lengths, pairs.target_lengths
         return len(batch_order(*lengths, limit, self.config.seed, epoch))
 
-    def batches(self, epoch: int, first: int) -> Iterator[Batch]:
-        """The batches of an epoch from index `first` on."""
+    def batches(self, epoch: int, first: int, every: int = 1) -> Iterator[Batch]:
+        """The batches of an epoch from index `first` on, or every n-th of them."""
         limit, seed = self.config.training.batch_tokens, self.config.seed
-        return epoch_batches(self.pairs(epoch), limit, seed, epoch, first, self._sampling)
+        return epoch_batches(self.pairs(epoch), limit, seed, epoch, first, self._sampling, every)
 
     def largest_batch(self, epoch: int = 0) -> Batch:
         """The largest batch of an epoch. Subword sampling segments its words again."""
@@ -145,8 +147,9 @@ class TranslationTask:
         with warnings.catch_warnings():
             # The report on the data has already listed sentences that are too long.
             warnings.simplefilter("ignore", CutSourceWarning)
-            translations = translate_texts(engine, self._tokenizers, sources, self.config.search)
-        outputs = [hypotheses[0].text for hypotheses in translations]
+            part = self.ranks.part(sources)
+            translations = translate_texts(engine, self._tokenizers, part, self.config.search)
+        outputs = self.ranks.gathered([hypotheses[0].text for hypotheses in translations])
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=lowercase)
         samples = zip(sources[:SAMPLES], references, outputs, strict=False)
@@ -166,10 +169,11 @@ class TranslationTask:
         """The mean loss per target token of the validation pairs, without dropout."""
         total, tokens = 0.0, 0
         with evaluating(model):
-            for batch in self._validation_batches:
+            for batch in self.ranks.part(self._validation_batches):
                 loss = self.loss(model, batch)
                 total += float(loss.plain)
                 tokens += loss.units
+        total, tokens = self.ranks.total([total, tokens])
         return total / tokens
 
     @cached_property

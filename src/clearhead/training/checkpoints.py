@@ -103,7 +103,7 @@ OTHER_VERSION = "resume with the version in provenance.json, or start over: --re
 
 ENVIRONMENT = (
     *("clearhead", "torch", "numpy", "sentencepiece"),
-    *("device", "hardware", "precision", "threads"),
+    *("device", "hardware", "precision", "threads", "processes"),
 )
 """Facts of the provenance that change the last bits of a result."""
 
@@ -119,12 +119,19 @@ class Keeper:
         average_last: number of recent checkpoints to keep.
         provenance: facts about the run, written beside the weights.
         resumable: whether the state is written.
+        writes: False for one of several processes that only reads.
     """
 
     def __init__(
-        self, folder: Path, average_last: int, provenance: dict[str, Any], resumable: bool = True
+        self,
+        folder: Path,
+        average_last: int,
+        provenance: dict[str, Any],
+        resumable: bool = True,
+        writes: bool = True,
     ) -> None:
         self.folder = folder
+        self.writes = writes
         self.average_last = average_last
         self.provenance = provenance
         self.resumable = resumable
@@ -148,7 +155,7 @@ class Keeper:
         Raises:
             ModelFolderError: it cannot be written, e.g. because the disk is full.
         """
-        if not self.resumable:
+        if not (self.resumable and self.writes):
             return
         state.environment = self.environment
         tensors = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
@@ -302,11 +309,13 @@ class Keeper:
         several names.
 
         Returns:
-            The checksum of the weights.
+            The checksum of the weights; of a process that only reads, an empty string.
 
         Raises:
             ModelFolderError: a file cannot be written, e.g. because the disk is full.
         """
+        if not self.writes:
+            return ""
         same = self._checkpoint("average" if weights == "average" else _recent_name(step))
         kept = same if weights == "average" else self._checkpoint("best")
         if not same.exists():
@@ -336,6 +345,8 @@ class Keeper:
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Write a checkpoint, and remove all but the last few."""
+        if not self.writes:
+            return
         self._keep(_recent_name(step), model, step)
         for old in self._recent()[: -self.average_last]:
             remove(old)
@@ -352,8 +363,11 @@ class Keeper:
             note: receives a warning for each checkpoint that is damaged, so left out.
 
         Returns:
-            False if there are fewer checkpoints than `least`. Then nothing is changed.
+            False if there are fewer checkpoints than `least`, or for a process that only reads.
+            Then nothing is changed.
         """
+        if not self.writes:
+            return False
         total: dict[str, Tensor] = {}
         count = 0
         for path in self._recent()[-self.average_last :]:
@@ -376,6 +390,8 @@ class Keeper:
 
     def forget_recent(self) -> None:
         """Remove the recent checkpoints, which nothing needs after the end of the run."""
+        if not self.writes:
+            return
         for path in self._recent():
             remove(path)
 
@@ -384,6 +400,8 @@ class Keeper:
 
         The weights in the model folder stay, also if they are that average.
         """
+        if not self.writes:
+            return
         self.forget_recent()
         remove(self._checkpoint("average"))
 

@@ -25,6 +25,7 @@ import torch
 from torch import nn
 
 from clearhead.errors import TrainingError, first_few
+from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import TrainingConfig
 from clearhead.training.bad_steps import (
     BAD_IN_A_ROW,
@@ -196,6 +197,8 @@ class Trainer:
         d_model: width of the model, for the schedule of the paper.
         keeper: writes and reads the checkpoints and the state.
         observers: get every event.
+        ranks: the processes that train together. Each takes its share of the batches of a step.
+            Rank 0 decides when to save, to validate and to stop.
     """
 
     def __init__(
@@ -207,23 +210,26 @@ class Trainer:
         d_model: int,
         keeper: Keeper,
         observers: Sequence[Observer],
+        ranks: Ranks = ALONE,
     ) -> None:
         self.task = task
         self.model = model
         self.config = config
         self.seed = seed
+        self.ranks = ranks
         self.keeper = keeper
         self.observers = observers
         self.state = State()
         self.limits = Limits(config, task.batch_count(0), task.measure)
-        self.updater = Updater(task, model, config, seed, d_model, self.limits.total_steps)
+        self.updater = Updater(task, model, config, seed, d_model, self.limits.total_steps, ranks)
         self.meter = self.updater.meter
         self.interruption = Interruption(observers)
         self._resumed_at = self._saved_at = time.monotonic()
         self._elapsed_before = 0.0
         self._saved_step = 0
         self._bad_examples: deque[list[str]] = deque(maxlen=MOST_REMEMBERED)
-        self._tried_epoch = -1
+        self._tried_epoch = self._counted_epoch = -1
+        self._batch_count = 0
         self._loss_watch, self._pace_watch = LossWatch(), PaceWatch()
 
     def run(self) -> RunEnded:
@@ -236,7 +242,7 @@ class Trainer:
             ModelFolderError: a file of the run cannot be read or written.
         """
         self._resume()
-        reason = self.limits.reached(self.state, self._elapsed())
+        reason = self.limits.reached(self.state, self.ranks.of_first(self._elapsed()))
         if reason and self.state.finished:
             self.keeper.forget_recent()  # if the run was killed between its end and this
             return self._end(f"already finished: {reason}", finished=True)
@@ -244,6 +250,7 @@ class Trainer:
             self._begin_again()
         if warning := self.limits.warmup_warning():
             notify(self.observers, Note(warning))
+        self.updater.connect()
         try:
             with self.interruption:
                 reason = self._train_to_the_end()
@@ -291,7 +298,7 @@ class Trainer:
 
     def _resume(self) -> None:
         """Load the saved state if there is one, and announce the run."""
-        saved = self.keeper.read_state(self.model, self.updater.optimizer, self._note)
+        saved = self._read_state()
         if saved is not None:
             self.state = saved
             self.updater.split_from = saved.split_from
@@ -313,6 +320,14 @@ class Trainer:
         )
         notify(self.observers, started)
 
+    def _read_state(self) -> State | None:
+        """Restore the saved state of the run on every rank, first on rank 0, which may mend it."""
+
+        def read() -> State | None:
+            return self.keeper.read_state(self.model, self.updater.optimizer, self._note)
+
+        return self.ranks.of_first(self.ranks.first_alone(read))
+
     def _train(self) -> str | None:
         """Train until a limit is reached, and return which; None if the run is interrupted."""
         self.model.train()
@@ -321,7 +336,8 @@ class Trainer:
         while True:
             # Also due after a run was killed in this validation, or went back to its step.
             is_due = self._validation_is_due()
-            reason = self.limits.reached(self.state, self._elapsed())
+            elapsed, unsaved, interrupted = self._agreed()
+            reason = self.limits.reached(self.state, elapsed)
             if (is_due or reason) and not self._weights_are_finite():
                 self._go_back("the weights are not finite")
                 batches = self._batches()
@@ -329,52 +345,81 @@ class Trainer:
             if is_due:
                 self._validate()
                 continue
-            minutes = (time.monotonic() - self._saved_at) / 60
-            if 0 < self.config.checkpoint_minutes <= minutes:
+            if 0 < self.config.checkpoint_minutes <= unsaved / 60:
                 self._save()
-            if self.interruption.wanted:
+            if interrupted:
                 return None
             if reason:
                 return reason
-            group = list(islice(batches, self.config.accumulate))
-            if not group:
+            group = list(islice(batches, self.config.accumulate // self.ranks.count))
+            count = self._count_of_step(group)
+            if not count:
                 self.state.epoch += 1
                 self.state.batch, self.state.reordered = 0, []
                 batches = self._batches()
                 continue
-            self.step(group)
+            self.step(group, count)
             if self.state.bad_in_a_row >= MOST_IN_A_ROW:
                 self._go_back(BAD_IN_A_ROW)
                 batches = self._batches()
             elif self._report_is_due():
                 self._report()
 
+    def _agreed(self) -> tuple[float, float, bool]:
+        """Seconds of training and since the last save, by rank 0; whether any rank is to stop."""
+        own = [self._elapsed(), time.monotonic() - self._saved_at]
+        clocks = own if self.ranks.is_first else [0.0, 0.0]
+        elapsed, unsaved, wanted = self.ranks.total([*clocks, float(self.interruption.wanted)])
+        return elapsed, unsaved, wanted > 0
+
+    def _count_of_step(self, group: Sequence[Any]) -> int:
+        """The number of batches of the next step, over all ranks; 0 at the end of the epoch."""
+        if self.ranks.count == 1:
+            return len(group)
+        state = self.state
+        if self._counted_epoch != state.epoch:
+            self._batch_count = self.task.batch_count(state.epoch)
+            self._counted_epoch = state.epoch
+        return max(0, min(self.config.accumulate, self._batch_count - state.batch))
+
     def _batches(self) -> Iterator[Any]:
-        """The remaining batches of the epoch, in the order of this attempt."""
+        """The remaining batches of the epoch for this rank, in the order of this attempt.
+
+        They are every n-th one for n ranks.
+        """
         epoch = self.state.epoch
         if self.updater.device.type in TRIED_ON and self._tried_epoch != epoch:
             self.updater.try_batch(self.task.largest_batch(epoch))
             self._note_split()
             self._tried_epoch = epoch
+        number, every = self.ranks.number, self.ranks.count
+        if not self.state.reordered:
+            return self.task.batches(epoch, self.state.batch + number, every)
         batches: From = partial(self.task.batches, epoch)
         for first, attempt in self.state.reordered:
             batches = reordered(batches, first, (self.seed, epoch, attempt))
-        return batches(self.state.batch)
+        return islice(batches(self.state.batch), number, None, every)
 
-    def step(self, batches: Sequence[Any]) -> None:
-        """Make one step, from the gradients of all batches together."""
+    def step(self, batches: Sequence[Any], count: int) -> None:
+        """Make one step, from the gradients of all batches together.
+
+        Args:
+            batches: those of this rank.
+            count: the number of batches of all ranks.
+        """
         state = self.state
-        norm = self.updater.step(state.step + 1, batches, state.attempt)
+        spare = None if batches else next(self.task.batches(state.epoch, 0))
+        norm = self.updater.step(state.step + 1, batches, state.attempt, spare)
         state.step += 1
-        state.batch += len(batches)
+        state.batch += count
         self._note_split()
         if math.isfinite(norm):
             state.bad_in_a_row = 0
             return
         state.bad_in_a_row += 1
         state.bad_steps += 1
-        bad = self.updater.bad_batches or batches
-        places = [place for batch in bad for place in self.task.places(batch, state.epoch)]
+        bad = self.ranks.gathered(self._places(self.updater.bad_batches))
+        places = bad or self.ranks.gathered(self._places(batches))
         self._bad_examples.append(places)
         counts = state.bad_in_a_row, state.bad_steps
         left_out = StepLeftOut(state.step, state.epoch, norm, *counts, tuple(places))
@@ -385,6 +430,9 @@ class Trainer:
             f"{first_few(places, SHOWN_EXAMPLES)}"
         )
         notify(self.observers, Note(text))
+
+    def _places(self, batches: Sequence[Any]) -> list[str]:
+        return [place for each in batches for place in self.task.places(each, self.state.epoch)]
 
     def _note(self, line: str) -> None:
         notify(self.observers, Note(line))
@@ -413,7 +461,7 @@ class Trainer:
         if tried >= MOST_ATTEMPTS:
             raise self._diverged(trouble, f"{tried} other orders of the data did not help")
         finite = self._weights_are_finite()
-        saved = self.keeper.read_state(self.model, self.updater.optimizer, self._note)
+        saved = self._read_state()
         if saved is None or saved.bad_in_a_row or not self._weights_are_finite():
             what = "no good state is saved to which the run could go back"
             raise self._diverged(trouble, what, finite)
@@ -534,7 +582,9 @@ class Trainer:
         if state.validated_step != state.step:
             self._validate()
         least = self.config.least_averaged
-        if self.keeper.average_recent(self.model, state.step, least, self._note):
+        averaged = self.keeper.average_recent(self.model, state.step, least, self._note)
+        if self.ranks.of_first(averaged):
+            self.ranks.copy_weights(self.model)
             self._judge(self.task.evaluate(self.model), "average")
             self.keeper.restore_current(self.model)
         if state.best_score is None:

@@ -20,10 +20,7 @@ PROCESS = Path("/proc/self")
 
 
 class Meter:
-    """Sums losses and counts since the last report.
-
-    It reads tensors only for a report, because reading one waits for the device.
-    """
+    """Sums losses and counts since the last report."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -35,7 +32,7 @@ class Meter:
         self._started = time.monotonic()
         self._counts: Counter[str] = Counter()
         self.steps = 0
-        self._plain: torch.Tensor | float = 0.0
+        self._plain = 0.0
         self._units = 0
         self._norm = 0.0
         self._rate = 0.0
@@ -49,7 +46,7 @@ class Meter:
         """Add the counts of a batch."""
         self._counts.update(counts)
 
-    def step(self, plain: torch.Tensor, units: int, norm: float, rate: float) -> None:
+    def step(self, plain: float, units: int, norm: float, rate: float) -> None:
         """Add a step: its summed loss, its units, its gradient norm and its learning rate.
 
         The loss of a step without a finite norm, which was left out, does not count.
@@ -57,7 +54,7 @@ class Meter:
         self.steps_in_all += 1
         self.steps += 1
         if math.isfinite(norm):
-            self._plain = self._plain + plain
+            self._plain += plain
             self._units += units
         self._norm, self._rate = norm, rate
 
@@ -71,7 +68,7 @@ class Meter:
         progress = Progress(
             step=step,
             epoch=epoch,
-            loss=float(self._plain) / self._units if self._units else math.nan,
+            loss=self._plain / self._units if self._units else math.nan,
             learning_rate=self._rate,
             gradient_norm=self._norm,
             rates={name: count / seconds for name, count in self._counts.items()},

@@ -350,6 +350,7 @@ def provenance(
     precision: str,
     data: Mapping[str, Mapping[str, str]],
     reports: Sequence[Mapping[str, Any]],
+    processes: int = 1,
 ) -> dict[str, Any]:
     """The facts that are written beside the weights.
 
@@ -359,6 +360,7 @@ def provenance(
         precision: `float32` or `bf16`.
         data: for each part (train, validation, test) the content hash of each file.
         reports: of the data.
+        processes: that train together.
     """
     return {
         "clearhead": __version__,
@@ -368,6 +370,7 @@ def provenance(
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
+        "processes": processes,
         "device": str(device),
         "hardware": _hardware(device),
         "precision": precision,

@@ -6,22 +6,43 @@ resumed run therefore draws the same numbers as an uninterrupted one.
 
 from __future__ import annotations
 
-import math
+from collections import Counter
 from collections.abc import Sequence
+from math import isfinite, nan
 from typing import Any
 
 import torch
 from torch import nn
 
 from clearhead.device import multiplies_bf16
+from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import FineTuningConfig, OptimizerConfig, TrainingConfig
 from clearhead.training.fine_tuning import freeze, parameter_groups
 from clearhead.training.progress import Meter
 from clearhead.training.task import Loss, Task
 
 
+class LossOfModel(nn.Module):
+    """The loss of a batch as the output of a module.
+
+    The loss reads the weights of the output layer, which would otherwise be outside of `forward`,
+    where PyTorch's engines for several processes do not see them.
+    """
+
+    def __init__(self, task: Task, model: nn.Module) -> None:
+        super().__init__()
+        self.task, self.model = task, model
+
+    def forward(self, batch: Any) -> Loss:
+        """The summed loss of a batch."""
+        return self.task.loss(self.model, batch)
+
+
 class Updater:
     """Makes training steps.
+
+    With several processes each computes the gradients of its own batches. PyTorch's DDP averages
+    the gradients over the processes while the last batch of a step is still going back.
 
     Args:
         task: computes the loss of a batch.
@@ -30,6 +51,7 @@ class Updater:
         seed: of the run.
         d_model: width of the model, for the schedule of the paper.
         total_steps: length of the run, for schedules that fall to zero at its end.
+        ranks: the processes that make the steps together.
 
     Attributes:
         updating: whether the weights are being updated. After an error, it shows that some may
@@ -47,9 +69,13 @@ class Updater:
         seed: int,
         d_model: int,
         total_steps: int,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.task = task
         self.model = model
+        self.ranks = ranks
+        self._loss: nn.Module = LossOfModel(task, model)
+        self._connected = self._loss
         self.config = config
         self.seed = seed
         self.d_model = d_model
@@ -62,13 +88,23 @@ class Updater:
         self.bad_batches: list[Any] = []
         self.split_from = 0
 
-    def step(self, number: int, batches: Sequence[Any], attempt: int = 0) -> float:
+    def connect(self) -> None:
+        """Join the models of all processes. They get the weights of rank 0."""
+        if self.ranks.count > 1:
+            self._connected = nn.parallel.DistributedDataParallel(
+                self._loss, gradient_as_bucket_view=True
+            )
+
+    def step(
+        self, number: int, batches: Sequence[Any], attempt: int = 0, spare: Any = None
+    ) -> float:
         """Make one update from the gradients of all batches, averaged over their units.
 
         Args:
             number: of the step, counted from 1.
-            batches: as the task makes them.
+            batches: those of this process, as the task makes them.
             attempt: another one gives other random numbers.
+            spare: any batch, if there are none for this process: it takes part without weight.
 
         Returns:
             The norm of the mean gradient before clipping; NaN if the loss is not finite. If the
@@ -77,22 +113,26 @@ class Updater:
         Raises:
             torch.OutOfMemoryError: the memory of the GPU is too small for one example.
         """
-        # Neighbouring steps and seeds get streams that have nothing in common.
-        source = (self.seed * 1_000_003 + number) + attempt * 2**40
-        parts, losses = self._gradients(batches, source * 0x9E3779B97F4A7C15 % 2**63)
+        # Neighbouring steps, seeds and ranks get streams that have nothing in common.
+        source = (self.seed * 1_000_003 + number) + attempt * 2**40 + self.ranks.number * 2**50
+        seed = source * 0x9E3779B97F4A7C15 % 2**63
+        parts, losses = self._gradients(batches, seed) if batches else ([], [])
+        if not batches:
+            self._add_gradient(spare, self._connected, weight=0)
+        totals, plain = _read(losses)
+        self.bad_batches = [part for part, x in zip(parts, totals, strict=True) if not isfinite(x)]
+        counts = Counter(dict.fromkeys(self.task.counts((batches or [spare])[0]), 0))
         for batch in batches:
-            self.meter.count(self.task.counts(batch))
-        units = sum(loss.units for loss in losses)
-        plain = torch.stack([loss.plain for loss in losses]).sum()
-        # Reading the losses waits for the device, which `update` would do otherwise.
-        finite = torch.stack([loss.total for loss in losses]).isfinite().tolist()
-        self.bad_batches = [part for part, good in zip(parts, finite, strict=True) if not good]
-        if self.bad_batches:
+            counts.update(self.task.counts(batch))
+        own = [len(self.bad_batches), sum(loss.units for loss in losses), sum(plain)]
+        bad, units, all_plain, *counted = self.ranks.total([*own, *counts.values()])
+        self.meter.count({name: int(n) for name, n in zip(counts, counted, strict=True)})
+        if bad:
             self.optimizer.zero_grad(set_to_none=True)
-            norm, rate = math.nan, self.set_rate(number)
+            norm, rate = nan, self.set_rate(number)
         else:
-            norm, rate = self.update(number, units)
-        self.meter.step(plain, units, norm, rate)
+            norm, rate = self.update(number, units / self.ranks.count)
+        self.meter.step(all_plain, int(units), norm, rate)
         return norm
 
     def try_batch(self, batch: Any) -> None:
@@ -111,15 +151,18 @@ class Updater:
             held = [torch.empty_like(p) for p in trained for _ in range(copies)]
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            self._gradients([batch], self.seed)
+            self._gradients([batch], self.seed, connected=False)
         self.optimizer.zero_grad(set_to_none=True)
         del held
 
-    def _gradients(self, batches: Sequence[Any], seed: int) -> tuple[list[Any], list[Loss]]:
+    def _gradients(
+        self, batches: Sequence[Any], seed: int, connected: bool = True
+    ) -> tuple[list[Any], list[Loss]]:
         """Add up the gradients of the batches, split where the memory is too small.
 
         If it is too small for a part, all is done again with smaller parts: the failed one may
-        have left a part of its gradient. Sums over units add up to the same gradient.
+        have left a part of its gradient. Sums over units add up to the same gradient. With several
+        processes the last part exchanges the gradients, so it cannot be done again.
 
         Returns:
             The batches or their parts, and the loss of each without its graph.
@@ -129,10 +172,12 @@ class Updater:
             parts = [part for batch in batches for part in self._parts(batch)]
             losses: list[Loss] = []
             for part in parts:
+                exchanges = connected and part is parts[-1]
                 try:
-                    losses.append(self._add_gradient(part))
+                    module = self._connected if exchanges else self._loss
+                    losses.append(self._add_gradient(part, module))
                 except torch.OutOfMemoryError:
-                    if len(self.task.split(part)) == 1:
+                    if len(self.task.split(part)) == 1 or (exchanges and self.ranks.count > 1):
                         raise
                     break
             else:
@@ -143,12 +188,12 @@ class Updater:
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _add_gradient(self, batch: Any) -> Loss:
+    def _add_gradient(self, batch: Any, module: nn.Module, weight: int = 1) -> Loss:
         # In bf16 only the products of the forward pass are rounded: weights stay float32.
         bf16 = self.config.precision == "bf16"
         with torch.autocast(self.device.type, torch.bfloat16, enabled=bf16):
-            loss = self.task.loss(self.model, batch)
-        loss.total.backward()
+            loss = module(batch)
+        (loss.total * weight if weight != 1 else loss.total).backward()
         return loss._replace(total=loss.total.detach(), plain=loss.plain.detach())
 
     def _parts(self, batch: Any) -> list[Any]:
@@ -158,7 +203,7 @@ class Updater:
         halves = self.task.split(batch)
         return [batch] if len(halves) == 1 else [p for half in halves for p in self._parts(half)]
 
-    def update(self, number: int, units: int) -> tuple[float, float]:
+    def update(self, number: int, units: float) -> tuple[float, float]:
         """Update the weights from gradients that are sums over `units`, and clear the gradients.
 
         A gradient that is not finite changes nothing.
@@ -176,7 +221,7 @@ class Updater:
         torch._foreach_mul_(gradients, scale)  # pyright: ignore[reportPrivateImportUsage]
 
         rate = self.set_rate(number)
-        if math.isfinite(norm):
+        if isfinite(norm):
             self.updating = True
             self.optimizer.step()
             self.updating = False
@@ -189,6 +234,17 @@ class Updater:
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         return rate
+
+
+def _read(losses: Sequence[Loss]) -> tuple[list[float], list[float]]:
+    """What is minimised and the plain loss of each batch.
+
+    This waits for the device, which the update would do otherwise.
+    """
+    if not losses:
+        return [], []
+    both = torch.stack([each for loss in losses for each in (loss.total, loss.plain)]).tolist()
+    return both[::2], both[1::2]
 
 
 def make_optimizer(

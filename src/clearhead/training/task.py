@@ -59,8 +59,8 @@ class Task(Protocol):
         """Number of batches in an epoch."""
         ...
 
-    def batches(self, epoch: int, first: int) -> Iterator[Any]:
-        """The batches of an epoch from index `first` on.
+    def batches(self, epoch: int, first: int, every: int = 1) -> Iterator[Any]:
+        """The batches of an epoch from index `first` on, or every n-th of them.
 
         They depend only on the seed, the epoch and the index, so that a run can be resumed.
         """

@@ -1,0 +1,206 @@
+"""Several processes train one model: as one process would, and with the end of one of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import clearhead
+from clearhead.checkpoint.tensors import read_tensors
+from clearhead.errors import ConfigError
+from clearhead.ranks import ALONE, Ranks, check_share
+from clearhead.settings import DropoutConfig, RunConfig, ScheduleConfig
+from small_runs import final_state, small_run, text_run
+
+TOLERANCE = 2e-4
+"""Weights of two numbers of processes differ by the order of their sums; Adam enlarges it where a
+gradient is almost zero."""
+
+HELPER = Path(__file__).parents[1] / "helpers" / "train_together.py"
+
+
+def launched(folder: Path, configs: Sequence[RunConfig], processes: int) -> subprocess.Popen[str]:
+    """Processes that train these runs together."""
+    path = folder / "runs.pickle"
+    path.write_bytes(pickle.dumps(list(configs)))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(processes), str(HELPER), str(path)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def together(folder: Path, configs: Sequence[RunConfig], processes: int) -> None:
+    process = launched(folder, configs, processes)
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, out
+
+
+def without_dropout(config: RunConfig, name: str) -> RunConfig:
+    schedule = ScheduleConfig(kind="inverse_sqrt", peak=5e-3, warmup=3)  # whatever the limit is
+    return replace(
+        config,
+        training=replace(config.training, schedule=schedule),
+        model=replace(config.model, dropout=DropoutConfig.everywhere(0.0)),
+        classifier=replace(config.classifier, dropout=0.0),
+        folder=str(Path(config.folder).with_name(name)),
+    )
+
+
+def log(config: RunConfig) -> list[dict[str, Any]]:
+    path = Path(config.folder) / "training" / "log.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def losses(config: RunConfig) -> dict[int, float]:
+    """The loss of each step."""
+    return {each["step"]: each["loss"] for each in log(config) if each["event"] == "Progress"}
+
+
+def assert_alike(one: RunConfig, other: RunConfig) -> None:
+    assert losses(one) == pytest.approx(losses(other), rel=1e-4)
+    left, right = final_state(one), final_state(other)
+    assert left.keys() == right.keys()
+    for name, tensor in left.items():
+        torch.testing.assert_close(tensor, right[name], rtol=1e-2, atol=TOLERANCE, msg=name)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
+    """Runs of one process, and the same of two, some of which one process continues."""
+    folder = tmp_path_factory.mktemp("ranks")
+    # An odd number of batches, so that a step of each epoch has fewer than the others.
+    for name in ("pairs", "texts"):
+        (folder / name).mkdir()
+    pairs = small_run(
+        folder / "pairs", accumulate=2, max_steps=20, validate_every=10, report_every=1
+    )
+    texts = text_run(
+        folder / "texts",
+        training={"accumulate": 2, "max_steps": 40, "report_every": 1, "batch_tokens": 150},
+        tokenizer={"sampling": 0.0},
+    )
+    made: dict[str, RunConfig] = {}
+    for kind, config in (("pairs", pairs), ("texts", texts)):
+        for name in ("one", "two", "half"):
+            made[f"{kind}-{name}"] = without_dropout(config, f"{kind}-{name}")
+        made[f"{kind}-start"] = replace(
+            made[f"{kind}-half"], training=replace(made[f"{kind}-half"].training, max_steps=7)
+        )
+    together(folder, [made[f"{k}-{n}"] for k in ("pairs", "texts") for n in ("two", "start")], 2)
+    for name in ("pairs-one", "texts-one", "pairs-half", "texts-half"):
+        clearhead.train(made[name], observers=())
+    return made
+
+
+@pytest.mark.parametrize("kind", ["pairs", "texts"])
+def test_two_processes_train_as_one(runs: dict[str, RunConfig], kind: str) -> None:
+    one, two = runs[f"{kind}-one"], runs[f"{kind}-two"]
+    assert_alike(two, one)
+    scores = [json.loads((Path(x.folder) / "scores.json").read_text()) for x in (one, two)]
+    assert scores[1]["scores"] == pytest.approx(scores[0]["scores"], rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "texts"])
+def test_one_process_continues_what_two_began(runs: dict[str, RunConfig], kind: str) -> None:
+    assert_alike(runs[f"{kind}-half"], runs[f"{kind}-one"])
+    provenance = json.loads((Path(runs[f"{kind}-two"].folder) / "provenance.json").read_text())
+    assert provenance["processes"] == 2
+
+
+def test_three_processes_translate_as_one(runs: dict[str, RunConfig], tmp_path: Path) -> None:
+    """Each its part of the lines, in order."""
+    lines = [f"{number} a b c" for number in range(40)] + ["d", ""]
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    words = ["-m", "clearhead", "translate", runs["pairs-one"].folder, "-i", str(tmp_path / "in")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    for count in (1, 3):
+        several = ["--nproc-per-node", str(count), *words, "-o", str(tmp_path / str(count))]
+        subprocess.run([*command, *several], env=environment, check=True, capture_output=True)
+    assert (tmp_path / "3").read_text() == (tmp_path / "1").read_text()
+    assert len((tmp_path / "3").read_text().splitlines()) == 42
+    several = subprocess.run(
+        [*command, "--nproc-per-node", "2", *words[:4]],
+        env=environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert several.returncode != 0
+    assert "standard input" in several.stdout + several.stderr
+
+
+def test_the_number_of_processes_divides_the_batches_of_a_step() -> None:
+    check_share(4, 1000, Ranks(0, 2))
+    with pytest.raises(ConfigError) as caught:
+        check_share(3, 1000, Ranks(0, 2))
+    assert "training.accumulate" in str(caught.value.where)
+    assert "training.accumulate = 4" in str(caught.value.todo)
+    assert "training.batch_tokens = 750" in str(caught.value.todo)
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 9))
+def test_the_parts_of_all_ranks_are_the_whole(items: list[int], count: int) -> None:
+    parts = [Ranks(number, count).part(items) for number in range(count)]
+    assert [each for part in parts for each in part] == items
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_one_process_alone_exchanges_nothing() -> None:
+    assert ALONE.gathered([1, 2]) == [1, 2]
+    assert ALONE.total([1.5]) == [1.5]
+    assert ALONE.of_first("x") == "x"
+    assert ALONE.first_alone(lambda: 3) == 3
+    ALONE.copy_weights(torch.nn.Linear(1, 1))
+
+
+def test_a_killed_process_ends_the_others_and_the_run_resumes(tmp_path: Path) -> None:
+    config = small_run(tmp_path, accumulate=2, max_steps=100_000, checkpoint_minutes=0.001)
+    process = launched(tmp_path, [config], 2)
+    state = Path(config.folder) / "training" / "state.safetensors"
+    try:
+        deadline = time.monotonic() + 120
+        while not (state.exists() and read_tensors(state)[1]["step"] > 2):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+        victim = _workers(process.pid)[1]
+        os.kill(victim, signal.SIGKILL)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    assert "connection to another process is lost" in out
+    assert f"{victim}" in out
+    step = read_tensors(state)[1]["step"]
+    end = replace(config, training=replace(config.training, max_steps=step + 4))
+    assert clearhead.train(end, observers=()).finished
+
+
+def _workers(launcher: int) -> list[int]:
+    """The processes that torchrun has started, in the order of their ranks."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    found = {}
+    for child in children:
+        content = Path(f"/proc/{child}/environ").read_bytes()
+        facts = dict(part.partition(b"=")[::2] for part in content.split(b"\0"))
+        if b"RANK" in facts:
+            found[int(facts[b"RANK"])] = int(child)
+    return [found[rank] for rank in sorted(found)]
