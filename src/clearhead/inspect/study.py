@@ -14,7 +14,11 @@ from clearhead.inspect.faithfulness import GRID, RANDOM, Faithfulness, faithfuln
 from clearhead.inspect.findings import FOLDER, STUDY, read_finding
 from clearhead.inspect.heads import Head
 from clearhead.inspect.importance import Importance, ratio_intervals
-from clearhead.inspect.measures import MEASURES, integrated_gradients_with_error
+from clearhead.inspect.measures import (
+    MEASURES,
+    integrated_gradients_with_error,
+    measures_for,
+)
 from clearhead.inspect.record import Array
 from clearhead.inspect.roles import named_roles
 from clearhead.inspect.subject import Subject
@@ -162,7 +166,8 @@ def measured_belief(
         errors.extend(np.abs(error))
         return found
 
-    measures = {name: measure.compute for name, measure in MEASURES.items()}
+    known = measures_for(subjects[0].model)
+    measures = {name: measure.compute for name, measure in known.items()}
     measures["integrated_gradients"] = integrated_gradients
     found = faithfulness(subjects, measures, progress=progress)
     return belief(found) | {"completeness_error": float(np.mean(errors))}
