@@ -132,14 +132,16 @@ def joined_ranks() -> Iterator[Ranks]:
         return
     import torch
     from torch import distributed
+    from torch.distributed.distributed_c10d import PrefixStore
+    from torch.distributed.rendezvous import rendezvous
 
     ranks = Ranks(int(os.environ["RANK"]), size)
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     try:
-        store, _, _ = next(distributed.rendezvous("env://", timeout=LONGEST_WAIT))
+        store, _, _ = next(rendezvous("env://", timeout=LONGEST_WAIT))
         distributed.init_process_group(
             backend,
-            store=distributed.PrefixStore(_attempt(), store),
+            store=PrefixStore(_attempt(), store),
             rank=ranks.number,
             world_size=size,
             timeout=LONGEST_WAIT,

@@ -82,7 +82,7 @@ def test_without_a_head_is_what_the_study_says(models: Path, by: str) -> None:
     pairs = [("a b c", "c b"), ("d", "a d"), ("b a", "d d d")]
 
     def loss(ablate: str) -> float:
-        options = {"ablate": ablate, "ablate_by": by} if ablate else {}
+        options: Any = {"ablate": ablate, "ablate_by": by} if ablate else {}
         translator = clearhead.load(models / "translator", device="cpu", **options)
         assert isinstance(translator, clearhead.Translator)
         found = [Subject.translation(translator, *pair).replay for pair in pairs]
@@ -120,6 +120,7 @@ def test_an_explanation_may_replace_heads_by_their_means(models: Path, tmp_path:
     found = clearhead.explain(clearhead.load(folder), "a b", ablate_by="mean")
     for head, gains in zip(found.heads, found.by_head, strict=True):
         other = clearhead.load(folder, ablate=head, ablate_by="mean")
+        assert isinstance(other, clearhead.Classifier)
         without = Subject.classification(other, "a b", found.outputs).replay.log_probabilities()
         expected = found.log_probabilities[0, 0] - without[0, 0, 0]
         assert gains[0, 0] == pytest.approx(expected, abs=1e-5)

@@ -147,7 +147,7 @@ def test_it_makes_whole_steps_with_updates_and_writes_nothing(
     made, rates = list[int](), list[float]()
 
     class Watched(Updater):
-        def update(self, number: int, units: int) -> tuple[float, float]:
+        def update(self, number: int, units: float) -> tuple[float, float]:
             before = [parameter.detach().clone() for parameter in self.model.parameters()]
             norm, rate = super().update(number, units)
             after = list(self.model.parameters())

@@ -200,7 +200,7 @@ def _workers(launcher: int) -> list[int]:
     found = {}
     for child in children:
         content = Path(f"/proc/{child}/environ").read_bytes()
-        facts = dict(part.partition(b"=")[::2] for part in content.split(b"\0"))
-        if b"RANK" in facts:
-            found[int(facts[b"RANK"])] = int(child)
+        ranks = [each[5:] for each in content.split(b"\0") if each.startswith(b"RANK=")]
+        if ranks:
+            found[int(ranks[0])] = int(child)
     return [found[rank] for rank in sorted(found)]

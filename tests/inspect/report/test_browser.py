@@ -9,11 +9,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import clearhead
 import synthetic_reports
@@ -383,7 +384,8 @@ def test_joined_pieces_have_the_numbers_of_the_figures(
     by_norms = Aligner("norms", 0, "target", "named", 0.0, 0)
     pictures = pictures_of_translation(subject, lambda: by_norms)
     effects, shares = (
-        drawn(panels(pictures[name]())[0]).filled(0) for name in ("word-effects", "alignment")
+        drawn(panels(cast(Figure, pictures[name]()))[0]).filled(0)
+        for name in ("word-effects", "alignment")
     )
     with opened(browser, path) as page:
 
