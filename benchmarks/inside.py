@@ -2,12 +2,14 @@
 
     .venv/bin/python benchmarks/inside.py faithfulness runs/multi30k test.de test.en
     .venv/bin/python benchmarks/inside.py heads runs/multi30k test.de test.en
+    .venv/bin/python benchmarks/inside.py warning runs/multi30k test.de test.en
     .venv/bin/python benchmarks/inside.py alignment runs/phrasebook-de-en
     .venv/bin/python benchmarks/inside.py cost --folder runs/multi30k
 
 `faithfulness` deletes source words in the order of each measure. `heads` measures the importance of
 every head on the validation data of the run, and BLEU of the given test set without the least
-important ones. `alignment` compares word alignments with those of the phrasebook's grammar, beside
+important ones. `warning` counts the outputs of which a report says that the source hardly counts.
+`alignment` compares word alignments with those of the phrasebook's grammar, beside
 eflomal if it is installed. `cost` measures seconds.
 """
 
@@ -46,9 +48,10 @@ from clearhead.inspect.alignment import (
     pair_of,
     plain,
 )
+from clearhead.inspect.explanation import SOURCE_COUNTS
 from clearhead.inspect.importance import head_importance
 from clearhead.inspect.recording import record_translation
-from clearhead.inspect.replay import TranslationReplay, effects
+from clearhead.inspect.replay import Change, TranslationReplay, effects
 from clearhead.inspect.report.writing import write_report
 from clearhead.inspect.study import measured_belief
 from clearhead.inspect.subject import Subject
@@ -62,7 +65,7 @@ TOKENS = 30
 def main(words: list[str] | None = None) -> int:
     """Measure, print and record."""
     parser = make_parser(__doc__)
-    parser.add_argument("part", choices=("faithfulness", "heads", "alignment", "cost"))
+    parser.add_argument("part", choices=("faithfulness", "heads", "warning", "alignment", "cost"))
     parser.add_argument("folder", nargs="?", help="a model folder of a translator")
     parser.add_argument("source", nargs="?", help="sentences, one per line")
     parser.add_argument("reference", nargs="?", help="their translations")
@@ -73,6 +76,7 @@ def main(words: list[str] | None = None) -> int:
     parts: dict[str, Callable[[argparse.Namespace, Results], None]] = {
         "faithfulness": measure_faithfulness,
         "heads": measure_heads,
+        "warning": measure_warning,
         "alignment": measure_alignment,
         "cost": measure_cost,
     }
@@ -162,6 +166,36 @@ def measure_heads(options: argparse.Namespace, results: Results) -> None:
             subject=f"{count} of {len(ranked)} heads off",
             more={"chrF2": round(chrf.score, 2), "sentences": len(sources)},
             note=f"the heads were ranked on {len(sample)} validation sentences",
+        )
+    print_results(results.records)
+    results.write()
+
+
+def measure_warning(options: argparse.Namespace, results: Results) -> None:
+    """How often a report warns that the source hardly counts, for outputs that fit and others."""
+    translator = loaded(options)
+    sources, references = (
+        list(islice(read_lines(name), options.sentences))
+        for name in (options.source, options.reference)
+    )
+    own = [best for best, *_ in translator.translate(sources, n_best=1)]
+    for title, targets in (
+        ("translations of the model", own),
+        ("references", references),
+        ("translations of the next sentence", [*own[1:], *own[:1]]),
+    ):
+        gains = []
+        for source, target in zip(sources, targets, strict=True):
+            replay = Subject.translation(translator, source, target).replay
+            everything = Change(source=tuple(range(replay.n_source)))
+            complete, without = replay.log_probabilities([Change(), everything])[..., 0]
+            gains.append(float((complete - without).mean()))
+        results.add(
+            "outputs with a warning that the source hardly counts",
+            "%",
+            [100 * sum(gain < SOURCE_COUNTS for gain in gains) / len(gains)],
+            subject=title,
+            more={"sentences": len(gains), "smallest gain": round(min(gains), 2)},
         )
     print_results(results.records)
     results.write()
