@@ -4,7 +4,7 @@
     .venv/bin/python benchmarks/inside.py heads runs/multi30k test.de test.en
     .venv/bin/python benchmarks/inside.py warning runs/multi30k test.de test.en
     .venv/bin/python benchmarks/inside.py alignment runs/phrasebook-de-en
-    .venv/bin/python benchmarks/inside.py cost --folder runs/multi30k
+    .venv/bin/python benchmarks/inside.py cost runs/multi30k
 
 `faithfulness` deletes source words in the order of each measure. `heads` measures the importance of
 every head on the validation data of the run, and BLEU of the given test set without the least

@@ -126,6 +126,23 @@ def test_an_explanation_may_replace_heads_by_their_means(models: Path, tmp_path:
         assert gains[0, 0] == pytest.approx(expected, abs=1e-5)
 
 
+def test_a_report_may_replace_heads_by_their_means(models: Path, tmp_path: Path) -> None:
+    folder, report = shutil.copytree(models / "texts", tmp_path / "texts"), tmp_path / "r.html"
+    shutil.rmtree(folder / FOLDER, ignore_errors=True)
+    words = ("inspect", folder, "a b", "--ablate-by", "mean", "-o", report)
+    assert "study" in failed(*words)
+    succeeded("study", folder, "--data", models / "examples.tsv")
+    arrays = []
+    for command, by in ((words, "mean"), ((*words[:3], *words[5:]), "zero")):
+        succeeded(*command)
+        found = re.search(r'id="report">(.*?)</script>', report.read_text(), re.DOTALL)
+        assert found is not None
+        assert json.loads(found[1])["models"][0]["effects_by"] == by
+        arrays.append(re.findall(r'id="blob-\d+">([^<]+)<', report.read_text()))
+    assert len(arrays[0]) == len(arrays[1]) > 0
+    assert arrays[0] != arrays[1]
+
+
 def test_a_study_skips_what_is_too_long(models: Path, tmp_path: Path) -> None:
     (tmp_path / "s").write_text("a b c\n" + "a " * 2000 + "\nd\n")
     (tmp_path / "t").write_text("c b\nd\na\n")
@@ -355,7 +372,9 @@ def test_mistakes_of_a_report(models: Path, tmp_path: Path) -> None:
     failed("inspect", models / "translator", "a", "--with", models / "translator")
     failed("inspect", models / "texts", "a", "--target", "b")
     failed("inspect", models / "texts", "a", " ")
-    assert "ablate_by" in failed("inspect", models / "texts", "a", "--ablate-by", "mean")
+    assert "ablate_by" in failed(
+        "classify", models / "texts", "-i", models / "s", "--ablate-by", "mean"
+    )
     (tmp_path / "s").write_text("a\n" + "b " * 2000 + "\n")
     words = ("--input-file", tmp_path / "s", "--lines", "1-2", "-o", tmp_path / "r.html")
     assert "input 2" in failed("inspect", models / "translator", *words)

@@ -128,6 +128,7 @@ def _model(
         "norm": norm,
         "activation": "relu",
         "norm_form": "standard",
+        "effects_by": "zero",
         "input": {"positions": True, "norm": False, "convolutions": [], "spelled": False},
     }
     grid = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5]

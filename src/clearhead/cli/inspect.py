@@ -84,7 +84,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=Path,
         help="the report (default: named after the model, e.g. my-model-report.html)",
     )
-    add_shared(parser, "--ablate", "--ablate-by", "--device", "--threads")
+    add_shared(parser, "--ablate")
+    parser.add_argument(
+        "--ablate-by",
+        choices=("zero", "mean"),
+        default="zero",
+        help="what replaces the outputs of heads, of these and of each one to see its effect; mean "
+        "needs clearhead study (default: zero)",
+    )
+    add_shared(parser, "--device", "--threads")
 
 
 def run(args: Namespace) -> None:
@@ -103,7 +111,7 @@ def run(args: Namespace) -> None:
                 device=args.device,
                 threads=args.threads,
                 ablate=args.ablate,
-                ablate_by=args.ablate_by,
+                ablate_by=args.ablate_by if args.ablate else "zero",
             )
     first = models[str(args.folder)]
     for name, model in models.items():
@@ -121,6 +129,7 @@ def run(args: Namespace) -> None:
             inputs,
             targets=None if args.target is None else [args.target],
             names=names,
+            ablate_by=args.ablate_by,
             command=_command(args),
             progress=counter.show,
         )

@@ -20,7 +20,7 @@ from clearhead.inspect.explanation import (
 )
 from clearhead.inspect.measures import MEASURES, measures_for
 from clearhead.inspect.record import Array, Detail, Record
-from clearhead.inspect.replay import Effects
+from clearhead.inspect.replay import Effects, Means
 from clearhead.inspect.report.array_store import ArrayStore
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.words import Word
@@ -62,6 +62,7 @@ class Contents:
     def __init__(self, title: str, command: str | None = None) -> None:
         self.arrays = ArrayStore()
         self._models: list[dict[str, Any]] = []
+        self._means: list[Means | None] = []
         self._items: list[dict[str, Any]] = []
         self._title, self._command = title, command
 
@@ -82,6 +83,7 @@ class Contents:
         config: RunConfig,
         model: EncoderDecoder | EncoderClassifier,
         study: Mapping[str, Any] | None = None,
+        means: Means | None = None,
     ) -> int:
         """Describe a model; returns its number.
 
@@ -90,7 +92,9 @@ class Contents:
             config: of its training.
             model: itself.
             study: what `clearhead study` found out about it.
+            means: replace the output of a head that is switched off; by default zero does.
         """
+        self._means.append(means)
         translates = isinstance(model, EncoderDecoder)
         layer: Any = model.encoder.layers[0]
         attention = layer.self_attention
@@ -125,6 +129,7 @@ class Contents:
                 "roles": study.get("roles"),
                 "importance": study.get("importance"),
                 "ablate_by": study.get("ablate_by"),
+                "effects_by": "zero" if means is None else "mean",
             }
         )
         return len(self._models) - 1
@@ -187,7 +192,7 @@ class Contents:
         add, record = self.arrays.add, subject.record
         short = is_short(subject)
         ids, best = alternatives(subject)
-        found = word_effects(subject, ids) if short else None
+        found = word_effects(subject, ids, self._means[model]) if short else None
         own = best[:, 0]
         attention = {"encoder": record.encoder_attentions, "decoder": None, "cross": None}
         if record.decoder:

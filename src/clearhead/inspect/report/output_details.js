@@ -246,7 +246,7 @@ function byHead({ item, model, link, place, found, against }) {
   });
   return effectPicture(
     "What each head did",
-    "Heads in the order of their effect. Choose one to see where it looks.",
+    `Heads in the order of their effect: ${model.effects_by === "mean" ? "its mean output" : "zero"} replaces the output of each. Choose one to see where it looks.`,
     rows,
     names,
     found.heads,

@@ -12,6 +12,7 @@ from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
 from clearhead.files import write_bytes
+from clearhead.inspect.ablation import replacements
 from clearhead.inspect.report.contents import Contents, beam_tree
 from clearhead.inspect.report.page import page
 from clearhead.inspect.study import read_study
@@ -25,6 +26,7 @@ def write_report(
     *,
     targets: Sequence[str | None] | None = None,
     names: Sequence[str] | None = None,
+    ablate_by: str = "zero",
     title: str = "Inside the model",
     command: str | None = None,
     progress: Callable[[int], None] | None = None,
@@ -39,6 +41,8 @@ def write_report(
         inputs: texts, or for classifiers of features arrays (length, width).
         targets: for translators a text for each input, or None for its translation.
         names: a text for each input that is no text.
+        ablate_by: what replaces the output of a head that is switched off to see its effect:
+            `zero`, or its `mean` over the sample of `clearhead study`.
         title: of the page.
         command: the command that wrote it.
         progress: called with the number of explanations that are done.
@@ -50,6 +54,7 @@ def write_report(
         DataError: an input is empty or too long, or the file cannot be written.
         ConfigError: there is no model or no input; models read different inputs; the targets or
             names are not one for each input; or targets are given for a classifier.
+        ModelFolderError: the means of the heads are needed and are not there.
     """
     _check(models, inputs, targets, names)
     contents = Contents(title, command)
@@ -57,8 +62,9 @@ def write_report(
     for name, model in models.items():
         # The study is about the complete model.
         study = None if model.ablated else read_study(model.folder)
+        means = replacements(ablate_by, model.model, model.folder)
         number = contents.add_model(
-            f"{name} {model.ablated}".rstrip(), model.config, model.model, study
+            f"{name} {model.ablated}".rstrip(), model.config, model.model, study, means
         )
         for sentence, content in enumerate(inputs):
             target = None if targets is None else targets[sentence]
