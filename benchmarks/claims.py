@@ -198,6 +198,7 @@ CLAIMS = {
         Claim("head-by-word-tiny", "each head off in turn, 30 tokens, TINY, seconds", None, 3),
         Claim("head-by-word-base", "the same in BASE", None, 30),
         Claim("report", "a report of one sentence, seconds", None, 5),
+        Claim("ddp-overhead", "a step of BASE with DDP in one process: ratio of times", None, 1.03),
         Claim("copying", "copying 1,000 unseen sequences: right", 1000),
         Claim("reversing", "reversing 1,000 unseen sequences: right", 1000),
         Claim(
