@@ -15,6 +15,8 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import torch
 from command import add_threads, exit_code_of, log, make_parser, positive
@@ -54,10 +56,11 @@ def main(words: list[str] | None = None) -> int:
 def measure(options: argparse.Namespace, results: Results) -> None:
     """Time the steps by turns."""
     device = set_up_torch("cpu", options.threads)
-    model = ModelConfig(**SIZES[options.size])
+    model = ModelConfig(**cast(Any, SIZES[options.size]))
     alone, together = (Training(model, options.precision, device) for _ in range(2))
-    store = distributed.HashStore()
-    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    with TemporaryDirectory() as folder:
+        method = f"file://{folder}/store"
+        distributed.init_process_group("gloo", init_method=method, rank=0, world_size=1)
     together.updater.ranks = Exchanging()
     together.updater._connected = torch.nn.parallel.DistributedDataParallel(
         together.updater._loss,
