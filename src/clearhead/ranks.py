@@ -7,13 +7,14 @@ Imports no torch before it is needed.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import chain, count
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clearhead.errors import ConfigError, TrainingError
@@ -113,7 +114,7 @@ class Ranks:
 ALONE = Ranks()
 """One process."""
 
-_JOINED = count()
+_JOINED = itertools.count()
 """Connections of this process so far."""
 
 
@@ -157,7 +158,8 @@ def joined_ranks() -> Iterator[Ranks]:
             "the connection to another process is lost",
             where=f"rank {ranks.number} of {size}",
             why=_plain(str(error)),
-            todo="see the message of the process that ended first; the same command resumes",
+            todo="see the message of the process that ended first, and run the command again; "
+            "training resumes",
         ) from None
 
 
