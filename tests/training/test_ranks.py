@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -189,26 +191,74 @@ def test_one_process_alone_exchanges_nothing() -> None:
 
 
 def test_a_killed_process_ends_the_others_and_the_run_resumes(tmp_path: Path) -> None:
-    config = small_run(tmp_path, accumulate=2, max_steps=100_000, checkpoint_minutes=0.001)
-    process = launched(tmp_path, [config], 2)
-    state = Path(config.folder) / "training" / "state.safetensors"
+    """The others end by themselves, with the reason, and the run resumes."""
+    config = endless_run(tmp_path)
+    first, second = (unlaunched(tmp_path, config, rank) for rank in (0, 1))
     try:
-        deadline = time.monotonic() + 120
-        while not (state.exists() and read_tensors(state)[1]["step"] > 2):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
+        wait_for_a_state(config, first)
+        second.kill()
+        out, _ = first.communicate(timeout=60)
+    finally:
+        for process in (first, second):
+            process.kill()
+            process.communicate()
+    assert first.returncode != 0
+    assert "connection to another process is lost" in out
+    assert "rank 0 of 2" in out
+    step = read_tensors(state_of(config))[1]["step"]
+    end = replace(config, training=replace(config.training, max_steps=step + 4))
+    assert clearhead.train(end, observers=()).finished
+
+
+def test_torchrun_names_the_process_that_was_killed(tmp_path: Path) -> None:
+    config = endless_run(tmp_path)
+    process = launched(tmp_path, [config], 2)
+    try:
+        wait_for_a_state(config, process)
         victim = _workers(process.pid)[1]
         os.kill(victim, signal.SIGKILL)
         out, _ = process.communicate(timeout=60)
     finally:
         process.kill()
     assert process.returncode != 0
-    assert "connection to another process is lost" in out
-    assert f"{victim}" in out
-    step = read_tensors(state)[1]["step"]
-    end = replace(config, training=replace(config.training, max_steps=step + 4))
-    assert clearhead.train(end, observers=()).finished
+    assert re.search(r"rank\s*: 1 ", out)
+    assert f"Signal 9 (SIGKILL) received by PID {victim}" in out
+
+
+def endless_run(folder: Path) -> RunConfig:
+    return small_run(folder, accumulate=2, max_steps=100_000, checkpoint_minutes=0.001)
+
+
+def state_of(config: RunConfig) -> Path:
+    return Path(config.folder) / "training" / "state.safetensors"
+
+
+def wait_for_a_state(config: RunConfig, process: subprocess.Popen[str]) -> None:
+    """Wait until the run has saved the state of a step."""
+    deadline = time.monotonic() + 120
+    while not (state_of(config).exists() and read_tensors(state_of(config))[1]["step"] > 2):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def unlaunched(folder: Path, config: RunConfig, rank: int) -> subprocess.Popen[str]:
+    """One of two processes, without torchrun, which would end the other one."""
+    path = folder / "runs.pickle"
+    path.write_bytes(pickle.dumps([config]))
+    port = folder / "port"
+    if not port.exists():
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port.write_text(str(server.getsockname()[1]))
+    here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port.read_text()}
+    numbers = {"RANK": str(rank), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
+    return subprocess.Popen(
+        [sys.executable, str(HELPER), str(path)],
+        env={**os.environ, **here, **numbers},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
 
 
 def _workers(launcher: int) -> list[int]:
