@@ -21,7 +21,6 @@ from clearhead.inspect.replay import TOKENS, effects
 from clearhead.inspect.subject import Subject
 from clearhead.inspect.view import attentions_of, second_view
 from clearhead.model.attention import (
-    KeysValues,
     Mask,
     MultiHeadAttention,
     attention,
@@ -285,15 +284,8 @@ def _encoder_layer(layer: EncoderLayer, x: Tensor) -> Callable[[int], Tensor]:
 
 def _decoder_layer(layer: DecoderLayer, x: Tensor, memory: Tensor) -> Callable[[int], Tensor]:
     mask = causal_mask(x.size(1), x.device)
-
-    def run(rows: int) -> Tensor:
-        keys, values = layer.cross_attention.project_memory(memory)
-        shape = rows, -1, -1, -1
-        return layer(
-            x.expand(rows, -1, -1), mask, KeysValues(keys.expand(shape), values.expand(shape)), None
-        )
-
-    return run
+    shape = -1, -1
+    return lambda rows: layer(x.expand(rows, *shape), mask, memory.expand(rows, *shape), None)
 
 
 def _shares(distances: Array) -> Array:

@@ -259,8 +259,7 @@ class TranslationReplay(Replay):
         memory, source_mask = self.view.encode(source)
         x = self.view.target_input(self._read.expand(len(changes), -1))
         mask = self._causal & self._kept[:, None, None, :]
-        memories = self.view.decoder.project_memory(memory)
-        return self.view.output(self.view.decoder(x, mask, memories, source_mask))
+        return self.view.output(self.view.decoder(x, mask, memory, source_mask))
 
 
 class ClassificationReplay(Replay):

@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from clearhead.model.attention import KeysValues, Mask, MultiHeadAttention
+from clearhead.model.attention import Mask, MultiHeadAttention
 from clearhead.model.dropout import Dropout
 
 Vectors = Float[Tensor, "batch length d_model"]
+Memory = Float[Tensor, "batch source d_model"]
 SourceMask = Bool[Tensor, "batch 1 1 source"]
 
 
@@ -118,14 +119,15 @@ class DecoderLayer(nn.Module):
         self.output_dropout = output_dropout
 
     def forward(
-        self, x: Vectors, mask: Mask | None, memory: KeysValues, memory_mask: SourceMask | None
+        self, x: Vectors, mask: Mask | None, memory: Memory, memory_mask: SourceMask | None
     ) -> Vectors:
         def attend_to_target(y: Tensor) -> Tensor:
             return self.self_attention(*self.self_attention.project(y), mask)
 
         def attend_to_source(y: Tensor) -> Tensor:
             queries = self.cross_attention.project_queries(y)
-            return self.cross_attention(queries, memory, memory_mask)
+            keys_values = self.cross_attention.project_memory(memory)
+            return self.cross_attention(queries, keys_values, memory_mask)
 
         target_residual, source_residual, feed_residual = self.residuals
         x = target_residual(x, attend_to_target)

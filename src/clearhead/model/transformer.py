@@ -12,10 +12,8 @@ from torch import Tensor, nn
 from clearhead.model.attention import KeysValues, Mask, causal_mask
 from clearhead.model.dropout import Dropout
 from clearhead.model.inputs import Input, TokenEmbedding
-from clearhead.model.layers import DecoderLayer, EncoderLayer, SourceMask, Vectors
+from clearhead.model.layers import DecoderLayer, EncoderLayer, Memory, SourceMask, Vectors
 from clearhead.model.pooling import Pooling
-
-Memory = Float[Tensor, "batch source d_model"]
 
 
 class Encoder(nn.Module):
@@ -44,15 +42,15 @@ class Decoder(nn.Module):
         self,
         x: Vectors,
         mask: Mask | None,
-        memories: list[KeysValues],
+        memory: Memory,
         memory_mask: SourceMask | None,
     ) -> Vectors:
-        for layer, memory in zip(self.layers, memories, strict=True):
+        for layer in self.layers:
             x = layer(x, mask, memory, memory_mask)
         return self.norm(x)
 
     def project_memory(self, memory: Memory) -> list[KeysValues]:
-        """The keys and values of the memory for the cross-attention of each layer."""
+        """The keys and values of the memory for each layer, which decoding keeps for all steps."""
         layers = cast("Iterable[DecoderLayer]", self.layers)
         return [layer.cross_attention.project_memory(memory) for layer in layers]
 
@@ -98,8 +96,7 @@ class EncoderDecoder(nn.Module):
         A target's padding is at its end, where the causal mask already hides it from all tokens.
         """
         mask = causal_mask(target.size(1), target.device)
-        memories = self.decoder.project_memory(memory)
-        return self.decoder(self.target_input(target), mask, memories, source_mask)
+        return self.decoder(self.target_input(target), mask, memory, source_mask)
 
 
 class EncoderClassifier(nn.Module):
