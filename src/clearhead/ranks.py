@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -151,6 +152,10 @@ def joined_ranks() -> Iterator[Ranks]:
             yield ranks
         finally:
             distributed.destroy_process_group()
+            # Threads of gloo still drop their last tensors, for which they need Python's lock. One
+            # that asks for it when Python is already ending aborts the process. They cannot be
+            # joined: PyTorch's caches hold the connection.
+            time.sleep(0.2)
     except RuntimeError as error:
         if not _is_of_connection(error):
             raise
