@@ -23,6 +23,7 @@ ORDER = (
         "files",
         "manifest",
         "ranks",
+        "sharding",
         "device",
         "settings",
         "tokenizer",

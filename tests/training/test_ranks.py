@@ -105,7 +105,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
         made[f"{kind}-start"] = replace(
             made[f"{kind}-half"], training=replace(made[f"{kind}-half"].training, max_steps=7)
         )
-    together(folder, [made[f"{k}-{n}"] for k in ("pairs", "texts") for n in ("two", "start")], 2)
+        two = made[f"{kind}-two"]
+        sharded = replace(two.training, parallel="fsdp")
+        made[f"{kind}-fsdp"] = replace(
+            two, folder=str(Path(two.folder).with_name(f"{kind}-fsdp")), training=sharded
+        )
+    names = ("two", "start", "fsdp")
+    together(folder, [made[f"{kind}-{name}"] for kind in ("pairs", "texts") for name in names], 2)
     for name in ("pairs-one", "texts-one", "pairs-half", "texts-half"):
         clearhead.train(made[name], observers=())
     return made
@@ -120,6 +126,16 @@ def test_two_processes_train_as_one(runs: dict[str, RunConfig], kind: str) -> No
 
 
 @pytest.mark.parametrize("kind", ["pairs", "texts"])
+def test_processes_with_a_part_of_the_model_each_train_as_one(
+    runs: dict[str, RunConfig], kind: str
+) -> None:
+    one, sharded = runs[f"{kind}-one"], runs[f"{kind}-fsdp"]
+    assert_alike(sharded, one)
+    scores = [json.loads((Path(x.folder) / "scores.json").read_text()) for x in (one, sharded)]
+    assert scores[1]["scores"] == pytest.approx(scores[0]["scores"], rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["pairs", "texts"])
 def test_one_process_continues_what_two_began(runs: dict[str, RunConfig], kind: str) -> None:
     assert_alike(runs[f"{kind}-half"], runs[f"{kind}-one"])
     provenance = json.loads((Path(runs[f"{kind}-two"].folder) / "provenance.json").read_text())
@@ -129,14 +145,18 @@ def test_one_process_continues_what_two_began(runs: dict[str, RunConfig], kind: 
 def test_four_then_two_then_one_process_see_each_example_once(
     runs: dict[str, RunConfig], tmp_path: Path
 ) -> None:
-    """In dropout 0 the same sequence of examples gives the same losses, step by step."""
+    """In dropout 0 the same sequence of examples gives the same losses, step by step.
+
+    Each of the four processes has a part of the model, each of the two all of it.
+    """
     (tmp_path / "pairs").mkdir()
     pairs = small_run(tmp_path / "pairs", accumulate=4, max_steps=9, report_every=1)
     one, several = (without_dropout(pairs, name) for name in ("one", "several"))
     clearhead.train(one, observers=())
-    for processes, steps in ((4, 3), (2, 6)):
-        part = replace(several, training=replace(several.training, max_steps=steps))
-        together(tmp_path, [part], processes)
+    for processes, steps, parallel in ((4, 3, "fsdp"), (2, 6, "ddp")):
+        training = replace(several.training, max_steps=steps, parallel=parallel)
+        together(tmp_path, [replace(several, training=training)], processes)
+        assert clearhead.load(several.folder).translate(["1 a b c"])
     clearhead.train(several, observers=())
     assert_alike(several, one)
     assert len({event["epoch"] for event in log(one) if event["event"] == "Progress"}) > 1

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from clearhead.checkpoint.folder import write_model_folder
+from clearhead.errors import ConfigError
 from clearhead.settings import RunConfig, TrainingConfig, read_config, with_absolute_paths
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def train(
             installed; or training diverged; or another process has ended.
     """
     from clearhead.data.parts import parts_of
-    from clearhead.ranks import check_share, is_first, joined_ranks
+    from clearhead.ranks import is_first, joined_ranks
     from clearhead.training.display import displays
     from clearhead.training.run_folder import only_run_in, run_folder
 
@@ -73,7 +74,7 @@ def train(
     try:
         config = config if isinstance(config, RunConfig) else read_config(config)
         with joined_ranks() as ranks:
-            check_share(config.training.accumulate, config.training.batch_tokens, ranks)
+            _check_processes(config.training, ranks)
             if not ranks.is_first:
                 ranks.wait()  # until rank 0 has prepared the folder, which is then resumed
                 restart = False
@@ -157,6 +158,24 @@ def _train(
         for line in _after_training(prepared.task, ended, is_watched, training.export):
             notify(observers, Note(line))
     return ended
+
+
+def _check_processes(config: TrainingConfig, ranks: Ranks) -> None:
+    """Check that the processes can train together.
+
+    Raises:
+        ConfigError: they cannot, with these settings.
+    """
+    from clearhead.ranks import check_share
+
+    check_share(config.accumulate, config.batch_tokens, ranks)
+    if ranks.count > 1 and config.parallel == "fsdp" and config.watch_attention:
+        raise ConfigError(
+            "the attention cannot be watched while the model is shared out",
+            where=f"training.watch_attention = {config.watch_attention}",
+            why="rank 0 watches alone, and has a part of the weights",
+            todo='set training.watch_attention = 0 or training.parallel = "ddp"',
+        )
 
 
 def _after_training(task: Task, ended: RunEnded, is_watched: bool, export: bool) -> Iterator[str]:

@@ -171,19 +171,21 @@ def _compare(
 
 
 def load_parameters(model: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
-    """Copy parameters into a model with the same names and shapes.
+    """Copy parameters into a model with the same names and shapes, whole or shared out.
 
     Raises:
         ModelFolderError: names or shapes differ, so the weights are of another model.
     """
     import torch
 
+    from clearhead.sharding import shared_like
+
     parameters = dict(model.named_parameters())
     shapes, found = ({k: tuple(v.shape) for k, v in e.items()} for e in (parameters, tensors))
     _compare(shapes, found, where)
     with torch.no_grad():
         for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])
+            parameter.copy_(shared_like(tensors[name], parameter))
 
 
 def _digest(tensors: Mapping[str, Tensor], facts: str) -> str:

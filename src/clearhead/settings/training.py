@@ -222,6 +222,13 @@ class TrainingConfig(Section):
         le=MOST_THREADS,
         init=Runs.ALL,
     )
+    parallel: Literal["ddp", "fsdp"] = setting(
+        "ddp",
+        "what several processes share: the batches of a step, or also the model",
+        details='`"ddp"`: each holds the whole model. `"fsdp"`: each holds a part of the weights, '
+        "the gradients and the moments, for models that are too large for one device; a step takes "
+        "longer. The result is the same but for the order of sums. A single process ignores this.",
+    )
     tensorboard: bool = setting(False, "also write a log for TensorBoard", init=Runs.ALL)
     watch_attention: int = setting(
         0,

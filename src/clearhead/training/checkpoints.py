@@ -40,6 +40,7 @@ from clearhead.files import (
 )
 from clearhead.manifest import check, entry_of, replace_in_model_folder, settled_entries
 from clearhead.settings.training import TrainingConfig
+from clearhead.sharding import shared_like, whole
 from clearhead.training.task import Evaluation
 
 
@@ -150,19 +151,23 @@ class Keeper:
     def write_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
         """Write weights, optimizer and progress as one file, if the run is resumable.
 
-        The state before is kept, until the run is finished.
+        All processes must call this, because each may hold a part of the tensors. The state before
+        is kept, until the run is finished.
 
         Raises:
             ModelFolderError: it cannot be written, e.g. because the disk is full.
         """
-        if not (self.resumable and self.writes):
+        if not self.resumable:
+            return
+        tensors = {}
+        for name, tensor in _of_state(model, optimizer):
+            complete = whole(tensor)
+            if self.writes:
+                # On a GPU one complete tensor at a time.
+                tensors[name] = complete.cpu()
+        if not self.writes:
             return
         state.environment = self.environment
-        tensors = {f"model.{name}": tensor for name, tensor in parameters_of(model).items()}
-        for name, parameter in _trained(model, optimizer):
-            for slot, value in optimizer.state.get(parameter, {}).items():
-                if value is not None:
-                    tensors[f"optimizer.{name}.{slot}"] = value
         with atomic_file(self.state_path) as unfinished:
             save_tensors(unfinished, tensors, dataclasses.asdict(state))
             if self.state_path.exists():
@@ -453,6 +458,16 @@ def _recent_name(step: int) -> str:
     return f"step-{step:08d}"
 
 
+def _of_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Tensor]]:
+    """The name in the file and the tensor, of each parameter and of its moments."""
+    for name, tensor in parameters_of(model).items():
+        yield f"model.{name}", tensor
+    for name, parameter in _trained(model, optimizer):
+        for slot, value in optimizer.state.get(parameter, {}).items():
+            if value is not None:
+                yield f"optimizer.{name}.{slot}", value
+
+
 def _trained(
     model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> Iterator[tuple[str, nn.Parameter]]:
@@ -494,7 +509,14 @@ def _load_optimizer(
             why=f"{min(wrong)} (differences: {len(wrong)})",
             todo=OTHER_VERSION,
         )
-    moments = {index: slots[name] for index, (name, _) in enumerate(trained) if name in slots}
+    moments = {
+        index: {
+            slot: shared_like(each, parameter) if each.shape else each
+            for slot, each in slots[name].items()
+        }
+        for index, (name, parameter) in enumerate(trained)
+        if name in slots
+    }
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
 

@@ -24,9 +24,11 @@ from typing import Any
 import torch
 from torch import nn
 
+from clearhead.checkpoint.tensors import load_parameters, parameters_of
 from clearhead.errors import TrainingError, first_few
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import TrainingConfig
+from clearhead.sharding import whole
 from clearhead.training.bad_steps import (
     BAD_IN_A_ROW,
     IF_DIVERGED,
@@ -241,6 +243,7 @@ class Trainer:
             TrainingError: training diverged, or the memory of the GPU is full.
             ModelFolderError: a file of the run cannot be read or written.
         """
+        self.updater.connect()
         self._resume()
         reason = self.limits.reached(self.state, self.ranks.of_first(self._elapsed()))
         if reason and self.state.finished:
@@ -250,7 +253,6 @@ class Trainer:
             self._begin_again()
         if warning := self.limits.warmup_warning():
             notify(self.observers, Note(warning))
-        self.updater.connect()
         try:
             with self.interruption:
                 reason = self._train_to_the_end()
@@ -283,9 +285,11 @@ class Trainer:
     def _save_complete_steps(self) -> None:
         """Save the steps since the last saved state before an error ends the run.
 
-        If the error came during the update of the weights, there is no state to save.
+        If the error came during the update of the weights, there is no state to save. If each
+        process has a part of the state, the others may be gone.
         """
-        if self.state.step != self._saved_step and not self.updater.updating:
+        updater = self.updater
+        if self.state.step != self._saved_step and not (updater.updating or updater.is_sharded):
             with suppress(Exception):  # the user has to see the first error
                 self._save()
 
@@ -338,7 +342,7 @@ class Trainer:
             is_due = self._validation_is_due()
             elapsed, unsaved, interrupted = self._agreed()
             reason = self.limits.reached(self.state, elapsed)
-            if (is_due or reason) and not self._weights_are_finite():
+            if (is_due or reason) and not self.updater.weights_are_finite():
                 self._go_back("the weights are not finite")
                 batches = self._batches()
                 continue
@@ -408,8 +412,9 @@ class Trainer:
             count: the number of batches of all ranks.
         """
         state = self.state
-        spare = None if batches else next(self.task.batches(state.epoch, 0))
-        norm = self.updater.step(state.step + 1, batches, state.attempt, spare)
+        fewer = math.ceil(count / self.ranks.count) - len(batches)
+        spares = [next(self.task.batches(state.epoch, 0))] * fewer if fewer else []
+        norm = self.updater.step(state.step + 1, batches, state.attempt, spares)
         state.step += 1
         state.batch += count
         self._note_split()
@@ -460,9 +465,9 @@ class Trainer:
             raise self._diverged(trouble, "the run is not resumable, so it cannot go back")
         if tried >= MOST_ATTEMPTS:
             raise self._diverged(trouble, f"{tried} other orders of the data did not help")
-        finite = self._weights_are_finite()
+        finite = self.updater.weights_are_finite()
         saved = self._read_state()
-        if saved is None or saved.bad_in_a_row or not self._weights_are_finite():
+        if saved is None or saved.bad_in_a_row or not self.updater.weights_are_finite():
             what = "no good state is saved to which the run could go back"
             raise self._diverged(trouble, what, finite)
         if left.best_step > saved.step:  # these weights are in the folder
@@ -489,15 +494,21 @@ class Trainer:
     def _diverged(
         self, trouble: str, attempts: str, weights_are_finite: bool | None = None
     ) -> TrainingError:
-        finite = self._weights_are_finite() if weights_are_finite is None else weights_are_finite
+        finite = weights_are_finite
+        if finite is None:
+            finite = self.updater.weights_are_finite()
         step, rate = self.state.step, self.updater.set_rate(self.state.step)
         model = self.keeper.folder if self.state.best_weights else None
         return diagnosis(trouble, step, rate, finite, self._bad_examples, attempts, model)
 
-    def _weights_are_finite(self) -> bool:
-        """Whether the norm of the weights is finite. Weights above about 1e19 are not."""
-        weights = [parameter.detach() for parameter in self.model.parameters()]
-        return math.isfinite(float(torch.nn.utils.get_total_norm(weights)))
+    def _complete_model(self) -> nn.Module:
+        """The model, or a copy if each process has a part of its weights."""
+        if not self.updater.is_sharded:
+            return self.model
+        model = self.task.build_model().to(self.updater.device)
+        weights = {name: whole(part) for name, part in parameters_of(self.model).items()}
+        load_parameters(model, weights, self.keeper.folder)
+        return model
 
     def _report_is_due(self) -> bool:
         if self.config.report_every:
@@ -527,11 +538,12 @@ class Trainer:
             self._report()
         if self.state.step != self._saved_step:
             self._save()
-        evaluation = self.task.evaluate(self.model)
+        model = self._complete_model()
+        evaluation = self.task.evaluate(model)
         self.state.validated_step = self.state.step
         if self.keeper.resumable or self._is_averaged():
-            self.keeper.keep_recent(self.model, self.state.step)
-        self._judge(evaluation, "current")
+            self.keeper.keep_recent(model, self.state.step)
+        self._judge(model, evaluation, "current")
         self.meter.restart()
         self._pace_watch.restart()
 
@@ -543,7 +555,7 @@ class Trainer:
         last = (self.config.average_last + 2) * self.config.validate_every
         return self.state.step > self.limits.total_steps - last
 
-    def _judge(self, evaluation: Evaluation, weights: str) -> None:
+    def _judge(self, model: nn.Module, evaluation: Evaluation, weights: str) -> None:
         """Keep the `"current"` or `"average"` weights if they are the best or `keep` names them."""
         state = self.state
         score = evaluation.scores[self.task.measure]
@@ -551,7 +563,7 @@ class Trainer:
         is_best |= weights == self.config.keep and math.isfinite(score)
         if is_best:
             state.note_best(score, evaluation)
-            state.best_weights = self.keeper.keep_best(self.model, evaluation, state.step, weights)
+            state.best_weights = self.keeper.keep_best(model, evaluation, state.step, weights)
         if weights == "current":
             state.validations_since_best = 0 if is_best else state.validations_since_best + 1
         validated = Validated(
@@ -582,10 +594,11 @@ class Trainer:
         if state.validated_step != state.step:
             self._validate()
         least = self.config.least_averaged
-        averaged = self.keeper.average_recent(self.model, state.step, least, self._note)
+        model = self._complete_model()
+        averaged = self.keeper.average_recent(model, state.step, least, self._note)
         if self.ranks.of_first(averaged):
-            self.ranks.copy_weights(self.model)
-            self._judge(self.task.evaluate(self.model), "average")
+            self.ranks.copy_weights(model)
+            self._judge(model, self.task.evaluate(model), "average")
             self.keeper.restore_current(self.model)
         if state.best_score is None:
             raise TrainingError(
@@ -603,7 +616,7 @@ class Trainer:
         Then the last good state stays, to which the run may go back. A resumed run makes the steps
         after it again, with the same result.
         """
-        if self.state.bad_in_a_row == 0 and self._weights_are_finite():
+        if self.state.bad_in_a_row == 0 and self.updater.weights_are_finite():
             self._write_state()
 
     def _write_state(self) -> None:

@@ -64,6 +64,7 @@ MAY_CHANGE = {
     *("data.train", "data.validation", "data.test", "data.replay"),
     *("folder", "training.max_steps", "training.max_epochs", "training.max_minutes"),
     *("training.patience", "training.checkpoint_minutes", "training.threads", "training.device"),
+    "training.parallel",
     *("training.tensorboard", "training.report_every", "training.export"),
     "training.watch_attention",
     # The data are checked before the first step only.

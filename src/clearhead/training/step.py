@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from math import isfinite, nan
+from itertools import chain
+from math import isfinite, nan, sqrt
 from typing import Any
 
 import torch
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 
 from clearhead.device import multiplies_bf16
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import FineTuningConfig, OptimizerConfig, TrainingConfig
+from clearhead.sharding import own_part
 from clearhead.training.fine_tuning import freeze, parameter_groups
 from clearhead.training.progress import Meter
 from clearhead.training.task import Loss, Task
@@ -56,6 +60,7 @@ class Updater:
     Attributes:
         updating: whether the weights are being updated. After an error, it shows that some may
             have changed and others not.
+        is_sharded: whether each process has only a part of the weights and the moments.
         bad_batches: the batches of the last step whose loss was not finite.
         split_from: batches with at least so many positions are split, because the memory was too
             small for one; 0 if it never was.
@@ -85,18 +90,29 @@ class Updater:
         self.optimizer = make_optimizer(model, config.optimizer, config.fine_tuning)
         self.meter = Meter(self.device)
         self.updating = False
+        self.is_sharded = False
         self.bad_batches: list[Any] = []
         self.split_from = 0
 
     def connect(self) -> None:
-        """Join the models of all processes. They get the weights of rank 0."""
-        if self.ranks.count > 1:
+        """Join the models of all processes, before the state of the run is read.
+
+        With DDP they get the weights of rank 0. With FSDP all must have the same weights already,
+        and each keeps a part of them.
+        """
+        if self.ranks.count == 1:
+            return
+        if self.config.parallel == "ddp":
             self._connected = nn.parallel.DistributedDataParallel(
                 self._loss, gradient_as_bucket_view=True
             )
+            return
+        shard(self._loss, self.device.type, self.ranks.count)
+        self.is_sharded = True
+        self.optimizer = make_optimizer(self.model, self.config.optimizer, self.config.fine_tuning)
 
     def step(
-        self, number: int, batches: Sequence[Any], attempt: int = 0, spare: Any = None
+        self, number: int, batches: Sequence[Any], attempt: int = 0, spares: Sequence[Any] = ()
     ) -> float:
         """Make one update from the gradients of all batches, averaged over their units.
 
@@ -104,7 +120,8 @@ class Updater:
             number: of the step, counted from 1.
             batches: those of this process, as the task makes them.
             attempt: another one gives other random numbers.
-            spare: any batch, if there are none for this process: it takes part without weight.
+            spares: as many other batches as this process has fewer than another one, because all
+                must make the same passes. They have no weight.
 
         Returns:
             The norm of the mean gradient before clipping; NaN if the loss is not finite. If the
@@ -116,12 +133,10 @@ class Updater:
         # Neighbouring steps, seeds and ranks get streams that have nothing in common.
         source = (self.seed * 1_000_003 + number) + attempt * 2**40 + self.ranks.number * 2**50
         seed = source * 0x9E3779B97F4A7C15 % 2**63
-        parts, losses = self._gradients(batches, seed) if batches else ([], [])
-        if not batches:
-            self._add_gradient(spare, self._connected, weight=0)
+        parts, losses = self._gradients(batches, seed, spares)
         totals, plain = _read(losses)
         self.bad_batches = [part for part, x in zip(parts, totals, strict=True) if not isfinite(x)]
-        counts = Counter(dict.fromkeys(self.task.counts((batches or [spare])[0]), 0))
+        counts = Counter(dict.fromkeys(self.task.counts([*batches, *spares][0]), 0))
         for batch in batches:
             counts.update(self.task.counts(batch))
         own = [len(self.bad_batches), sum(loss.units for loss in losses), sum(plain)]
@@ -156,13 +171,17 @@ class Updater:
         del held
 
     def _gradients(
-        self, batches: Sequence[Any], seed: int, connected: bool = True
+        self,
+        batches: Sequence[Any],
+        seed: int,
+        spares: Sequence[Any] = (),
+        connected: bool = True,
     ) -> tuple[list[Any], list[Loss]]:
         """Add up the gradients of the batches, split where the memory is too small.
 
         If it is too small for a part, all is done again with smaller parts: the failed one may
-        have left a part of its gradient. Sums over units add up to the same gradient. With several
-        processes the last part exchanges the gradients, so it cannot be done again.
+        have left a part of its gradient. Sums over units add up to the same gradient. With DDP the
+        last part exchanges the gradients, with FSDP each part, which cannot be done again.
 
         Returns:
             The batches or their parts, and the loss of each without its graph.
@@ -172,15 +191,18 @@ class Updater:
             parts = [part for batch in batches for part in self._parts(batch)]
             losses: list[Loss] = []
             for part in parts:
-                exchanges = connected and part is parts[-1]
+                exchanges = connected and not spares and part is parts[-1]
                 try:
                     module = self._connected if exchanges else self._loss
                     losses.append(self._add_gradient(part, module))
                 except torch.OutOfMemoryError:
-                    if len(self.task.split(part)) == 1 or (exchanges and self.ranks.count > 1):
+                    shared = self.is_sharded or (exchanges and self.ranks.count > 1)
+                    if shared or len(self.task.split(part)) == 1:
                         raise
                     break
             else:
+                for left, spare in enumerate(reversed(spares), 1 - len(spares)):
+                    self._add_gradient(spare, self._loss if left else self._connected, weight=0)
                 return parts, losses
             # Not in the handler, where the exception still holds the tensors of the batch.
             self.split_from = self.task.counts(parts[len(losses)])["positions"]
@@ -211,9 +233,9 @@ class Updater:
         Returns:
             The norm of the mean gradient before clipping, and the learning rate.
         """
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        gradients = [own_part(p.grad) for p in self.model.parameters() if p.grad is not None]
         # This waits for the device: the norm decides the scale and whether to update.
-        norm = float(torch.nn.utils.get_total_norm(gradients)) / units
+        norm = self._norm(gradients) / units
         scale = 1 / units
         if 0 < self.config.clip_norm < norm:
             scale *= self.config.clip_norm / norm
@@ -228,12 +250,35 @@ class Updater:
         self.optimizer.zero_grad(set_to_none=True)
         return norm, rate
 
+    def weights_are_finite(self) -> bool:
+        """Whether the norm of the weights is finite. Weights above about 1e19 are not."""
+        weights = [own_part(parameter.detach()) for parameter in self.model.parameters()]
+        return isfinite(self._norm(weights))
+
+    def _norm(self, parts: Sequence[torch.Tensor]) -> float:
+        """The norm of tensors of which FSDP leaves each process a part."""
+        norm = float(torch.nn.utils.get_total_norm(parts))
+        return sqrt(self.ranks.total([norm**2])[0]) if self.is_sharded else norm
+
     def set_rate(self, number: int) -> float:
         """Set the learning rate of a step, and return it."""
         rate = self.config.schedule.learning_rate(number, self.d_model, self.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         return rate
+
+
+def shard(model: nn.Module, device_type: str, processes: int) -> None:
+    """Leave each process a part of every parameter (PyTorch's FSDP2).
+
+    A layer is gathered when it is computed, so only one or two are complete at a time, besides the
+    embeddings and the output layer.
+    """
+    mesh = init_device_mesh(device_type, (processes,))
+    stacks = [part for name, part in model.named_modules() if name.endswith(".layers")]
+    for layer in chain.from_iterable(map(nn.Module.children, stacks)):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
 
 
 def _read(losses: Sequence[Loss]) -> tuple[list[float], list[float]]:

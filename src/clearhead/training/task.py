@@ -55,6 +55,10 @@ class Task(Protocol):
     higher_is_better: bool
     """Whether a higher value of `measure` is better."""
 
+    def build_model(self) -> nn.Module:
+        """A new model of the run's configuration."""
+        ...
+
     def batch_count(self, epoch: int) -> int:
         """Number of batches in an epoch."""
         ...
