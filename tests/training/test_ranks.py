@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import clearhead
+from clearhead.api.loading import load_translator
 from clearhead.checkpoint.tensors import read_tensors
 from clearhead.errors import ConfigError
 from clearhead.ranks import ALONE, Ranks, check_share
@@ -156,7 +157,7 @@ def test_four_then_two_then_one_process_see_each_example_once(
     for processes, steps, parallel in ((4, 3, "fsdp"), (2, 6, "ddp")):
         training = replace(several.training, max_steps=steps, parallel=parallel)
         together(tmp_path, [replace(several, training=training)], processes)
-        assert clearhead.load(several.folder).translate(["1 a b c"])
+        assert load_translator(several.folder).translate(["1 a b c"])
     clearhead.train(several, observers=())
     assert_alike(several, one)
     assert len({event["epoch"] for event in log(one) if event["event"] == "Progress"}) > 1
