@@ -284,8 +284,7 @@ def _encoder_layer(layer: EncoderLayer, x: Tensor) -> Callable[[int], Tensor]:
 
 def _decoder_layer(layer: DecoderLayer, x: Tensor, memory: Tensor) -> Callable[[int], Tensor]:
     mask = causal_mask(x.size(1), x.device)
-    shape = -1, -1
-    return lambda rows: layer(x.expand(rows, *shape), mask, memory.expand(rows, *shape), None)
+    return lambda rows: layer(x.expand(rows, -1, -1), mask, memory.expand(rows, -1, -1), None)
 
 
 def _shares(distances: Array) -> Array:

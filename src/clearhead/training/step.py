@@ -201,8 +201,9 @@ class Updater:
                         raise
                     break
             else:
-                for left, spare in enumerate(reversed(spares), 1 - len(spares)):
-                    self._add_gradient(spare, self._loss if left else self._connected, weight=0)
+                for number, spare in enumerate(spares, 1):
+                    module = self._connected if number == len(spares) else self._loss
+                    self._add_gradient(spare, module, weight=0)
                 return parts, losses
             # Not in the handler, where the exception still holds the tensors of the batch.
             self.split_from = self.task.counts(parts[len(losses)])["positions"]
