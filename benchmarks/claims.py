@@ -163,6 +163,12 @@ CLAIMS = {
             100,
         ),
         Claim(
+            "killed-process",
+            "one of several processes was killed: longest time until the others ended, seconds",
+            None,
+            60,
+        ),
+        Claim(
             "faults-of-saving",
             "runs that were stopped between two calls that change files: model loads, at most one"
             " interval is lost, same bits after resuming",

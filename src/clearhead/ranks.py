@@ -12,7 +12,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import chain
@@ -155,7 +155,10 @@ def joined_ranks() -> Iterator[Ranks]:
             # Threads of gloo still drop their last tensors, for which they need Python's lock. One
             # that asks for it when Python is already ending aborts the process. They cannot be
             # joined: PyTorch's caches hold the connection.
-            time.sleep(0.2)
+            # If a process dies, torchrun sends SIGTERM to the others, which must not hide their own
+            # error: it has the reason.
+            with suppress(KeyboardInterrupt):
+                time.sleep(0.2)
     except RuntimeError as error:
         if not _is_of_connection(error):
             raise

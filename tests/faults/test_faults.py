@@ -34,11 +34,22 @@ def script(name: str, output: Path, *words: str) -> list[Any]:
 
 @LINUX
 def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> None:
-    found = script("kills.py", tmp_path / "kills.jsonl", "--kills", "1")
-    names = [record["subject"].partition(",")[0] for record in found]
-    assert names == ["float32", "bf16", "accumulation", "classifier"]
+    names = ["float32", "bf16", "accumulation", "classifier"]
+    words = ["--kills", "1", "--variants", *names]
+    found = script("kills.py", tmp_path / "kills.jsonl", *words)
+    assert names == [record["subject"].partition(",")[0] for record in found]
     assert all(record["met"] and sum(record["more"].values()) == 1 for record in found)
     assert not {"before the first event", "after RunEnded"} & {p for r in found for p in r["more"]}
+
+
+@LINUX
+def test_torchrun_resumes_a_run_of_which_a_process_was_killed(tmp_path: Path) -> None:
+    words = ["--kills", "1", "--variants", "ddp", "--seed", "26"]  # while it trains
+    same_bits, seconds = script("kills.py", tmp_path / "kills.jsonl", *words)
+    assert same_bits["met"]
+    assert sum(same_bits["more"].values()) == 1
+    assert seconds["met"]
+    assert 0 < seconds["median"] <= 60
 
 
 @LINUX

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch._C._distributed_c10d import HashStore
 
 import clearhead
 from clearhead.api.loading import load_translator
 from clearhead.checkpoint.tensors import read_tensors
-from clearhead.errors import ConfigError
-from clearhead.ranks import ALONE, Ranks, check_share
+from clearhead.errors import ConfigError, TrainingError
+from clearhead.ranks import ALONE, Ranks, check_share, joined_ranks
 from clearhead.settings import DropoutConfig, RunConfig, ScheduleConfig
+from several_processes import torchrun, workers
 from small_runs import final_state, small_run, text_run
 
 TOLERANCE = 2e-4
@@ -40,11 +43,12 @@ def launched(folder: Path, configs: Sequence[RunConfig], processes: int) -> subp
     """Processes that train these runs together."""
     path = folder / "runs.pickle"
     path.write_bytes(pickle.dumps(list(configs)))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node", str(processes), str(HELPER), str(path)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        torchrun(processes, str(HELPER), str(path)),
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 
@@ -167,16 +171,15 @@ def test_three_processes_translate_as_one(runs: dict[str, RunConfig], tmp_path: 
     """Each its part of the lines, in order."""
     lines = [f"{number} a b c" for number in range(40)] + ["d", ""]
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     words = ["-m", "clearhead", "translate", runs["pairs-one"].folder, "-i", str(tmp_path / "in")]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     for count in (1, 3):
-        several = ["--nproc-per-node", str(count), *words, "-o", str(tmp_path / str(count))]
-        subprocess.run([*command, *several], env=environment, check=True, capture_output=True)
+        several = torchrun(count, *words, "-o", str(tmp_path / str(count)))
+        subprocess.run(several, env=environment, check=True, capture_output=True)
     assert (tmp_path / "3").read_text() == (tmp_path / "1").read_text()
     assert len((tmp_path / "3").read_text().splitlines()) == 42
     several = subprocess.run(
-        [*command, "--nproc-per-node", "2", *words[:4]],
+        torchrun(2, *words[:4]),
         env=environment,
         capture_output=True,
         text=True,
@@ -236,7 +239,7 @@ def test_torchrun_names_the_process_that_was_killed(tmp_path: Path) -> None:
     process = launched(tmp_path, [config], 2)
     try:
         wait_for_a_state(config, process)
-        victim = _workers(process.pid)[1]
+        victim = workers(process.pid)[1]
         os.kill(victim, signal.SIGKILL)
         out, _ = process.communicate(timeout=60)
     finally:
@@ -244,6 +247,27 @@ def test_torchrun_names_the_process_that_was_killed(tmp_path: Path) -> None:
     assert process.returncode != 0
     assert re.search(r"rank\s*: 1 ", out)
     assert f"Signal 9 (SIGKILL) received by PID {victim}" in out
+
+
+def test_sigterm_by_torchrun_does_not_hide_the_lost_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The command line makes a KeyboardInterrupt of SIGTERM, which may come while it ends."""
+
+    def interrupted(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    module = import_module("torch.distributed.rendezvous")
+    monkeypatch.setattr(module, "rendezvous", lambda *_, **__: iter([(HashStore(), 0, 2)]))
+    monkeypatch.setattr("torch.distributed.init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr("torch.distributed.destroy_process_group", lambda: None)
+    monkeypatch.setattr("time.sleep", interrupted)
+    with pytest.raises(TrainingError) as caught, joined_ranks():
+        raise RuntimeError("[gloo/pair.cc:1] Connection closed by peer. This is advice")
+    assert caught.value.where == "rank 0 of 2"
+    assert caught.value.why == "Connection closed by peer"
 
 
 def endless_run(folder: Path) -> RunConfig:
@@ -280,15 +304,3 @@ def unlaunched(folder: Path, config: RunConfig, rank: int) -> subprocess.Popen[s
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-
-
-def _workers(launcher: int) -> list[int]:
-    """The processes that torchrun has started, in the order of their ranks."""
-    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-    found = {}
-    for child in children:
-        content = Path(f"/proc/{child}/environ").read_bytes()
-        ranks = [each[5:] for each in content.split(b"\0") if each.startswith(b"RANK=")]
-        if ranks:
-            found[int(ranks[0])] = int(child)
-    return [found[rank] for rank in sorted(found)]
