@@ -34,6 +34,7 @@ from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import set_up_torch
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import ModelConfig, RunConfig, SearchConfig, TrainingConfig
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import EOS, WordTokenizer
@@ -84,9 +85,18 @@ class Curve:
 class Training:
     """A model that is trained on random ids with the steps of the trainer."""
 
-    def __init__(self, model: ModelConfig, precision: str, device: torch.device) -> None:
+    def __init__(
+        self,
+        model: ModelConfig,
+        precision: str,
+        device: torch.device,
+        ranks: Ranks = ALONE,
+        parallel: str = "ddp",
+    ) -> None:
         training = TrainingConfig(
-            max_steps=100_000, precision=cast(Any, choose_precision(precision, device))
+            max_steps=100_000,
+            precision=cast(Any, choose_precision(precision, device)),
+            parallel=cast(Any, parallel),
         )
         words = WordTokenizer.learn(["word"])
         # The loss needs neither the corpus nor the validation data.
@@ -95,14 +105,15 @@ class Training:
         self.task = TranslationTask(RunConfig(model=model, training=training), data)
         self.model = random_model(model).to(device).train()
         self.updater = Updater(
-            self.task, self.model, training, 1, model.d_model, training.max_steps
+            self.task, self.model, training, 1, model.d_model, training.max_steps, ranks
         )
+        self.updater.connect()
         self.made = 0
 
-    def step(self, batch: Batch) -> None:
+    def step(self, *batches: Batch) -> None:
         """Make one update and wait for the device."""
         self.made += 1
-        self.updater.step(self.made, [batch])
+        self.updater.step(self.made, batches)
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 

@@ -42,6 +42,7 @@ growth = importlib.import_module("growth")
 inside = importlib.import_module("inside")
 multi30k = importlib.import_module("multi30k")
 same_bleu = importlib.import_module("same_bleu")
+scaling = importlib.import_module("scaling")
 
 COMMANDS = sorted(
     {r["command"] for r in results.all_records() if r["command"].startswith("python benchmarks/")}
@@ -425,6 +426,30 @@ def test_curves_are_measured_and_recorded(
     claimed = [record["claim"] for record in found if record["claim"]]
     assert len(claimed) == len(set(claimed)) == curves
     assert len(found) == curves * (3 + 1)
+
+
+# Several processes
+
+
+def test_several_processes_are_measured_beside_the_model(folder: Path) -> None:
+    words = ["--size", "tiny", "--tokens", "32", "--rounds", "1", "--processes", "2"]
+    assert scaling.main([*words, "--engines", "fsdp"]) == 0
+    found = records(folder, "scaling")
+    assert len(found) == 4
+    assert all(record["median"] > 0 < record["more"]["model"] for record in found)
+
+
+def test_what_the_model_says_of_one_and_of_many_processes() -> None:
+    one = {engine: scaling.plan_of("tiny", 100, engine, 1, seconds=3) for engine in scaling.ENGINES}
+    for plan in one.values():
+        assert (plan.traffic, plan.slowest, plan.fastest) == (0, 3, 3)
+    many = {e: scaling.plan_of("tiny", 100, e, 64, seconds=3, bandwidth=1e9) for e in one}
+    copy = 4 * one["ddp"].weights
+    assert (many["ddp"].resting, many["fsdp"].resting) == (4 * copy, 3 * copy / 64)
+    assert many["ddp"].traffic == pytest.approx(2 * copy, rel=0.02)
+    assert 2.5 * copy < many["fsdp"].traffic < 3 * copy
+    assert 3 < many["ddp"].slowest == 3 + many["ddp"].traffic / 1e9
+    assert many["ddp"].fastest == 3
 
 
 # Beside busy processes
