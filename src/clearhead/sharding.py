@@ -9,6 +9,11 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 
+def is_shared(tensor: Tensor) -> bool:
+    """Whether each process holds a part."""
+    return isinstance(tensor, DTensor)
+
+
 def own_part(tensor: Tensor) -> Tensor:
     """The part of this process; a change of it changes the tensor."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
@@ -20,8 +25,13 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def shared_like(tensor: Tensor, other: Tensor) -> Tensor:
-    """A whole tensor, shared out over the processes as another one is; none communicates."""
-    if not isinstance(other, DTensor):
+    """A tensor, shared out over the processes as another one is; none communicates.
+
+    Args:
+        tensor: whole, or shared out in this way already.
+        other: whole or shared out.
+    """
+    if isinstance(tensor, DTensor) or not isinstance(other, DTensor):
         return tensor
     tensor = tensor.to(other.device, other.dtype)
     return distribute_tensor(tensor, other.device_mesh, other.placements, src_data_rank=None)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from clearhead.checkpoint.tensors import read_tensors
+from clearhead.checkpoint.shards import read_shards
+from clearhead.checkpoint.tensors import SHARDS, STATE, read_tensors
 from clearhead.settings import (
     DataConfig,
     DropoutConfig,
@@ -102,7 +103,10 @@ def small_run(folder: Path, name: str = "run", **training: object) -> RunConfig:
 
 def final_state(config: RunConfig) -> dict[str, torch.Tensor]:
     """All tensors to resume from: weights and the optimizer's."""
-    return read_tensors(Path(config.folder) / "training" / "state.safetensors")[0]
+    folder = Path(config.folder)
+    tensors, facts = read_tensors(folder / STATE)
+    shards = facts.get("shards")
+    return read_shards(folder / SHARDS, shards, lambda name: None) if shards else tensors
 
 
 def assert_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> None:

@@ -152,13 +152,14 @@ def test_four_then_two_then_one_process_see_each_example_once(
 ) -> None:
     """In dropout 0 the same sequence of examples gives the same losses, step by step.
 
-    Each of the four processes has a part of the model, each of the two all of it.
+    Each of the four processes has a part of the model, each of the first two another part, and each
+    of the last two all of it.
     """
     (tmp_path / "pairs").mkdir()
     pairs = small_run(tmp_path / "pairs", accumulate=4, max_steps=9, report_every=1)
     one, several = (without_dropout(pairs, name) for name in ("one", "several"))
     clearhead.train(one, observers=())
-    for processes, steps, parallel in ((4, 3, "fsdp"), (2, 6, "ddp")):
+    for processes, steps, parallel in ((4, 3, "fsdp"), (2, 5, "fsdp"), (2, 7, "ddp")):
         training = replace(several.training, max_steps=steps, parallel=parallel)
         together(tmp_path, [replace(several, training=training)], processes)
         assert load_translator(several.folder).translate(["1 a b c"])

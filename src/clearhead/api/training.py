@@ -126,7 +126,7 @@ def _train(
     model = prepared.build_model().to(device)
     reports = [report.to_dict() for report in prepared.reports]
     facts = provenance(config.seed, device, training.precision, hashes, reports, ranks.count)
-    keeper = Keeper(folder, training.average_last, facts, resumable, writes=is_first)
+    keeper = Keeper(folder, training.average_last, facts, resumable, ranks)
     width = config.model.d_model
     trainer = Trainer(prepared.task, model, training, config.seed, width, keeper, observers, ranks)
     if not is_first:

@@ -26,6 +26,9 @@ STATE = "training/state.safetensors"
 PREVIOUS_STATE = "training/state.previous.safetensors"
 """Path of the training state before."""
 
+SHARDS = "training/shards"
+"""Path of the parts of the training state, if each process has a part."""
+
 EARLY_DIGITS = 32
 """The length of the checksum that early versions of clearhead wrote."""
 
@@ -83,14 +86,22 @@ def read_tensors(
     with _opened(path) as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = file.metadata() or {}
-    try:
-        facts, digest = metadata["facts"], metadata["digest"]
-        if expected is None and digest != _digest_like(digest, tensors, facts):
+    facts = _facts_in(metadata, path)
+    if expected is None:
+        if "digest" not in metadata:
+            raise _damaged(path, "the metadata lack 'digest'")
+        digest = metadata["digest"]
+        if digest != _digest_like(digest, tensors, metadata["facts"]):
             raise _damaged(path, "their checksum is not the one in the file")
-        known = json.loads(facts)
-        if not isinstance(known, dict):
+    return tensors, facts
+
+
+def _facts_in(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(metadata["facts"])
+        if not isinstance(facts, dict):
             raise ValueError("the facts are no object")
-        return tensors, known
+        return facts
     except KeyError as error:
         raise _damaged(path, f"the metadata lack {error}") from None
     except (ValueError, RecursionError) as error:
@@ -109,6 +120,17 @@ def read_digest(path: Path) -> str:
     """
     with _opened(path) as file:
         return (file.metadata() or {}).get("digest", "")
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """The facts in a file of tensors, without reading the tensors or comparing their checksum.
+
+    Raises:
+        ModelFolderError: the file is missing or damaged.
+    """
+    with _opened(path) as file:
+        metadata = file.metadata() or {}
+    return _facts_in(metadata, path)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -19,11 +20,13 @@ from clearhead.checkpoint.tensors import (
     CHECKPOINTS,
     PREVIOUS_STATE,
     SCORES,
+    SHARDS,
     STATE,
     WEIGHTS,
     load_parameters,
     parameters_of,
     read_digest,
+    read_facts,
     read_tensors,
     save_tensors,
     write_tensors,
@@ -39,8 +42,9 @@ from clearhead.files import (
     unwritable,
 )
 from clearhead.manifest import check, entry_of, replace_in_model_folder, settled_entries
+from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import TrainingConfig
-from clearhead.sharding import shared_like, whole
+from clearhead.sharding import is_shared, shared_like
 from clearhead.training.task import Evaluation
 
 
@@ -113,14 +117,17 @@ class Keeper:
     """Writes and reads the weights and the state in the folder of a run.
 
     Files that change together are replaced together. There are two generations of the state: if the
-    file of the last one is damaged, the run goes on from the one before.
+    file of the last one is damaged, the run goes on from the one before. If each process has a part
+    of the tensors, it writes this part itself, and the file of the state names the parts.
+
+    Of several processes only rank 0 writes anything else.
 
     Args:
         folder: the model folder. The state and the checkpoints are in its `training/`.
         average_last: number of recent checkpoints to keep.
         provenance: facts about the run, written beside the weights.
         resumable: whether the state is written.
-        writes: False for one of several processes that only reads.
+        ranks: the processes that train together.
     """
 
     def __init__(
@@ -129,10 +136,10 @@ class Keeper:
         average_last: int,
         provenance: dict[str, Any],
         resumable: bool = True,
-        writes: bool = True,
+        ranks: Ranks = ALONE,
     ) -> None:
         self.folder = folder
-        self.writes = writes
+        self.ranks = ranks
         self.average_last = average_last
         self.provenance = provenance
         self.resumable = resumable
@@ -159,21 +166,33 @@ class Keeper:
         """
         if not self.resumable:
             return
-        tensors = {}
-        for name, tensor in _of_state(model, optimizer):
-            complete = whole(tensor)
-            if self.writes:
-                # On a GPU one complete tensor at a time.
-                tensors[name] = complete.cpu()
-        if not self.writes:
+        tensors, written = dict(_of_state(model, optimizer)), None
+        if any(map(is_shared, tensors.values())):
+            from clearhead.checkpoint.shards import write_shards
+
+            written = write_shards(self.folder / SHARDS, tensors, self.ranks)
+            tensors.clear()
+        if not self.ranks.is_first:
             return
         state.environment = self.environment
+        facts = dataclasses.asdict(state) | ({"shards": written} if written else {})
         with atomic_file(self.state_path) as unfinished:
-            save_tensors(unfinished, tensors, dataclasses.asdict(state))
+            save_tensors(unfinished, tensors, facts)
             if self.state_path.exists():
                 link_file(self.state_path, self.previous_path)
         if state.finished:
             remove(self.previous_path)
+        self._remove_unused_shards()
+
+    def _remove_unused_shards(self) -> None:
+        if not (self.folder / SHARDS).exists():
+            return
+        from clearhead.checkpoint.shards import remove_shards
+
+        paths = [path for path in (self.state_path, self.previous_path) if path.exists()]
+        with suppress(ModelFolderError):  # one is damaged: it is not known what it needs
+            kept = [read_facts(path).get("shards") for path in paths]
+            remove_shards(self.folder / SHARDS, {each["folder"] for each in kept if each})
 
     def read_state(
         self,
@@ -204,7 +223,7 @@ class Keeper:
                     todo="restore the file, choose another folder, or start over: --restart",
                 )
             return None
-        tensors, fields = self._read_tensors(note)
+        tensors, fields = self._read_tensors(model, note)
         try:
             state = State(**fields)
         except TypeError as error:
@@ -229,21 +248,26 @@ class Keeper:
         return state
 
     def _read_tensors(
-        self, note: Callable[[str], None]
+        self, model: nn.Module, note: Callable[[str], None]
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """The tensors and fields of the state, or of the state before if that one is damaged."""
+        """The tensors and fields of the state, or of the state before if that one is damaged.
+
+        Only rank 0 may take the state before, so that all ranks have the same.
+        """
         try:
-            return read_tensors(self.state_path)
+            return self._read_generation(self.state_path, model)
         except UnreadableError as error:
             todo = "remove it: the run goes on from the state before"
             raise _perhaps_good(error, todo) from None
         except ModelFolderError as error:
+            if not self.ranks.is_first:
+                raise
             try:
-                found = read_tensors(self.previous_path)
+                found = self._read_generation(self.previous_path, model)
             except ModelFolderError:
                 raise error from None
             note(
-                f"warning: the last state is damaged ({self.state_path}: {error.why}); the run "
+                f"warning: the last state is damaged ({error.where}: {error.why}); the run "
                 f"goes on from the state before, at step {found[1].get('step', 0):,}"
             )
             # The next state that is written must not replace the only good one.
@@ -252,6 +276,23 @@ class Keeper:
             except OSError as error:
                 raise unwritable(self.state_path, error) from None
             return found
+
+    def _read_generation(
+        self, path: Path, model: nn.Module
+    ) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The tensors and fields of a state: whole tensors, or if it has shards, those of a model.
+
+        Rank 0 alone compares the hashes of the shards.
+        """
+        tensors, fields = read_tensors(path)
+        written = fields.pop("shards", None)
+        if written is not None:
+            from clearhead.checkpoint.shards import read_shards
+
+            like = partial(_like, parameters_of(model))
+            above, compare = self.folder / SHARDS, self.ranks.is_first
+            tensors = read_shards(above, written, like, compare)
+        return tensors, fields
 
     def _check_model(self, state: State, note: Callable[[str], None]) -> None:
         """Check that the weights of the folder are those that the run has kept as its model.
@@ -319,7 +360,7 @@ class Keeper:
         Raises:
             ModelFolderError: a file cannot be written, e.g. because the disk is full.
         """
-        if not self.writes:
+        if not self.ranks.is_first:
             return ""
         same = self._checkpoint("average" if weights == "average" else _recent_name(step))
         kept = same if weights == "average" else self._checkpoint("best")
@@ -350,7 +391,7 @@ class Keeper:
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Write a checkpoint, and remove all but the last few."""
-        if not self.writes:
+        if not self.ranks.is_first:
             return
         self._keep(_recent_name(step), model, step)
         for old in self._recent()[: -self.average_last]:
@@ -371,7 +412,7 @@ class Keeper:
             False if there are fewer checkpoints than `least`, or for a process that only reads.
             Then nothing is changed.
         """
-        if not self.writes:
+        if not self.ranks.is_first:
             return False
         total: dict[str, Tensor] = {}
         count = 0
@@ -395,7 +436,7 @@ class Keeper:
 
     def forget_recent(self) -> None:
         """Remove the recent checkpoints, which nothing needs after the end of the run."""
-        if not self.writes:
+        if not self.ranks.is_first:
             return
         for path in self._recent():
             remove(path)
@@ -405,7 +446,7 @@ class Keeper:
 
         The weights in the model folder stay, also if they are that average.
         """
-        if not self.writes:
+        if not self.ranks.is_first:
             return
         self.forget_recent()
         remove(self._checkpoint("average"))
@@ -414,7 +455,7 @@ class Keeper:
         """Load the weights of the last saved state into the model, if the run is resumable."""
         if not self.resumable:
             return
-        tensors, _ = read_tensors(self.state_path)
+        tensors, _ = self._read_generation(self.state_path, model)
         load_parameters(model, _part(tensors, "model."), self.state_path)
 
     def _recent(self) -> list[Path]:
@@ -466,6 +507,12 @@ def _of_state(model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[tu
         for slot, value in optimizer.state.get(parameter, {}).items():
             if value is not None:
                 yield f"optimizer.{name}.{slot}", value
+
+
+def _like(parameters: Mapping[str, Tensor], name: str) -> Tensor | None:
+    """The parameter that a tensor of the state belongs to, by the name in the file."""
+    kind, _, rest = name.partition(".")
+    return parameters.get(rest if kind == "model" else rest.rpartition(".")[0])
 
 
 def _trained(

@@ -50,6 +50,7 @@ PREPARED_FILES = tuple(
 
 TRAINING_FILES = (
     *("data.json", "log.jsonl", "state.safetensors", "state.previous.safetensors"),
+    "shards/*/shard-*.safetensors",
     *(f"checkpoints/{name}.safetensors" for name in ("step-*", "best", "average")),
     "tensorboard/events.out.tfevents.*",
     "attention/step-*.npz",
@@ -324,9 +325,11 @@ def forget_run(folder: Path) -> None:
             why=reason(error),
             todo=what_helps(error, ELSEWHERE),
         ) from None
-    for name in ("checkpoints", "tensorboard", "attention"):
+    training = folder / "training"
+    made = ("checkpoints", "tensorboard", "attention", "shards")
+    for path in [*training.glob("shards/*/"), *(training / name for name in made)]:
         with suppress(OSError):  # it does not exist, or is not empty
-            (folder / "training" / name).rmdir()
+            path.rmdir()
 
 
 def _written(training: Path) -> list[Path]:
