@@ -104,7 +104,7 @@ class Updater:
             return
         if self.config.parallel == "ddp":
             self._connected = nn.parallel.DistributedDataParallel(
-                self._loss, gradient_as_bucket_view=True, broadcast_buffers=False
+                self._loss, gradient_as_bucket_view=True
             )
             return
         shard(self._loss, self.device.type, self.ranks.count)
