@@ -2,9 +2,10 @@
 
     .venv/bin/python benchmarks/ranks.py
     .venv/bin/python benchmarks/ranks.py --size tiny --rounds 20
+    .venv/bin/python benchmarks/ranks.py --device cuda --precision bf16 --tokens 32768 --size big
 
-Steps of training with and without DDP take turns, in one process: DDP copies the gradients into its
-buckets and reduces them with itself, as it would with others. The ratio of the medians counts.
+Steps of training without the machinery, with DDP and with FSDP take turns, in one process, which
+exchanges with itself what it would exchange with others. The ratio of the medians counts.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from results import Results, print_results
 from torch import distributed
 
 from clearhead.device import set_up_torch
-from clearhead.ranks import Ranks
+from clearhead.ranks import BACKEND_WITH_GPU, Ranks
 from clearhead.settings import ModelConfig
 from clearhead.settings.model import SIZES
 
 LENGTH = 32
+ENGINES = ("ddp", "fsdp")
 
 
 class Exchanging(Ranks):
@@ -46,46 +48,60 @@ def main(words: list[str] | None = None) -> int:
     """Measure, print and record."""
     parser = make_parser(__doc__)
     parser.add_argument("--size", choices=tuple(SIZES), default="base")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=["ddp"])
+    parser.add_argument("--tokens", type=positive, default=TOKENS, help="of a batch, on each side")
     parser.add_argument("--rounds", type=positive, default=15)
     parser.add_argument("--precision", choices=("float32", "bf16", "auto"), default="float32")
     add_threads(parser)
     options = parser.parse_args(words)
-    return exit_code_of(partial(measure, options, Results("ranks", words, options.output)))
+    if options.device == "cuda" and not torch.cuda.is_available():
+        print("skipped: PyTorch finds no GPU")
+        return 0
+    gpu = torch.cuda.get_device_name() if options.device == "cuda" else ""
+    results = Results("ranks", words, options.output, gpu=gpu)
+    return exit_code_of(partial(measure, options, results))
 
 
 def measure(options: argparse.Namespace, results: Results) -> None:
     """Time the steps by turns."""
-    device = set_up_torch("cpu", options.threads)
+    device = set_up_torch(options.device, options.threads)
     model = ModelConfig(**cast(Any, SIZES[options.size]))
-    alone, together = (Training(model, options.precision, device) for _ in range(2))
+    backend = BACKEND_WITH_GPU if device.type == "cuda" else "gloo"
     with TemporaryDirectory() as folder:
         method = f"file://{folder}/store"
-        distributed.init_process_group("gloo", init_method=method, rank=0, world_size=1)
-    together.updater.ranks = Exchanging()
-    together.updater._connected = torch.nn.parallel.DistributedDataParallel(
-        together.updater._loss,
-        gradient_as_bucket_view=True,
-    )
-    batch = random_batch(TOKENS // LENGTH, LENGTH)
-    seconds: dict[str, list[float]] = {"alone": [], "together": []}
+        distributed.init_process_group(backend, init_method=method, rank=0, world_size=1)
+    alone = Training(model, options.precision, device)
+    trainings = {"alone": alone} | {
+        engine: Training(model, options.precision, device, Exchanging(), engine)
+        for engine in options.engines
+    }
+    batch = random_batch(options.tokens // LENGTH, LENGTH)
+    seconds: dict[str, list[float]] = {name: [] for name in trainings}
     for number in range(options.rounds + 1):
-        for name, training in (("alone", alone), ("together", together)):
+        for name, training in trainings.items():
             began = time.perf_counter()
             training.step(batch)
             if number:  # the first step allocates memory
                 seconds[name].append(time.perf_counter() - began)
     distributed.destroy_process_group()
     for name, times in seconds.items():
-        log(f"{name}: {median(times):.3f} s")
-    ratios = [b / a for a, b in zip(*seconds.values(), strict=True)]
-    results.add(
-        "a training step with DDP in one process, time compared with one without",
-        "ratio",
-        ratios,
-        subject=options.size.upper(),
-        claim="ddp-overhead" if options.size == "base" else None,
-        more={"seconds without": round(median(seconds["alone"]), 3), "rounds": options.rounds},
-    )
+        log(f"{name}: {median(times):.4f} s")
+    for engine in options.engines:
+        gpu = options.device == "cuda"
+        is_claimed = (engine, options.size, options.device) == ("ddp", "base", "cpu")
+        results.add(
+            f"a training step with {engine.upper()} in one process, time compared with one without",
+            "ratio",
+            [b / a for a, b in zip(seconds["alone"], seconds[engine], strict=True)],
+            subject=options.size.upper() + (f", {options.precision}" if gpu else ""),
+            claim="ddp-overhead" if is_claimed else None,
+            more={
+                "seconds without": round(median(seconds["alone"]), 4),
+                "rounds": options.rounds,
+                "tokens": options.tokens,
+            },
+        )
     print_results(results.records)
     results.write()
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from clearhead import api
 from clearhead.api.preparation import prepare
@@ -28,6 +28,7 @@ from clearhead.errors import ClearheadError
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.dropout import DroppedReLU
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.ranks import ALONE, BACKEND_WITH_GPU, Ranks
 from clearhead.settings import (
     DropoutConfig,
     OptimizerConfig,
@@ -35,8 +36,9 @@ from clearhead.settings import (
     ScheduleConfig,
     SearchConfig,
 )
-from clearhead.training.checkpoints import Keeper
-from clearhead.training.step import make_optimizer
+from clearhead.sharding import whole
+from clearhead.training.checkpoints import Keeper, State
+from clearhead.training.step import Updater, make_optimizer
 from model_folders import write_models
 from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, random_model, small_config
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
@@ -164,6 +166,54 @@ def test_the_state_of_a_run_comes_back_to_a_gpu_with_all_its_bits(tmp_path: Path
     assert_same(final_state(config), read_tensors(again.state_path)[0])
     model(torch.tensor([[5, 6]], device=GPU), torch.tensor([[1]], device=GPU)).sum().backward()
     optimizer.step()
+
+
+class Exchanging(Ranks):
+    """One process that exchanges with itself what it would exchange with others."""
+
+
+@pytest.fixture
+def one_process(tmp_path: Path) -> Iterator[None]:
+    method = f"file://{tmp_path}/store"
+    distributed.init_process_group(BACKEND_WITH_GPU, init_method=method, rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize("parallel", ["ddp", "fsdp"])
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_the_engines_for_several_processes_train_as_without(
+    tmp_path: Path, precision: str, parallel: Literal["ddp", "fsdp"]
+) -> None:
+    """The same steps, and a training state that goes on without the engine."""
+    config = smooth_run(small_run(tmp_path), "one", GPU, precision=precision)
+    training = dataclasses.replace(config.training, parallel=parallel)
+    prepared = prepare(config, None, tmp_path / "corpus", ())
+    batches = list(prepared.task.batches(0, 0))
+    found: list[Tensor] = []
+    for ranks in (ALONE, Exchanging()):
+        torch.manual_seed(1)
+        model = prepared.build_model().to(GPU)
+        updater = Updater(prepared.task, model, training, 1, config.model.d_model, 4, ranks)
+        updater.connect()
+        assert updater.is_sharded == (parallel == "fsdp" and ranks is not ALONE)
+        for number in (1, 2, 3):
+            updater.step(number, batches[:2])
+        state = State(step=3)
+        keeper = Keeper(tmp_path / type(ranks).__name__, 1, {"clearhead": "test"})
+        keeper.write_state(model, updater.optimizer, state)
+        plain = prepared.build_model().to(GPU)
+        optimizer = make_optimizer(plain, training.optimizer, training.fine_tuning)
+        assert keeper.read_state(plain, optimizer) is not None
+        trained = [whole(each).flatten() for each in parameters_of(model).values()]
+        found.append(torch.cat(trained))
+        assert torch.equal(
+            torch.cat([p.flatten() for p in parameters_of(plain).values()]), found[-1]
+        )
+        updater.step(4, batches[:2])
+    alone, together = found
+    assert error_of(together, alone) < 1e-5
 
 
 SOURCES = [

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
+BACKEND_WITH_GPU = "cpu:gloo,cuda:nccl"
+"""What exchanges tensors on a CPU, and those on a GPU."""
+
 LONGEST_WAIT = timedelta(days=7)
 """For rank 0, which may prepare a large corpus. A process that ends is noticed at once."""
 
@@ -138,7 +141,7 @@ def joined_ranks() -> Iterator[Ranks]:
     from torch.distributed.rendezvous import rendezvous
 
     ranks = Ranks(int(os.environ["RANK"]), size)
-    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    backend = BACKEND_WITH_GPU if torch.cuda.is_available() else "gloo"
     try:
         store, _, _ = next(rendezvous("env://", timeout=LONGEST_WAIT))
         distributed.init_process_group(

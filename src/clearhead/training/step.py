@@ -100,7 +100,7 @@ class Updater:
         With DDP they get the weights of rank 0. With FSDP all must have the same weights already,
         and each keeps a part of them.
         """
-        if self.ranks.count == 1:
+        if self.ranks == ALONE:
             return
         if self.config.parallel == "ddp":
             self._connected = nn.parallel.DistributedDataParallel(
