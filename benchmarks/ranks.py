@@ -16,7 +16,6 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import torch
@@ -68,9 +67,8 @@ def measure(options: argparse.Namespace, results: Results) -> None:
     device = set_up_torch(options.device, options.threads)
     model = ModelConfig(**cast(Any, SIZES[options.size]))
     backend = BACKEND_WITH_GPU if device.type == "cuda" else "gloo"
-    with TemporaryDirectory() as folder:
-        method = f"file://{folder}/store"
-        distributed.init_process_group(backend, init_method=method, rank=0, world_size=1)
+    store = distributed.HashStore()
+    distributed.init_process_group(backend, store=store, rank=0, world_size=1)
     alone = Training(model, options.precision, device)
     trainings = {"alone": alone} | {
         engine: Training(model, options.precision, device, Exchanging(), engine)

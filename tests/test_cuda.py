@@ -74,6 +74,7 @@ def smooth_run(config: RunConfig, name: str, device: Device, **training: Any) ->
         config,
         folder=str(Path(config.folder).with_name(name)),
         model=dataclasses.replace(config.model, dropout=DropoutConfig()),
+        classifier=dataclasses.replace(config.classifier, dropout=0.0),
         training=dataclasses.replace(config.training, **settings),
     )
 
@@ -173,9 +174,9 @@ class Exchanging(Ranks):
 
 
 @pytest.fixture
-def one_process(tmp_path: Path) -> Iterator[None]:
-    method = f"file://{tmp_path}/store"
-    distributed.init_process_group(BACKEND_WITH_GPU, init_method=method, rank=0, world_size=1)
+def one_process() -> Iterator[None]:
+    store = distributed.HashStore()
+    distributed.init_process_group(BACKEND_WITH_GPU, store=store, rank=0, world_size=1)
     yield
     distributed.destroy_process_group()
 

@@ -33,9 +33,8 @@ TENSORS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    method = f"file://{tmp_path_factory.mktemp('store')}/store"
-    distributed.init_process_group("gloo", init_method=method, rank=0, world_size=1)
+def one_process() -> Iterator[None]:
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
     yield
     distributed.destroy_process_group()
 
