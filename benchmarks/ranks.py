@@ -67,7 +67,7 @@ def measure(options: argparse.Namespace, results: Results) -> None:
     device = set_up_torch(options.device, options.threads)
     model = ModelConfig(**cast(Any, SIZES[options.size]))
     backend = BACKEND_WITH_GPU if device.type == "cuda" else "gloo"
-    store = distributed.HashStore()
+    store = distributed.HashStore()  # pyright: ignore[reportPrivateImportUsage]
     distributed.init_process_group(backend, store=store, rank=0, world_size=1)
     alone = Training(model, options.precision, device)
     trainings = {"alone": alone} | {

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 from clearhead import api
 from clearhead.api.preparation import prepare
@@ -40,6 +40,7 @@ from clearhead.sharding import whole
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.step import Updater, make_optimizer
 from model_folders import write_models
+from several_processes import group_of_one
 from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, random_model, small_config
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
 from small_translators import SOURCE, TARGET, random_classifier
@@ -175,10 +176,8 @@ class Exchanging(Ranks):
 
 @pytest.fixture
 def one_process() -> Iterator[None]:
-    store = distributed.HashStore()
-    distributed.init_process_group(BACKEND_WITH_GPU, store=store, rank=0, world_size=1)
-    yield
-    distributed.destroy_process_group()
+    with group_of_one(BACKEND_WITH_GPU):
+        yield
 
 
 @pytest.mark.usefixtures("one_process")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
@@ -23,6 +23,7 @@ from clearhead.settings import FineTuningConfig, OptimizerConfig
 from clearhead.sharding import is_shared, whole
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.step import make_optimizer, shard
+from several_processes import group_of_one
 
 TENSORS = {
     "model.a": torch.arange(15.0).reshape(5, 3),
@@ -34,9 +35,8 @@ TENSORS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def one_process() -> Iterator[None]:
-    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
-    yield
-    distributed.destroy_process_group()
+    with group_of_one("gloo"):
+        yield
 
 
 def shared(tensor: Tensor) -> Tensor:

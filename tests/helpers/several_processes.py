@@ -1,9 +1,13 @@
-"""Processes that torchrun starts on this machine."""
+"""Processes that torchrun starts on this machine, and a process that is connected with itself."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from torch import distributed
 
 
 def torchrun(processes: int, *words: str, restarts: int = 0) -> list[str]:
@@ -34,3 +38,14 @@ def is_running(process: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+@contextmanager
+def group_of_one(backend: str) -> Iterator[None]:
+    """This process connected with itself, as the engines for several processes need it."""
+    store = distributed.HashStore()  # pyright: ignore[reportPrivateImportUsage]
+    distributed.init_process_group(backend, store=store, rank=0, world_size=1)
+    try:
+        yield
+    finally:
+        distributed.destroy_process_group()
