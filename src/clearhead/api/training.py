@@ -16,6 +16,7 @@ from clearhead.settings import RunConfig, TrainingConfig, read_config, with_abso
 
 if TYPE_CHECKING:
     import torch
+    from torch import nn
 
     from clearhead.checkpoint.folder import ModelFolder
     from clearhead.data.parts import Given, Parts
@@ -110,7 +111,7 @@ def _train(
     from clearhead.api.preparation import prepare
     from clearhead.data.corpus import remove_unused_corpora
     from clearhead.training.checkpoints import Keeper
-    from clearhead.training.events import JsonLog, Note, TensorBoardLog, notify
+    from clearhead.training.events import Note, notify
     from clearhead.training.loop import Trainer
     from clearhead.training.run_folder import forget_run, note_data, provenance, refuse_other_data
 
@@ -137,18 +138,11 @@ def _train(
         forget_run(folder)
         remove_unused_corpora(corpora)
         note_data(folder, hashes)
-    observers.append(JsonLog(folder / "training" / "log.jsonl"))
+    for log in _logs(folder, training, prepared.task, model):
+        observers.append(log)
     findings = [f"all findings, with file and line: {path}" for path in prepared.findings]
     for line in (*prepared.report_lines(), *findings):
         notify(observers, Note(line))
-    if training.tensorboard:
-        observers.append(TensorBoardLog(folder / "training" / "tensorboard"))
-    if training.watch_attention:
-        from clearhead.api.watching import records_of
-        from clearhead.inspect.attention_watch import AttentionWatch
-
-        records = records_of(prepared.task, model, training.watch_attention)
-        observers.append(AttentionWatch(folder, records))
     # From now on the run can be resumed, since the vocabulary is on disk.
     write_model_folder(folder, config, prepared.files)
     ranks.wait()
@@ -158,6 +152,20 @@ def _train(
         for line in _after_training(prepared.task, ended, is_watched, training.export):
             notify(observers, Note(line))
     return ended
+
+
+def _logs(folder: Path, config: TrainingConfig, task: Task, model: nn.Module) -> Iterator[Observer]:
+    """The observers that write into the folder."""
+    from clearhead.training.events import JsonLog, TensorBoardLog
+
+    yield JsonLog(folder / "training" / "log.jsonl")
+    if config.tensorboard:
+        yield TensorBoardLog(folder / "training" / "tensorboard")
+    if config.watch_attention:
+        from clearhead.api.watching import records_of
+        from clearhead.inspect.attention_watch import AttentionWatch
+
+        yield AttentionWatch(folder, records_of(task, model, config.watch_attention))
 
 
 def _check_processes(config: TrainingConfig, ranks: Ranks) -> None:
