@@ -1,6 +1,6 @@
 """Kill small runs at random moments, resume them, and compare with the run that was not killed.
 
-    .venv/bin/python tests/faults/kills.py                      # 130 kills, 15 minutes
+    .venv/bin/python tests/faults/kills.py                      # 150 kills, 20 minutes
     .venv/bin/python tests/faults/kills.py --kills 1            # one of each kind
     .venv/bin/python tests/faults/kills.py --variants ddp       # one kind
 
@@ -49,6 +49,7 @@ command, results, several = helper("command"), helper("results"), helper("severa
 
 # A thousandth of a minute: the state is saved after almost every step.
 SAVING = "validate_every = 10\ncheckpoint_minutes = 0.001\n"
+FSDP = 'parallel = "fsdp"\n'
 LONGEST_RUN_S = 300
 
 
@@ -68,6 +69,7 @@ VARIANTS = (
     Variant("accumulation", 20, TRANSLATION, "max_steps = 15\naccumulate = 3\n"),
     Variant("classifier", 20, CLASSIFICATION, "max_steps = 120\n"),
     Variant("ddp", 20, TRANSLATION, "max_steps = 200\naccumulate = 2\n", processes=2),
+    Variant("fsdp", 20, TRANSLATION, FSDP + "max_steps = 60\naccumulate = 2\n", processes=2),
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from clearhead.checkpoint.tensors import STATE, WEIGHTS, read_tensors
+from clearhead.checkpoint.tensors import SHARDS, STATE, WEIGHTS, read_tensors
 from clearhead.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -158,12 +158,15 @@ def differences(run: Path, expected: Path) -> list[str]:
     scores = [json.loads((folder / "scores.json").read_bytes()) for folder in (run, expected)]
     if scores[0] != scores[1]:
         found.append("the scores")
-    for name in (WEIGHTS, STATE):
-        (one, facts), (other, others) = (read_tensors(folder / name) for folder in (run, expected))
+    weights = [read_tensors(folder / WEIGHTS) for folder in (run, expected)]
+    states = [helper("small_runs").read_state(folder) for folder in (run, expected)]
+    for name, ((one, facts), (other, others)) in ((WEIGHTS, weights), (STATE, states)):
         if one.keys() != other.keys() or not all(same(one[key], other[key]) for key in one):
             found.append(f"the tensors of {name}")
         if steady(facts) != steady(others):
             found.append(f"the progress in {name}")
+    if len({len(list((folder / SHARDS).glob("*"))) for folder in (run, expected)}) > 1:
+        found.append(f"the number of folders in {SHARDS}")
     return found
 
 

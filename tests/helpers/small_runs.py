@@ -103,10 +103,16 @@ def small_run(folder: Path, name: str = "run", **training: object) -> RunConfig:
 
 def final_state(config: RunConfig) -> dict[str, torch.Tensor]:
     """All tensors to resume from: weights and the optimizer's."""
-    folder = Path(config.folder)
+    return read_state(Path(config.folder))[0]
+
+
+def read_state(folder: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The tensors of the state of a run, in whichever files they are, and its other facts."""
     tensors, facts = read_tensors(folder / STATE)
-    shards = facts.get("shards")
-    return read_shards(folder / SHARDS, shards, lambda name: None) if shards else tensors
+    shards = facts.pop("shards", None)
+    if shards is not None:
+        tensors = read_shards(folder / SHARDS, shards, lambda name: None)
+    return tensors, facts
 
 
 def assert_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> None:
