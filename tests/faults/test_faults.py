@@ -44,7 +44,7 @@ def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path: Path) -> None:
 
 @LINUX
 def test_torchrun_resumes_a_run_of_which_a_process_was_killed(tmp_path: Path) -> None:
-    words = ["--kills", "1", "--variants", "ddp", "--seed", "26"]  # while it trains
+    words = ["--kills", "1", "--variants", "ddp", "--seed", "26"]  # mostly while it trains
     same_bits, seconds = script("kills.py", tmp_path / "kills.jsonl", *words)
     assert same_bits["met"]
     assert sum(same_bits["more"].values()) == 1
