@@ -170,6 +170,8 @@ class Keeper:
         if any(map(is_shared, tensors.values())):
             from clearhead.checkpoint.shards import write_shards
 
+            if self.ranks.is_first:
+                self._remove_unused_shards()  # an unfinished one, if the disk was full
             written = write_shards(self.folder / SHARDS, tensors, self.ranks)
             tensors.clear()
         if not self.ranks.is_first:
