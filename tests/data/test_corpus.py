@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import hashlib
 import json
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from clearhead.data.parts import DataPart, file_hash
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.data.report import DataReport
 from clearhead.errors import DataError
+from clearhead.files import open_to_append
 from clearhead.manifest import sealed
 from clearhead.settings import DataConfig, TokenizerConfig
 from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer
@@ -441,6 +444,20 @@ def test_a_corpus_that_another_process_reads_stays(
         assert reader.communicate("\n")[0] == f"{expected}\n"
     encoded(folder, files, *tokenizers, DataConfig(max_length=7))
     assert name not in kept_in(folder)
+
+
+def test_processes_check_a_corpus_at_the_same_time(
+    files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path, built: list[Path]
+) -> None:
+    corpus, _ = encoded(tmp_path / "c", files, *tokenizers, CONFIG)
+    with open_to_append(tmp_path / "c" / ".lock") as other, ThreadPoolExecutor(1) as pool:
+        fcntl.flock(other, fcntl.LOCK_SH)  # as another process that checks it
+        try:
+            again = pool.submit(encoded, tmp_path / "c", files, *tokenizers, CONFIG)
+            assert len(again.result(timeout=60)[0]) == len(corpus)
+        finally:
+            fcntl.flock(other, fcntl.LOCK_UN)
+    assert len(built) == 1
 
 
 def test_a_corpus_that_is_removed_while_it_is_being_opened_is_made_again(

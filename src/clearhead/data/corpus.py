@@ -259,16 +259,28 @@ def build_corpus(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / _key(part, tokenizers, config, checker)
-        with _locked(folder):
-            sizes = len(tokenizers[0]), len(tokenizers[1])
-            if path.exists():
-                try:
-                    return Corpus(path, sizes, note, part)
-                except (OSError, ValueError, KeyError, TypeError, ClearheadError) as error:
-                    note(f"the encoded pairs in {path} are damaged, encoding again: {_why(error)}")
-            write_corpus(path, part, tokenizers, checker, progress)
-            corpus = Corpus(path, sizes, note, part)
-            _remove_unused(folder)
+        sizes = len(tokenizers[0]), len(tokenizers[1])
+
+        def opened(note_damage: TakeLine) -> Corpus | None:
+            if not path.exists():
+                return None
+            try:
+                return Corpus(path, sizes, note, part)
+            except (OSError, ValueError, KeyError, TypeError, ClearheadError) as error:
+                what = f"the encoded pairs in {path} are damaged, encoding again"
+                note_damage(f"{what}: {_why(error)}")
+                return None
+
+        with _locked(folder, fcntl.LOCK_SH):  # several processes check a corpus at the same time
+            corpus = opened(lambda line: None)
+        if corpus is not None:
+            return corpus
+        with _locked(folder, fcntl.LOCK_EX):
+            corpus = opened(note)  # another process may have written it meanwhile
+            if corpus is None:
+                write_corpus(path, part, tokenizers, checker, progress)
+                corpus = Corpus(path, sizes, note, part)
+                _remove_unused(folder)
             return corpus
     except OSError as error:
         raise unwritable(folder, error, DataError) from None
@@ -418,10 +430,13 @@ def _lines_writer(path: Path) -> Iterator[Callable[[Sequence[int]], None]]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """If several runs need the same corpus at once, one writes it, and the others wait for it."""
+def _locked(folder: Path, kind: int) -> Iterator[None]:
+    """If several runs need the same corpus at once, one writes it, and the others wait for it.
+
+    `kind` is `LOCK_EX` to write a corpus, `LOCK_SH` to open one.
+    """
     with open_to_append(folder / ".lock") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+        fcntl.flock(stream, kind)
         yield
 
 
