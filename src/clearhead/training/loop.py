@@ -222,7 +222,9 @@ class Trainer:
         self.keeper = keeper
         self.observers = observers
         self.state = State()
-        self.limits = Limits(config, task.batch_count(0), task.measure)
+        # Counted once an epoch: it sorts all examples into batches.
+        self._counted_epoch, self._batch_count = 0, task.batch_count(0)
+        self.limits = Limits(config, self._batch_count, task.measure)
         self.updater = Updater(task, model, config, seed, d_model, self.limits.total_steps, ranks)
         self.meter = self.updater.meter
         self.interruption = Interruption(observers)
@@ -230,8 +232,7 @@ class Trainer:
         self._elapsed_before = 0.0
         self._saved_step = 0
         self._bad_examples: deque[list[str]] = deque(maxlen=MOST_REMEMBERED)
-        self._tried_epoch = self._counted_epoch = -1
-        self._batch_count = 0
+        self._tried_epoch = -1
         self._loss_watch, self._pace_watch = LossWatch(), PaceWatch()
 
     def run(self) -> RunEnded:
