@@ -5,7 +5,10 @@
 
 The pairs are generated: 5 to 25 words of random syllables per sentence, with Zipf's frequencies,
 about 200 bytes per pair. Each size is encoded in a new process, so that the peak memory is that of
-this size. Then the first batch of an epoch is read, for which all pairs are sorted into batches.
+this size. It includes pages of the corpus, which the system can drop. Then the first batch of an
+epoch is read, for which all pairs are sorted into batches: "bytes a pair then" is what the arrays
+take. The corpus is opened again, as each process of a run does: all of it is read and checked.
+Further batches are read with and without subword sampling (0.1), by one thread as in a run.
 The claims about memory need the sizes 10000 and 10000000 in one run.
 """
 
@@ -14,20 +17,23 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, cast
 
 import numpy as np
 from command import exit_code_of, make_parser, positive
 from peers.protocol import peak_mb
 from results import Results, line
 
-from clearhead.data.batches import batch_order
-from clearhead.data.corpus import build_corpus
+from clearhead.data.batches import SubwordSampling, batch_order, epoch_batches
+from clearhead.data.corpus import Corpus, build_corpus
 from clearhead.data.parts import DataPart
 from clearhead.errors import ClearheadError
 from clearhead.settings import DataConfig, TokenizerConfig
@@ -38,6 +44,8 @@ BLOCK = 10_000
 LEARNED_FROM = 10_000
 VOCABULARY = 8000
 BATCH_TOKENS = 4096
+BATCHES = 150  # that are read for the speed of reading: more than are resampled together
+SAMPLING = 0.1
 
 
 def main(words: list[str] | None = None) -> int:
@@ -69,8 +77,13 @@ def measure(sizes: list[int], folder: str | None, results: Results) -> None:
                 "CPU s": round(found["cpu_seconds"], 1),
                 "peak MB": round(found["peak_mb"]),
                 "bytes a pair": round(found["bytes"] / size),
-                "s to the first batch": round(found["batch_seconds"], 1),
+                "s to the first batch": round(found["batch_seconds"], 2),
                 "peak MB then": round(found["batch_peak_mb"]),
+                "bytes a pair then": round(found["order_bytes"] / size, 1),
+                "s to open": round(found["open_seconds"], 2),
+                "batches, pairs/s": round(found["batched"]),
+                # Fewer pairs are resampled before the first batch.
+                "sampled, pairs/s": round(found["sampled"]) if size > LEARNED_FROM else None,
             }
             speed = size / found["seconds"]
             results.add("building a corpus", "pairs/s", [speed], subject=f"{size:,}", more=more)
@@ -94,13 +107,40 @@ def build(work: Path) -> dict[str, float]:
     first, *_ = batch_order(built.source_lengths, built.target_lengths, BATCH_TOKENS, 1, 0)
     _ = [(built.source(row), built.target(row)) for row in first]
     batch_seconds = time.perf_counter() - began
+    batch_peak = peak_mb("cpu")
+    tracemalloc.start()
+    lengths = np.copy(built.source_lengths), np.copy(built.target_lengths)
+    batch_order(*lengths, BATCH_TOKENS, 1, 0)
+    order_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    began = time.perf_counter()
+    Corpus(built.folder, (len(tokenizer), len(tokenizer)))
+    open_seconds = time.perf_counter() - began
+    batched = reading_speed(built, SubwordSampling(tokenizer, tokenizer, DataConfig().max_length))
+    cast(Any, tokenizer).sampling = SAMPLING
+    sampled = reading_speed(built, SubwordSampling(tokenizer, tokenizer, DataConfig().max_length))
     size = sum(path.stat().st_size for path in corpus.rglob("*") if path.is_file())
     shutil.rmtree(corpus)
     return {
         **{"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_mb": peak},
         **{"bytes": size, "kept": built.report.kept},
-        **{"batch_seconds": batch_seconds, "batch_peak_mb": peak_mb("cpu")},
+        **{"batch_seconds": batch_seconds, "batch_peak_mb": batch_peak},
+        **{
+            "order_bytes": order_bytes,
+            "open_seconds": open_seconds,
+            "batched": batched,
+            "sampled": sampled,
+        },
     }
+
+
+def reading_speed(corpus: Corpus, sampling: SubwordSampling) -> float:
+    """Pairs per second of the batches after the first."""
+    batches = epoch_batches(corpus, BATCH_TOKENS, 1, 0, sampling=sampling)
+    next(batches)
+    began = time.perf_counter()
+    pairs = sum(len(batch.rows) for batch in islice(batches, BATCHES))
+    return pairs / (time.perf_counter() - began)
 
 
 def random_pairs(count: int) -> Iterator[tuple[str, str]]:

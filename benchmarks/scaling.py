@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/scaling.py
     .venv/bin/python benchmarks/scaling.py --size small --batches 2 --mbit 1000
+    .venv/bin/python benchmarks/scaling.py --plan --size big --rate 185000 --network 25 200
 
 Each process has one thread, random ids and random weights, and makes the steps of the trainer. The
 model (`Plan`) needs three figures: what a batch takes in memory and in time, and the bandwidth. A
@@ -12,6 +13,9 @@ third. The rest is predicted, and each record has the ratio of the measured to t
 By default the processes exchange data over the loopback interface, whose counters include the
 traffic of other programs. With `--mbit` each process is a host of its own: a network namespace
 behind an interface with that bandwidth. That needs root and Linux.
+
+`--plan` measures nothing. It prints what the model says of larger runs, for an assumed speed of a
+GPU and assumed bandwidths, and what `corpus_scale.py` has measured, scaled up to `--pairs`.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from typing import Any
 import torch
 from command import exit_code_of, log, make_parser, positive
 from growth import VOCABULARY, Training, random_batch
-from results import Results, print_results
+from results import FOLDER, Results, print_results, read_records, table
 from torch import distributed
 
 from clearhead.device import keep_freed_memory, set_up_torch
@@ -163,17 +167,32 @@ def main(words: list[str] | None = None) -> int:
     """Measure, print and record; or be one of the processes."""
     parser = make_parser(__doc__)
     parser.add_argument("--size", choices=tuple(SIZES), default="base", help="default: base")
-    parser.add_argument("--processes", type=positive, nargs="+", default=[2, 4])
+    parser.add_argument(
+        "--processes", type=positive, nargs="+", default=[], help="default: 2 4, with --plan 8 64"
+    )
     parser.add_argument("--engines", choices=ENGINES, nargs="+", default=list(ENGINES))
     parser.add_argument("--tokens", type=positive, default=512, help="of a batch (default: 512)")
     parser.add_argument("--batches", type=positive, default=1, help="of a process in a step")
     parser.add_argument("--rounds", type=positive, default=5, help="timed steps (default: 5)")
     parser.add_argument("--mbit", type=positive, help="Mbit/s of each process (default: loopback)")
     parser.add_argument("--process", help=argparse.SUPPRESS)
+    parser.add_argument("--plan", action="store_true", help="print the costs of larger runs")
+    group = parser.add_argument_group("assumptions of --plan")
+    for name, default, text in (
+        ("rate", 400_000, "target tokens a second that one process trains on"),
+        ("batch-tokens", 32_768, "target tokens of a batch"),
+        ("vocabulary", 32_000, "tokens of the vocabulary"),
+        ("pairs", 1_000_000_000, "sentence pairs"),
+    ):
+        text = f"{text} (default: {default:,})"
+        group.add_argument(f"--{name}", type=positive, default=default, help=text)
+    group.add_argument("--network", type=positive, nargs="+", default=[10, 100, 400], help="Gbit/s")
     options = parser.parse_args(words)
     if options.process:
         work(json.loads(options.process))
         return 0
+    if options.plan:
+        return exit_code_of(partial(print_plan, options))
     return exit_code_of(partial(check, options, Results("scaling", words, options.output)))
 
 
@@ -181,7 +200,7 @@ def check(options: argparse.Namespace, results: Results) -> None:
     """Measure each number of processes, with each engine."""
     job = {name: getattr(options, name) for name in ("size", "tokens", "batches", "rounds")}
     alone = run(job, 1, options.mbit)[0]
-    for count in options.processes:
+    for count in options.processes or (2, 4):
         apart = run(job, count, options.mbit, together=False)
         for engine in options.engines:
             log(f"{count} processes, {engine}")
@@ -257,6 +276,7 @@ def hosts(count: int, mbit: int | None) -> Iterator[tuple[list[list[str]], str, 
         yield [[]] * count, "127.0.0.1", "lo"
         return
     hub, names = f"{PRIVATE}-hub", [f"{PRIVATE}-{number}" for number in range(count)]
+    _remove(hub, *names)  # left by a benchmark that was killed
     try:
         _ip(f"netns add {hub}", f"-n {hub} link add name joint type bridge")
         _ip(f"-n {hub} link set joint up")
@@ -272,13 +292,17 @@ def hosts(count: int, mbit: int | None) -> Iterator[tuple[list[list[str]], str, 
         prefixes = [["ip", "netns", "exec", name] for name in names]
         yield prefixes, "10.77.0.1", "net"
     finally:
-        for name in (hub, *names):
-            subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+        _remove(hub, *names)
 
 
 def _ip(*commands: str) -> None:
     for command in commands:
         subprocess.run(["ip", *command.split()], check=True)
+
+
+def _remove(*names: str) -> None:
+    for name in names:
+        subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
 
 
 def work(job: dict[str, Any]) -> None:
@@ -335,6 +359,58 @@ def timed(call: Callable[[], object]) -> float:
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
+
+
+def print_plan(options: argparse.Namespace) -> None:
+    """Print the costs of steps and of data in larger runs, each process with one batch a step."""
+    records = read_records(FOLDER / "corpus_scale.jsonl")
+    measured = max(
+        (r for r in records if r["unit"] == "pairs/s" and "s to open" in (r["more"] or {})),
+        key=lambda r: int(r["subject"].replace(",", "")),
+    )
+    data, times = measured["more"], options.pairs / int(measured["subject"].replace(",", ""))
+    # A corpus has two bytes for each token and eight for each sentence; targets end with EOS.
+    target_tokens = (data["bytes a pair"] - 2 * 8) / 2 / 2 + 1
+    epoch_tokens = options.pairs * target_tokens
+    seconds = options.batch_tokens / options.rate
+    rows = []
+    for engine in options.engines:
+        for count in options.processes or (8, 64):
+            plan = plan_of(options.size, options.vocabulary, engine, count, seconds=seconds)
+            plans = [replace(plan, bandwidth=gbit * 1e9 / 8) for gbit in options.network]
+            steps = epoch_tokens / options.batch_tokens / count
+            rows.append(
+                [
+                    f"{count} × {engine.upper()}",
+                    f"{plan.peak / 1e9:.2f}",
+                    f"{plan.traffic / 1e9:.2f}",
+                    *(f"{1000 * plan.exchange:,.0f}" for plan in plans),
+                    *(f"{steps * plan.slowest / 3600:.2f}" for plan in plans),
+                ]
+            )
+    weights = plan_of(options.size, options.vocabulary, "ddp", 1).weights
+    names = [f"at {gbit} Gbit/s" for gbit in options.network]
+    heads = ["processes", "GB without activations", "GB sent a step"]
+    for what in ("ms of exchange", "h an epoch"):
+        heads += [f"{what} {name}" for name in names]
+    print(
+        f"{options.size.upper()}, {weights:,} weights; {options.batch_tokens:,} tokens a"
+        f" batch, {1000 * seconds:.1f} ms at {options.rate:,} tokens/s;"
+        f" {options.pairs:,} pairs, {target_tokens:.1f} target tokens each\n"
+    )
+    print(table(heads, rows))
+    pairs_a_second = options.rate / target_tokens
+    figures = (
+        ("GB of the corpus on the disk", data["bytes a pair"] * options.pairs / 1e9),
+        ("hours until process 0 has prepared it", options.pairs / measured["median"] / 3600),
+        ("minutes in which each process checks it", data["s to open"] * times / 60),
+        ("minutes to sort an epoch into batches", data["s to the first batch"] * times / 60),
+        ("GB of memory of each process then", data["bytes a pair then"] * options.pairs / 1e9),
+        ("processes that one thread of batches feeds", data["batches, pairs/s"] / pairs_a_second),
+        ("the same with subword sampling", data["sampled, pairs/s"] / pairs_a_second),
+    )
+    print(f"\nscaled up from {measured['subject']} pairs:\n")
+    print(table(["figure", ""], [[name, f"{value:,.2f}"] for name, value in figures]))
 
 
 if __name__ == "__main__":
