@@ -29,7 +29,11 @@ BACKEND_WITH_GPU = "cpu:gloo,cuda:nccl"
 """What exchanges tensors on a CPU, and those on a GPU."""
 
 LONGEST_WAIT = timedelta(days=7)
-"""For rank 0, which may prepare a large corpus. A process that ends is noticed at once."""
+"""For rank 0, which may prepare a large corpus.
+
+gloo notices at once that a process has ended. NCCL may not, e.g. between two machines; torchrun
+then ends the processes of its machine.
+"""
 
 
 @dataclass(frozen=True)
@@ -131,7 +135,7 @@ def joined_ranks() -> Iterator[Ranks]:
     Raises:
         TrainingError: the connection to another process is lost, or there is none.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    size = started()
     if size == 1 or "RANK" not in os.environ:
         yield ALONE
         return
@@ -187,15 +191,21 @@ def check_share(accumulate: int, batch_tokens: int, ranks: Ranks) -> None:
         f"{ranks.count} processes cannot share the batches of a step evenly",
         where=f"training.accumulate = {accumulate}",
         why="a step takes `accumulate` batches over all processes, whatever their number",
-        todo=f"set training.accumulate = {new}: a step then has {new / accumulate:g} times as many "
-        f"tokens; training.batch_tokens = {max(1, batch_tokens * accumulate // new)} with it keeps "
-        "the step as it is",
+        todo=f"start a number of processes that divides {accumulate}; or, for a new run, set "
+        f"training.accumulate = {new}: a step then has {new / accumulate:g} times as many tokens; "
+        f"training.batch_tokens = {max(1, batch_tokens * accumulate // new)} with it keeps the "
+        "step as it is",
     )
 
 
 def is_first() -> bool:
     """Whether this is rank 0, or the only process."""
     return int(os.environ.get("RANK", "0")) == 0
+
+
+def started() -> int:
+    """The number of processes that `torchrun` has started with this one; 1 without it."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def local_number() -> int:

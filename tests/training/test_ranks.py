@@ -217,6 +217,21 @@ def test_three_processes_translate_as_one(runs: dict[str, RunConfig], tmp_path: 
     assert "standard input" in several.stdout + several.stderr
 
 
+def test_a_restart_by_torchrun_never_deletes_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_run(tmp_path, max_steps=1)
+    clearhead.train(config, observers=())
+    weights = Path(config.folder) / "weights.safetensors"
+    before = weights.stat().st_mtime_ns
+    monkeypatch.setenv("TORCHELASTIC_MAX_RESTARTS", "3")
+    with pytest.raises(ConfigError) as caught:
+        clearhead.train(config, observers=(), restart=True)
+    assert "--max-restarts" in str(caught.value)
+    assert clearhead.train(config, observers=()).finished
+    assert weights.stat().st_mtime_ns == before
+
+
 def test_the_number_of_processes_divides_the_batches_of_a_step() -> None:
     check_share(4, 1000, Ranks(0, 2))
     with pytest.raises(ConfigError) as caught:

@@ -14,13 +14,16 @@ from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.checkpoint.tensors import read_tensors
 from clearhead.errors import TrainingError
+from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import DropoutConfig, OptimizerConfig, RunConfig, ScheduleConfig
 from clearhead.tasks.classification import ClassificationTask
 from clearhead.tasks.translation import TranslationTask
 from clearhead.training import loop
+from clearhead.training.checkpoints import Keeper
 from clearhead.training.events import Note
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss
+from several_processes import group_of_one
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
 
 
@@ -204,3 +207,59 @@ def test_an_example_that_does_not_fit_ends_the_run_before_its_first_step(
         api.train(small_run(tmp_path))
     assert caught.value.where == "after step 0"
     assert memory.computed == 0
+
+
+class Exchanging(Ranks):
+    """One process that exchanges with itself what it would exchange with others."""
+
+
+def updater_of(config: RunConfig, folder: Path, parallel: str, ranks: Ranks) -> tuple[Updater, Any]:
+    """An updater of one of several processes, and its first batch."""
+    prepared = prepare(config, None, folder, ())
+    training = dataclasses.replace(config.training, parallel=parallel)  # pyright: ignore
+    model = prepared.build_model().train()
+    updater = Updater(prepared.task, model, training, 1, 16, 8, ranks)
+    updater.connect()
+    return updater, next(prepared.task.batches(0, 0))
+
+
+def test_fsdp_splits_no_batch_so_that_all_processes_make_the_same_passes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with group_of_one("gloo"):
+        config = translation(tmp_path, "run")
+        updater, batch = updater_of(config, tmp_path, "fsdp", Exchanging())
+        memory = SmallMemory(monkeypatch, TranslationTask, 10_000)
+        updater.split_from = 20
+        updater.step(1, [batch])
+        assert memory.computed == 1
+
+
+def test_after_the_trial_several_processes_split_what_is_larger_than_the_parts_that_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = translation(tmp_path, "run")
+    updater, batch = updater_of(config, tmp_path, "ddp", ALONE)
+    positions = updater.task.counts(batch)["positions"]
+    SmallMemory(monkeypatch, TranslationTask, positions - 1)
+    updater.try_batch(batch)
+    assert updater.split_from == positions
+    updater.split_from, updater.ranks = 0, Ranks(0, 2)
+    updater.try_batch(batch)
+    halves = [updater.task.counts(half)["positions"] for half in updater.task.split(batch)]
+    assert updater.split_from == max(halves) + 1 < positions
+
+
+@pytest.mark.parametrize("run", [translation, of_texts])
+def test_a_spare_batch_has_one_example(tmp_path: Path, run: Any) -> None:
+    """So that it fits wherever a part of a batch does."""
+    config = run(tmp_path, "run")
+    task = prepare(config, None, tmp_path, ()).task
+    ranks, steps = Ranks(1, 2), list[Any]()
+    keeper = Keeper(tmp_path, 1, {}, ranks=ranks)
+    model = task.build_model()
+    trainer = loop.Trainer(task, model, config.training, 1, 16, keeper, (), ranks)
+    trainer.updater.step = lambda *given: steps.append(given) or 1.0  # pyright: ignore
+    trainer.step([], 1)
+    ((_, batches, _, spares),) = steps
+    assert (batches, [len(task.split(spare)) for spare in spares]) == ([], [1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -75,7 +76,7 @@ def train(
     try:
         config = config if isinstance(config, RunConfig) else read_config(config)
         with joined_ranks() as ranks:
-            _check_processes(config.training, ranks)
+            _check_processes(config.training, ranks, restart)
             if not ranks.is_first:
                 ranks.wait()  # until rank 0 has prepared the folder, which is then resumed
                 restart = False
@@ -168,7 +169,7 @@ def _logs(folder: Path, config: TrainingConfig, task: Task, model: nn.Module) ->
         yield AttentionWatch(folder, records_of(task, model, config.watch_attention))
 
 
-def _check_processes(config: TrainingConfig, ranks: Ranks) -> None:
+def _check_processes(config: TrainingConfig, ranks: Ranks, restart: bool) -> None:
     """Check that the processes can train together.
 
     Raises:
@@ -177,6 +178,14 @@ def _check_processes(config: TrainingConfig, ranks: Ranks) -> None:
     from clearhead.ranks import check_share
 
     check_share(config.accumulate, config.batch_tokens, ranks)
+    if restart and os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
+        raise ConfigError(
+            "restart and torchrun's --max-restarts exclude each other",
+            why="after a process has died, torchrun would repeat the command, which would delete "
+            "the run once more",
+            todo="start the run without --max-restarts, stop it (Ctrl-C), and repeat the command "
+            "with --max-restarts and without --restart",
+        )
     if ranks.count > 1 and config.parallel == "fsdp" and config.watch_attention:
         raise ConfigError(
             "the attention cannot be watched while the model is shared out",

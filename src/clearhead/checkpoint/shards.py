@@ -53,8 +53,9 @@ def write_shards(above: Path, tensors: Mapping[str, Tensor], ranks: Ranks) -> di
     try:
         writer = HuggingFaceStorageWriter(str(folder), save_distributed=True)
         save(dict(tensors), storage_writer=writer)
-        files = sorted(folder.iterdir())
-        entries = [(path.name, entry_of(path)._asdict()) for path in ranks.part(files)]
+        # Rank 0's list for all, because a network file system may show them different ones.
+        files = ranks.of_first(sorted(path.name for path in folder.iterdir()))
+        entries = [(each, entry_of(folder / each)._asdict()) for each in ranks.part(files)]
         for each in (folder, above, above.parent):
             sync(each)
     except CheckpointException as error:
@@ -72,6 +73,7 @@ def read_shards(
     written: Mapping[str, Any],
     like: Callable[[str], Tensor | None],
     compare: bool = True,
+    prefix: str = "",
 ) -> dict[str, Tensor]:
     """The tensors that `write_shards` wrote, or the parts of this process. Does not communicate.
 
@@ -81,6 +83,7 @@ def read_shards(
         like: (name of a tensor) -> a tensor on the same device, shared out in the same way; None
             for a tensor that is wanted whole on the CPU.
         compare: whether the files are compared with their hashes.
+        prefix: of the names of the tensors that are read.
 
     Raises:
         ModelFolderError: a file is missing, damaged or not of these tensors.
@@ -108,6 +111,8 @@ def read_shards(
         reader = HuggingFaceStorageReader(str(folder))
         tensors = dict[str, Tensor]()
         for name, plan in reader.read_metadata().state_dict_metadata.items():
+            if not name.startswith(prefix):
+                continue
             assert isinstance(plan, TensorStorageMetadata)  # safetensors has nothing else
             other, dtype = like(name), plan.properties.dtype
             if other is not None and other.shape == plan.size:

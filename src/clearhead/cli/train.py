@@ -64,7 +64,7 @@ def run(args: Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
-    from clearhead.ranks import is_first
+    from clearhead.ranks import is_first, started
 
     if args.dry_run and not is_first():
         return
@@ -87,7 +87,8 @@ def run(args: Namespace) -> None:
         # Until training begins, the old run is still there, so that --restart is still needed.
         if args.restart and not start.seen:
             words.append("--restart")
-        print_message(f"to resume: {shlex.join(words)}")
+        same = "" if started() == 1 else " (with torchrun, as before)"
+        print_message(f"to resume: {shlex.join(words)}{same}")
         raise SystemExit(INTERRUPTED)
 
 

@@ -280,11 +280,12 @@ class Keeper:
             return found
 
     def _read_generation(
-        self, path: Path, model: nn.Module
+        self, path: Path, model: nn.Module, prefix: str = ""
     ) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """The tensors and fields of a state: whole tensors, or if it has shards, those of a model.
 
-        Rank 0 alone compares the hashes of the shards.
+        The names of the tensors have the prefix, if there are shards. Rank 0 alone compares the
+        hashes of the shards.
         """
         tensors, fields = read_tensors(path)
         written = fields.pop("shards", None)
@@ -293,7 +294,7 @@ class Keeper:
 
             like = partial(_like, parameters_of(model))
             above, compare = self.folder / SHARDS, self.ranks.is_first
-            tensors = read_shards(above, written, like, compare)
+            tensors = read_shards(above, written, like, compare, prefix)
         return tensors, fields
 
     def _check_model(self, state: State, note: Callable[[str], None]) -> None:
@@ -457,7 +458,7 @@ class Keeper:
         """Load the weights of the last saved state into the model, if the run is resumable."""
         if not self.resumable:
             return
-        tensors, _ = self._read_generation(self.state_path, model)
+        tensors, _ = self._read_generation(self.state_path, model, "model.")
         load_parameters(model, _part(tensors, "model."), self.state_path)
 
     def _recent(self) -> list[Path]:

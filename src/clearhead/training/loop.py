@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from clearhead.checkpoint.tensors import load_parameters, parameters_of
+from clearhead.checkpoint.tensors import parameters_of
 from clearhead.errors import TrainingError, first_few
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings.training import TrainingConfig
@@ -73,6 +73,12 @@ SPLIT = (
     "are split, with the same gradient (lower training.batch_tokens and raise training.accumulate "
     "to avoid this: --restart)"
 )
+
+IF_MEMORY_IS_FULL_IN_ONE = (
+    "lower training.batch_tokens and raise training.accumulate (--restart): one of several "
+    "processes cannot make a step again with smaller batches"
+)
+"""What to do if a batch does not fit into the memory of a GPU, in one of several processes."""
 
 IF_MEMORY_IS_FULL = (
     "lower data.max_length or use a smaller model (--restart), or use training.device = 'cpu'"
@@ -262,7 +268,8 @@ class Trainer:
             return self._end(f"interrupted; step {self._saved_step} is saved", finished=False)
         except torch.OutOfMemoryError as error:
             what, where = "the memory of the GPU is full", f"after step {self.state.step}"
-            raise TrainingError(what, where=where, why=str(error), todo=IF_MEMORY_IS_FULL) from None
+            todo = IF_MEMORY_IS_FULL if self.ranks.count == 1 else IF_MEMORY_IS_FULL_IN_ONE
+            raise TrainingError(what, where=where, why=str(error), todo=todo) from None
         if reason is None:
             # After a bad step the saved state is an earlier one.
             earlier = self._saved_step != self.state.step
@@ -414,7 +421,7 @@ class Trainer:
         """
         state = self.state
         fewer = math.ceil(count / self.ranks.count) - len(batches)
-        spares = [next(self.task.batches(state.epoch, 0))] * fewer if fewer else []
+        spares = [self._smallest_spare()] * fewer if fewer else []
         norm = self.updater.step(state.step + 1, batches, state.attempt, spares)
         state.step += 1
         state.batch += count
@@ -436,6 +443,13 @@ class Trainer:
             f"{first_few(places, SHOWN_EXAMPLES)}"
         )
         notify(self.observers, Note(text))
+
+    def _smallest_spare(self) -> Any:
+        """A batch of one example, for passes that have no weight."""
+        spare = next(self.task.batches(self.state.epoch, 0))
+        while len(halves := self.task.split(spare)) > 1:
+            spare = halves[0]
+        return spare
 
     def _places(self, batches: Sequence[Any]) -> list[str]:
         return [place for each in batches for place in self.task.places(each, self.state.epoch)]
@@ -507,8 +521,9 @@ class Trainer:
         if not self.updater.is_sharded:
             return self.model
         model = self.task.build_model().to(self.updater.device)
-        weights = {name: whole(part) for name, part in parameters_of(self.model).items()}
-        load_parameters(model, weights, self.keeper.folder)
+        target = parameters_of(model)
+        for name, part in parameters_of(self.model).items():
+            target[name].copy_(whole(part))
         return model
 
     def _report_is_due(self) -> bool:
@@ -600,6 +615,7 @@ class Trainer:
         if self.ranks.of_first(averaged):
             self.ranks.copy_weights(model)
             self._judge(model, self.task.evaluate(model), "average")
+            del model  # which may be a copy
             self.keeper.restore_current(self.model)
         if state.best_score is None:
             raise TrainingError(

@@ -154,7 +154,8 @@ class Updater:
         """Compute the gradient of a batch and forget it, to find out whether it fits into memory.
 
         Neither the weights nor the state of the random numbers change. A batch that does not fit
-        is split, as in a step.
+        is split, as in a step. Several processes then split all batches that are larger than the
+        parts that fit, because the last part of a step cannot be made again.
 
         Raises:
             torch.OutOfMemoryError: the memory of the GPU is too small for one example.
@@ -166,7 +167,9 @@ class Updater:
             held = [torch.empty_like(p) for p in trained for _ in range(copies)]
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
-            self._gradients([batch], self.seed, connected=False)
+            parts, _ = self._gradients([batch], self.seed, connected=False)
+        if len(parts) > 1 < self.ranks.count:
+            self.split_from = 1 + max(self.task.counts(part)["positions"] for part in parts)
         self.optimizer.zero_grad(set_to_none=True)
         del held
 
@@ -221,7 +224,8 @@ class Updater:
 
     def _parts(self, batch: Any) -> list[Any]:
         """The batch, or parts of it with less than `split_from` positions or of one example."""
-        if not 0 < self.split_from <= self.task.counts(batch)["positions"]:
+        # With FSDP all processes have to make the same passes.
+        if self.is_sharded or not 0 < self.split_from <= self.task.counts(batch)["positions"]:
             return [batch]
         halves = self.task.split(batch)
         return [batch] if len(halves) == 1 else [p for half in halves for p in self._parts(half)]
