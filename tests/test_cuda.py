@@ -28,7 +28,7 @@ from clearhead.errors import ClearheadError
 from clearhead.inspect.recording import record_classification, record_translation
 from clearhead.model.dropout import DroppedReLU
 from clearhead.model.transformer import EncoderDecoder
-from clearhead.ranks import ALONE, BACKEND_WITH_GPU, Ranks
+from clearhead.ranks import ALONE, BACKEND_WITH_GPU
 from clearhead.settings import (
     DropoutConfig,
     OptimizerConfig,
@@ -40,7 +40,7 @@ from clearhead.sharding import whole
 from clearhead.training.checkpoints import Keeper, State
 from clearhead.training.step import Updater, make_optimizer
 from model_folders import write_models
-from several_processes import group_of_one
+from several_processes import Exchanging, group_of_one
 from small_models import SOURCE_VOCABULARY, TARGET_VOCABULARY, random_model, small_config
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
 from small_translators import SOURCE, TARGET, random_classifier
@@ -168,10 +168,6 @@ def test_the_state_of_a_run_comes_back_to_a_gpu_with_all_its_bits(tmp_path: Path
     assert_same(final_state(config), read_tensors(again.state_path)[0])
     model(torch.tensor([[5, 6]], device=GPU), torch.tensor([[1]], device=GPU)).sum().backward()
     optimizer.step()
-
-
-class Exchanging(Ranks):
-    """One process that exchanges with itself what it would exchange with others."""
 
 
 @pytest.fixture

@@ -208,6 +208,11 @@ def started() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def restarts() -> int:
+    """How often `torchrun` repeats the command if a process ends with an error."""
+    return int(os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0"))
+
+
 def local_number() -> int:
     """The number of this process among those on this machine, from 0."""
     return int(os.environ.get("LOCAL_RANK", "0"))

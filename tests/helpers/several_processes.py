@@ -9,6 +9,8 @@ from pathlib import Path
 
 from torch import distributed
 
+from clearhead.ranks import Ranks
+
 
 def torchrun(processes: int, *words: str, restarts: int = 0) -> list[str]:
     """The command that starts so many processes of a Python program."""
@@ -38,6 +40,10 @@ def is_running(process: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+class Exchanging(Ranks):
+    """One process that exchanges with itself what it would exchange with others."""
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from clearhead.training.checkpoints import Keeper
 from clearhead.training.events import Note
 from clearhead.training.step import Updater
 from clearhead.training.task import Loss
-from several_processes import group_of_one
+from several_processes import Exchanging, group_of_one
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
 
 
@@ -207,10 +207,6 @@ def test_an_example_that_does_not_fit_ends_the_run_before_its_first_step(
         api.train(small_run(tmp_path))
     assert caught.value.where == "after step 0"
     assert memory.computed == 0
-
-
-class Exchanging(Ranks):
-    """One process that exchanges with itself what it would exchange with others."""
 
 
 def updater_of(config: RunConfig, folder: Path, parallel: str, ranks: Ranks) -> tuple[Updater, Any]:

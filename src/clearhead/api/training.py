@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -175,10 +174,10 @@ def _check_processes(config: TrainingConfig, ranks: Ranks, restart: bool) -> Non
     Raises:
         ConfigError: they cannot, with these settings.
     """
-    from clearhead.ranks import check_share
+    from clearhead.ranks import check_share, restarts
 
     check_share(config.accumulate, config.batch_tokens, ranks)
-    if restart and os.environ.get("TORCHELASTIC_MAX_RESTARTS", "0") != "0":
+    if restart and restarts():
         raise ConfigError(
             "restart and torchrun's --max-restarts exclude each other",
             why="after a process has died, torchrun would repeat the command, which would delete "

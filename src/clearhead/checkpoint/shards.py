@@ -89,24 +89,7 @@ def read_shards(
         ModelFolderError: a file is missing, damaged or not of these tensors.
         UnreadableError: the system cannot read a file.
     """
-    try:
-        folder, entries = above / written["folder"], entries_in(written)
-        if not _is_number(folder.name) or folder.parent != above:
-            raise ValueError(f"{written['folder']!r} is not the name of a folder of parts")
-        found = {path.name for path in folder.glob("*.safetensors")}
-    except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(above, f"what is known about them cannot be read: {error}") from None
-    if found != entries.keys():
-        one = min(found ^ entries.keys())
-        raise _damaged(folder / one, "missing" if one in entries else "it is no part of the state")
-    if compare:
-        for name, entry in entries.items():
-            try:
-                check(folder / name, entry)
-            except UnreadableError:
-                raise
-            except ModelFolderError:
-                raise _damaged(folder / name, "its size or hash is not that of the state") from None
+    folder = _checked_folder(above, written, compare)
     try:
         reader = HuggingFaceStorageReader(str(folder))
         tensors = dict[str, Tensor]()
@@ -130,6 +113,29 @@ def read_shards(
             raise
         raise _damaged(folder, reason(error)) from None
     return tensors
+
+
+def _checked_folder(above: Path, written: Mapping[str, Any], compare: bool) -> Path:
+    """The folder of the shards, after its list of files, and perhaps their hashes, are compared."""
+    try:
+        folder, entries = above / written["folder"], entries_in(written)
+        if not _is_number(folder.name) or folder.parent != above:
+            raise ValueError(f"{written['folder']!r} is not the name of a folder of parts")
+        found = {path.name for path in folder.glob("*.safetensors")}
+    except (KeyError, TypeError, ValueError) as error:
+        raise _damaged(above, f"what is known about them cannot be read: {error}") from None
+    if found != entries.keys():
+        one = min(found ^ entries.keys())
+        raise _damaged(folder / one, "missing" if one in entries else "it is no part of the state")
+    if compare:
+        for name, entry in entries.items():
+            try:
+                check(folder / name, entry)
+            except UnreadableError:
+                raise
+            except ModelFolderError:
+                raise _damaged(folder / name, "its size or hash is not that of the state") from None
+    return folder
 
 
 def remove_shards(above: Path, kept: set[str]) -> None:

@@ -168,7 +168,7 @@ class Updater:
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices):
             parts, _ = self._gradients([batch], self.seed, connected=False)
-        if len(parts) > 1 < self.ranks.count:
+        if len(parts) > 1 and self.ranks.count > 1:
             self.split_from = 1 + max(self.task.counts(part)["positions"] for part in parts)
         self.optimizer.zero_grad(set_to_none=True)
         del held
