@@ -29,7 +29,7 @@ from typing import Any
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.checkpoint.tensors import SCORES
 from clearhead.errors import ExportError, ModelFolderError, is_of_system, reason
-from clearhead.files import LARGEST_FILE, make_folder, read_json, unwritable
+from clearhead.files import LARGEST_FILE, make_folder, read_json, refuse_links, unwritable
 from clearhead.manifest import (
     Entries,
     check,
@@ -76,6 +76,8 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
             or it cannot be written.
         ModelFolderError: the model folder cannot be read.
     """
+    refuse_links(found.path, output, ExportError)
+    output = output.resolve() if output.is_symlink() else output
     previous, is_new = _previous_files(output), not output.exists()
     unfinished = output.with_name(f".{output.name}.unfinished")
     try:

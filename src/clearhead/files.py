@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -162,6 +163,48 @@ def unwritable(
     """The error of a file or folder that cannot be written: an OSError, or one of safetensors."""
     what, todo = "it cannot be written", what_helps(error, PERMITTED)
     return kind(what, where=path, why=reason(error), todo=todo)
+
+
+def refuse_links(folder: Path, output: Path, kind: type[ClearheadError]) -> None:
+    """Check that no symbolic link is below the folder of a model, if the output is in this folder.
+
+    A command that writes or removes files behind a link would change files of the user. The folder
+    itself may be a link.
+
+    Raises:
+        ClearheadError: of this `kind`; there is a link.
+    """
+    folder, output = (Path(os.path.abspath(path)) for path in (folder, output))
+    if not output.is_relative_to(folder):
+        return
+    for above, folders, files in os.walk(folder):
+        for path in (Path(above, name) for name in (*folders, *files)):
+            if path.is_symlink():
+                raise kind(
+                    "a symbolic link is in the folder of a model; nothing was changed",
+                    where=path,
+                    why=f"it leads to {os.readlink(path)}, and clearhead writes and removes files "
+                    "in this folder",
+                    todo=f"remove the link; to use another disk, move the whole folder {folder} "
+                    "there and name the new path (or link to it)",
+                )
+
+
+def remove_named(folder: Path, names: re.Pattern[str]) -> None:
+    """Remove the files of a folder that have such names, and the folder if no other file is in it.
+
+    No symbolic link is followed.
+
+    Raises:
+        OSError: a file cannot be removed.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    for path in folder.iterdir():
+        if names.fullmatch(path.name) and (path.is_symlink() or not path.is_dir()):
+            path.unlink()
+    with suppress(OSError):
+        folder.rmdir()  # fails if the folder has files, which is intended
 
 
 def remove(path: Path) -> None:

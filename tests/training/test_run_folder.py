@@ -173,7 +173,9 @@ def test_a_restart_removes_the_run_and_leaves_files_of_others(tmp_path: Path) ->
     config = text_run(tmp_path, training={**SHORT, "tensorboard": True})
     api.train(config)
     folder = Path(config.folder)
-    (folder / "training" / "checkpoints" / ".step-9.safetensors.unfinished").write_text("torn")
+    (folder / "training" / "checkpoints" / ".step-00000009.safetensors.unfinished").write_text(
+        "torn"
+    )
     own = {"training/notes.txt": b"dear", "training/checkpoints/mine.txt": b"me", "README.md": b"I"}
     for name, content in own.items():
         (folder / name).write_bytes(content)

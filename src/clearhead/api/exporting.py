@@ -93,7 +93,7 @@ def export_model(
             where=folder,
             todo="name another folder for the export: --output FOLDER",
         )
-    path = found.path / format if output is None else Path(os.path.expanduser(output)).resolve()
+    path = found.path / format if output is None else Path(os.path.expanduser(output)).absolute()
     options = {"int8": True} if int8 else {}
     if unused := options.keys() - set(FORMATS[format].options):
         raise ExportError(

@@ -25,9 +25,12 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from clearhead.errors import ModelFolderError, UnreadableError, is_of_system, reason
-from clearhead.files import COPY_AGAIN, sync, unwritable
+from clearhead.files import COPY_AGAIN, remove_named, sync, unwritable
 from clearhead.manifest import check, entries_in, entry_of
 from clearhead.ranks import Ranks
+
+WRITTEN = re.compile(r"shard-\d{5,}-model-\d{5}-of-\d{5}\.safetensors")
+"""The names that PyTorch gives to the files of a folder of shards."""
 
 
 def write_shards(above: Path, tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Any]:
@@ -139,7 +142,7 @@ def _checked_folder(above: Path, written: Mapping[str, Any], compare: bool) -> P
 
 
 def remove_shards(above: Path, kept: set[str]) -> None:
-    """Remove all folders of shards but those with these names.
+    """Remove all shards but those in folders with these names. Other files stay.
 
     Raises:
         ModelFolderError: one cannot be removed.
@@ -147,9 +150,7 @@ def remove_shards(above: Path, kept: set[str]) -> None:
     try:
         for folder in _folders(above):
             if folder.name not in kept:
-                for path in folder.iterdir():
-                    path.unlink()
-                folder.rmdir()
+                remove_named(folder, WRITTEN)
     except OSError as error:
         raise unwritable(above, error) from None
 
@@ -166,7 +167,7 @@ def _first_failure(error: CheckpointException) -> tuple[int, Exception]:
 
 
 def _folders(above: Path) -> list[Path]:
-    if not above.is_dir():
+    if above.is_symlink() or not above.is_dir():
         return []
     return [each for each in above.iterdir() if _is_number(each.name)]
 

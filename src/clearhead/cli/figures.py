@@ -115,6 +115,7 @@ def run(args: Namespace) -> None:
     """Draw the pictures and print their paths."""
     from clearhead.checkpoint.folder import read_model_folder
     from clearhead.device import explain_full_memory
+    from clearhead.files import refuse_links
     from clearhead.inspect.drawing import THEMES, check_formats, write_figures
     from clearhead.inspect.pictures import chosen, default_names, needs_input, pictures_of_run
 
@@ -140,6 +141,7 @@ def run(args: Namespace) -> None:
             names = [name for name in found if "." not in name]
         pictures = chosen(names, found, missing)
         output = args.output or _default_folder(folder)
+        refuse_links(folder.path, output, DataError)
         paths = write_figures(pictures, output, formats)
     print("\n".join(map(str, paths)))
     noun = "file" if len(paths) == 1 else "files"

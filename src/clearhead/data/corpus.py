@@ -23,7 +23,6 @@ import itertools
 import json
 import os
 import re
-import shutil
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,6 +41,7 @@ from clearhead.files import (
     move_into_place,
     open_to_append,
     read_json,
+    remove_named,
     unwritable,
     write_bytes,
 )
@@ -53,6 +53,12 @@ FORMAT_VERSION = 5
 SIDES = ("source", "target")
 FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets", "lines", FINDINGS)
 """The files of a corpus, besides `corpus.json`."""
+
+WRITTEN = re.compile(
+    r"(source|target)\.(ids|offsets)|lines|(validation-|test-)?findings\.tsv|corpus\.json"
+    r"|\.(corpus\.json|(validation|test)-findings\.tsv)\.unfinished"
+)
+"""The names of all files that are written into a corpus."""
 
 BLOCK_PAIRS, BLOCK_CHARACTERS = 10_000, 2**25
 """A block of pairs ends when it has reached one of these numbers."""
@@ -326,7 +332,7 @@ def write_corpus(
         OSError: the disk is full or cannot be written to.
     """
     partial = path.with_name(f".{path.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
+    remove_named(partial, WRITTEN)  # left by a run that was killed
     partial.mkdir()
     try:
         with ExitStack() as stack:
@@ -358,10 +364,11 @@ def write_corpus(
         # With escapes, because names of files may not be UTF-8.
         content = json.dumps(description, indent=1).encode()
         write_bytes(partial / "corpus.json", content, DataError)
-        shutil.rmtree(path, ignore_errors=True)  # if it exists, it is damaged
+        remove_named(path, WRITTEN)  # if it exists, it is damaged
         move_into_place(partial, path)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        with suppress(OSError):
+            remove_named(partial, WRITTEN)
 
 
 def _next_block(pairs: Iterator[Pair]) -> list[Pair]:
@@ -463,4 +470,4 @@ def _remove_unused(folder: Path) -> None:
             continue
         with suppress(OSError), open_to_append(corpus / "corpus.json") as readers:
             fcntl.flock(readers, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(corpus, ignore_errors=True)
+            remove_named(corpus, WRITTEN)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.checkpoint.tensors import read_digest, read_tensors, save_tensors
-from clearhead.errors import ModelFolderError
-from clearhead.files import LARGEST_FILE, read_json, write_json, write_together
+from clearhead.errors import DataError, ModelFolderError
+from clearhead.files import LARGEST_FILE, Write, read_json, refuse_links, write_json, write_together
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,8 +46,7 @@ def write_finding(found: ModelFolder, name: str, tree: Mapping[str, Any]) -> Pat
         DataError: it cannot be written.
     """
     content = {"weights": read_digest(found.weights), **tree}
-    (path,) = write_together(found.path / FOLDER, [(name, partial(write_json, tree=content))])
-    return path
+    return _write(found, name, partial(write_json, tree=content))
 
 
 def read_means(found: ModelFolder) -> Mapping[str, Tensor]:
@@ -78,6 +77,10 @@ def write_means(found: ModelFolder, means: Mapping[str, Tensor]) -> None:
         DataError: they cannot be written.
     """
     facts = {"weights": read_digest(found.weights)}
-    write_together(
-        found.path / FOLDER, [(MEANS, partial(save_tensors, tensors=means, facts=facts))]
-    )
+    _write(found, MEANS, partial(save_tensors, tensors=means, facts=facts))
+
+
+def _write(found: ModelFolder, name: str, write: Write) -> Path:
+    refuse_links(found.path, found.path, DataError)
+    (path,) = write_together(found.path / FOLDER, [(name, write)])
+    return path

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -31,7 +33,7 @@ from clearhead.checkpoint.tensors import (
     save_tensors,
     write_tensors,
 )
-from clearhead.errors import ModelFolderError, UnreadableError
+from clearhead.errors import ModelFolderError, TrainingError, UnreadableError
 from clearhead.files import (
     atomic_file,
     json_bytes,
@@ -106,6 +108,9 @@ class State:
 
 OTHER_VERSION = "resume with the version in provenance.json, or start over: --restart"
 
+RECENT = re.compile(r"step-\d{8,}\.safetensors")
+"""The name of a recent checkpoint. A copy that a user has named otherwise is not removed."""
+
 ENVIRONMENT = (
     *("clearhead", "torch", "numpy", "sentencepiece"),
     *("device", "hardware", "precision", "threads", "processes"),
@@ -144,6 +149,7 @@ class Keeper:
         self.provenance = provenance
         self.resumable = resumable
         self.environment = {name: provenance.get(name) for name in ENVIRONMENT}
+        self._place = _identity(folder / "training")
 
     @property
     def state_path(self) -> Path:
@@ -155,6 +161,21 @@ class Keeper:
         """The file with the state before."""
         return self.folder / PREVIOUS_STATE
 
+    def _check_place(self) -> None:
+        """Check that the folder is the one in which the run began.
+
+        Raises:
+            TrainingError: it was removed or moved, or another one has its name.
+        """
+        if self._place not in (None, _identity(self.folder / "training")):
+            raise TrainingError(
+                "the folder of the run is gone, so the run cannot be saved",
+                where=self.folder / "training",
+                why="it was removed, moved or replaced while the run was training",
+                todo="put the folder back and run the command again, which resumes at the last "
+                "saved state; otherwise run it again to start anew",
+            )
+
     def write_state(self, model: nn.Module, optimizer: torch.optim.Optimizer, state: State) -> None:
         """Write weights, optimizer and progress as one file, if the run is resumable.
 
@@ -163,7 +184,9 @@ class Keeper:
 
         Raises:
             ModelFolderError: it cannot be written, e.g. because the disk is full.
+            TrainingError: the folder is gone.
         """
+        self._check_place()
         if not self.resumable:
             return
         tensors, written = dict(_of_state(model, optimizer)), None
@@ -363,6 +386,7 @@ class Keeper:
         Raises:
             ModelFolderError: a file cannot be written, e.g. because the disk is full.
         """
+        self._check_place()
         if not self.ranks.is_first:
             return ""
         same = self._checkpoint("average" if weights == "average" else _recent_name(step))
@@ -394,6 +418,7 @@ class Keeper:
 
     def keep_recent(self, model: nn.Module, step: int) -> None:
         """Write a checkpoint, and remove all but the last few."""
+        self._check_place()
         if not self.ranks.is_first:
             return
         self._keep(_recent_name(step), model, step)
@@ -462,7 +487,8 @@ class Keeper:
         load_parameters(model, _part(tensors, "model."), self.state_path)
 
     def _recent(self) -> list[Path]:
-        return sorted(self.folder.joinpath(*CHECKPOINTS).glob("step-*.safetensors"))
+        found = self.folder.joinpath(*CHECKPOINTS).glob("step-*.safetensors")
+        return sorted(path for path in found if RECENT.fullmatch(path.name))
 
     def _keep(self, name: str, model: nn.Module, step: int) -> None:
         write_tensors(self._checkpoint(name), parameters_of(model), {"step": step})
@@ -496,6 +522,15 @@ def disk_needed(
 
 def _bytes_of(tensors: Iterable[Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    """What distinguishes a folder from all others; None if there is none."""
+    try:
+        found = os.stat(folder)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _recent_name(step: int) -> str:

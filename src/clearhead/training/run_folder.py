@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
@@ -23,7 +24,7 @@ from clearhead import __version__
 from clearhead.checkpoint.folder import folder_of, is_imported, read_folder_config
 from clearhead.checkpoint.tensors import SCORES, STATE, WEIGHTS
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError, reason, what_helps
-from clearhead.files import make_folder, open_to_append, read_json, write_json
+from clearhead.files import make_folder, open_to_append, read_json, refuse_links, write_json
 from clearhead.manifest import MANIFEST, settled_entries
 from clearhead.settings import RunConfig
 from clearhead.settings.data import HUB
@@ -48,14 +49,14 @@ PREPARED_FILES = tuple(
 )
 """Files of a model that are written before training: vocabularies, labels, scale, text style."""
 
-TRAINING_FILES = (
-    *("data.json", "log.jsonl", "state.safetensors", "state.previous.safetensors"),
-    "shards/*/shard-*.safetensors",
-    *(f"checkpoints/{name}.safetensors" for name in ("step-*", "best", "average")),
-    "tensorboard/events.out.tfevents.*",
-    "attention/step-*.npz",
+TRAINING_FILES = re.compile(
+    r"data\.json|log\.jsonl|state(\.previous)?\.safetensors"
+    r"|shards/\d{6,}/shard-\d{5,}-model-\d{5}-of-\d{5}\.safetensors"
+    r"|checkpoints/(step-\d{8,}|best|average)\.safetensors"
+    r"|tensorboard/events\.out\.tfevents\.[^/]+"
+    r"|attention/step-\d+-\d+\.npz"
 )
-"""Files in `training/` that a restart removes, as patterns."""
+"""The paths in `training/` that a restart removes."""
 
 OTHER_ENTRIES = ("corpus", Path(LOCK).name, Path(REMOVED_CONFIG).name)
 """What else may be in `training/` without a config.json, if a restart was interrupted."""
@@ -80,7 +81,11 @@ def settle_run(folder: Path) -> None:
     """Put the files in place that a run was replacing when it was killed, config.json among them.
 
     If there is no such run, or its manifest cannot be read, the checks that follow raise the error.
+
+    Raises:
+        TrainingError: there are symbolic links in the folder.
     """
+    refuse_links(folder, folder, TrainingError)
     with suppress(OSError, ModelFolderError):
         settled_entries(folder)
 
@@ -334,11 +339,13 @@ def forget_run(folder: Path) -> None:
 
 def _written(training: Path) -> list[Path]:
     """The files of `TRAINING_FILES`, and those that a killed run left half-written."""
-    found: list[Path] = []
-    for pattern in map(Path, TRAINING_FILES):
-        for each in (pattern, pattern.with_name(f".{pattern.name}.unfinished")):
-            found += [path for path in training.glob(str(each)) if path.is_file()]
-    return found
+
+    def is_written(path: Path) -> bool:
+        unfinished = re.fullmatch(r"\.(.+)\.unfinished", path.name)
+        whole = path.with_name(unfinished[1]) if unfinished else path
+        return TRAINING_FILES.fullmatch(whole.relative_to(training).as_posix()) is not None
+
+    return [path for path in training.rglob("*") if path.is_file() and is_written(path)]
 
 
 def _hardware(device: torch.device) -> str:
