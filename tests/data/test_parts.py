@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +17,14 @@ import torch
 
 from clearhead import api
 from clearhead.checkpoint.tensors import read_tensors
+from clearhead.data import parts as parts_module
 from clearhead.data.labelled import Labelled
-from clearhead.data.parts import parts_of
+from clearhead.data.parts import file_hash, parts_of, parts_of_run
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.errors import ConfigError, DataError, TrainingError
-from clearhead.files import read_json
+from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig, config_from
+from fake_translator import run
 from small_runs import small_run, write_tsv
 
 CLASSIFICATION = RunConfig(task="classification")
@@ -151,3 +158,125 @@ def test_data_are_in_files_or_in_memory_and_there_are_some(tmp_path: Path) -> No
     with pytest.raises(DataError, match="no examples"):
         parts_of(CLASSIFICATION, [])
     assert parts_of(named, validation=[("a", "b")]).train.files == named.data.train
+
+
+# Files that the configuration of a model folder names
+
+
+@contextmanager
+def not_for_ever() -> Iterator[None]:
+    """An error after ten seconds, in which a pipe without a writer would block."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(10)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def recorded(tmp_path: Path, validation: str | Path | None = None) -> RunConfig:
+    """A run whose folder has a record of its data, and perhaps other validation data."""
+    config = small_run(tmp_path)
+    data = config.data
+    hashes = {
+        name: {file: file_hash(file).hex() for file in files}
+        for name, files in (("train", data.train), ("validation", data.validation))
+    }
+    (tmp_path / "run").mkdir()
+    write_json(tmp_path / "run" / "provenance.json", {"data": {**hashes, "test": {}}})
+    if validation is None:
+        return config
+    return dataclasses.replace(
+        config, data=dataclasses.replace(data, validation=(str(validation),))
+    )
+
+
+def test_the_files_of_a_run_are_used_if_they_are_those_that_it_recorded(tmp_path: Path) -> None:
+    config = recorded(tmp_path)
+    assert parts_of_run(tmp_path / "run", config) == parts_of(config)
+    # A file may have moved, and other parts may have changed.
+    moved = tmp_path / "validation.tsv"
+    moved = moved.rename(tmp_path / "moved.tsv")
+    (tmp_path / "train.tsv").unlink()
+    config = dataclasses.replace(
+        config, data=dataclasses.replace(config.data, validation=(str(moved),))
+    )
+    assert parts_of_run(tmp_path / "run", config, "validation") == parts_of(config)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("pipe.tsv", "/dev/zero", "/dev/stdin", "/proc/kmsg", "link-to-pipe", "folder"),
+        *("missing.tsv", "changed.tsv", "empty.tsv", "phrasebook:en-de", "link-to-itself"),
+    ],
+)
+def test_other_files_that_a_folder_names_are_not_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    config = recorded(tmp_path, path if "phrase" not in name else name)
+    os.mkfifo(tmp_path / "pipe.tsv")
+    (tmp_path / "link-to-pipe").symlink_to("pipe.tsv")
+    (tmp_path / "link-to-itself").symlink_to("link-to-itself")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "folder" / "x.npy")
+    (tmp_path / "changed.tsv").write_text((tmp_path / "validation.tsv").read_text() + "a\tb\n")
+    (tmp_path / "empty.tsv").touch()
+    with not_for_ever(), pytest.raises(DataError) as caught:
+        parts_of_run(tmp_path / "run", config, "validation")
+    assert str(caught.value.where).startswith(str(path) if "phrase" not in name else name)
+
+
+def test_a_file_that_is_too_large_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = recorded(tmp_path)
+    monkeypatch.setattr(parts_module, "LARGEST_NAMED", 100)
+    with pytest.raises(DataError) as caught:
+        parts_of_run(tmp_path / "run", config, "validation")
+    assert caught.value.where == str(tmp_path / "validation.tsv")
+    with (tmp_path / "sparse.tsv").open("wb") as file:
+        file.truncate(2**40)
+    with not_for_ever(), pytest.raises(DataError):
+        file_hash(str(tmp_path / "sparse.tsv"), regular=True, largest=2**30)
+
+
+@pytest.mark.parametrize(
+    "record", ["{", "[]", "{}", '{"data": 5}', '{"data": {"validation": "x"}}', None]
+)
+def test_without_a_record_no_file_is_read(tmp_path: Path, record: str | None) -> None:
+    config, path = recorded(tmp_path), tmp_path / "run" / "provenance.json"
+    if record is None:
+        path.unlink()
+    else:
+        path.write_text(record)
+    with pytest.raises(DataError) as caught:
+        parts_of_run(tmp_path / "run", config, "validation")
+    assert caught.value.where == str(tmp_path / "run")
+
+
+def test_the_commands_do_not_open_a_pipe_that_a_folder_names(
+    translator: api.Translator, tmp_path: Path
+) -> None:
+    folder, pipe = tmp_path / "model", tmp_path / "pipe.tsv"
+    shutil.copytree(translator.folder.path, folder, ignore=shutil.ignore_patterns("training"))
+    (folder / "manifest.json").unlink()
+    os.mkfifo(pipe)
+    tree = read_json(folder / "config.json")
+    tree["config"]["data"]["validation"] = [str(pipe)]
+    write_json(folder / "config.json", tree)
+    with not_for_ever():
+        code, _, err = run("study", str(folder))
+    assert code == DataError.exit_code
+    assert str(pipe) in err
+    (tmp_path / "s").write_text("a b\n")
+    (tmp_path / "t").write_text("b a\n")
+    with not_for_ever():
+        words = ("--source", str(tmp_path / "s"), "--target", str(tmp_path / "t"))
+        code, out, err = run("align", str(folder), *words)
+    assert (code, out.count("\n")) == (0, 1)
+    assert str(pipe) in err

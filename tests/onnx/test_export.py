@@ -19,12 +19,15 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.checkpoint.folder import read_model_folder, write_model_folder
+from clearhead.data.inputs import read_inputs
 from clearhead.data.labels import Labels
+from clearhead.data.parts import file_hash
 from clearhead.errors import ExportError
 from clearhead.exports import read_export
+from clearhead.files import write_json
 from clearhead.model.build import build_classifier
 from clearhead.onnx import classifier as program
-from clearhead.onnx.export import check_equal
+from clearhead.onnx.export import _examples, check_equal
 from clearhead.settings import (
     ClassifierConfig,
     DataConfig,
@@ -171,12 +174,21 @@ def test_the_validation_data_are_compared_and_scored(tmp_path: Path) -> None:
         data=DataConfig(train=(str(file),), validation=(str(file),), max_length=8),
     )
     write_model_folder(folder, config, {})
+    record = {str(file): file_hash(str(file)).hex()}
+    write_json(folder / "provenance.json", {"data": {"train": record, "validation": record}})
     done = export(folder, "--int8")
     assert "6 validation examples" in done.stderr
     assert len(done.stderr.splitlines()) == 2, done.stderr
     description = read_export(folder / "onnx", "onnx", read_model_folder(folder))
     assert description["int8"]["float32_accuracy"] == pytest.approx(100 * 5 / 6)
     assert 0 <= description["int8"]["accuracy"] <= 100
+    # A pipe that the folder names is not opened, which would never end.
+    file.unlink()
+    os.mkfifo(file)
+    labels = Labels(LABELS)
+    assert (
+        _examples(read_model_folder(folder), read_inputs(folder, config), labels).kind == "random"
+    )
 
 
 def test_the_examples_in_the_documentation_run_without_clearhead(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from clearhead.data.lines import open_packed
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.readers import Pair, place, read_pairs
 from clearhead.data.tables import refuse_unwritable
-from clearhead.errors import ConfigError, DataError, reason, type_of
+from clearhead.errors import ConfigError, DataError, ModelFolderError, reason, type_of
+from clearhead.files import read_json
 from clearhead.settings import RunConfig
 
 Given = Sequence[Sequence[Any]]
@@ -258,12 +259,54 @@ def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> 
     return list(read_labelled_texts(path, data.text_column, data.label_column, several, known))
 
 
-def file_hash(file: str, part: Part = "train", *, regular: bool = False) -> bytes:
+LARGEST_NAMED = 2**30
+"""The largest data file that is read because the configuration of a model folder names it."""
+
+
+def parts_of_run(folder: Path, config: RunConfig, *names: str) -> Parts:
+    """The parts of the data that the configuration of a model folder names, if they are unchanged.
+
+    The folder may be a stranger's. A file is only read if it is a file on a disk with the hash that
+    the run has recorded.
+
+    Args:
+        folder: of the model.
+        config: its configuration.
+        names: of the parts that are compared; by default all.
+
+    Raises:
+        DataError: a file is missing, changed, too large, or none, such as a pipe.
+        ConfigError: the configuration names no training data.
+    """
+    parts = parts_of(config)
+    try:
+        recorded = read_json(folder / "provenance.json")["data"]
+        for part in (each for each in parts if not names or each.name in names):
+            options = {"regular": True, "largest": LARGEST_NAMED}
+            found = [file_hash(file, part._kind, **options).hex() for file in part.files]
+            if found != list(recorded.get(part.name, {}).values()):
+                raise DataError(
+                    f"the {part.name} data are not those of the run",
+                    where=part.where if part.files else folder,
+                    why="their content is not the one that provenance.json records",
+                    todo=NAME_DATA,
+                )
+    except (ModelFolderError, KeyError, AttributeError, TypeError):
+        what = "the record of the run, provenance.json, is missing or damaged"
+        raise DataError(what, where=folder, todo=NAME_DATA) from None
+    return parts
+
+
+NAME_DATA = "name the data in the command"
+"""What to do if the files that a model folder names cannot be used."""
+
+
+def file_hash(file: str, part: Part = "train", *, regular: bool = False, largest: int = 0) -> bytes:
     """32 bytes of hash of what is read from a file, a folder or a part of the phrasebook.
 
     Of a folder of feature sequences, the names of the files and `labels.csv` count as well. `part`
     is the part of a phrasebook that is named without one. `regular` refuses pipes, see
-    `open_packed`.
+    `open_packed`. `largest` is the size in bytes of the largest file that is read (0: any).
 
     Raises:
         DataError: a file is missing or cannot be read.
@@ -274,9 +317,14 @@ def file_hash(file: str, part: Part = "train", *, regular: bool = False) -> byte
     elif os.path.isdir(folder):
         for inner in files_of_array_folder(folder):
             digest.update(os.fsencode(os.path.relpath(inner, folder)))
-            digest.update(file_hash(str(inner), regular=True))
+            digest.update(file_hash(str(inner), regular=True, largest=largest))
     else:
         with open_packed(file, regular=regular) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            # A file of the system has no size, and reading it may not end.
+            if largest and not 0 < size <= largest:
+                what = f"the file has {size:,} bytes, and a file of 1 to {largest:,} is expected"
+                raise DataError(what, where=file, todo=NAME_DATA)
             try:
                 while block := stream.read(2**20):
                     digest.update(block)

@@ -18,12 +18,12 @@ import numpy as np
 from clearhead.errors import ClearheadError, reason
 from clearhead.evaluation.calibration import negative_log_likelihood
 from clearhead.evaluation.class_scores import score_classes, truth_of
-from clearhead.files import read_json
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
     from clearhead.data.labelled import Labelled
     from clearhead.data.labels import Labels
+    from clearhead.data.parts import Parts
 
 TOKEN = r"\w+|[^\w\s]"
 """A word or a punctuation mark. The features are single ones and pairs of neighbours."""
@@ -190,8 +190,9 @@ def baseline_on_files(config: RunConfig) -> str | None:
     if not is_available() or config.input != "text":
         return None
     from clearhead.data.labels import Labels
+    from clearhead.data.parts import parts_of
 
-    train, validation = _examples(config)
+    train, validation = _examples(config, parts_of(config))
     labels = Labels.learn(example.labels for example in train)
     return baseline_on_validation(train, validation, labels, config)
 
@@ -208,9 +209,10 @@ def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBa
     """
     if not is_available() or config.input != "text" or not config.data.train:
         return None
+    from clearhead.data.parts import parts_of_run
+
     try:
-        _check_unchanged(folder, config)
-        train, _ = _examples(config)
+        train, _ = _examples(config, parts_of_run(folder, config))
         texts, truth = [example.input for example in train], truth_of(train, labels)
     except BaselineError:
         raise
@@ -223,22 +225,12 @@ def _no_baseline(why: str) -> BaselineError:
     return BaselineError("there is no linear baseline", why=why)
 
 
-def _check_unchanged(folder: Path, config: RunConfig) -> None:
-    from clearhead.data.parts import parts_of
-
-    recorded = read_json(folder / "provenance.json").get("data", {})
-    for part in parts_of(config):
-        hashes = [content.hex() for _, content in part.hashes]
-        if hashes != list(recorded.get(part.name, {}).values()):
-            place = f" ({part.where})" if part.files else ""
-            raise _no_baseline(f"the {part.name} data{place} are not those of the run")
-
-
-def _examples(config: RunConfig) -> tuple[Sequence[Labelled[str]], Sequence[Labelled[str]]]:
+def _examples(
+    config: RunConfig, parts: Parts
+) -> tuple[Sequence[Labelled[str]], Sequence[Labelled[str]]]:
     """The training and validation examples of a run, without those that a rule leaves out."""
-    from clearhead.data.parts import parts_of
     from clearhead.data.trainable import check_labelled, read_labelled
 
-    parts = read_labelled(config, parts_of(config))
+    parts = read_labelled(config, parts)
     train, _ = check_labelled(parts.train, config.data, parts.held_out)
     return train, parts.validation.examples

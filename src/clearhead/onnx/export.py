@@ -179,13 +179,14 @@ def _facts(
 
 
 def _examples(found: ModelFolder, inputs: Inputs, labels: Labels) -> Examples:
-    """The validation data, or random inputs if they cannot be read any more."""
-    from clearhead.data.parts import parts_of
+    """The validation data, or random inputs if they cannot be read or have changed."""
+    from clearhead.data.parts import parts_of_run
     from clearhead.data.trainable import read_labelled
     from clearhead.evaluation.class_scores import truth_of
 
     try:
-        validation = read_labelled(found.config, parts_of(found.config)).validation.examples
+        parts = parts_of_run(found.path, found.config)
+        validation = read_labelled(found.config, parts).validation.examples
         return Examples("validation", validation, truth_of(validation, labels))
     except ClearheadError:
         return Examples("random", _random_inputs(found, inputs), None)
