@@ -4,8 +4,6 @@ An export is a folder with the files of another program and `clearhead.json`, it
 
     format, version         the name of the format, and the version of the description
     origin                  digests of what the export was made of: weights, settings, …
-    weights_file            size and time of the file of weights: it is read again only if the size
-                            is the same and the time differs
     files                   size and SHA-256 hash of every file of the export, by name
     fingerprint             a hash of the description itself
     …                       what the format adds, such as the result of the comparison
@@ -17,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,11 +28,18 @@ from typing import Any
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.checkpoint.tensors import SCORES
 from clearhead.errors import ExportError, ModelFolderError, is_of_system, reason
-from clearhead.files import LARGEST_FILE, make_folder, read_json, refuse_links, unwritable
+from clearhead.files import (
+    LARGEST_FILE,
+    make_folder,
+    read_json,
+    refuse_links,
+    unwritable,
+)
 from clearhead.manifest import (
     Entries,
     check,
     entries_in,
+    entry_of,
     is_leftover,
     replace_together,
     settle,
@@ -83,8 +89,7 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         unfinished.mkdir(parents=True)
-        # Stamp, digest, model, in this order: if the weights change meanwhile, the export is stale.
-        stamp, origin = stamp_of(found.weights), origin_of(found)
+        origin = origin_of(found)  # first: if the weights change meanwhile, the export is stale
         facts = build(unfinished)
         built = sorted(unfinished.iterdir())
         _refuse_other_files(built, output, previous)
@@ -94,7 +99,6 @@ def write_export(found: ModelFolder, format: str, output: Path, build: Build) ->
                 "format": format,
                 "version": VERSION,
                 "origin": origin,
-                "weights_file": stamp,
                 "files": {name: entry._asdict() for name, entry in files.items()},
                 **facts,
             }
@@ -168,10 +172,14 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
         todo = f"export the model: {command(found, format)}"
         raise ExportError(f"there is no export in the format {format}", where=path, todo=todo)
     tree = _read_description(path, format, f"remove this folder, then {again}")
-    stamp, exported = stamp_of(found.weights), tree.get("weights_file")
-    same_size = isinstance(exported, dict) and exported.get("size") == stamp["size"]
-    if not same_size:
-        raise _of_another_model(path, ["weights"], again)
+    now = origin_of(found)
+    if changed := [name for name, digest in now.items() if tree["origin"].get(name) != digest]:
+        raise ExportError(
+            f"the export is of another model: its {' and '.join(changed)} differ",
+            where=path,
+            why="the model was trained or changed after it was exported",
+            todo=again,
+        )
     try:
         entries = entries_in(tree)
         with suppress(OSError):  # then the files that are not in place are found by their hashes
@@ -189,19 +197,7 @@ def read_export(path: Path, format: str, found: ModelFolder) -> dict[str, Any]:
             return read_export(path, format, found)  # it was replaced meanwhile
         what = f"the export is damaged: {error.what}"
         raise ExportError(what, where=error.where, why=error.why, todo=again) from None
-    now = origin_of(found, tree["origin"]["weights"] if exported == stamp else None)
-    if changed := [name for name, digest in now.items() if tree["origin"].get(name) != digest]:
-        raise _of_another_model(path, changed, again)
     return tree
-
-
-def _of_another_model(path: Path, changed: Sequence[str], todo: str) -> ExportError:
-    return ExportError(
-        f"the export is of another model: its {' and '.join(changed)} differ",
-        where=path,
-        why="the model was trained or changed after it was exported",
-        todo=todo,
-    )
 
 
 def command(found: ModelFolder, format: str) -> str:
@@ -236,28 +232,11 @@ def _read_description(path: Path, format: str, todo: str) -> dict[str, Any]:
 # What an export is made of
 
 
-def stamp_of(file: Path) -> dict[str, int]:
-    """Size in bytes and time of the last write in nanoseconds: identify a version of a file.
-
-    Raises:
-        ModelFolderError: the file is missing or not accessible.
-    """
-    try:
-        found = file.stat()
-    except OSError as error:
-        raise _unreadable(file, error) from None
-    return {"size": found.st_size, "mtime_ns": found.st_mtime_ns}
-
-
-def origin_of(found: ModelFolder, weights: str | None = None) -> dict[str, str]:
+def origin_of(found: ModelFolder) -> dict[str, str]:
     """The SHA-256 digests of what an export is made of, by name.
 
     A translator has weights, settings and tokenizers; a classifier also labels, scores (with the
     temperature of its probabilities), and the normaliser of its features.
-
-    Args:
-        found: the model folder.
-        weights: the digest of its weights, if it is known: large files take long to read.
 
     Raises:
         ModelFolderError: a file cannot be read.
@@ -265,7 +244,7 @@ def origin_of(found: ModelFolder, weights: str | None = None) -> dict[str, str]:
     config = found.config
     settings = json.dumps(dict(_changed_settings(config)), sort_keys=True)
     origin = {
-        "weights": _digest([found.weights]) if weights is None else weights,
+        "weights": _digest([found.weights], math.inf),
         "settings": hashlib.sha256(settings.encode()).hexdigest(),
     }
     joint = config.tokenizer.joint or config.task == "classification"
@@ -300,16 +279,16 @@ def _flat(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     return flat
 
 
-def _digest(files: Sequence[Path]) -> str:
+def _digest(files: Sequence[Path], largest: float = LARGEST_FILE) -> str:
     """The SHA-256 digest of a file, or of the digests of several."""
     try:
-        if len(files) == 1:
-            with files[0].open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        return hashlib.sha256("".join(_digest([file]) for file in files).encode()).hexdigest()
-    except OSError as error:
-        raise _unreadable(files[0], error) from None
-
-
-def _unreadable(file: Path, error: OSError) -> ModelFolderError:
-    return ModelFolderError("the file cannot be read", where=file, why=reason(error))
+        for file in files:
+            if not file.is_file() or file.stat().st_size > largest:
+                raise ValueError(
+                    f"{file.name} is a device or pipe, or has more bytes than expected"
+                )
+        found = [entry_of(file).sha256 for file in files]
+    except (OSError, ValueError) as error:
+        what = "the file cannot be read"
+        raise ModelFolderError(what, where=files[0], why=reason(error)) from None
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()

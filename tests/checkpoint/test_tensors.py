@@ -94,3 +94,17 @@ def test_the_entry_of_a_manifest_counts(tmp_path: Path) -> None:
     write_tensors(path, {"a": torch.zeros(2)}, {})
     with pytest.raises(ModelFolderError):
         read_tensors(path, entry)
+
+
+def test_the_same_tensors_and_facts_are_the_same_bytes(tmp_path: Path) -> None:
+    """In every process: safetensors alone puts the metadata into a random order."""
+    tensors = {"é \n": torch.ones(2), "b": torch.arange(3), "a": torch.zeros(0, 4)}
+    facts = {"text": 'é "\\ \x7f\u2028\n\0', "number": 0.1, "nested": {"a": [1, None]}}
+    write_tensors(tmp_path / "first", tensors, facts)
+    for name in map(str, range(8)):
+        write_tensors(tmp_path / name, tensors, facts)
+        assert (tmp_path / name).read_bytes() == (tmp_path / "first").read_bytes()
+    found, read = read_tensors(tmp_path / "first")
+    assert read == facts
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)

@@ -417,52 +417,25 @@ def set_model(folder: Path, **choices: Any) -> None:
     (folder / "config.json").write_text(json.dumps(tree))
 
 
-def test_weights_are_read_again_only_where_their_file_was_written_since(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", ["weights.safetensors", "source.json"])
+def test_an_export_is_current_by_the_hashes_of_the_model_alone(tmp_path: Path, name: str) -> None:
     folder = random_folder(tmp_path)
-    path, found = export_model(folder), read_model_folder(folder)
-    weights = found.weights
-    exported = weights.stat()
-    digest = exports._digest
-    digested: list[Path] = []
+    path, found, file = export_model(folder), read_model_folder(folder), folder / name
+    exported, content = file.stat(), file.read_bytes()
 
-    def counted(files: list[Path]) -> str:
-        digested.extend(files)
-        return digest(files)
+    def replaced(content: bytes, later: int = 0) -> None:
+        file.write_bytes(content)
+        os.utime(file, ns=(exported.st_atime_ns, exported.st_mtime_ns + later))
 
-    monkeypatch.setattr(exports, "_digest", counted)
-    read_ctranslate2(path, found)
-    assert weights not in digested
-
-    later = exported.st_mtime_ns + 10**9
-    os.utime(weights, ns=(later, later))
+    replaced(content, later=10**9)
     assert read_ctranslate2(path, found).path == path
-    assert digested.count(weights) == 1
-
-    weights.write_bytes(flipped(weights.read_bytes()))
-    os.utime(weights, ns=(later, later))
-    assert weights.stat().st_size == exported.st_size
-    with pytest.raises(ExportError, match="its weights differ"):
-        read_ctranslate2(path, found)
-
-    # The time alone is not trusted either.
-    weights.write_bytes(weights.read_bytes() + b"more")
-    os.utime(weights, ns=(exported.st_mtime_ns, exported.st_mtime_ns))
-    with pytest.raises(ExportError, match="its weights differ"):
-        read_ctranslate2(path, found)
-
-
-@pytest.mark.parametrize("stamp", [None, 3, {}, {"size": "all"}, {"size": 9, "mtime_ns": 1}])
-def test_weights_of_another_size_are_not_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stamp: Any
-) -> None:
-    folder = random_folder(tmp_path)
-    path, found = export_model(folder), read_model_folder(folder)
-    change(path / "clearhead.json", weights_file=stamp)
-    monkeypatch.delattr(exports, "_digest")
-    with pytest.raises(ExportError, match="its weights differ"):
-        read_ctranslate2(path, found)
+    for changed in (flipped(content), content + b"more", content[:-1]):
+        replaced(changed)
+        with pytest.raises(ExportError) as caught:
+            read_ctranslate2(path, found)
+        assert caught.value.where == str(path)
+    replaced(content)
+    assert read_ctranslate2(path, found).path == path
 
 
 def test_settings_that_no_export_depends_on_do_not_make_it_stale(tmp_path: Path) -> None:

@@ -344,3 +344,18 @@ def test_the_scores_and_the_state_name_the_weights(run: RunConfig) -> None:
     scores: dict[str, Any] = json.loads((folder / "scores.json").read_text())
     assert scores["digest"] == digest
     assert read_tensors(folder / STATE)[1]["best_weights"] == digest
+
+
+def test_the_same_run_gives_the_same_bytes_of_the_model(tmp_path: Path) -> None:
+    """Only the log and the state, which has the duration of the run, differ."""
+    config, found = small_run(tmp_path, max_steps=4), []
+    for name in ("first", "second"):
+        api.train(config, observers=[])
+        folder = Path(config.folder).rename(tmp_path / name)
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        found.append({str(path.relative_to(folder)): path.read_bytes() for path in paths})
+    first, second = found
+    assert first.keys() == second.keys()
+    different = {name for name in first if first[name] != second[name]}
+    assert different <= {"training/log.jsonl", STATE}
+    assert {"manifest.json", "provenance.json", "weights.safetensors"} <= first.keys()

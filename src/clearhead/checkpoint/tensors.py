@@ -64,7 +64,19 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str, 
     digest = _digest(tensors, known)
     metadata = {"facts": known, "digest": digest}
     save_file(tensors, path, metadata=metadata)
+    _order_metadata(path)
     return digest
+
+
+def _order_metadata(path: Path) -> None:
+    """Put the metadata of a file, which safetensors writes in a random order, into a fixed one."""
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        ordered = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        file.seek(8)
+        file.write(ordered.ljust(size))
 
 
 def read_tensors(

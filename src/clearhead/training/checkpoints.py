@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
@@ -404,8 +403,8 @@ class Keeper:
             "scores": dict(evaluation.scores),
             "signatures": dict(evaluation.signatures),
         }
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        facts = {"written": now, **self.provenance, "step": step}
+        # Without the time, the same run gives the same bytes; the log has the time of each event.
+        facts = {**self.provenance, "step": step}
         replace_in_model_folder(
             self.folder,
             {
