@@ -21,6 +21,7 @@ from clearhead.decoding.torch_engine import ClassifierEngine, ModelStepper, Torc
 from clearhead.device import (
     convolve_as_exactly_as_multiply,
     explain_full_memory,
+    memory_of_process,
     multiplies_bf16,
     set_up_torch,
 )
@@ -318,3 +319,41 @@ def test_a_small_batch_of_a_narrow_model_needs_one_thread(
         counts.clear()
         engine.translate([[3, 4]], SearchConfig(beam_size=5))
         assert set(counts) == {2}
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "limit"),
+    [
+        ("0::/a/b\n", {"a/b/memory.max": "max\n", "a/memory.max": "5000\n"}, 5000),
+        ("0::/a/b\n", {"a/b/memory.max": "3000\n", "a/memory.max": "5000\n"}, 3000),
+        ("0::/\n", {"memory.max": "4000\n"}, 4000),
+        ("0::/of/the/host\n", {"memory.max": "4000\n"}, 4000),
+        (
+            "5:devices:/\n4:cpu,memory:/a\n0::/\n",
+            {"memory/a/memory.limit_in_bytes": "6000"},
+            6000,
+        ),
+        ("4:memory:/docker/1\n", {"memory/memory.limit_in_bytes": "7000"}, 7000),
+        ("4:memory:/\n", {"memory/memory.limit_in_bytes": str(2**63 - 4096)}, 8192),
+        ("4:cpu:/\n", {"memory/memory.limit_in_bytes": "7000", "memory.max": "9"}, 8192),
+        ("0::/a\n", {"a/memory.max": "nonsense"}, 8192),
+        (None, {"memory.max": "9"}, 8192),
+    ],
+)
+def test_the_memory_of_a_container_counts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    groups: str | None,
+    files: dict[str, str],
+    limit: int,
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    if groups is not None:
+        (tmp_path / "groups").write_text(groups)
+    monkeypatch.setattr(device, "CGROUPS", tmp_path)
+    monkeypatch.setattr(device, "GROUPS", tmp_path / "groups")
+    sizes = {"SC_PHYS_PAGES": 2, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(os, "sysconf", sizes.__getitem__)
+    assert memory_of_process() == limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,10 @@ DEVICES = ("cpu", "cuda", "auto")
 # Files in which Linux describes the processors.
 PROCESSORS = Path("/sys/devices/system/cpu")
 INFORMATION = Path("/proc/cpuinfo")
+
+# Where Linux limits the memory of the processes of a container, and lists the groups of this one.
+CGROUPS = Path("/sys/fs/cgroup")
+GROUPS = Path("/proc/self/cgroup")
 
 
 def check_device(name: str) -> None:
@@ -152,6 +156,23 @@ def explain_full_memory(todo: str, where: str | None = None) -> Iterator[None]:
         raise ClearheadError(
             "the memory of the GPU is full", where=where, why=str(error), todo=todo
         ) from None
+
+
+def memory_of_process() -> int:
+    """The bytes of memory that this process may use: of the machine, or less in a container."""
+    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    with suppress(OSError):
+        for line in GROUPS.read_text().splitlines():
+            _, controllers, group = line.split(":", 2)
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            root = CGROUPS / "memory" if controllers else CGROUPS
+            name = "memory.limit_in_bytes" if controllers else "memory.max"
+            # The limits of the groups above hold too. In a container the path may start elsewhere.
+            for above in (Path(group), *Path(group).parents):
+                with suppress(OSError, ValueError):  # there is no such group, or no limit: "max"
+                    limits.append(int((root / above.relative_to("/") / name).read_text()))
+    return min(limits)
 
 
 def processors() -> int:

@@ -31,9 +31,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clearhead.checkpoint.tensors import CHECKPOINTS, SCORES, WEIGHTS, read_digest, read_tensors
+from clearhead.device import memory_of_process
 from clearhead.errors import ConfigError, ModelFolderError, reason
 from clearhead.files import COPY_AGAIN, Saveable, make_folder, read_json, unwritable, write_json
-from clearhead.manifest import Entry, checked_entries, replace_in_model_folder, settled_entries
+from clearhead.manifest import (
+    Entry,
+    check,
+    checked_entries,
+    replace_in_model_folder,
+    settled_entries,
+)
 from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import Tokenizer, load_tokenizer
 
@@ -42,6 +49,9 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """The version of the layout."""
+
+READ_LATER = (WEIGHTS, SCORES, "provenance.json")
+"""Files that are large, or that a translation does not need. Who reads them checks them."""
 
 SOURCE_TOKENIZER, TARGET_TOKENIZER, JOINT_TOKENIZER = "source", "target", "tokenizer"
 
@@ -134,13 +144,13 @@ def _check_size(weights: Path) -> None:
     Raises:
         ModelFolderError: they do not.
     """
-    size, memory = weights.stat().st_size, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    size, memory = weights.stat().st_size, memory_of_process()
     if size > memory:
         raise ModelFolderError(
-            "the weights do not fit into the memory of this machine",
+            "the weights do not fit into the memory of this machine or container",
             where=weights,
             why=f"they have {size:,} bytes, the memory {memory:,}",
-            todo=f"use a machine with more memory; if they should be smaller, {COPY_AGAIN}",
+            todo=f"use one with more memory; if they should be smaller, {COPY_AGAIN}",
         )
 
 
@@ -205,7 +215,7 @@ def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer
     return load_tokenizer(path, SOURCE_TOKENIZER), load_tokenizer(path, TARGET_TOKENIZER)
 
 
-def read_folder_config(path: Path, unread: Collection[str] = (WEIGHTS,)) -> RunConfig:
+def read_folder_config(path: Path, unread: Collection[str] = READ_LATER) -> RunConfig:
     """The configuration of a model folder, whose other files are checked too.
 
     Args:
@@ -287,6 +297,8 @@ def read_temperature(folder: ModelFolder) -> float:
     )
     try:
         tree = read_json(path)
+        if expected := settled_entries(folder.path).get(SCORES):
+            check(path, expected)
     except ModelFolderError as error:
         raise ModelFolderError(error.what, where=path, why=error.why, todo=todo) from None
     digest = read_digest(folder.weights)
