@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clearhead.data.labels import Labels
 from clearhead.errors import DataError, ModelFolderError
+from clearhead.files import fingerprint_of, write_description
 
 names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1)
 label_sets = st.lists(st.lists(names, max_size=3))
@@ -100,7 +101,11 @@ def test_a_folder_in_the_place_of_the_file_is_rejected(tmp_path: Path) -> None:
 def test_a_label_with_a_line_break_or_control_character_is_not_loaded(
     mark: str, tmp_path: Path
 ) -> None:
-    Labels(("a", f"b{mark}c")).save(tmp_path, "labels")
+    names = ["a", f"b{mark}c"]
+    with pytest.raises(ValueError, match="control"):
+        Labels(tuple(names))
+    fingerprint = fingerprint_of(json.dumps(["labels", names]).encode())
+    write_description(tmp_path, "labels", {"labels": names}, fingerprint)
     with pytest.raises(ModelFolderError) as raised:
         Labels.load(tmp_path, "labels")
     assert raised.value.where == str(tmp_path / "labels.json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from safetensors.torch import load_file, save_file
 
 import clearhead
 from clearhead import api
+from clearhead.api.start import brought_by
 from clearhead.checkpoint.tensors import read_tensors
 from clearhead.errors import ModelFolderError
-from clearhead.huggingface import reading
+from clearhead.huggingface import budget, reading
 from clearhead.huggingface.reading import import_model, is_huggingface, settings_of_files
 from clearhead.settings import RunConfig, config_from
 from clearhead.tokenizer import BOS, EOS
@@ -225,7 +227,7 @@ def test_without_a_network_one_message_names_it(
         logging.getLogger("huggingface_hub.utils._http").warning("Retrying in 1s")
         raise OSError("We couldn't connect")
 
-    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", no_network)
+    monkeypatch.setattr(transformers.PretrainedConfig, "get_config_dict", no_network)
     # By itself the library does not pass its messages on.
     monkeypatch.setattr(logging.getLogger("huggingface_hub"), "propagate", True)
     code, out, err = run("import", "hf", "hf:foo/bar", str(tmp_path / "ours"))
@@ -318,3 +320,144 @@ def test_a_huge_configuration_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ModelFolderError) as caught:
         import_model(tmp_path, tmp_path / "ours")
     assert caught.value.where == str(tmp_path / "config.json")
+
+
+# Folders of strangers
+
+
+@pytest.fixture(scope="module")
+def foreign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("foreign") / "hf"
+    written(folder, "Bert", head=True)
+    return folder
+
+
+def refused(source: str | Path, tmp_path: Path) -> ModelFolderError:
+    """The error of an import that reads no weights and writes nothing."""
+    with pytest.MonkeyPatch.context() as patched:
+        for kind in ("AutoModel", "AutoModelForSequenceClassification", "AutoModelForSeq2SeqLM"):
+            patched.delattr(getattr(transformers, kind), "from_pretrained")
+        with pytest.raises(ModelFolderError) as caught:
+            import_model(source, tmp_path / "ours")
+    assert not (tmp_path / "ours").exists()
+    return caught.value
+
+
+def with_settings(hf: Path, **settings: Any) -> None:
+    tree = json.loads((hf / "config.json").read_text()) | settings
+    (hf / "config.json").write_text(json.dumps(tree))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"num_hidden_layers": 10**9}, {"num_hidden_layers": 1001}, {"hidden_size": 10**7}),
+        *({"num_labels": 10**9}, {"vocab_size": 10**8}, {"max_position_embeddings": 10**12}),
+        # Each of these is possible, but not with these weights.
+        *({"num_hidden_layers": 1000}, {"hidden_size": 65536}, {"vocab_size": 10**7}),
+        *({"intermediate_size": 10**6}, {"type_vocab_size": 10**6}),
+    ],
+    ids=str,
+)
+def test_a_model_that_is_larger_than_its_weights_is_not_built(
+    foreign: Path, tmp_path: Path, settings: dict[str, int]
+) -> None:
+    hf = shutil.copytree(foreign, tmp_path / "hf")
+    with_settings(hf, **settings)
+    assert refused(hf, tmp_path).where == str(hf)
+
+
+def test_a_marian_model_with_a_huge_table_of_positions_is_not_built(tmp_path: Path) -> None:
+    hf = write_marian(tmp_path / "hf")
+    with_settings(hf, max_position_embeddings=10**6, d_model=1024)
+    assert refused(hf, tmp_path).where == str(hf)
+
+
+def test_a_model_that_does_not_fit_into_memory_is_not_built(
+    foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budget, "memory_of_process", lambda: 4000)
+    assert refused(foreign, tmp_path).where == str(foreign)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../secret.safetensors", "/etc/passwd", "a/b.safetensors", "..", "", ".", 5, None, ["x"]],
+    ids=str,
+)
+def test_an_index_that_names_files_outside_the_folder_is_refused(
+    foreign: Path, tmp_path: Path, name: object
+) -> None:
+    hf = shutil.copytree(foreign, tmp_path / "hf")
+    (hf / "model.safetensors").rename(tmp_path / "secret.safetensors")
+    (hf / budget.INDEX).write_text(json.dumps({"metadata": {}, "weight_map": {"x": name}}))
+    assert refused(hf, tmp_path).where == str(hf)
+    (hf / budget.INDEX).write_text(json.dumps({"weight_map": name}))
+    assert refused(hf, tmp_path).where == str(hf)
+
+
+def test_an_index_of_files_beside_it_is_read(tmp_path: Path) -> None:
+    model = written(tmp_path / "hf", "Bert", head=True)
+    (tmp_path / "hf" / "model.safetensors").unlink()
+    model.save_pretrained(tmp_path / "hf", max_shard_size="10KB")
+    assert (tmp_path / "hf" / budget.INDEX).exists()
+    import_model(tmp_path / "hf", tmp_path / "ours")
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "vocab.txt", "extra.json", "other"])
+def test_a_pipe_in_the_folder_is_not_opened(foreign: Path, tmp_path: Path, name: str) -> None:
+    hf = shutil.copytree(foreign, tmp_path / "hf")
+    (hf / name).unlink(missing_ok=True)
+    os.mkfifo(hf / name)
+    assert refused(hf, tmp_path).where == str(hf)
+
+
+def test_a_huge_file_of_a_tokenizer_is_not_read(foreign: Path, tmp_path: Path) -> None:
+    hf = shutil.copytree(foreign, tmp_path / "hf")
+    with (hf / "tokenizer.json").open("r+b") as file:
+        file.truncate(2**40)
+    assert refused(hf, tmp_path).where == str(hf)
+
+
+def test_files_that_are_links_are_read(foreign: Path, tmp_path: Path) -> None:
+    """As in the cache of Hugging Face."""
+    (tmp_path / "hf").mkdir()
+    for path in foreign.iterdir():
+        (tmp_path / "hf" / path.name).symlink_to(path)
+    import_model(tmp_path / "hf", tmp_path / "ours")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "/", "a/b/c", "../hf", "..", "./hf", "/etc", "~/hf", "a/..", "https://a.b/c", "a b"),
+        *("file:///etc", "a\\b", "a/b@main", "-a", ".a", "a/.b", "a\n", "x" * 97, "é", "C:\\x"),
+    ],
+)
+def test_only_names_on_the_hub_follow_its_prefix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(transformers.PretrainedConfig, "get_config_dict", never)
+    assert refused(f"hf:{name}", tmp_path).where == f"hf:{name}"
+    with pytest.raises(ModelFolderError):
+        brought_by(f"hf:{name}", "classification", "text")
+
+
+def test_a_name_on_the_hub_is_not_read_from_a_folder(
+    foreign: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(foreign, tmp_path / "bert")
+    monkeypatch.chdir(tmp_path)
+    assert refused("hf:bert", tmp_path).where == "hf:bert"
+
+
+@pytest.mark.parametrize("label", ["a\nb", "\x1b[2J", "a\tb", "\x85", "", "b"], ids=repr)
+def test_labels_that_cannot_be_used_are_refused_before_the_weights_are_read(
+    foreign: Path, tmp_path: Path, label: str
+) -> None:
+    hf = shutil.copytree(foreign, tmp_path / "hf")
+    with_settings(hf, id2label={"0": "b", "1": label}, label2id={})
+    assert refused(hf, tmp_path).where == str(hf)

@@ -145,9 +145,9 @@ def brought_by(source: str, task: str, input: str) -> Brought | None:
     Raises:
         ModelFolderError: there is no model, it cannot be read, or it is none for the task.
     """
+    check_exists(folder_of(source))
     if source.startswith(HUB):
         return None
-    check_exists(folder_of(source))
     if is_huggingface(source):
         trained, labels = settings_of_files(source)
     else:

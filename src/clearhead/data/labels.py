@@ -25,7 +25,7 @@ class Labels:
     """The labels of a classifier; the number of a label is its index in `names`.
 
     Raises:
-        ValueError: a name occurs twice, or is empty.
+        ValueError: a name occurs twice, is empty, or has a control character.
     """
 
     names: tuple[str, ...]
@@ -33,6 +33,8 @@ class Labels:
     def __post_init__(self) -> None:
         if len(set(self.names)) < len(self.names) or not all(self.names):
             raise ValueError("a label occurs twice, or is empty")
+        if control := next((name for name in self.names if CONTROL.search(name)), None):
+            raise ValueError(f"the label {control!r} has a line break or control character")
 
     @classmethod
     def learn(cls, labels: Iterable[Sequence[str]]) -> Labels:
@@ -109,6 +111,4 @@ class Labels:
         names = tree["labels"]
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("the labels are not a list of strings")
-        if control := next((name for name in names if CONTROL.search(name)), None):
-            raise ValueError(f"the label {control!r} has a line break or control character")
         return cls(tuple(names))

@@ -24,8 +24,14 @@ from clearhead import __version__
 from clearhead.checkpoint.folder import IMPORTED_FROM, write_model_folder
 from clearhead.checkpoint.tensors import SCORES, WEIGHTS, load_parameters, write_tensors
 from clearhead.data.labels import LABELS, Labels
-from clearhead.errors import ModelFolderError
+from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.files import json_bytes, move_into_place, read_bounded, read_json, unwritable
+from clearhead.huggingface.budget import (
+    check_files,
+    check_hub_name,
+    check_settings,
+    check_size,
+)
 from clearhead.huggingface.encoders import (
     FAMILIES,
     classifier_settings,
@@ -76,10 +82,13 @@ def check_exists(source: str | Path) -> None:
     """Check that there is something at a path, or that it is a name on the hub.
 
     Raises:
-        ModelFolderError: there is nothing.
+        ModelFolderError: there is nothing, or the name cannot be one on the hub.
     """
+    if str(source).startswith(HUB):
+        check_hub_name(str(source))
+        return
     path = Path(os.path.abspath(os.path.expanduser(source)))
-    if str(source).startswith(HUB) or os.path.lexists(path):
+    if os.path.lexists(path):
         return
     # Below a folder without access, nothing is known.
     known = next(parent for parent in path.parents if os.path.lexists(parent))
@@ -183,11 +192,16 @@ def _read_config(source: str | Path) -> Any:
     import transformers
 
     with _reading(source):
+        if (folder := Path(_name(source))).is_dir():
+            check_files(folder)
+        check_settings(transformers.PretrainedConfig.get_config_dict(_name(source), **NO_CODE)[0])
         config: Any = transformers.AutoConfig.from_pretrained(_name(source), **NO_CODE)
     if config.model_type not in (*FAMILIES, MARIAN):
         what = f"the model is of the type {config.model_type!r}"
         known = ", ".join(sorted([*FAMILIES, MARIAN]))
         raise ModelFolderError(what, why=f"clearhead imports {known}")
+    if config.model_type != MARIAN:
+        _encoder_settings(config)  # whose errors need no weights
     return config
 
 
@@ -207,7 +221,7 @@ def _naming(source: str | Path) -> Iterator[None]:
     """Errors name the source."""
     try:
         yield
-    except ModelFolderError as error:
+    except (ModelFolderError, ConfigError) as error:  # a setting may be beyond our limits
         todo = error.todo or "name another model"
         raise ModelFolderError(
             f"the model cannot be imported: {error.what}", where=source, why=error.why, todo=todo
@@ -251,6 +265,7 @@ def _read(source: str | Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]
             kind = transformers.AutoModelForSeq2SeqLM
         elif _has_head(config):
             kind = transformers.AutoModelForSequenceClassification
+        check_size(kind, config, Path(name))
         options = {"dtype": torch.float32, "attn_implementation": "eager"}
         options |= {"use_safetensors": True, **NO_CODE}
         model, facts = kind.from_pretrained(name, **options, output_loading_info=True)
