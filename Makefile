@@ -23,10 +23,6 @@ WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
 # One thread per worker, because the workers already use all cores.
 test coverage: export OMP_NUM_THREADS := 1
 
-# As the command clearhead does: the C library (glibc) keeps freed memory.
-demo reference: export MALLOC_MMAP_MAX_ := 0
-demo reference: export MALLOC_TRIM_THRESHOLD_ := -1
-
 .PHONY: install demo test reference settings no-such-system coverage test-keras test-minilm \
 	bench faults check docs phrasebook lock audit
 

@@ -36,7 +36,7 @@ from peers.protocol import Job, apart
 from peers.workload import SIZES, write_random_workload
 from results import Results, print_results, rounded
 
-from clearhead.cli import SPIN_COUNT
+from clearhead.device import SPIN_COUNT
 
 COUNTS = (0, 500, 1000, 2000, 4000, 10_000)
 USUAL = 4000

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from clearhead import api
 from clearhead.data.phrasebook import phrasebook
+from clearhead.device import keep_freed_memory
 from clearhead.errors import ClearheadError
 from clearhead.evaluation.scores import bleu_and_chrf
 from clearhead.settings import read_config
@@ -85,4 +86,5 @@ def command() -> int:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     sys.exit(command())

@@ -12,8 +12,13 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+from clearhead.device import imported
+
 if TYPE_CHECKING:
     from clearhead.api import Translator
+
+# As clearhead imports it, before a test module does: otherwise several threads are warned of.
+imported("torch")
 
 # Before anything imports them: the shapes in their signatures are then checked at every call.
 CHECKED = (

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -24,6 +27,7 @@ from clearhead.device import (
     memory_of_process,
     multiplies_bf16,
     set_up_torch,
+    short_waits,
 )
 from clearhead.errors import ClearheadError, ConfigError, TrainingError
 from clearhead.inspect import recording
@@ -229,6 +233,143 @@ def test_another_c_library_is_left_alone(library: object, monkeypatch: pytest.Mo
     monkeypatch.setattr(device.sys, "platform", "darwin" if library is None else "linux")
     monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
     device.keep_freed_memory()
+
+
+# How threads wait
+
+WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+OTHERS = {name: value for name, value in os.environ.items() if name not in WAITING}
+
+
+@pytest.fixture
+def _no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process whose user has not chosen how threads wait."""
+    for name in WAITING:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another system may have another OpenMP")
+@pytest.mark.parametrize(
+    "program",
+    [
+        "with contextlib.suppress(clearhead.ClearheadError): clearhead.train('missing.toml')",
+        "with contextlib.suppress(clearhead.ClearheadError): clearhead.dry_run('missing.toml')",
+        "clearhead.TextClassifier",
+        "clearhead.record",
+        "import clearhead.api.text_classifier",  # as joblib does in its processes
+        "from clearhead.device import set_up_torch; set_up_torch('cpu', 2)",
+        "from clearhead.ctranslate2.runtime import installed; installed()",
+    ],
+)
+def test_libgomp_takes_the_limit_and_the_environment_is_put_back(program: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import clearhead, contextlib, os\n{program}\nprint(os.environ)"],
+        env={**OTHERS, "OMP_DISPLAY_ENV": "VERBOSE"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert f"GOMP_SPINCOUNT = '{device.SPIN_COUNT}'" in done.stderr
+    assert "Warning" not in done.stderr
+    assert not any(name in done.stdout for name in WAITING)
+
+
+@pytest.mark.usefixtures("_no_choice")
+def test_a_limit_holds_in_its_block_alone_also_after_an_error() -> None:
+    def fail_inside() -> NoReturn:
+        with short_waits():
+            with short_waits():
+                pass
+            assert os.environ["GOMP_SPINCOUNT"] == str(device.SPIN_COUNT)
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail_inside()
+    assert "GOMP_SPINCOUNT" not in os.environ
+
+
+@pytest.mark.parametrize("name", WAITING)
+@pytest.mark.usefixtures("_no_choice")
+def test_a_choice_of_the_user_is_kept(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "7")
+    before = dict(os.environ)
+    with short_waits():
+        assert dict(os.environ) == before
+    assert dict(os.environ) == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another system may have another OpenMP")
+@pytest.mark.usefixtures("_no_choice", "_one_thread_afterwards")
+def test_a_library_that_was_imported_before_is_warned_of_once_if_threads_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    device.warn_of_long_waits.cache_clear()
+    monkeypatch.delitem(device._imported, "torch", raising=False)
+    set_up_torch("cpu", 1)
+    with pytest.warns(UserWarning, match="GOMP_SPINCOUNT") as caught:
+        set_up_torch("cpu", 2)
+    assert "\n" not in str(caught[0].message)
+    set_up_torch("cpu", 2)  # a second warning would be an error
+    device.warn_of_long_waits.cache_clear()
+    monkeypatch.setenv("GOMP_SPINCOUNT", "500")
+    set_up_torch("cpu", 2)
+
+
+# Threads of the program
+
+
+@pytest.fixture
+def _one_thread_afterwards() -> Iterator[None]:
+    yield
+    set_up_torch("cpu", 1)
+
+
+def translated(noted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    monkeypatch.setattr(FastDecoder, "step", noted(FastDecoder.step))
+    engine = TorchEngine(random_model(small_config()))
+    return lambda: engine.translate([[3, 4]] * 9, SearchConfig(beam_size=2))
+
+
+def classified(noted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    engine = ClassifierEngine(random_classifier(features=False))
+    collate = noted(lambda rows: torch.as_tensor(np.array(rows)))
+    return lambda: engine.logits([np.array([3, 4])], collate)
+
+
+def recorded(noted: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    monkeypatch.setattr(recording, "second_view", noted(recording.second_view))
+    return lambda: recording.record(Translator(), "a", "p")
+
+
+@pytest.mark.parametrize("work", [translated, classified, recorded])
+@pytest.mark.usefixtures("_one_thread_afterwards")
+def test_a_thread_of_a_pool_has_what_the_process_was_set_up_with(
+    work: Callable[..., Callable[[], Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[int, bool]] = []
+
+    def noted(call: Callable[..., Any]) -> Callable[..., Any]:
+        def noting(*arguments: Any, **options: Any) -> Any:
+            denormal = bool((torch.full((64,), 1e-39) * 0.5).any())
+            found.append((torch.get_num_threads(), denormal))
+            return call(*arguments, **options)
+
+        return noting
+
+    compute = work(noted, monkeypatch)
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(torch.set_num_threads, 3).result()
+        pool.submit(torch.set_flush_denormal, False).result()
+        for threads in (2, 1):
+            found.clear()
+            set_up_torch("cpu", threads)
+            pool.submit(compute).result()
+            assert set(found) == {(threads, False)}
+        # What the thread's own program chooses later is kept.
+        found.clear()
+        pool.submit(torch.set_num_threads, 2).result()
+        pool.submit(compute).result()
+        assert {count for count, _ in found} == {2}
 
 
 # Processors and cores

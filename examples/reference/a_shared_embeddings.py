@@ -16,6 +16,7 @@ from pathlib import Path
 import clearhead
 from clearhead import api
 from clearhead.data.readers import read_pairs
+from clearhead.device import keep_freed_memory
 from clearhead.settings import read_config
 from clearhead.training.events import Event, Progress
 
@@ -54,4 +55,5 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     sys.exit(main())

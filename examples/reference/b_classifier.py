@@ -18,6 +18,7 @@ from pathlib import Path
 
 import clearhead
 from clearhead import api
+from clearhead.device import keep_freed_memory
 from clearhead.settings import read_config
 from clearhead.training.display import choose_display
 
@@ -66,4 +67,5 @@ def sentences() -> Iterator[tuple[str, str]]:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     sys.exit(main())

@@ -18,6 +18,7 @@ from pathlib import Path
 import clearhead
 from clearhead import api
 from clearhead.data.readers import read_pairs
+from clearhead.device import keep_freed_memory
 from clearhead.inspect.record import Array, Record
 from clearhead.settings import read_config
 from clearhead.training.events import Event, Progress
@@ -69,4 +70,5 @@ def show(name: str, weights: Array, queries: Sequence[str], keys: Sequence[str])
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     sys.exit(main())

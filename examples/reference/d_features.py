@@ -19,6 +19,7 @@ import numpy as np
 
 import clearhead
 from clearhead import api
+from clearhead.device import keep_freed_memory
 from clearhead.inspect.drawing import write_figures
 from clearhead.inspect.figures import attention_figure, heads_figure, layer_figure, stack_figure
 from clearhead.settings import read_config
@@ -74,4 +75,5 @@ def sequences() -> tuple[np.ndarray, np.ndarray]:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     sys.exit(main())

@@ -14,13 +14,15 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import torch
-
 import clearhead
 from clearhead import api
 from clearhead.data.readers import read_pairs
+from clearhead.device import keep_freed_memory, short_waits
 from clearhead.settings import ModelConfig, RunConfig, read_config
 from clearhead.training.display import choose_display
+
+with short_waits():
+    import torch
 
 CONFIG = Path(__file__).with_suffix(".toml")
 NARROWER = ("model.d_model=64", "model.d_ff=256", "model.n_heads=4")
@@ -84,4 +86,5 @@ def distinct_sequences(count: int) -> list[str]:
 
 
 if __name__ == "__main__":
+    keep_freed_memory()
     sys.exit(main())

@@ -7,6 +7,7 @@ translator.translate(["A man rides a bicycle."], beam_size=5, n_best=3)
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from clearhead.training.events import RunEnded
 
 __version__ = "0.1.0"
+
+PROCESS = os.getpid()
+"""The process that has imported clearhead; one that is forked from it has another id."""
 
 _WHERE = {
     "Classifier": "api.classifier",
@@ -92,7 +96,10 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used (PEP 562), so that importing clearhead is fast."""
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"clearhead.{_WHERE[name]}"), name)
+    from clearhead.device import short_waits
+
+    with short_waits():
+        return getattr(import_module(f"clearhead.{_WHERE[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from clearhead.errors import ClearheadError, ConfigError
+from clearhead.errors import ClearheadError, ConfigError, warn
 from clearhead.ranks import local_count, local_number
 
 if TYPE_CHECKING:
@@ -24,6 +28,63 @@ INFORMATION = Path("/proc/cpuinfo")
 # Where Linux limits the memory of the processes of a container, and lists the groups of this one.
 CGROUPS = Path("/sys/fs/cgroup")
 GROUPS = Path("/proc/self/cgroup")
+
+SPIN_COUNT = 1000
+"""Times that an OpenMP thread polls a barrier before it sleeps. By default libgomp polls for a few
+milliseconds, and training slows down many times over beside any other busy process. Smaller values
+are better beside other processes and slower alone (docs/experiments.md)."""
+
+WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+"""Variables that set how OpenMP threads wait. libgomp reads them once, when it is loaded."""
+
+LIBRARIES = ("torch", "ctranslate2")
+"""Libraries that load libgomp, each its own."""
+
+_imported: dict[str, int] = {}
+"""The process in which `short_waits` saw the import of each library."""
+
+_threads = 0
+"""The number of threads that `set_up_torch` has set; 0 before its first call."""
+
+_thread = threading.local()
+"""`threads`: the value of `_threads` that this thread was set up with."""
+
+
+@contextmanager
+def short_waits() -> Iterator[None]:
+    """Limit the busy waiting of OpenMP in the libraries that are imported in this block.
+
+    A choice of the user is kept. After the block the environment is as before.
+    """
+    known = {name for name in LIBRARIES if name in sys.modules}
+    is_chosen = not os.environ.keys().isdisjoint(WAITING)
+    if not is_chosen:
+        os.environ[WAITING[0]] = str(SPIN_COUNT)
+    try:
+        yield
+    finally:
+        if not is_chosen:
+            os.environ.pop(WAITING[0], None)
+        new = {name for name in LIBRARIES if name in sys.modules} - known
+        _imported.update(dict.fromkeys(new, os.getpid()))
+
+
+def imported(library: str) -> ModuleType:
+    """The library `torch` or `ctranslate2`, imported with `short_waits` if it is not loaded."""
+    with short_waits():
+        return import_module(library)
+
+
+@cache
+def warn_of_long_waits(library: str) -> None:
+    """Warn once if the library was loaded without `short_waits` and without the user's choice."""
+    is_chosen = not os.environ.keys().isdisjoint(WAITING)
+    if sys.platform.startswith("linux") and library not in _imported and not is_chosen:
+        warn(
+            f"{library} was imported before clearhead could limit how long its threads wait for "
+            "each other: beside other busy programs it is many times slower. Set GOMP_SPINCOUNT="
+            f"{SPIN_COUNT} in the environment before {library} is imported, or use one thread"
+        )
 
 
 def check_device(name: str) -> None:
@@ -44,6 +105,7 @@ def set_up_torch(device: str, threads: int) -> torch.device:
 
     This sets the threads, treats denormal numbers as zero, and on a GPU computes convolutions as
     exactly as products. Several processes on one machine share its cores, and each has its own GPU.
+    A process that was forked after PyTorch was imported has one thread.
 
     Args:
         device: `cpu`, `cuda`, or `auto` for a GPU if there is one.
@@ -51,15 +113,18 @@ def set_up_torch(device: str, threads: int) -> torch.device:
 
     Raises:
         ConfigError: the name is unknown, or there is no such device.
+
+    Warns:
+        UserWarning: several threads are used, and the program has imported PyTorch in a way that
+            makes them slow beside other programs.
     """
+    check_device(device)
+    imported("torch")
     import torch
 
-    check_device(device)
-    threads = threads or threads_of_process()
-    if threads > 0:
-        torch.set_num_threads(threads)
-    # Denormal numbers make a CPU many times slower and do not matter here.
-    torch.set_flush_denormal(True)
+    process = _imported.get("torch", sys.modules["clearhead"].PROCESS)
+    _set_threads(threads or threads_of_process() if process == os.getpid() else 1)
+    _protect_forks()
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
@@ -75,7 +140,40 @@ def set_up_torch(device: str, threads: int) -> torch.device:
                 )
             torch.cuda.set_device(local_number())
         convolve_as_exactly_as_multiply()
+    elif _threads > 1:
+        warn_of_long_waits("torch")
     return torch.device(device)
+
+
+def _set_threads(count: int) -> None:
+    """Set the threads of PyTorch for the process and the calling thread (0: as they are)."""
+    global _threads
+    import torch
+
+    if count:
+        torch.set_num_threads(count)
+    # Denormal numbers make a CPU many times slower and do not matter here.
+    torch.set_flush_denormal(True)
+    _threads = _thread.threads = torch.get_num_threads()
+
+
+def set_up_thread() -> None:
+    """Set the calling thread up as `set_up_torch` has set up the process.
+
+    The number of threads and the treatment of denormal numbers belong to each thread: the threads
+    of a pool do not have what the main thread has set.
+    """
+    if getattr(_thread, "threads", 0) != _threads:
+        _set_threads(_threads)
+
+
+@cache
+def _protect_forks() -> None:
+    """Let PyTorch compute with one thread in processes that are forked from this one.
+
+    They lack the other threads of OpenMP, and would wait for these for ever.
+    """
+    os.register_at_fork(after_in_child=lambda: _set_threads(1))
 
 
 def convolve_as_exactly_as_multiply() -> None:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import shutil
 import subprocess
 import sys
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 import clearhead
 from clearhead import api
 from clearhead.api.exporting import export_model
 from clearhead.api.loading import AutoEngine
 from clearhead.checkpoint.folder import read_model_folder, read_tokenizers
+from clearhead.checkpoint.tensors import WEIGHTS
 from clearhead.ctranslate2.engine import CTranslate2Engine
+from clearhead.ctranslate2.folder import NAME
+from clearhead.ctranslate2.runtime import MODEL
 from clearhead.decoding.torch_engine import TorchEngine
-from clearhead.errors import ConfigError, ExportError
+from clearhead.errors import ConfigError, ExportError, ModelFolderError
 from clearhead.settings import SearchConfig
 from exported_models import assert_same, fast_engine, random_folder, write_random_weights
 from fake_translator import run
 from model_folders import without_manifest
 from small_models import small_config
+from small_runs import small_run
 
 
 @pytest.fixture(scope="module")
@@ -343,3 +352,133 @@ def test_importing_what_chooses_an_engine_loads_neither_torch_nor_ctranslate2(mo
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+# What others do to the folder and to the process
+
+
+@pytest.mark.parametrize("engine", ["auto", "ctranslate2"])
+def test_a_loaded_model_stays_the_same_if_another_replaces_it(
+    engine: str, folder: Path, tmp_path: Path
+) -> None:
+    before = api.load_translator(folder, engine="torch")
+    path = Path(shutil.copytree(folder, tmp_path / "run"))
+    loaded = api.load_translator(path, engine=engine)
+    other = random_folder(tmp_path / "other", small_config(d_model=8, d_ff=8), seed=9)
+    for file in other.iterdir():
+        os.replace(file, path / file.name)
+    text = before.source_tokenizer.decode([4, 5, 6])
+    target = before.translate([text], max_length=5)[0][0].text
+    for name, weights in before.model.state_dict().items():
+        assert torch.equal(loaded.model.state_dict()[name], weights)
+    ours, theirs = (clearhead.record(each, text, target) for each in (loaded, before))
+    assert np.array_equal(ours.logits, theirs.logits)
+    if engine == "auto":
+        drawn = [t.translate([text], method="sampling", max_length=5) for t in (loaded, before)]
+        assert drawn[0] == drawn[1]
+
+
+def test_the_file_of_a_loaded_model_is_closed_with_it(folder: Path) -> None:
+    def opened() -> int:
+        return sum(os.path.samefile(folder / WEIGHTS, f"/dev/fd/{n}") for n in descriptors())
+
+    def descriptors() -> list[int]:
+        numbers = map(int, os.listdir("/dev/fd"))
+        return [n for n in numbers if os.path.exists(f"/dev/fd/{n}")]
+
+    loaded = api.load_translator(folder)
+    assert opened() == 1
+    del loaded
+    gc.collect()
+    assert opened() == 0
+
+
+def test_damaged_weights_are_named_also_if_they_are_read_late(folder: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(folder, tmp_path / "run"))
+    loaded = api.load_translator(path)
+    with (path / WEIGHTS).open("r+b") as file:
+        file.truncate(100)
+    with pytest.raises(ModelFolderError) as caught:
+        _ = loaded.model
+    assert caught.value.where == str(path / WEIGHTS)
+
+
+def test_after_a_fork_an_export_that_was_replaced_is_an_error(folder: Path, tmp_path: Path) -> None:
+    path = Path(shutil.copytree(folder, tmp_path / "run"))
+    loaded = api.load_translator(path, engine="ctranslate2")
+    text = loaded.source_tokenizer.decode([4, 5, 6])
+    expected = loaded.translate([text])
+    loaded.engine.translators.forget()  # pyright: ignore[reportAttributeAccessIssue]
+    assert loaded.translate([text]) == expected
+    loaded.engine.translators.forget()  # pyright: ignore[reportAttributeAccessIssue]
+    (path / NAME / MODEL).unlink()
+    with pytest.raises(ExportError) as caught:
+        loaded.translate([text])
+    assert caught.value.where == str(path / NAME)
+
+
+FORKS = """
+import multiprocessing, os, signal, sys
+from concurrent.futures import ProcessPoolExecutor
+import clearhead, torch
+from clearhead.settings import config_from
+
+folder, run = sys.argv[1], config_from(eval(sys.argv[2]))
+torch.set_num_threads(2)
+
+def uses_threads():
+    return float((torch.ones(2**20) / 3).exp().sum()) > 0
+
+def in_fork(works, leave):
+    if pid := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    signal.alarm(100)  # a process that hangs ends, and the test fails
+    right = works()
+    sys.stdout.flush()
+    leave(0 if right else 1)
+
+def translates(model, expected):
+    return lambda: [h[0].text for h in model.translate(TEXTS)] == expected
+
+def in_pool(number):
+    signal.alarm(100)
+    return [h[0].text for h in models["auto"].translate(TEXTS)] == expected["auto"]
+
+uses_threads()
+TEXTS = ["a b c d", "b c"] * 10
+found = {}
+load = lambda engine: clearhead.load(folder, engine=engine, threads=2)
+ENGINES = "auto", "torch", "ctranslate2"
+# PyTorch was imported and used here, clearhead has loaded nothing yet.
+for engine in ENGINES:
+    found["first " + engine] = in_fork(lambda: bool(load(engine).translate(TEXTS)), os._exit)
+models = {engine: load(engine) for engine in ENGINES}
+expected = {engine: [h[0].text for h in model.translate(TEXTS)] for engine, model in models.items()}
+for engine, model in models.items():
+    works = translates(model, expected[engine])
+    found["loaded " + engine] = in_fork(works, sys.exit)
+    found["anew " + engine] = in_fork(translates(load(engine), expected[engine]), os._exit)
+    found["twice " + engine] = in_fork(lambda: in_fork(works, os._exit), os._exit)
+    found["still here " + engine] = works()
+found["unused"] = in_fork(lambda: True, sys.exit)
+found["own tensors"] = in_fork(uses_threads, os._exit)
+found["record"] = in_fork(lambda: clearhead.record(models["auto"], "a", "b"), os._exit)
+found["training"] = in_fork(lambda: clearhead.train(run, observers=()).finished, os._exit)
+with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
+    found["pool"] = all(pool.map(in_pool, range(3)))
+print([name for name, right in found.items() if not right], len(found))
+"""
+
+
+def test_a_process_that_is_forked_translates_and_trains(folder: Path, tmp_path: Path) -> None:
+    run = asdict(small_run(tmp_path, max_steps=2, validate_every=2))
+    others = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS, str(folder), repr(run)],
+        env={**others, "GOMP_SPINCOUNT": "1000"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.stdout.split("\n")[-2] == "[] 20", done.stderr

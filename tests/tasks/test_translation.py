@@ -11,11 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from clearhead import api
 from clearhead.api.preparation import prepare
 from clearhead.data.batches import Batch, collate
 from clearhead.data.corpus import Corpus
 from clearhead.data.preparation import TranslationData
 from clearhead.decoding.engine import Hypothesis
+from clearhead.device import set_up_torch
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder
 from clearhead.settings import (
@@ -27,6 +29,7 @@ from clearhead.settings import (
 )
 from clearhead.tasks.translation import TranslationTask
 from clearhead.tokenizer import BOS, EOS, PAD, WordTokenizer
+from clearhead.training.step import Updater
 from small_models import small_config
 from small_runs import small_run
 
@@ -230,3 +233,27 @@ def test_validation_ignores_case_if_the_model_lower_cases_unless_a_setting_says_
         assert (found.scores[score] > 99.999) == perfect
     for signature in found.signatures.values():
         assert ("case:lc" in signature) == perfect
+
+
+@pytest.mark.parametrize(("narrow", "in_validation"), [(128, 1), (1, 2)])
+def test_a_narrow_model_is_validated_with_one_thread(
+    narrow: int, in_validation: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: dict[str, set[int]] = {"training": set(), "validation": set()}
+
+    def noting(part: str, call: Any) -> Any:
+        def noted(*arguments: Any, **options: Any) -> Any:
+            found[part].add(torch.get_num_threads())
+            return call(*arguments, **options)
+
+        return noted
+
+    monkeypatch.setattr("clearhead.tasks.translation.ONE_THREAD", narrow)
+    monkeypatch.setattr(Updater, "step", noting("training", Updater.step))
+    evaluated = noting("validation", TranslationTask._evaluated)
+    monkeypatch.setattr(TranslationTask, "_evaluated", evaluated)
+    try:
+        api.train(small_run(tmp_path, max_steps=2, validate_every=1, threads=2), observers=())
+    finally:
+        set_up_torch("cpu", 1)
+    assert found == {"training": {2}, "validation": {in_validation}}

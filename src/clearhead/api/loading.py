@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from clearhead.api.classifier import Classifier
 from clearhead.api.translator import Translator
-from clearhead.checkpoint.folder import ModelFolder, read_model_folder, read_temperature
+from clearhead.checkpoint.folder import (
+    ModelFolder,
+    read_model_folder,
+    read_temperature,
+    read_tokenizers,
+)
 from clearhead.ctranslate2.engine import CTranslate2Engine
 from clearhead.ctranslate2.folder import NAME, read_ctranslate2
+from clearhead.ctranslate2.runtime import installed
 from clearhead.decoding.engine import Engine, Hypothesis
-from clearhead.device import check_device, threads_of_process
+from clearhead.device import check_device, imported, set_up_torch, threads_of_process
 from clearhead.errors import ConfigError, ExportError, ModelFolderError, meant, warn
 from clearhead.inspect.names import listed
 from clearhead.settings import SearchConfig
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
 
     from clearhead.decoding.torch_engine import TorchEngine
     from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
+    from clearhead.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound="nn.Module")
 
@@ -44,6 +51,8 @@ def load(
     """Load the translator or classifier of a model folder; needs no data and no network.
 
     PyTorch is set up for the whole process: the number of threads, and denormal numbers as zero.
+    The loaded model stays the same if a run replaces the one in the folder. A process that is
+    forked later can use it: CTranslate2 then loads it again, and PyTorch has one thread there.
 
     Args:
         folder: written by training.
@@ -71,7 +80,8 @@ def load(
 
     Warns:
         UserWarning: `auto` cannot use the export, because it is damaged or of other weights, or
-            because CTranslate2 is not installed.
+            because CTranslate2 is not installed; or the library that computes with several threads
+            was imported before, so that its threads wait long for each other.
     """
     _check_options(device, threads, engine, compute_type)
     threads = threads or threads_of_process()
@@ -136,12 +146,15 @@ def _loaded(
 ) -> Translator | Classifier:
     if found.config.task == "translation":
         engine = "torch" if off.heads else engine
-        made = _engine(found, device, threads, engine, compute_type, scores, off)
-        translator = Translator(found, made, off.title)
+        # PyTorch may be needed when a run has replaced the weights.
+        kept = found if engine == "torch" else found.kept_open()
+        tokenizers = read_tokenizers(found.path, found.config)
+        made = _engine(kept, tokenizers, device, threads, engine, compute_type, scores, off)
         exported = made.exported if isinstance(made, AutoEngine) else made
-        if isinstance(exported, CTranslate2Engine):
-            exported.check_vocabularies([translator.source_tokenizer, translator.target_tokenizer])
-        return translator
+        if not isinstance(exported, CTranslate2Engine):
+            return Translator(found, tokenizers, made, off.title)
+        exported.check_vocabularies(tokenizers)
+        return Translator(kept, tokenizers, made, off.title)
     if engine == "ctranslate2":
         raise ConfigError(
             "this model is a classifier, and CTranslate2 runs translators only",
@@ -238,6 +251,7 @@ def _check_options(device: str, threads: int, engine: str, compute_type: str) ->
 
 def _engine(
     found: ModelFolder,
+    tokenizers: tuple[Tokenizer, Tokenizer],
     device: str,
     threads: int,
     engine: str,
@@ -254,13 +268,13 @@ def _engine(
     compute_type = compute_type or "float32"
 
     def torch_engine() -> TorchEngine:
+        where = set_up_torch(device, threads)  # first, because it imports torch
+
         from clearhead.decoding.products import choose_product
         from clearhead.decoding.torch_engine import TorchEngine, trained_translator
-        from clearhead.device import set_up_torch
 
-        where = set_up_torch(device, threads)
         products = choose_product(compute_type, where)
-        model = off.applied(trained_translator(found, where), found)
+        model = off.applied(trained_translator(found, where, tokenizers), found)
         return TorchEngine(model, products, scores=scores)
 
     def ctranslate2_engine(device: str) -> CTranslate2Engine:
@@ -337,20 +351,18 @@ def _uses_gpu(device: str) -> bool:
     if device != "auto":
         return device == "cuda"
     try:
-        import ctranslate2
-    except ImportError:
+        return installed().get_cuda_device_count() > 0
+    except ExportError:
         # PyTorch will translate, so it is loaded anyway.
-        import torch
-
-        return torch.cuda.is_available()
-    return ctranslate2.get_cuda_device_count() > 0
+        return imported("torch").cuda.is_available()
 
 
 def _classifier(found: ModelFolder, device: str, threads: int, off: _Ablation) -> Classifier:
+    where = set_up_torch(device, threads)  # first, because it imports torch
+
     from clearhead.data.inputs import read_inputs
     from clearhead.data.labels import LABELS, Labels
     from clearhead.decoding.torch_engine import ClassifierEngine, with_weights
-    from clearhead.device import set_up_torch
     from clearhead.model.build import build_classifier
 
     if found.is_checkpoint:
@@ -361,7 +373,6 @@ def _classifier(found: ModelFolder, device: str, threads: int, off: _Ablation) -
         )
     else:
         temperature = read_temperature(found)
-    where = set_up_torch(device, threads)
     config = found.config
     inputs, labels = read_inputs(found.path, config), Labels.load(found.path, LABELS)
 

@@ -21,6 +21,7 @@ from clearhead.data.proposal import validations_in
 from clearhead.data.proposal_classification import FEW, WORD_NGRAMS, read_by_words
 from clearhead.data.survey import pieces_for, survey_side
 from clearhead.data.trainable import NONE_TO_TRAIN, NONE_TO_VALIDATE
+from clearhead.device import short_waits
 from clearhead.errors import (
     ClearheadError,
     ConfigError,
@@ -34,13 +35,15 @@ from clearhead.errors import (
 from clearhead.files import read_json
 from clearhead.settings import RunConfig, config_from
 from clearhead.settings.declare import Runs
-from clearhead.tasks.classification import SMALLER
 from clearhead.tokenizer import WordTokenizer
-from clearhead.training.bad_steps import IF_DIVERGED
-from clearhead.training.display import PlainLines
-from clearhead.training.events import Event, RunEnded, RunStarted
-from clearhead.training.loop import IF_MEMORY_IS_FULL
-from clearhead.training.run_folder import ELSEWHERE
+
+with short_waits():  # a process of joblib imports this module first, and these import PyTorch
+    from clearhead.tasks.classification import SMALLER
+    from clearhead.training.bad_steps import IF_DIVERGED
+    from clearhead.training.display import PlainLines
+    from clearhead.training.events import Event, RunEnded, RunStarted
+    from clearhead.training.loop import IF_MEMORY_IS_FULL
+    from clearhead.training.run_folder import ELSEWHERE
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags

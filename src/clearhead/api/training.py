@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from clearhead.checkpoint.folder import write_model_folder
+from clearhead.device import imported
 from clearhead.errors import ConfigError
 from clearhead.settings import RunConfig, TrainingConfig, read_config, with_absolute_paths
 
@@ -64,7 +65,11 @@ def train(
         TrainingError: the folder holds a run with other settings or data, or one that is still
             running, or files that no run has written; or TensorBoard is configured and not
             installed; or training diverged; or another process has ended.
+
+    Warns:
+        UserWarning: PyTorch was imported before, so that its threads wait long for each other.
     """
+    imported("torch")
     from clearhead.data.parts import parts_of
     from clearhead.ranks import is_first, joined_ranks
     from clearhead.training.display import displays
@@ -251,6 +256,7 @@ def dry_run(
         ModelFolderError: the model of `start_from` cannot be used.
         TrainingError: TensorBoard is configured and not installed.
     """
+    imported("torch")
     from clearhead.api.exporting import can_export_after_training
     from clearhead.api.preparation import prepare
     from clearhead.ctranslate2.folder import size_of_export

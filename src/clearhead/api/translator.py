@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from clearhead.api.classifier import texts_of
-from clearhead.checkpoint.folder import ModelFolder, read_tokenizers
+from clearhead.checkpoint.folder import ModelFolder
 from clearhead.data.labelled import join_lines
 from clearhead.data.text_style import InputStyle, target_style
 from clearhead.decoding.engine import Engine, Hypothesis
+from clearhead.device import imported
 from clearhead.settings import RunConfig, SearchConfig
 
 if TYPE_CHECKING:
@@ -25,15 +26,22 @@ class Translator:
 
     Args:
         folder: its model folder.
+        tokenizers: of the source and of the target.
         engine: runs it.
         ablated: which heads are switched off, for people; empty if none is.
     """
 
-    def __init__(self, folder: ModelFolder, engine: Engine, ablated: str = "") -> None:
+    def __init__(
+        self,
+        folder: ModelFolder,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        engine: Engine,
+        ablated: str = "",
+    ) -> None:
         self.folder = folder
         self.ablated = ablated
         self.engine = engine
-        self._tokenizers = read_tokenizers(folder.path, folder.config)
+        self._tokenizers = tokenizers
         self._source_style, self._target_style = (
             InputStyle.load(folder, side, tokenizer)
             for side, tokenizer in zip(("source", "target"), self._tokenizers, strict=True)
@@ -58,11 +66,11 @@ class Translator:
     def _model(self) -> EncoderDecoder:
         if hasattr(self.engine, "model"):
             return cast(Any, self.engine).model
-        import torch
+        device = imported("torch").device("cpu")
 
         from clearhead.decoding.torch_engine import trained_translator
 
-        return trained_translator(self.folder, torch.device("cpu"))
+        return trained_translator(self.folder, device, self._tokenizers)
 
     @property
     def source_tokenizer(self) -> Tokenizer:

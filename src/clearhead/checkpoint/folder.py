@@ -23,9 +23,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import weakref
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +76,17 @@ class ModelFolder:
     @property
     def is_checkpoint(self) -> bool:
         """Whether the weights are those of a checkpoint instead of the folder's own."""
-        return self.weights != self.path / WEIGHTS
+        return self.weights.parts[-3:-1] == CHECKPOINTS
+
+    def kept_open(self) -> ModelFolder:
+        """The same model; its weights stay readable after other weights have replaced them."""
+        try:
+            number = os.open(self.weights, os.O_RDONLY)
+        except OSError:
+            return self  # whoever reads them gets the error
+        kept = replace(self, weights=Path(f"/dev/fd/{number}"))
+        weakref.finalize(kept, os.close, number)
+        return kept
 
 
 def write_model_folder(path: Path, config: RunConfig, files: Mapping[str, Saveable]) -> None:

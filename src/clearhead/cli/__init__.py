@@ -8,7 +8,6 @@ standard error.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
@@ -57,11 +56,6 @@ Train a translator or a classifier on your own data, measure it, and use it.
   clearhead import hf hf:bert-base-uncased runs/bert
 """
 
-SPIN_COUNT = 1000
-"""Times that an OpenMP thread polls a barrier before it sleeps. By default libgomp polls for a few
-milliseconds, and training slows down many times over beside any other busy process. Smaller values
-are better beside other processes and slower alone (docs/experiments.md)."""
-
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command that the words name (default: the arguments of this process).
@@ -69,26 +63,17 @@ def main(words: Sequence[str] | None = None) -> None:
     Raises:
         SystemExit: the command failed, or had only to print its help.
     """
-    limit_busy_waiting()
     with filtered_output(), failures_reported():
         words = sys.argv[1:] if words is None else words
         args, unknown = command_line(words).parse_known_args(words)
         if unknown:
             args.parser.error(_unknown(unknown, args.parser))
         # After the arguments, because `--help` loads as little as possible.
-        from clearhead.device import keep_freed_memory
+        from clearhead.device import keep_freed_memory, short_waits
 
         keep_freed_memory()
-        args.run(args)
-
-
-def limit_busy_waiting() -> None:
-    """Set `GOMP_SPINCOUNT` unless the user has chosen how threads wait.
-
-    libgomp reads it once, when torch or ctranslate2 loads it.
-    """
-    if not {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"} & os.environ.keys():
-        os.environ["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
+        with short_waits():
+            args.run(args)
 
 
 class Parser(ArgumentParser):

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from clearhead.ctranslate2.folder import ExportedModel
 from clearhead.decoding.engine import ONE_THREAD
-from clearhead.device import intel, processors, real_cores
+from clearhead.device import imported, intel, processors, real_cores, warn_of_long_waits
 from clearhead.errors import ClearheadError, ConfigError, ExportError
 
 if TYPE_CHECKING:
     import ctranslate2
+
+MODEL = "model.bin"
+"""The file of an export that has its weights."""
 
 NARROW = 256
 """The largest d_model that is fastest with workers of one thread each."""
@@ -45,22 +51,79 @@ class Translators:
     def __init__(
         self, exported: ExportedModel, device: str, threads: int, compute_type: str
     ) -> None:
-        gpu = device == "cuda" or (device == "auto" and installed().get_cuda_device_count() > 0)
-        one_thread_each = (exported.d_model <= NARROW or intel()) and not gpu
-        workers = (threads or _default_threads()) if one_thread_each else 1
-        each = 1 if workers > 1 else threads
-        self._many = open_translator(exported, device, compute_type, workers, each)
-        is_narrowest = exported.d_model <= ONE_THREAD
-        may_share = compute_type == "float32" and not intel() and not is_narrowest
-        sharing = min(workers, SHARING, real_cores()) if may_share else 1
-        self._single = self._many
-        if sharing > 1:
-            # Loaded now, not when needed: by then another export may have replaced this one.
-            self._single = open_translator(exported, device, compute_type, 1, sharing)
+        self._options = exported, device, threads, compute_type
+        self._path = exported.path / MODEL
+        self._stamp = _stamp(self._path)
+        self._loaded = _load(*self._options)
+        _LOADED.add(self)
 
     def of(self, sentences: int) -> ctranslate2.Translator:
-        """The translator that is fastest for a number of sentences."""
-        return self._single if sentences == 1 else self._many
+        """The translator that is fastest for a number of sentences.
+
+        Raises:
+            ExportError: this process was forked, so the export has to be loaded again, and it was
+                replaced or removed.
+        """
+        if self._loaded is None:
+            if _stamp(self._path) != self._stamp:
+                raise ExportError(
+                    "this process was forked, and the export has changed since it was loaded",
+                    where=self._path.parent,
+                    todo="load the model in the new process, after the fork",
+                )
+            self._loaded = _load(*self._options)
+        many, single = self._loaded
+        return single if sentences == 1 else many
+
+    def forget(self) -> None:
+        """Load the export again when it is needed: a fork copies no threads of CTranslate2.
+
+        The old objects are kept for ever, because their destructors wait for these threads.
+        """
+        for translator in self._loaded or ():
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(translator))
+        self._loaded = None
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    """What identifies the file that has a name now; None if there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+_LOADED: WeakSet[Translators] = WeakSet()
+"""All objects of this process."""
+
+
+def _forget_all() -> None:
+    for translators in _LOADED:
+        translators.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def _load(
+    exported: ExportedModel, device: str, threads: int, compute_type: str
+) -> tuple[ctranslate2.Translator, ctranslate2.Translator]:
+    """The translator for several sentences, and the one for a single sentence."""
+    gpu = device == "cuda" or (device == "auto" and installed().get_cuda_device_count() > 0)
+    one_thread_each = (exported.d_model <= NARROW or intel()) and not gpu
+    workers = (threads or _default_threads()) if one_thread_each else 1
+    each = 1 if workers > 1 else threads
+    many = open_translator(exported, device, compute_type, workers, each)
+    is_narrowest = exported.d_model <= ONE_THREAD
+    may_share = compute_type == "float32" and not intel() and not is_narrowest
+    sharing = min(workers, SHARING, real_cores()) if may_share else 1
+    if not gpu and (sharing if workers > 1 else each or _default_threads()) > 1:
+        warn_of_long_waits("ctranslate2")
+    if sharing == 1:
+        return many, many
+    # Loaded now, not when needed: by then another export may have replaced this one.
+    return many, open_translator(exported, device, compute_type, 1, sharing)
 
 
 def part_size(translator: ctranslate2.Translator, sentences: int) -> int:
@@ -82,14 +145,13 @@ def installed() -> ModuleType:
         ExportError: it is not installed.
     """
     try:
-        import ctranslate2
+        return imported("ctranslate2")
     except ImportError as error:
         raise ExportError(
             "the package ctranslate2 is not installed",
             why=str(error),
             todo="install it: pip install ctranslate2; or use --engine torch",
         ) from None
-    return ctranslate2
 
 
 def open_translator(

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from clearhead.checkpoint.folder import ModelFolder, read_tokenizers, read_weights
-from clearhead.checkpoint.tensors import check_shapes, load_parameters
+from clearhead.checkpoint.tensors import WEIGHTS, check_shapes, load_parameters
 from clearhead.decoding.beam import Node, Trace
 from clearhead.decoding.cache import DecodingState
 from clearhead.decoding.engine import (
@@ -26,10 +26,11 @@ from clearhead.decoding.engine import (
 from clearhead.decoding.fast_decoder import FastDecoder
 from clearhead.decoding.products import MakeProduct, plain_product
 from clearhead.decoding.search import search as search_batch
-from clearhead.device import explain_full_memory, threads
+from clearhead.device import explain_full_memory, set_up_thread, threads
+from clearhead.errors import ModelFolderError
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder, evaluating
 from clearhead.settings import SearchConfig
-from clearhead.tokenizer import PAD
+from clearhead.tokenizer import PAD, Tokenizer
 
 if TYPE_CHECKING:
     from torch import nn
@@ -80,6 +81,7 @@ class TorchEngine:
         progress: Callable[[int], None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, in the order of the sources; see `Engine`."""
+        set_up_thread()
         prefixes, keys = prefixes_and_keys(len(sources), prefixes, keys)
         rows = search.n_best if search.method == "sampling" else search.beam_size
         width = self.model.output.in_features
@@ -109,6 +111,7 @@ class TorchEngine:
         self, source: Sequence[int], search: SearchConfig
     ) -> tuple[list[Hypothesis], list[Node]]:
         """The hypotheses of one source by beam search, and all nodes of its tree."""
+        set_up_thread()
         trace = Trace()
         with evaluating(self.model):
             (found,) = search_batch(
@@ -189,6 +192,7 @@ class ClassifierEngine:
                 inputs = collate([rows[i] for i in batch]).to(output.weight.device)
                 return self.model(inputs).double().cpu().numpy()
 
+        set_up_thread()
         output = self.model.output
         lengths = list(map(len, rows))
         with evaluating(self.model):
@@ -196,15 +200,22 @@ class ClassifierEngine:
         return np.reshape(found, (len(rows), output.out_features))
 
 
-def trained_translator(found: ModelFolder, device: torch.device) -> EncoderDecoder:
+def trained_translator(
+    found: ModelFolder, device: torch.device, tokenizers: Sequence[Tokenizer] = ()
+) -> EncoderDecoder:
     """The encoder-decoder of a model folder, with its weights, on a device.
+
+    Args:
+        found: the folder.
+        device: of the model.
+        tokenizers: of the source and of the target; by default those in the folder.
 
     Raises:
         ModelFolderError: a file is missing or damaged.
     """
     from clearhead.model.build import build_model
 
-    source, target = read_tokenizers(found.path, found.config)
+    source, target = tokenizers or read_tokenizers(found.path, found.config)
     sizes = len(source), len(target)
     return with_weights(lambda: build_model(found.config.model, *sizes), found, device)
 
@@ -222,8 +233,13 @@ def with_weights(
     Raises:
         ModelFolderError: the weights are damaged, or belong to another model.
     """
-    check_shapes(make_model, found.weights)
-    tensors = read_weights(found)
-    model = make_model()
-    load_parameters(model, tensors, found.weights)
+    try:
+        check_shapes(make_model, found.weights)
+        tensors = read_weights(found)
+        model = make_model()
+        load_parameters(model, tensors, found.weights)
+    except ModelFolderError as error:
+        if not found.is_checkpoint and error.where == str(found.weights):
+            error.where = str(found.path / WEIGHTS)  # the name of a file that is kept open
+        raise
     return model.to(device).eval()

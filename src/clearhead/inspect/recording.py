@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import Hypothesis
-from clearhead.device import explain_full_memory
+from clearhead.device import explain_full_memory, set_up_thread
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.names import checked
 from clearhead.inspect.record import (
@@ -126,6 +126,7 @@ def record(
     if isinstance(source, str) and not source.strip():
         raise DataError("the source is empty", where="record", todo="give a text")
     kept = frozenset(checked(keep, DETAILS, "a detail of a record", "record"))
+    set_up_thread()
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "record"):
         if hasattr(subject, "target_tokenizer"):
             return _of_translator(cast(TranslatorLike, subject), source, target, kept)

@@ -24,8 +24,10 @@ from clearhead.data.corpus import encode_pairs
 from clearhead.data.inputs import hide_words
 from clearhead.data.preparation import TranslationData
 from clearhead.data.replay import Mixture
+from clearhead.decoding.engine import ONE_THREAD
 from clearhead.decoding.texts import CutSourceWarning, translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
+from clearhead.device import threads
 from clearhead.evaluation.scores import bleu_and_chrf, exact_match
 from clearhead.losses.cross_entropy import projected_cross_entropy
 from clearhead.model.build import build_model
@@ -136,8 +138,16 @@ class TranslationTask:
         return Loss(total / passes, plain / passes, batch.target_tokens)
 
     def evaluate(self, model: nn.Module) -> Evaluation:
-        """Loss, BLEU, chrF and exact matches on the validation pairs, with the run's search."""
+        """Loss, BLEU, chrF and exact matches on the validation pairs, with the run's search.
+
+        A narrow model computes with one thread: alone this takes a little longer, and beside other
+        programs much less, because a search has many short steps.
+        """
         model = cast(EncoderDecoder, model)
+        with threads(1 if model.output.in_features <= ONE_THREAD else 0):
+            return self._evaluated(model)
+
+    def _evaluated(self, model: EncoderDecoder) -> Evaluation:
         loss = self._validation_loss(model)
         if not math.isfinite(loss):
             return diverged(self.measure)
