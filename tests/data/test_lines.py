@@ -201,3 +201,32 @@ def test_a_pipe_is_read_as_text(tmp_path: Path) -> None:
     writer.start()
     assert list(read_lines(str(pipe))) == ["a", "b"]
     writer.join()
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("last", [b"three", b"three\r"])
+def test_carriage_returns_end_the_lines_of_a_file_without_line_feeds(
+    name: str, last: bytes, write: Write
+) -> None:
+    path = write(name, b"\xef\xbb\xbfone\r\rtwo\r" + last)
+    assert list(read_lines(path)) == ["one", "", "two", "three"]
+
+
+def test_a_carriage_return_inside_a_line_is_text_if_there_are_line_feeds(write: Write) -> None:
+    assert list(read_lines(write("a", b"one\ra\ntwo\rb\r\r\n"))) == ["one\ra", "two\rb"]
+
+
+def test_lines_that_end_at_carriage_returns_have_no_limit_together(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.data.lines.MAX_LINE_BYTES", 11)
+    monkeypatch.setattr("clearhead.data.lines.UNPACKED_BYTES", 4)
+    path = write("a", b"0123456789\r" * 5 + b"end")
+    assert list(read_lines(path)) == ["0123456789"] * 5 + ["end"]
+    long = write("b", b"short\r" + b"x" * 40)
+    assert refusal(long).where == f"{long}:2"
+
+
+def test_an_error_in_a_line_that_ends_at_a_carriage_return_has_its_number(write: Write) -> None:
+    path = write("a", b"one\rtwo\rcaf\xe9\rfour\r")
+    assert refusal(path).where == f"{path}:3"

@@ -1,7 +1,8 @@
 r"""Text files as streams of checked lines, and tables of file formats.
 
-Text is UTF-8. A line ends at `\n` or `\r\n` only (not at U+2028, for example). A byte order mark at
-the start of a file is dropped. A file whose name ends in `.gz` is unpacked.
+Text is UTF-8. A line ends at `\n` or `\r\n` (not at U+2028, for example), and at `\r` in a file
+without any `\n`. A byte order mark at the start of a file is dropped. A file whose name ends in
+`.gz` is unpacked.
 """
 
 from __future__ import annotations
@@ -116,10 +117,10 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
     Raises:
         DataError: it is unreadable, binary or not UTF-8.
     """
-    head = b""
+    head, lines = b"", _raw_lines(stream)
     for number in itertools.count(1):
         try:
-            raw = stream.readline(MAX_LINE_BYTES + 1)
+            raw = next(lines, b"")
         except (OSError, EOFError, zlib.error) as error:
             raise unreadable(name, error, number) from None
         if number == 1:
@@ -133,13 +134,28 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
         yield text.removeprefix("\ufeff") if number == 1 else text
 
 
+def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The lines of a stream with their ends, at most `MAX_LINE_BYTES` + 1 bytes of each."""
+    first = stream.readline(MAX_LINE_BYTES + 1)
+    if first.endswith(b"\n") or b"\r" not in first[:-1]:
+        yield first
+        yield from iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b"")
+        return
+    block, rest = first, b""  # the lines end at carriage returns, as in old files of a Mac
+    while block and len(rest) <= MAX_LINE_BYTES:
+        *lines, rest = (rest + block).split(b"\r")
+        yield from (line + b"\r" for line in lines)
+        block = stream.read(UNPACKED_BYTES)
+    yield rest
+
+
 def _text(raw: bytes) -> str:
     """A line without its end; a ValueError if it is too long, binary or not UTF-8."""
     if len(raw) > MAX_LINE_BYTES:
         raise ValueError(f"a line has more than {MAX_LINE_BYTES // 2**20} MiB")
     if b"\0" in raw:
         raise ValueError("a NUL byte: this is a binary file, or text in UTF-16")
-    return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    return raw.removesuffix(b"\n").rstrip(b"\r").decode("utf-8")
 
 
 def _not_text(

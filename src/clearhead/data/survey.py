@@ -256,12 +256,13 @@ def _classes_of(examples: Sequence[Labelled[Any]]) -> tuple[Classes, str, str]:
 
 def _count_lines(path: str) -> int:
     """The number of lines of a file; the last one may lack its line break."""
-    count, last = 0, b"\n"
+    counts, last = Counter[bytes](), b"\n"
     try:
         with open_unpacked(path) as stream:
             while block := stream.read(2**20):
-                count += block.count(b"\n")
+                counts += {end: block.count(end) for end in (b"\n", b"\r")}
                 last = block[-1:]
     except (OSError, EOFError, zlib.error) as error:
         raise unreadable(path, error) from None
-    return count + (last != b"\n")
+    end = b"\n" if counts[b"\n"] else b"\r"
+    return counts[end] + (last != end)
