@@ -146,6 +146,12 @@ def test_a_jsonl_line_of_another_form_is_rejected(line: str, write: Write) -> No
     assert str(refusal(path).where).endswith("p.jsonl:2")
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.csv.gz", "a.tmx", "a.htm", "a.vtt", "a.pdf"])
+def test_files_whose_lines_are_no_texts_are_not_parallel(name: str, write: Write) -> None:
+    plain, other = write("a.txt", b"a\n"), write(name, b"a\n")
+    assert refusal(plain, other).where == refusal(other, plain).where == other
+
+
 def test_names_that_do_not_go_together_are_rejected(write: Write) -> None:
     plain, table = write("a", b"a\n"), write("p.tsv", b"a\tb\n")
     error = refusal(plain)

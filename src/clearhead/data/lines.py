@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import os
+import re
 import stat
 import zlib
 from collections.abc import Generator, Iterator
@@ -35,6 +36,23 @@ Text and numbers expand to 3 to 20 times their size, the worst file to more than
 UNPACKED_BYTES = 2**17  # that are unpacked at a time
 
 HEAD_BYTES = 16  # show what kind of file it is
+
+_PLAIN = "save its text without markup as a .txt file in UTF-8, one sentence per line"
+_ONE_COLUMN = "save the column of the texts as a .txt file in UTF-8, one text per line"
+NO_LINES = {
+    ".json .jsonl .ndjson": "write the texts one per line: jq -r .text FILE > NEW_FILE",
+    ".csv .xlsx .xls .ods .parquet": _ONE_COLUMN,
+    ".po .pot .xlf .xliff .sdlxliff .tmx .resx .arb .strings .properties .yaml .yml": "extract its "
+    "texts into a .txt file, one per line",
+    ".html .htm .xhtml .xml .sgm .sgml .rtf .tex": _PLAIN,
+    ".srt .vtt .sub .ass .ssa .sbv": "save its sentences without numbers and times as a .txt file, "
+    "one per line",
+    ".docx .doc .odt .pdf .epub .pptx .ppt .odp": _PLAIN,
+}
+"""Endings of files whose lines are no texts, and what to do about them; `.gz` may follow."""
+
+NO_TEXT = re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{\"]|<\?xml|<!doctype|<html|WEBVTT\b|msgid \")", re.I)
+"""The start of line 1 of JSON, of markup, of subtitles or of a gettext catalogue."""
 
 
 R = TypeVar("R")
@@ -94,6 +112,20 @@ class Formats(dict[str, Format[R]]):
         """All endings with their contents; `last` joins the last two: "and" or "or"."""
         *most, final = (f"{ending} ({found.content})" for ending, found in self.items())
         return f"{', '.join(most)} {last} {final}"
+
+
+def read_texts_in_lines(path: str) -> Generator[str, None, None]:
+    """The lines of a file of one text per line; it raises as `read_lines`.
+
+    Raises:
+        DataError: the ending of the name is one of `NO_LINES`.
+    """
+    name = path.lower().removesuffix(".gz")
+    for endings, todo in NO_LINES.items():
+        if name.endswith(tuple(endings.split())) and os.path.exists(os.path.expanduser(path)):
+            what = "files with this ending are not read line by line"
+            raise DataError(what, where=path, why="their lines are no texts", todo=todo)
+    return read_lines(path)
 
 
 def read_lines(path: str) -> Generator[str, None, None]:

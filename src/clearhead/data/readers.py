@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from clearhead.data.lines import Format, Formats, read_lines
+from clearhead.data.lines import Format, Formats, read_texts_in_lines
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.tables import read_jsonl, read_tsv, string_of
 from clearhead.errors import DataError
@@ -93,7 +93,10 @@ def _read_phrasebook(name: str, part: Part) -> Iterator[Pair]:
 
 
 def _read_parallel(source: str, target: str) -> Iterator[Pair]:
-    with closing(read_lines(source)) as sources, closing(read_lines(target)) as targets:
+    with (
+        closing(read_texts_in_lines(source)) as sources,
+        closing(read_texts_in_lines(target)) as targets,
+    ):
         for count, (left, right) in enumerate(itertools.zip_longest(sources, targets), start=1):
             if left is None or right is None:
                 rest = count + sum(1 for _ in (targets if left is None else sources))
