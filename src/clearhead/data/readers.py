@@ -8,11 +8,11 @@ line n of the second is the translation of line n of the first. For the names of
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from clearhead.data.labelled import join_lines
 from clearhead.data.lines import Format, Formats, read_texts_in_lines
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.tables import read_jsonl, read_tsv, string_of
@@ -120,7 +120,7 @@ def _read_tsv(path: str) -> Iterator[Pair]:
             raise DataError("the target comes before the source", where=f"{path}:1", todo=todo)
         if line > 1 or not _is_header(*names):
             is_empty = False
-            yield Pair(source, target, line)
+            yield Pair(join_lines(source), join_lines(target), line)
     if is_empty:
         raise DataError("the file has a header and no pair", where=path)
 
@@ -133,12 +133,7 @@ def _is_header(source: str, target: str) -> bool:
 def _read_jsonl(path: str) -> Iterator[Pair]:
     for line, record in read_jsonl(path):
         source, target = (string_of(record, key, f"{path}:{line}") for key in ("source", "target"))
-        if re.search("[\n\r]", source + target):
-            todo = "give one sentence, on one line"
-            raise DataError(
-                "the source or target has a line break", where=f"{path}:{line}", todo=todo
-            )
-        yield Pair(source, target, line)
+        yield Pair(join_lines(source), join_lines(target), line)
 
 
 PAIR_FORMATS: Formats[Callable[[str], Iterator[Pair]]] = Formats(
