@@ -20,7 +20,7 @@ from clearhead.data.features import as_frames
 from clearhead.data.labelled import Labelled, join_lines, label_name, read_labelled_texts
 from clearhead.data.lines import open_packed
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
-from clearhead.data.readers import Pair, place, read_pairs
+from clearhead.data.readers import Pair, place, read_pairs, short_name
 from clearhead.data.tables import refuse_unwritable
 from clearhead.errors import ConfigError, DataError, reason, type_of
 from clearhead.settings import RunConfig
@@ -86,6 +86,9 @@ class DataPart:
             return place(self.files, example.line, in_target)
         if isinstance(example, Pair):
             return _place_in_memory(self.name, example.line)
+        file, _, line = example.place.rpartition(":")
+        if file in self.files:
+            return f"{short_name(file, self.files)}:{line}"
         path = Path(example.place)
         for folder in map(Path, map(os.path.expanduser, self.files)):
             if path != folder and path.is_relative_to(folder):
@@ -97,20 +100,15 @@ class DataPart:
 
         Raises:
             DataError: a file cannot be used; `where` is the file and line.
-            ConfigError: there are two files of labelled examples.
         """
         if self.examples or not self.files:
             return self
         if config.task == "translation":
             return replace(self, examples=tuple(self.pairs()))
-        file, *others = self.files
-        if others:
-            raise ConfigError(
-                f"data.{self.name} names {len(self.files)} files",
-                why="examples and their labels are in one file, or one folder",
-                todo=f"join them, and name one: data.{self.name} = [{json.dumps(file)}]",
-            )
-        return replace(self, examples=tuple(read_examples(file, config)))
+        examples = (example for file in self.files for example in read_examples(file, config))
+        if config.input == "features":
+            examples = of_one_width(examples)
+        return replace(self, examples=tuple(examples))
 
 
 class Parts(NamedTuple):
