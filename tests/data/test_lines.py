@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 
 from clearhead.data.encodings import SIGNATURES
 from clearhead.data.lines import MAX_LINE_BYTES, Format, Formats, read_lines
+from clearhead.data.parts import parts_of
 from clearhead.errors import DataError
+from clearhead.settings import config_from
+from fake_translator import run
 
 Write = Callable[[str, bytes], str]
 line_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"))
@@ -230,3 +233,17 @@ def test_lines_that_end_at_carriage_returns_have_no_limit_together(
 def test_an_error_in_a_line_that_ends_at_a_carriage_return_has_its_number(write: Write) -> None:
     path = write("a", b"one\rtwo\rcaf\xe9\rfour\r")
     assert refusal(path).where == f"{path}:3"
+
+
+@pytest.mark.parametrize("part", ["train", "validation", "test"])
+@pytest.mark.parametrize("kind", ["text", "features"])
+def test_a_pipe_is_no_training_data(tmp_path: Path, part: str, kind: str) -> None:
+    os.mkfifo(tmp_path / "pipe.tsv")  # without a writer, opening it would never end
+    data = {"train": [str(tmp_path / "a.tsv")], part: [str(tmp_path / "pipe.tsv")]}
+    with pytest.raises(DataError) as raised:
+        parts_of(config_from({"task": "classification", "input": kind, "data": data}))
+    assert raised.value.where == str(tmp_path / "pipe.tsv")
+    options = ("--input", kind, "--train", *data["train"], f"--{part}", *data[part])
+    code, _, err = run("init", str(tmp_path / "m"), "--task", "classification", *options)
+    assert (code, str(tmp_path / "pipe.tsv") in err) == (DataError.exit_code, True)
+    assert not (tmp_path / "m.toml").exists()

@@ -273,6 +273,19 @@ def unreadable(path: str, error: Exception, line: int = 1) -> DataError:
     return DataError(what, where=where, todo="copy or download it again")
 
 
+def refuse_pipe(path: str) -> None:
+    """Raise a DataError for a pipe or a device, which can be read only once."""
+    with suppress(OSError, ValueError):  # reading it raises the error
+        mode = os.stat(os.path.expanduser(path)).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise DataError(
+                "this is a pipe or a device, not a file",
+                where=path,
+                why="it can be read only once, and its content is needed several times",
+                todo="save its content in a file, and name that",
+            )
+
+
 @contextmanager
 def open_unpacked(path: str) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked if its name ends in `.gz`; it raises as `open_packed`."""
@@ -298,16 +311,10 @@ def open_packed(path: str, *, regular: bool = False) -> BufferedReader:
     Raises:
         DataError: the file is missing, a folder, or cannot be read; or `regular` is not met.
     """
-    expanded = os.path.expanduser(path)
+    if regular:
+        refuse_pipe(path)
     try:
-        if (
-            regular
-            and not stat.S_ISREG(mode := os.stat(expanded).st_mode)
-            and not stat.S_ISDIR(mode)
-        ):
-            todo = "give a file, or read the pipe into one"
-            raise DataError("this is a pipe or a device, not a file", where=path, todo=todo)
-        return open(expanded, "rb")
+        return open(os.path.expanduser(path), "rb")
     except FileNotFoundError:
         raise DataError("there is no such file", where=path, todo=check_path(path)) from None
     except IsADirectoryError:

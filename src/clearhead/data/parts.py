@@ -18,7 +18,7 @@ from clearhead.data.arrays import files_of_array_folder
 from clearhead.data.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.features import as_frames
 from clearhead.data.labelled import Labelled, join_lines, label_name, read_labelled_texts
-from clearhead.data.lines import open_packed
+from clearhead.data.lines import open_packed, refuse_pipe
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.readers import Pair, place, read_pairs, short_name
 from clearhead.data.tables import refuse_unwritable
@@ -134,7 +134,8 @@ def parts_of(
 
     Raises:
         ConfigError: a part that the run needs is missing, or both in files and in memory.
-        DataError: an example in memory has a wrong form; or a folder is named as a file of texts.
+        DataError: an example in memory has a wrong form; a folder is named as a file of texts; or a
+            file is a pipe.
     """
     data, pairs = config.data, config.task == "translation"
     parts = Parts(
@@ -165,6 +166,7 @@ def _part(
 ) -> DataPart:
     if given is None:
         for file in files:
+            refuse_pipe(file)
             if config.input == "text" and os.path.isdir(os.path.expanduser(file)):
                 what, todo = "this is a folder, not a file", "name a file in it"
                 raise DataError(what, where=file, todo=todo)
