@@ -192,6 +192,21 @@ def test_translators_that_cannot_be_compared_are_rejected(
     assert "40 sources and 1 references" in err
 
 
+def test_references_are_one_per_line(
+    translators: dict[str, Backwards], test_set: tuple[str, ...], tmp_path: Path
+) -> None:
+    table = "".join(
+        f"{n}\t{line}\n" for n, line in enumerate((tmp_path / "r").read_text().splitlines())
+    )
+    (tmp_path / "r").write_text(table)
+    code, _, err = run("evaluate", "good", *test_set)
+    assert (code, "line 1 of the references" in err) == (0, True)
+    for name in ("r.tsv", "r.jsonl"):
+        (tmp_path / name).write_text(table)
+        code, out, err = run("evaluate", "good", *test_set[:2], "--reference", str(tmp_path / name))
+        assert (code, out, name in err) == (3, "", True)
+
+
 # Classifiers
 
 

@@ -245,19 +245,40 @@ def test_a_full_disk_gives_an_error(tmp_path: Path, lines: int) -> None:
     assert "free" in todo
 
 
-def test_a_table_that_is_translated_line_by_line_is_warned_of_once(
+@pytest.mark.parametrize("line", ["a b\tc", '{"text": "a"}', "<?xml version='1.0'?>", "WEBVTT"])
+def test_a_table_or_a_document_that_is_translated_line_by_line_is_warned_of_once(
+    translator: Backwards, tmp_path: Path, line: str
+) -> None:
+    (tmp_path / "in.txt").write_text(f"{line}\nd\te\n")
+    for words, stdin in ((("-i", str(tmp_path / "in.txt")), ""), ((), f"{line}\nd\te\n")):
+        code, out, err = run("translate", "m", *words, stdin=stdin)
+        assert (code, len(out.splitlines()), len(err.splitlines())) == (0, 2, 1)
+        assert "line 1" in err
+    assert run("translate", "m", stdin="a b\nd\te\n")[2] == ""
+
+
+def test_a_column_of_a_table_with_tabs_is_translated_and_several_are_refused(
     translator: Backwards, tmp_path: Path
 ) -> None:
-    table = "a b\tc\nd\te\n"
-    (tmp_path / "pairs.tsv").write_text(table)
-    path = str(tmp_path / "pairs.tsv")
-    for words, stdin in ((("-i", path), ""), ((), table)):
-        code, out, err = run("translate", "m", *words, stdin=stdin)
-        assert (code, len(out.splitlines())) == (0, 2)
-        (line,) = err.splitlines()
-        assert "tab" in line
-        assert "cut -f 1" in line
-    assert run("translate", "m", stdin="a b\nd\te\n")[2] == ""
+    path = tmp_path / "pairs.tsv"
+    path.write_text("a b\tc\n")
+    code, out, err = run("translate", "m", "-i", str(path))
+    assert (code, out, str(path) in err) == (DataError.exit_code, "", True)
+    path.write_text("a b\nc\n")
+    assert run("translate", "m", "-i", str(path))[:2] == (0, "b a\nc\n")
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.CSV", "a.po.gz", "a.html", "a.srt", "a.docx"])
+def test_what_is_no_list_of_sentences_is_refused_before_a_model_is_loaded(
+    translator: Backwards, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / name).write_bytes(b"a\n")
+    (tmp_path / "in.txt").write_text("a\n")
+    path, plain = str(tmp_path / name), str(tmp_path / "in.txt")
+    for words in (("-i", path), ("-i", plain, "--prefix-file", path)):
+        code, out, err = run("translate", "m", *words)
+        assert (code, out, path in err) == (DataError.exit_code, "", True)
+    assert translator.calls == []
 
 
 def test_prefixes_go_with_their_lines(translator: Backwards, tmp_path: Path) -> None:

@@ -126,8 +126,9 @@ def test_pairs_that_do_not_belong_together_from_some_line_on_are_found_before_a_
 
 def lines_of(error: DataError) -> list[int]:
     """The numbers of lines in an error."""
-    numbers = re.findall(r"(?:between|and|before) ([\d,]+)", error.what)
-    return [int(number.replace(",", "")) for number in numbers]
+    return [
+        int(number) for number in re.findall(r"(?:between|and|before) example (\d+)", error.what)
+    ]
 
 
 def test_equal_sides_are_refused() -> None:

@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 
 from clearhead.data.encodings import SIGNATURES
 from clearhead.data.lines import MAX_LINE_BYTES, Format, Formats, read_lines
+from clearhead.data.parts import parts_of
 from clearhead.errors import DataError
+from clearhead.settings import config_from
+from fake_translator import run
 
 Write = Callable[[str, bytes], str]
 line_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"))
@@ -201,3 +204,46 @@ def test_a_pipe_is_read_as_text(tmp_path: Path) -> None:
     writer.start()
     assert list(read_lines(str(pipe))) == ["a", "b"]
     writer.join()
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("last", [b"three", b"three\r"])
+def test_carriage_returns_end_the_lines_of_a_file_without_line_feeds(
+    name: str, last: bytes, write: Write
+) -> None:
+    path = write(name, b"\xef\xbb\xbfone\r\rtwo\r" + last)
+    assert list(read_lines(path)) == ["one", "", "two", "three"]
+
+
+def test_a_carriage_return_inside_a_line_is_text_if_there_are_line_feeds(write: Write) -> None:
+    assert list(read_lines(write("a", b"one\ra\ntwo\rb\r\r\n"))) == ["one\ra", "two\rb"]
+
+
+def test_lines_that_end_at_carriage_returns_have_no_limit_together(
+    write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.data.lines.MAX_LINE_BYTES", 11)
+    monkeypatch.setattr("clearhead.data.lines.UNPACKED_BYTES", 4)
+    path = write("a", b"0123456789\r" * 5 + b"end")
+    assert list(read_lines(path)) == ["0123456789"] * 5 + ["end"]
+    long = write("b", b"short\r" + b"x" * 40)
+    assert refusal(long).where == f"{long}:2"
+
+
+def test_an_error_in_a_line_that_ends_at_a_carriage_return_has_its_number(write: Write) -> None:
+    path = write("a", b"one\rtwo\rcaf\xe9\rfour\r")
+    assert refusal(path).where == f"{path}:3"
+
+
+@pytest.mark.parametrize("part", ["train", "validation", "test"])
+@pytest.mark.parametrize("kind", ["text", "features"])
+def test_a_pipe_is_no_training_data(tmp_path: Path, part: str, kind: str) -> None:
+    os.mkfifo(tmp_path / "pipe.tsv")  # without a writer, opening it would never end
+    data = {"train": [str(tmp_path / "a.tsv")], part: [str(tmp_path / "pipe.tsv")]}
+    with pytest.raises(DataError) as raised:
+        parts_of(config_from({"task": "classification", "input": kind, "data": data}))
+    assert raised.value.where == str(tmp_path / "pipe.tsv")
+    options = ("--input", kind, "--train", *data["train"], f"--{part}", *data[part])
+    code, _, err = run("init", str(tmp_path / "m"), "--task", "classification", *options)
+    assert (code, str(tmp_path / "pipe.tsv") in err) == (DataError.exit_code, True)
+    assert not (tmp_path / "m.toml").exists()

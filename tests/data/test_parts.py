@@ -21,6 +21,7 @@ from clearhead.data import parts as parts_module
 from clearhead.data.labelled import Labelled
 from clearhead.data.parts import file_hash, parts_of, parts_of_run
 from clearhead.data.readers import Pair, read_pairs
+from clearhead.data.trainable import read_labelled
 from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.files import read_json, write_json
 from clearhead.settings import RunConfig, config_from
@@ -280,3 +281,29 @@ def test_the_commands_do_not_open_a_pipe_that_a_folder_names(
         code, out, err = run("align", str(folder), *words)
     assert (code, out.count("\n")) == (0, 1)
     assert str(pipe) in err
+
+
+def test_texts_of_several_files_are_one_part_and_keep_their_places(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    rows = ["text,label", *(f"{word} text,{label}" for word in "abc" for label in ("x", "y"))]
+    for name in ("a.csv", "more/a.csv"):
+        (tmp_path / name).write_text("\n".join(rows))
+    files = [str(tmp_path / "a.csv"), str(tmp_path / "more/a.csv")]
+    config = config_from({"task": "classification", "data": {"train": files}})
+    part = parts_of(config).train.read(config)
+    assert len(part.examples) == 12
+    places = [part.place(part.examples[row]) for row in (0, 6)]
+    assert places == [f"{tmp_path.name}/a.csv:2", "more/a.csv:2"]
+    assert [file for file, _ in part.hashes] == files
+
+
+def test_features_of_several_files_are_in_the_order_of_the_first(tmp_path: Path) -> None:
+    for name, columns in (("a.csv", "x,y"), ("b.csv", "y,x")):
+        rows = [f"s{n},{label},{n},{-n}" for n, label in enumerate("uvuvuvuvuv", start=1)]
+        (tmp_path / name).write_text("\n".join([f"sequence,label,{columns}", *rows]))
+    files = [str(tmp_path / "a.csv"), str(tmp_path / "b.csv")]
+    config = config_from({"task": "classification", "input": "features", "data": {"train": files}})
+    parts = read_labelled(config, parts_of(config))
+    train = [*parts.train.examples, *parts.validation.examples]
+    assert {example.columns for example in train} == {("x", "y")}
+    assert {tuple(np.sign(example.input[0])) for example in train} == {(1, -1), (-1, 1)}

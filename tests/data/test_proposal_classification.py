@@ -122,7 +122,7 @@ def test_texts_are_counted_measured_and_parted_into_their_classes(
     rows: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     records = [{"text": text, "label": name} for text, name in rows]
-    found = survey_texts(write_jsonl(tmp_path / "train.jsonl", records))
+    found = survey_texts([write_jsonl(tmp_path / "train.jsonl", records)])
     assert dict(found.classes) == Counter(name for _, name in rows)
     assert found.lengths.tolist() == [len(text) for text, _ in rows]
     assert found.sides[0].words == sum(len(text.split()) for text, _ in rows)
@@ -133,13 +133,13 @@ def test_texts_are_counted_measured_and_parted_into_their_classes(
 
 
 def test_sequences_are_counted_measured_and_searched_for_missing_values(tmp_path: Path) -> None:
-    found = survey_sequences(write_sequences(tmp_path / "train.npz", [4, 9, 2, 5], missing=2))
+    found = survey_sequences([write_sequences(tmp_path / "train.npz", [4, 9, 2, 5], missing=2)])
     assert found.lengths.tolist() == [4, 9, 2, 5]
     assert found.width == 3
     assert found.missing == 2
     assert found.missing_place.endswith("train.npz:3")
     assert found.classes == (("cold", 2), ("warm", 2))
-    assert survey_sequences(write_sequences(tmp_path / "whole.npz", [3])).missing_place == ""
+    assert survey_sequences([write_sequences(tmp_path / "whole.npz", [3])]).missing_place == ""
 
 
 @pytest.mark.parametrize(
@@ -166,6 +166,32 @@ def test_several_labels_are_seen_where_they_are_meant(
     assert proposed(tmp_path, "text", path).classifier.multi_label is several
     plain = write_tsv(tmp_path / "plain.tsv")
     assert proposed(tmp_path, "text", plain, path).classifier.multi_label is several
+
+
+@pytest.mark.parametrize(
+    ("bars", "asked", "several"),
+    [(1, None, False), (4, None, False), (30, None, True), (1, True, True), (30, False, False)],
+)
+def test_a_few_bars_do_not_make_several_labels(
+    tmp_path: Path, bars: int, asked: bool | None, several: bool
+) -> None:
+    labels = ["a|b"] * bars + ["a", "b"] * (50 - bars // 2)
+    path = write_csv(
+        tmp_path / "a.csv", [("text", "label"), *((f"t{n}", name) for n, name in enumerate(labels))]
+    )
+    proposal = propose_classification("text", (path,), multi_label=asked)
+    assert read_back(proposal.to_toml("m"), tmp_path).classifier.multi_label is several
+    (*notes, _, _) = proposal.seen
+    assert len(notes) == (asked is None or several)
+    assert all(f"{path}:2" in note for note in notes)
+
+
+def test_a_forgotten_label_and_one_bar_are_an_error(tmp_path: Path) -> None:
+    rows = [("t", "a"), ("u", "b")] * 20
+    path = write_csv(tmp_path / "a.csv", [("text", "label"), *rows, ("v", ""), ("w", "a|b")])
+    with pytest.raises(DataError) as raised:
+        propose_classification("text", (path,))
+    assert raised.value.where == f"{path}:42"
 
 
 def test_a_missing_label_is_an_error_and_not_no_label(tmp_path: Path) -> None:
@@ -451,8 +477,9 @@ def test_training_takes_what_is_proposed_as_it_is(
     done = api.dry_run(config)
     used = [line for line in done.data if " examples, " in line]
     assert all("all kept" in line for line in used), done.data
-    survey = survey_texts if kind == "text" else survey_sequences
-    examples = survey(path, *columns.values()).examples
+    text, label = columns.get("text_column", "text"), columns.get("label_column", "label")
+    survey = survey_texts([path], text, label) if kind == "text" else survey_sequences([path])
+    examples = survey.examples
     assert sum(int(line.split()[1].replace(",", "")) for line in used) == examples
 
 
@@ -488,7 +515,7 @@ def test_a_few_giants_do_not_make_the_limit(tmp_path: Path, kind: InputKind) -> 
     text = propose_classification(kind, (path,)).to_toml("my-model")
     config = read_back(text, tmp_path)
     survey = survey_texts if kind == "text" else survey_sequences
-    lengths = survey(path).most_tokens
+    lengths = survey([path]).most_tokens
     kept = lengths <= config.data.max_length
     assert KEPT <= kept.mean() < 1
     assert f"# {np.sum(~kept)} may be longer" in text
@@ -526,8 +553,6 @@ def test_files_that_cannot_be_used_are_data_errors(tmp_path: Path) -> None:
         propose_classification("text", (str(tmp_path / "no.csv"),))
     with pytest.raises(DataError, match="no such file"):
         propose_classification("text", (path,), (str(tmp_path / "no.csv"),))
-    with pytest.raises(DataError, match="2 files of train data"):
-        propose_classification("text", (path, path))
     with pytest.raises(DataError, match="feature sequences are not read"):
         propose_classification("features", (path,))
     table = write_csv(tmp_path / "train.csv", [("txt", "label"), ("t", "a")])

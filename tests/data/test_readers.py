@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clearhead.data.lines import Format, read_lines
-from clearhead.data.phrasebook import phrasebook
-from clearhead.data.readers import PAIR_FORMATS, Pair, holds_pairs, read_pairs
+from clearhead.data.phrasebook import phrasebook, phrasebook_pairs
+from clearhead.data.readers import PAIR_FORMATS, Pair, holds_pairs, place, read_pairs
 from clearhead.errors import DataError
 
 Write = Callable[[str, bytes], str]
@@ -126,6 +126,14 @@ def test_an_empty_file_is_rejected(write: Write) -> None:
     assert refusal(write("a", b""), write("b", b"")).what == "the file is empty"
 
 
+def test_a_line_break_in_a_sentence_becomes_a_space(write: Write) -> None:
+    table = write("p.tsv", b'"a\nb"\t"c ""d"""\ne\tf\n')
+    assert list(read_pairs([table])) == [Pair("a b", 'c "d"', 1), Pair("e", "f", 3)]
+    record = json.dumps({"source": "a\r\nb", "target": "c\n\nd"})
+    objects = write("p.jsonl", f"{record}\n{record}\n".encode())
+    assert list(read_pairs([objects])) == [Pair("a b", "c d", 1), Pair("a b", "c d", 2)]
+
+
 @pytest.mark.parametrize("line", [b"no tab", b"", b"two\ttabs\there"])
 def test_a_tsv_line_of_another_form_is_rejected(line: bytes, write: Write) -> None:
     assert str(refusal(write("p.tsv", b"a\tb\n" + line + b"\n")).where).endswith("p.tsv:2")
@@ -136,7 +144,6 @@ def test_a_tsv_line_of_another_form_is_rejected(line: bytes, write: Write) -> No
     [
         *("", "{", "[]", "1", "null", '"source"', "[" * 100_000, "9" * 5000),
         *('{"source": "a"}', '{"source": "a", "target": 1}', '{"source": null, "target": "a"}'),
-        r'{"source": "a\nb", "target": "c"}',
         r'{"source": "a", "target": "\u0000"}',
         r'{"source": "a", "target": "\ud800"}',
     ],
@@ -146,15 +153,43 @@ def test_a_jsonl_line_of_another_form_is_rejected(line: str, write: Write) -> No
     assert str(refusal(path).where).endswith("p.jsonl:2")
 
 
+@pytest.mark.parametrize("name", ["a.json", "a.csv.gz", "a.tmx", "a.htm", "a.vtt", "a.pdf"])
+def test_files_whose_lines_are_no_texts_are_not_parallel(name: str, write: Write) -> None:
+    plain, other = write("a.txt", b"a\n"), write(name, b"a\n")
+    assert refusal(plain, other).where == refusal(other, plain).where == other
+
+
 def test_names_that_do_not_go_together_are_rejected(write: Write) -> None:
     plain, table = write("a", b"a\n"), write("p.tsv", b"a\tb\n")
     error = refusal(plain)
     assert (error.where, "two parallel files" in str(error.todo)) == (plain, True)
     assert all(ending in str(error.why) for ending in PAIR_FORMATS)
-    assert "name it alone" in refusal(plain, table).what
-    assert "name it alone" in refusal("phrasebook:en-es", plain).what
-    assert "0 files" in refusal().what
-    assert "3 files" in refusal(plain, plain, plain).what
+    assert refusal(plain, table).where == table
+    assert refusal("phrasebook:en-es", plain).where == plain
+    assert refusal(plain, plain, plain).where == plain
+    assert "no files" in refusal().what
+
+
+def test_several_corpora_are_read_one_after_the_other(write: Write, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    files = [
+        write("a.en", b"1\n2\n"),
+        write("a.de", b"eins\nzwei\n"),
+        write("c.tsv", b"source\ttarget\n3\tdrei\n"),
+        write("b/c.tsv", b"4\tvier\n"),
+        "phrasebook:en-es",
+        write("d.jsonl", b'{"source": "5", "target": "f\xc3\xbcnf"}\n'),
+    ]
+    pairs = list(read_pairs(files))
+    assert [(source, target) for source, target, _ in (*pairs[:4], pairs[-1])] == [
+        *(("1", "eins"), ("2", "zwei"), ("3", "drei"), ("4", "vier"), ("5", "fünf")),
+    ]
+    assert len(pairs) == 5 + len(phrasebook_pairs("phrasebook:en-es"))
+    book = "phrasebook:en-es:1"
+    places = [place(files, line) for _, _, line in (*pairs[:5], pairs[-1])]
+    name = tmp_path.name
+    assert places == ["a.en:1", "a.en:2", f"{name}/c.tsv:2", "b/c.tsv:1", book, "d.jsonl:1"]
+    assert place(files, pairs[1].line, in_target=True) == "a.de:2"
 
 
 def test_a_format_is_registered_in_one_place(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

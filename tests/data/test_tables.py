@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import csv
+import io
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clearhead import api
 from clearhead.data.labelled import read_labelled_texts
-from clearhead.data.tables import FIXED_COLUMNS, Header, read_csv
+from clearhead.data.tables import FIXED_COLUMNS, Header, read_csv, read_tsv
 from clearhead.errors import DataError
 from clearhead.settings import config_from
 
@@ -148,3 +150,41 @@ def test_an_error_does_not_list_a_million_columns() -> None:
     with pytest.raises(DataError) as caught:
         Header(["x" * 10**7], "a.jsonl:1").column("y" * 10**7, "text_column")
     assert len(str(caught.value)) < 20_000
+
+
+QUOTED = [["text", "n"], ['she said "no"', "1"], ["a\tb", "2"], ["c\nd", "3"]]
+
+
+def written(rows: list[list[str]], **form: Any) -> str:
+    text = io.StringIO()
+    csv.writer(text, delimiter="\t", lineterminator="\n", **form).writerows(rows)
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+@pytest.mark.parametrize("last", [1, 2, 3])
+def test_cells_with_tabs_that_are_quoted_are_read_as_they_were(
+    tmp_path: Path, quoting: Any, last: int
+) -> None:
+    rows = [QUOTED[0], QUOTED[last], *[["plain", "4"]] * 3]
+    (tmp_path / "a.tsv").write_text(written(rows, quoting=quoting))
+    assert [row for _, row in read_tsv(str(tmp_path / "a.tsv"))] == rows
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ['"Hello," she said\ta', "no\tb"],
+        ['"Hello."\ta', '"No."\tb'],
+        ['"Hello.\ta', 'No."\tb'],
+        ['"Hello\ta"', '"a"\t"b"'],
+        ['"a ""b"" c"\tx', '5" pipe\ty'],
+        ['"a ""b"" c"\tx', 'so ""quoted""\ty'],
+        ['""a""\tx', '""\ty'],
+        ['"\tx', "a\ty"],
+        ['a\t"x', "b\ty"],
+    ],
+)
+def test_quotes_that_texts_have_themselves_stay(tmp_path: Path, lines: list[str]) -> None:
+    (tmp_path / "a.tsv").write_text("\n".join(lines))
+    assert [row for _, row in read_tsv(str(tmp_path / "a.tsv"))] == [li.split("\t") for li in lines]

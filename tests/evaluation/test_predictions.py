@@ -116,6 +116,20 @@ def test_a_csv_has_no_formula_in_a_translation(tmp_path: Path) -> None:
     assert row[2:] == ["'-a", "'+b", "'=c"]
 
 
+@pytest.mark.parametrize("text", ["=1+1", "@a", "-a", "+a1", "-2+3", "\ta", "\ra", "\na", "＝1"])
+@pytest.mark.parametrize("column", ["text", "label"])
+def test_a_csv_has_no_cell_that_is_computed(tmp_path: Path, text: str, column: str) -> None:
+    write_table(tmp_path / "p.csv", [{column: text}])
+    content = io.StringIO((tmp_path / "p.csv").read_bytes().decode("utf-8-sig"), newline="")
+    assert list(csv.reader(content)) == [[column], [f"'{text}"]]
+
+
+@pytest.mark.parametrize("text", ["-1", "+2.5", "-3%", "-", "+", "a=b", "'=1"])
+def test_a_csv_keeps_numbers_and_other_texts(tmp_path: Path, text: str) -> None:
+    write_table(tmp_path / "p.csv", [{"label": text}])
+    assert (tmp_path / "p.csv").read_text("utf-8-sig").splitlines() == ["label", text]
+
+
 def test_a_tsv_has_one_line_a_row_and_jsonl_keeps_everything(tmp_path: Path) -> None:
     write_table(tmp_path / "p.tsv", ROWS)
     lines = (tmp_path / "p.tsv").read_text().splitlines()

@@ -252,7 +252,6 @@ def test_an_error_in_positions_names_the_kinds() -> None:
         ("seed", -1),
         ("seed", 2**63),
         *((f"data.{name}", 0) for name in ("max_length", "max_length_ratio")),
-        ("data.train", ["a", "b", "c"]),
         ("tokenizer.max_vocabulary", -1),
         ("tokenizer.max_vocabulary", 0),
         ("tokenizer.sampling", 1.0),

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
-from clearhead.cli.streams import Counter, input_lines, opened_output, source_lines
+from clearhead.cli.streams import Counter, input_lines, opened_output, sentence_lines
 from clearhead.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -128,7 +128,8 @@ def _check_options(args: Namespace) -> None:
 
 
 def _given_pairs(args: Namespace) -> list[tuple[str, str]]:
-    sources, targets = list(source_lines(args.source)), list(input_lines(args.target))
+    sources = list(sentence_lines(args.source, "sources"))
+    targets = list(sentence_lines(args.target, "targets"))
     if len(sources) != len(targets):
         raise DataError(
             "the sources and targets differ in number, so they do not belong together",

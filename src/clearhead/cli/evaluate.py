@@ -54,9 +54,8 @@ from clearhead.cli.streams import (
     Counter,
     Line,
     in_blocks,
-    input_lines,
     reject_inputs,
-    source_lines,
+    sentence_lines,
     text_in_line,
     translating,
 )
@@ -172,7 +171,8 @@ def _evaluate_translators(
     todo = "leave it out; use --source test.en --reference test.de"
     reject_unused(options, "translators", todo)
     files = _required(args.source, "--source"), _required(args.reference, "--reference")
-    sources, references = list(source_lines(files[0])), list(input_lines(files[1]))
+    sources = list(sentence_lines(files[0], "sources"))
+    references = list(sentence_lines(files[1], "references"))
 
     def translate(name: str) -> list[str]:
         translator = loaded_translator(name, args, scores=False)

@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
-from clearhead.cli.streams import reject_standard_input, source_lines
+from clearhead.cli.streams import reject_standard_input, sentence_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
 
@@ -196,7 +196,7 @@ def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], 
         model = load(args.folder, device=args.device, threads=args.threads)
     if isinstance(model, Translator):
         reject_unused({"--text-column": args.text_column}, "translators")
-        source = _text(args, source_lines)
+        source = _text(args, sentence_lines)
         target = _translation(model, source) if args.target is None else args.target
         subject = Subject.translation(model, source, target)
         aligner = partial(aligner_of, model.folder, model.model)

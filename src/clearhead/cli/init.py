@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, BooleanOptionalAction, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,9 +36,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     for part, text in (
         (
             "train",
-            "training data: two parallel text files, or one file of pairs, such as .tsv (source, "
-            "tab, target) or .jsonl (keys source and target); for a classifier one file or folder; "
-            "files may be compressed (.gz)",
+            "training data: two parallel text files, or a file of pairs, such as .tsv (source, "
+            "tab, target) or .jsonl (keys source and target); for a classifier a file or folder; "
+            "further ones are added; files may be compressed (.gz)",
         ),
         ("validation", "validation data, in the same formats; chooses the best checkpoint"),
         ("test", "test data, in the same formats; its examples are left out of the training data"),
@@ -66,6 +66,12 @@ def add_arguments(parser: ArgumentParser) -> None:
             help=f"classification: name of the {kind} column or key, or its position, from 1, in a "
             f"file without a header (default: {kind}, or recognised by the cells)",
         )
+    parser.add_argument(
+        "--multi-label",
+        action=BooleanOptionalAction,
+        help="classification of texts: whether a text may have several labels, separated by | "
+        "(default: if 5 %% of the labels have one)",
+    )
     parser.add_argument(
         "--start-from",
         default="",
@@ -107,9 +113,12 @@ def run(args: Namespace) -> None:
 
 def _proposed(args: Namespace) -> CommentedConfig:
     """The settings for the data, and for the model that the run starts from."""
+    from clearhead.data.lines import refuse_pipe
     from clearhead.settings.data import absolute_path
 
     kind, files = args.kind or "text", (args.train, args.validation, args.test)
+    for file in (*args.train, *args.validation, *args.test):
+        refuse_pipe(file)
     brought = None
     if args.start_from:
         from clearhead.api.start import brought_by
@@ -126,6 +135,7 @@ def _proposed(args: Namespace) -> CommentedConfig:
         *files,
         text_column=args.text_column,
         label_column=args.label_column,
+        multi_label=args.multi_label,
         start_from=args.start_from,
         brought=brought,
     )
@@ -172,12 +182,12 @@ def _print_baseline(path: Path) -> None:
 
 
 def _reject_unused(args: Namespace) -> None:
-    text_column = {"--text-column": args.text_column}
+    of_texts = {"--text-column": args.text_column, "--multi-label": args.multi_label is not None}
     if args.task == "translation":
-        options = {"--input": args.kind, **text_column, "--label-column": args.label_column}
+        options = {"--input": args.kind, **of_texts, "--label-column": args.label_column}
         reject_unused(options, "translators", "add --task classification, or leave it out")
     if args.kind == "features":
-        reject_unused({**text_column, "--mismatch": args.mismatch}, "features")
+        reject_unused({**of_texts, "--mismatch": args.mismatch}, "features")
 
 
 def _check_path(path: Path, force: bool) -> None:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, option, reject_unused
-from clearhead.cli.streams import Counter, reject_standard_input, source_lines
+from clearhead.cli.streams import Counter, reject_standard_input, sentence_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
 
@@ -184,7 +184,7 @@ def _inputs(args: Namespace, model: Any) -> tuple[list[Any], list[str] | None]:
             return args.texts, None
         file, column = args.input_file, args.text_column
         read: Iterable[str] = (
-            source_lines(file)
+            sentence_lines(file)
             if task == "translation"
             else texts_to_classify(model, file, column)[0]
         )

@@ -65,10 +65,10 @@ def input_lines(path: str) -> Iterator[str]:
     Raises:
         DataError: the input is unreadable, binary or not UTF-8; `where` has the line number.
     """
-    from clearhead.data.lines import read_lines, read_stream
+    from clearhead.data.lines import read_stream, read_texts_in_lines
 
     if path != STANDARD:
-        return read_lines(path)
+        return read_texts_in_lines(path)
     if is_typed():
         return typed_lines()
     if sys.stdin is None:
@@ -76,13 +76,30 @@ def input_lines(path: str) -> Iterator[str]:
     return read_stream(sys.stdin.buffer, "standard input")
 
 
-def source_lines(path: str) -> Iterator[str]:
-    """The sentences to translate: `input_lines`, with a warning if the first has a tab."""
+def sentence_lines(path: str, name: str = "input") -> Iterator[str]:
+    """The sentences of a file, such as those to translate: `input_lines`.
+
+    A warning is printed if line 1 is part of a table or of a document. `name` is that of the file
+    in the warning.
+
+    Raises:
+        DataError: as `input_lines`; or a `.tsv` file has several columns.
+    """
+    from clearhead.data.lines import NO_TEXT
+
     for number, line in enumerate(input_lines(path)):
         if number == 0 and "\t" in line:
+            what, todo = "has a tab", "to read the first column only: cut -f 1 FILE > NEW_FILE"
+            if path.lower().removesuffix(".gz").endswith(".tsv"):
+                raise DataError("the file has several columns", where=path, todo=todo)
+        elif number == 0 and NO_TEXT.match(line):
+            what, todo = "looks like a table or a document", "write one sentence per line"
+        else:
+            what = todo = ""
+        if what:
             print_message(
-                "warning: line 1 of the input has a tab, and each whole line is translated as one "
-                "sentence; to translate the first column only: cut -f 1 FILE > NEW_FILE"
+                f"warning: line 1 of the {name} {what}, and each whole line is read as one "
+                f"sentence; {todo}"
             )
         yield line
 
@@ -93,14 +110,14 @@ def count_lines(path: str) -> int | None:
     Raises:
         DataError: the file is missing, unreadable, empty, binary or not UTF-8.
     """
-    from clearhead.data.lines import read_lines
+    from clearhead.data.lines import read_texts_in_lines
 
     if path == STANDARD:
         return None
     expanded = os.path.expanduser(path)
     if os.path.exists(expanded) and not os.path.isfile(expanded):  # a pipe or a device
         return None
-    return sum(1 for _ in read_lines(path))
+    return sum(1 for _ in read_texts_in_lines(path))
 
 
 class Line(NamedTuple):

@@ -11,8 +11,10 @@ positions for, is cut there. A warning names its line.
 
 A warning is printed for input that looks different from the training text, for
 example with capitals if the training text has none. --normalise converts the
-input. The translations keep the style of the training text. A warning is also
-printed if line 1 has a tab: a table is not read by its columns.
+input. The translations keep the style of the training text.
+
+The input is a text file. Tables, JSON, documents and subtitles are refused by
+the endings of their names. A warning is printed if line 1 looks like one.
 
   clearhead translate runs/my-model < in.txt > out.txt
   clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8
@@ -41,9 +43,9 @@ from clearhead.cli.streams import (
     count_lines,
     input_lines,
     opened_output,
+    sentence_lines,
     shared,
     shared_out,
-    source_lines,
     text_in_line,
     translating,
     with_prefixes,
@@ -109,7 +111,7 @@ def run(args: Namespace) -> None:
     ):
         total = count_lines(args.input_file)
         lines = with_prefixes(
-            source_lines(args.input_file),
+            sentence_lines(args.input_file),
             None if args.prefix_file is None else input_lines(args.prefix_file),
         )
         translator = loaded_translator(args.folder, args, scores=args.scores or args.json_lines)

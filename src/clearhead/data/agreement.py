@@ -236,7 +236,7 @@ def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismat
         judged = pairs
         if found.first:
             judged = pairs[found.first :][: pairing.BLOCK]
-            what += f", from some line before {judged[-1].line:,} on"
+            what += f", from some line before {part.place(judged[-1])} on"
         chance = 0.5 + ERRORS / (12 * len(judged)) ** 0.5
         are_sentences = min(map(mean_words, _sides(judged))) >= SENTENCE
         certain = certain and are_sentences and found.fit.most < chance
@@ -248,7 +248,8 @@ def _about_mismatch(part: DataPart, pairs: Sequence[Pair], found: pairing.Mismat
         if found.first:
             around = pairs[found.first - pairing.NEAR : found.first + pairing.NEAR + 1]
             place = "there"
-            what += f", from a line between {around[0].line:,} and {around[-1].line:,} on"
+            start, end = map(part.place, (around[0], around[-1]))
+            what += f", from a line between {start} and {end} on"
         todo = f"look {place} for a line that is missing, or too many, in one of the sides"
     return Doubt(what, part.where, why, todo, certain)
 

@@ -85,7 +85,8 @@ def read_labelled_texts(
     """The texts of a file and their labels. The name may end in `.gz`.
 
     - `.csv`: a header, then one text per row; line breaks inside double quotes become a space.
-    - `.tsv`: the same with tabs and without quotes, or `label<TAB>text` without a header.
+    - `.tsv`: the same with tabs, or `label<TAB>text` without a header; `read_tsv` has the rule for
+      quotes.
     - `.jsonl`: objects with the text and either one label (text or a number) or a list of labels.
       The key of the list may be the plural: `labels` if the column is `label`.
     - `.txt`: `label<TAB>text`.

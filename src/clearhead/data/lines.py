@@ -1,7 +1,8 @@
 r"""Text files as streams of checked lines, and tables of file formats.
 
-Text is UTF-8. A line ends at `\n` or `\r\n` only (not at U+2028, for example). A byte order mark at
-the start of a file is dropped. A file whose name ends in `.gz` is unpacked.
+Text is UTF-8. A line ends at `\n` or `\r\n` (not at U+2028, for example), and at `\r` in a file
+without any `\n`. A byte order mark at the start of a file is dropped. A file whose name ends in
+`.gz` is unpacked.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import os
+import re
 import stat
 import zlib
 from collections.abc import Generator, Iterator
@@ -34,6 +36,23 @@ Text and numbers expand to 3 to 20 times their size, the worst file to more than
 UNPACKED_BYTES = 2**17  # that are unpacked at a time
 
 HEAD_BYTES = 16  # show what kind of file it is
+
+_PLAIN = "save its text without markup as a .txt file in UTF-8, one sentence per line"
+_ONE_COLUMN = "save the column of the texts as a .txt file in UTF-8, one text per line"
+NO_LINES = {
+    ".json .jsonl .ndjson": "write the texts one per line: jq -r .text FILE > NEW_FILE",
+    ".csv .xlsx .xls .ods .parquet": _ONE_COLUMN,
+    ".po .pot .xlf .xliff .sdlxliff .tmx .resx .arb .strings .properties .yaml .yml": "extract its "
+    "texts into a .txt file, one per line",
+    ".html .htm .xhtml .xml .sgm .sgml .rtf .tex": _PLAIN,
+    ".srt .vtt .sub .ass .ssa .sbv": "save its sentences without numbers and times as a .txt file, "
+    "one per line",
+    ".docx .doc .odt .pdf .epub .pptx .ppt .odp": _PLAIN,
+}
+"""Endings of files whose lines are no texts, and what to do about them; `.gz` may follow."""
+
+NO_TEXT = re.compile(r"\s*(?:\{\s*\"|\[\s*[\[{\"]|<\?xml|<!doctype|<html|WEBVTT\b|msgid \")", re.I)
+"""The start of line 1 of JSON, of markup, of subtitles or of a gettext catalogue."""
 
 
 R = TypeVar("R")
@@ -95,6 +114,20 @@ class Formats(dict[str, Format[R]]):
         return f"{', '.join(most)} {last} {final}"
 
 
+def read_texts_in_lines(path: str) -> Generator[str, None, None]:
+    """The lines of a file of one text per line; it raises as `read_lines`.
+
+    Raises:
+        DataError: the ending of the name is one of `NO_LINES`.
+    """
+    name = path.lower().removesuffix(".gz")
+    for endings, todo in NO_LINES.items():
+        if name.endswith(tuple(endings.split())) and os.path.exists(os.path.expanduser(path)):
+            what = "files with this ending are not read line by line"
+            raise DataError(what, where=path, why="their lines are no texts", todo=todo)
+    return read_lines(path)
+
+
 def read_lines(path: str) -> Generator[str, None, None]:
     """The lines of one text file, without their ends.
 
@@ -116,10 +149,10 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
     Raises:
         DataError: it is unreadable, binary or not UTF-8.
     """
-    head = b""
+    head, lines = b"", _raw_lines(stream)
     for number in itertools.count(1):
         try:
-            raw = stream.readline(MAX_LINE_BYTES + 1)
+            raw = next(lines, b"")
         except (OSError, EOFError, zlib.error) as error:
             raise unreadable(name, error, number) from None
         if number == 1:
@@ -133,13 +166,28 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
         yield text.removeprefix("\ufeff") if number == 1 else text
 
 
+def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """The lines of a stream with their ends, at most `MAX_LINE_BYTES` + 1 bytes of each."""
+    first = stream.readline(MAX_LINE_BYTES + 1)
+    if first.endswith(b"\n") or b"\r" not in first[:-1]:
+        yield first
+        yield from iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b"")
+        return
+    block, rest = first, b""  # the lines end at carriage returns, as in old files of a Mac
+    while block and len(rest) <= MAX_LINE_BYTES:
+        *lines, rest = (rest + block).split(b"\r")
+        yield from (line + b"\r" for line in lines)
+        block = stream.read(UNPACKED_BYTES)
+    yield rest
+
+
 def _text(raw: bytes) -> str:
     """A line without its end; a ValueError if it is too long, binary or not UTF-8."""
     if len(raw) > MAX_LINE_BYTES:
         raise ValueError(f"a line has more than {MAX_LINE_BYTES // 2**20} MiB")
     if b"\0" in raw:
         raise ValueError("a NUL byte: this is a binary file, or text in UTF-16")
-    return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+    return raw.removesuffix(b"\n").rstrip(b"\r").decode("utf-8")
 
 
 def _not_text(
@@ -225,6 +273,19 @@ def unreadable(path: str, error: Exception, line: int = 1) -> DataError:
     return DataError(what, where=where, todo="copy or download it again")
 
 
+def refuse_pipe(path: str) -> None:
+    """Raise a DataError for a pipe or a device, which can be read only once."""
+    with suppress(OSError, ValueError):  # reading it raises the error
+        mode = os.stat(os.path.expanduser(path)).st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise DataError(
+                "this is a pipe or a device, not a file",
+                where=path,
+                why="it can be read only once, and its content is needed several times",
+                todo="save its content in a file, and name that",
+            )
+
+
 @contextmanager
 def open_unpacked(path: str) -> Iterator[BinaryIO]:
     """The bytes of a file, unpacked if its name ends in `.gz`; it raises as `open_packed`."""
@@ -250,16 +311,10 @@ def open_packed(path: str, *, regular: bool = False) -> BufferedReader:
     Raises:
         DataError: the file is missing, a folder, or cannot be read; or `regular` is not met.
     """
-    expanded = os.path.expanduser(path)
+    if regular:
+        refuse_pipe(path)
     try:
-        if (
-            regular
-            and not stat.S_ISREG(mode := os.stat(expanded).st_mode)
-            and not stat.S_ISDIR(mode)
-        ):
-            todo = "give a file, or read the pipe into one"
-            raise DataError("this is a pipe or a device, not a file", where=path, todo=todo)
-        return open(expanded, "rb")
+        return open(os.path.expanduser(path), "rb")
     except FileNotFoundError:
         raise DataError("there is no such file", where=path, todo=check_path(path)) from None
     except IsADirectoryError:

@@ -18,9 +18,9 @@ from clearhead.data.arrays import files_of_array_folder
 from clearhead.data.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.features import as_frames
 from clearhead.data.labelled import Labelled, join_lines, label_name, read_labelled_texts
-from clearhead.data.lines import open_packed
+from clearhead.data.lines import open_packed, refuse_pipe
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
-from clearhead.data.readers import Pair, place, read_pairs
+from clearhead.data.readers import Pair, place, read_pairs, short_name
 from clearhead.data.tables import refuse_unwritable
 from clearhead.errors import ConfigError, DataError, ModelFolderError, reason, type_of
 from clearhead.files import read_json
@@ -87,6 +87,9 @@ class DataPart:
             return place(self.files, example.line, in_target)
         if isinstance(example, Pair):
             return _place_in_memory(self.name, example.line)
+        file, _, line = example.place.rpartition(":")
+        if file in self.files:
+            return f"{short_name(file, self.files)}:{line}"
         path = Path(example.place)
         for folder in map(Path, map(os.path.expanduser, self.files)):
             if path != folder and path.is_relative_to(folder):
@@ -98,20 +101,15 @@ class DataPart:
 
         Raises:
             DataError: a file cannot be used; `where` is the file and line.
-            ConfigError: there are two files of labelled examples.
         """
         if self.examples or not self.files:
             return self
         if config.task == "translation":
             return replace(self, examples=tuple(self.pairs()))
-        file, *others = self.files
-        if others:
-            raise ConfigError(
-                f"data.{self.name} names {len(self.files)} files",
-                why="examples and their labels are in one file, or one folder",
-                todo=f"join them, and name one: data.{self.name} = [{json.dumps(file)}]",
-            )
-        return replace(self, examples=tuple(read_examples(file, config)))
+        examples = (example for file in self.files for example in read_examples(file, config))
+        if config.input == "features":
+            examples = of_one_width(examples)
+        return replace(self, examples=tuple(examples))
 
 
 class Parts(NamedTuple):
@@ -137,7 +135,8 @@ def parts_of(
 
     Raises:
         ConfigError: a part that the run needs is missing, or both in files and in memory.
-        DataError: an example in memory has a wrong form; or a folder is named as a file of texts.
+        DataError: an example in memory has a wrong form; a folder is named as a file of texts; or a
+            file is a pipe.
     """
     data, pairs = config.data, config.task == "translation"
     parts = Parts(
@@ -168,6 +167,7 @@ def _part(
 ) -> DataPart:
     if given is None:
         for file in files:
+            refuse_pipe(file)
             if config.input == "text" and os.path.isdir(os.path.expanduser(file)):
                 what, todo = "this is a folder, not a file", "name a file in it"
                 raise DataError(what, where=file, todo=todo)

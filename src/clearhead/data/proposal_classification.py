@@ -28,7 +28,6 @@ from clearhead.data.proposal import (
 from clearhead.data.report import IMBALANCE, imbalance
 from clearhead.data.survey import SideSurvey, Survey, pieces_for, survey_sequences, survey_texts
 from clearhead.data.tables import Column
-from clearhead.errors import DataError
 from clearhead.settings import DataConfig
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
 
@@ -111,6 +110,7 @@ def propose_classification(
     *,
     text_column: Column | None = None,
     label_column: Column | None = None,
+    multi_label: bool | None = None,
     start_from: str = "",
     brought: Brought | None = None,
 ) -> CommentedConfig:
@@ -118,34 +118,28 @@ def propose_classification(
 
     Args:
         kind: of the input.
-        train: at most one file, or folder of feature sequences.
+        train: files, or folders of feature sequences, of the same form.
         validation: likewise; without it, training examples are held out.
         test: likewise; training examples that occur in it are dropped.
         text_column: name or position of the column; `label_column` likewise. Without both, they
             are `text` and `label`, or the columns that are likely by their cells.
+        multi_label: whether a text may have several labels; None: as the labels look.
         start_from: a trained model.
         brought: what it brings, if that is known.
 
     Raises:
         ConfigError: texts and labels are in the same column.
-        DataError: a file cannot be used, or more than one is named for a part.
+        DataError: a file cannot be used.
     """
     likely = None
-    if kind == "text" and len(train) == 1 and text_column is None and label_column is None:
+    if kind == "text" and train and text_column is None and label_column is None:
         likely = other_columns(train[0])
     text, label = likely or (text_column or "text", label_column or "label")
 
     def survey(part: str, files: Sequence[str]) -> Survey:
-        if len(files) > 1:
-            raise DataError(
-                f"there are {len(files)} files of {part} data",
-                where=files[1],
-                why="examples and their labels are in one file, or one folder",
-                todo="join them, and name one",
-            )
         if kind == "features":
-            return survey_sequences(files[0], str(label))
-        return survey_texts(files[0], text, label)
+            return survey_sequences(files, str(label))
+        return survey_texts(files, text, label, multi_label)
 
     form = SEQUENCES if kind == "features" else TEXTS
     proposal = Proposal(form, (train, validation, test), survey)
@@ -155,6 +149,8 @@ def propose_classification(
     if likely:
         proposal.notes.append(f"columns: {likely.described}")
         proposal.reasons["data.text_column"] = "Recognised by their cells."
+    if multi_label:
+        proposal.choose("classifier.multi_label", True)
     proposal.choose("start_from", start_from)
     if start_from and train:
         _choose_tuned_length(proposal)
@@ -303,6 +299,17 @@ def _choose_classes(p: Proposal) -> None:
             f"{lists[0]}. If that is one name: false."
         )
         p.choose("classifier.multi_label", True, several)
+        p.notes.append(
+            f"texts may have several labels or none, such as {lists[0]}; if each has one label: "
+            "--no-multi-label"
+        )
+    for found in p.surveys.values():
+        if found.barred:
+            p.notes.append(
+                f"{found.barred:,} of {found.examples:,} labels have a |, such as "
+                f"{found.barred_place}, which counts as part of the name; if it separates labels: "
+                "--multi-label"
+            )
     classes = p.train.classes
     if len(classes) >= 2:
         (largest, most), (smallest, least) = classes[0], classes[-1]

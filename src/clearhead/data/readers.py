@@ -1,30 +1,37 @@
 """Sentence pairs from files, as a stream.
 
 `PAIR_FORMATS` has the formats of files with both sides. Two files with other names are parallel:
-line n of the second is the translation of line n of the first. For the names of built-in data see
-`phrasebook`.
+line n of the second is the translation of line n of the first. Several such files, or several times
+two, are read one after the other. For the names of built-in data see `phrasebook`.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from clearhead.data.lines import Format, Formats, read_lines
+from clearhead.data.labelled import join_lines
+from clearhead.data.lines import Format, Formats, read_texts_in_lines
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.tables import read_jsonl, read_tsv, string_of
 from clearhead.errors import DataError
 
 
 class Pair(NamedTuple):
-    """A sentence, its translation, and the number of its line in the files (from 1)."""
+    """A sentence, its translation, and the number of its line in the files (from 1).
+
+    In the files of corpus k, counted from 0, the number is larger by k * `CORPUS_LINES`.
+    """
 
     source: str
     target: str
     line: int
+
+
+CORPUS_LINES = 2**40
+"""No file has so many lines."""
 
 
 HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
@@ -42,7 +49,7 @@ LANGUAGE_CODES = frozenset(
 
 
 def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
-    """The pairs of two parallel files, of one file with both sides, or of the phrasebook.
+    """The pairs of parallel files, of files with both sides, or of the phrasebook.
 
     Names of files may end in `.gz`. `part` is the part of a phrasebook that is named without one.
 
@@ -50,23 +57,39 @@ def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
         DataError: a file is missing, unreadable, empty, binary, not UTF-8 or of the wrong format;
             parallel files differ in length (known only at the end of the shorter one).
     """
-    match [str(file) for file in files]:
+    if not files:
+        raise DataError("there are no files of sentence pairs")
+    first, *others = (_read_corpus(corpus, part) for corpus in corpora_of(files))
+    further = (
+        pair._replace(line=pair.line + number * CORPUS_LINES)
+        for number, pairs in enumerate(others, start=1)
+        for pair in pairs
+    )
+    return itertools.chain(first, further) if others else first
+
+
+def corpora_of(files: Sequence[str]) -> list[Sequence[str]]:
+    """The names of the files of each corpus: one with both sides, or source and target."""
+    rest, corpora = list(map(str, files)), list[Sequence[str]]()
+    while rest:
+        size = 1 if holds_pairs(rest[0]) else 2
+        corpora.append(rest[:size])
+        rest = rest[size:]
+    return corpora
+
+
+def _read_corpus(files: Sequence[str], part: Part) -> Iterator[Pair]:
+    match files:
         case [name] if name.startswith(PHRASEBOOK):
             return _read_phrasebook(name, part)
         case [name]:
             two_files = "name two parallel files, source and target"
             return PAIR_FORMATS.reader(name, "sentence pairs", two_files)(name)
-        case [source, target]:
-            for name in (source, target):
-                if holds_pairs(name):
-                    raise DataError("this file has both sides: name it alone", where=name)
-            return _read_parallel(source, target)
-        case names:
-            raise DataError(
-                f"there are {len(names)} files of sentence pairs",
-                where=", ".join(names),
-                todo="name one file with both sides, or two, source and target; join others first",
-            )
+        case [source, target] if holds_pairs(target):
+            what, why = "this file has both sides", f"the file before it, {source}, has one side"
+            raise DataError(what, where=target, why=why, todo="name the targets after the sources")
+        case _:
+            return _read_parallel(*files)
 
 
 def holds_pairs(name: str) -> bool:
@@ -75,16 +98,18 @@ def holds_pairs(name: str) -> bool:
 
 
 def place(files: Sequence[str], line: int, in_target: bool = False) -> str:
-    """The place of a pair, or of its target, for reports: `train.de:17`.
+    """The place of a pair, or of its target, for reports: `train.de:17`."""
+    corpus, line = divmod(line, CORPUS_LINES)
+    return f"{short_name(corpora_of(files)[corpus][-1 if in_target else 0], files)}:{line}"
 
-    For two files with the same name, it has as much of the path as distinguishes them.
-    """
-    paths = [str(file).split("/") for file in files]
-    for parts in range(1, 1 + max(map(len, paths))):
-        names = ["/".join(path[-parts:]) for path in paths]
-        if len(set(names)) == len(names):
-            return f"{names[-1 if in_target else 0]}:{line}"
-    return f"{paths[0][-1]}:{line}"  # the same file twice
+
+def short_name(file: str, files: Sequence[str]) -> str:
+    """As much of the path of one of the files as distinguishes it from the others."""
+    path, others = file.split("/"), [str(other).split("/") for other in files if other != file]
+    parts = 1
+    while parts < len(path) and any(path[-parts:] == other[-parts:] for other in others):
+        parts += 1
+    return "/".join(path[-parts:])
 
 
 def _read_phrasebook(name: str, part: Part) -> Iterator[Pair]:
@@ -93,7 +118,10 @@ def _read_phrasebook(name: str, part: Part) -> Iterator[Pair]:
 
 
 def _read_parallel(source: str, target: str) -> Iterator[Pair]:
-    with closing(read_lines(source)) as sources, closing(read_lines(target)) as targets:
+    with (
+        closing(read_texts_in_lines(source)) as sources,
+        closing(read_texts_in_lines(target)) as targets,
+    ):
         for count, (left, right) in enumerate(itertools.zip_longest(sources, targets), start=1):
             if left is None or right is None:
                 rest = count + sum(1 for _ in (targets if left is None else sources))
@@ -117,7 +145,7 @@ def _read_tsv(path: str) -> Iterator[Pair]:
             raise DataError("the target comes before the source", where=f"{path}:1", todo=todo)
         if line > 1 or not _is_header(*names):
             is_empty = False
-            yield Pair(source, target, line)
+            yield Pair(join_lines(source), join_lines(target), line)
     if is_empty:
         raise DataError("the file has a header and no pair", where=path)
 
@@ -130,12 +158,7 @@ def _is_header(source: str, target: str) -> bool:
 def _read_jsonl(path: str) -> Iterator[Pair]:
     for line, record in read_jsonl(path):
         source, target = (string_of(record, key, f"{path}:{line}") for key in ("source", "target"))
-        if re.search("[\n\r]", source + target):
-            todo = "give one sentence, on one line"
-            raise DataError(
-                "the source or target has a line break", where=f"{path}:{line}", todo=todo
-            )
-        yield Pair(source, target, line)
+        yield Pair(join_lines(source), join_lines(target), line)
 
 
 PAIR_FORMATS: Formats[Callable[[str], Iterator[Pair]]] = Formats(

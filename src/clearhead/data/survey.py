@@ -7,23 +7,27 @@ import unicodedata
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
 
-from clearhead.data.feature_sequences import read_feature_sequences
+from clearhead.data.feature_sequences import of_one_width, read_feature_sequences
 from clearhead.data.features import features_named
 from clearhead.data.labelled import SEPARATOR, Labelled, LabelledText, read_labelled_texts
 from clearhead.data.lines import open_unpacked, unreadable
 from clearhead.data.phrasebook import PHRASEBOOK, Part
-from clearhead.data.readers import read_pairs
+from clearhead.data.readers import corpora_of, read_pairs
 from clearhead.data.report import SHOWN_CLASSES, Classes, count_classes
 from clearhead.data.tables import Column
 from clearhead.data.text_style import StyleCounts
 from clearhead.errors import DataError, first_few
 from clearhead.tokenizer import WordTokenizer
+
+MANY_BARS = 0.05
+"""From this share of cells with `|` on, it separates labels. A few may be mistakes."""
 
 SURVEYED = 200_000
 """Number of texts from the start of the data that are used for text statistics."""
@@ -118,6 +122,8 @@ class Survey:
         classes: of labelled examples.
         several: the place of the first example with several labels; "" if there is none.
         without: the place of the first example without a label; "" if there is none.
+        barred: the number of labels with `|` that count as one label.
+        barred_place: of the first of these; "" if there is none.
         width: features of a frame.
         names: of the features; () if the file has none.
         missing: the number of missing values.
@@ -134,6 +140,8 @@ class Survey:
     classes: Classes = ()
     several: str = ""
     without: str = ""
+    barred: int = 0
+    barred_place: str = ""
     width: int = 0
     names: tuple[str, ...] = ()
     missing: int = 0
@@ -175,70 +183,76 @@ def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
         DataError: a file is missing, unreadable, empty or of the wrong form.
     """
     pairs = list(islice(read_pairs(files, part), SURVEYED))
-    is_whole = len(pairs) < SURVEYED or str(files[0]).startswith(PHRASEBOOK)
-    count = len(pairs) if is_whole else _count_lines(str(files[0]))
+    count = len(pairs)
+    if count == SURVEYED:
+        named = (first for first, *_ in corpora_of(files) if not first.startswith(PHRASEBOOK))
+        count = max(count, sum(map(_count_lines, named)))
     sides = ((pair.source for pair in pairs), (pair.target for pair in pairs))
     source, target = (survey_side(side, count / max(1, len(pairs))) for side in sides)
     names = ", ".join(map(str, files))
     return Survey("pairs", names, count, (source, target), NONE, NONE, NONE)
 
 
-def survey_texts(path: str, text_column: Column = "text", label_column: Column = "label") -> Survey:
-    """Survey a file of labelled texts, which `read_labelled_texts` reads.
+def survey_texts(
+    files: Sequence[str],
+    text_column: Column = "text",
+    label_column: Column = "label",
+    multi_label: bool | None = None,
+) -> Survey:
+    """Survey files of labelled texts, which `read_labelled_texts` reads.
 
-    The texts have several labels each if the file has lists of labels, or cells with `|`, and
-    cannot be read otherwise.
+    Unless `multi_label` is given, the texts have several labels each if the files have lists of
+    labels and cannot be read otherwise, or if many cells have a `|`.
 
     Raises:
-        DataError: the file is missing, unreadable, empty or of the wrong form.
+        DataError: a file is missing, unreadable, empty or of the wrong form.
     """
-    try:
-        found = _survey_texts(path, list(read_labelled_texts(path, text_column, label_column)))
-    except DataError:
-        lists = _with_lists(path, text_column, label_column)
-        if lists is None:
-            raise
-        return lists
-    if any(SEPARATOR in name for name, _ in found.classes):
-        return _with_lists(path, text_column, label_column) or found
-    return found
 
+    def read(several: bool) -> list[LabelledText]:
+        columns = text_column, label_column, several
+        return [each for file in files for each in read_labelled_texts(file, *columns)]
 
-def _with_lists(path: str, text_column: Column, label_column: Column) -> Survey | None:
-    """The survey of a file with several labels per text; None for another file."""
-    try:
-        texts = read_labelled_texts(path, text_column, label_column, multi_label=True)
-        found = _survey_texts(path, list(texts))
-    except DataError:
-        return None
+    if multi_label is not None:
+        return _survey_texts(files, read(multi_label))
+    is_json = all(name.lower().removesuffix(".gz").endswith(".jsonl") for name in files)
+    single, lists = list[LabelledText](), list[LabelledText]()
+    with suppress(DataError):
+        single = read(False)
+    if not single or (not is_json and any(SEPARATOR in each.labels[0] for each in single)):
+        with suppress(DataError):
+            lists = read(True)
+    barred = [] if is_json else [each.place for each in lists if len(each.labels) > 1]
     # An empty list means that no label applies; an empty cell may be a forgotten label.
-    is_json = path.lower().removesuffix(".gz").endswith(".jsonl")
-    return found if found.several or (found.without and is_json) else None
+    if lists and (is_json or len(barred) >= MANY_BARS * len(lists)):
+        return _survey_texts(files, lists)
+    found = _survey_texts(files, single or read(False))  # which may raise the error again
+    return replace(found, barred=len(barred), barred_place=next(iter(barred), ""))
 
 
-def _survey_texts(path: str, examples: list[LabelledText]) -> Survey:
+def _survey_texts(files: Sequence[str], examples: list[LabelledText]) -> Survey:
     by_words, texts = WordTokenizer((), split_punctuation=True), [each.input for each in examples]
     counts = [(len(t), len(t.encode()), len(by_words.words_of(t))) for t in texts]
     lengths, sizes, words = np.array(counts, dtype=np.int64).T
     surveyed = texts[:SURVEYED]
     sides = (survey_side(surveyed, len(texts) / len(surveyed)),)
-    classes = _classes_of(examples)
+    classes, path = _classes_of(examples), ", ".join(files)
     return Survey("texts", path, len(texts), sides, lengths, sizes / LEAST_BYTES, words, *classes)
 
 
-def survey_sequences(path: str, label_column: str = "label") -> Survey:
-    """Survey labelled feature sequences, which `read_feature_sequences` reads.
+def survey_sequences(files: Sequence[str], label_column: str = "label") -> Survey:
+    """Survey files of labelled feature sequences, which `read_feature_sequences` reads.
 
     Raises:
         DataError: they are missing, unreadable, none at all or of the wrong form.
     """
-    sequences = list(read_feature_sequences(path, label_column))
+    read = (each for file in files for each in read_feature_sequences(file, label_column))
+    sequences = list(of_one_width(read))
     lengths = np.array([len(sequence.input) for sequence in sequences])
     missing = [int(np.isnan(sequence.input).sum()) for sequence in sequences]
     lacking = (sequence.place for sequence, count in zip(sequences, missing, strict=True) if count)
     first = sequences[0]
     return Survey(
-        *("sequences", path, len(sequences), (), lengths, lengths, NONE),
+        *("sequences", ", ".join(files), len(sequences), (), lengths, lengths, NONE),
         *_classes_of(sequences),
         width=first.input.shape[1],
         names=first.columns,
@@ -256,12 +270,13 @@ def _classes_of(examples: Sequence[Labelled[Any]]) -> tuple[Classes, str, str]:
 
 def _count_lines(path: str) -> int:
     """The number of lines of a file; the last one may lack its line break."""
-    count, last = 0, b"\n"
+    counts, last = Counter[bytes](), b"\n"
     try:
         with open_unpacked(path) as stream:
             while block := stream.read(2**20):
-                count += block.count(b"\n")
+                counts += {end: block.count(end) for end in (b"\n", b"\r")}
                 last = block[-1:]
     except (OSError, EOFError, zlib.error) as error:
         raise unreadable(path, error) from None
-    return count + (last != b"\n")
+    end = b"\n" if counts[b"\n"] else b"\r"
+    return counts[end] + (last != end)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -30,6 +31,15 @@ FIXED_COLUMNS = {
 """The meaning of the columns whose names cannot be changed by a setting."""
 
 SHOWN_COLUMNS = 50
+
+MOST_LINES = 10_000
+"""Lines of a cell, at most; a quote that is open for longer is part of a text."""
+
+_QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')
+_CELL = rf'(?:{_QUOTED.pattern}|[^"\t]*)'
+_ROW = re.compile(rf"{_CELL}(?:\t{_CELL})*")
+_OPEN_ROW = re.compile(rf'(?:{_CELL}\t)*"[^"]*(?:""[^"]*)*')
+"""A cell in double quotes; a row; the first line of a row whose last cell goes on."""
 
 CONTROL = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 """A line break or another control character."""
@@ -103,11 +113,11 @@ def read_rows(path: str) -> Generator[Row, None, None]:
     return read_csv(path) if is_csv(path) else read_tsv(path)
 
 
-def read_csv(path: str) -> Generator[Row, None, None]:
+def read_csv(path: str, mark: str = ",") -> Generator[Row, None, None]:
     r"""The rows of a CSV file, the header first.
 
-    Commas separate cells. A cell may be in double quotes; a line break inside it becomes `\n`.
-    Empty lines between rows are skipped. All rows have as many cells as the header.
+    Commas, or another `mark`, separate cells. A cell may be in double quotes; a line break in it
+    becomes `\n`. Empty lines between rows are skipped. All rows have as many cells as the header.
     """
     columns = 0
     with closing(read_lines(path)) as lines:
@@ -121,7 +131,7 @@ def read_csv(path: str) -> Generator[Row, None, None]:
                     raise csv.Error(f"field larger than {MAX_LINE_BYTES // 2**20} MiB")
                 yield line + "\n"
 
-        rows = csv.reader(of_one_row(), strict=True)
+        rows = csv.reader(of_one_row(), delimiter=mark, strict=True)
         while True:
             line, size = rows.line_num + 1, 0
             try:
@@ -153,13 +163,13 @@ def _not_csv(where: str, why: str) -> DataError:
 
 
 def read_tsv(path: str, cells: Sequence[str] = ()) -> Generator[Row, None, None]:
-    """The lines of a file, split at tabs. Quotes have no special meaning.
+    """The rows of a file with tabs: its lines, or rows of CSV if the cells are quoted.
 
-    Each line must have these cells (for example label and text), or as many as the first line.
+    Each row must have these cells (for example label and text), or as many as the first one.
     """
     form, expected = ", tab, ".join(cells) or "like the first line", len(cells)
-    for number, line in enumerate(read_lines(path), start=1):
-        row = line.split("\t")
+    lines = ((number, line.split("\t")) for number, line in enumerate(read_lines(path), start=1))
+    for number, row in read_csv(path, "\t") if _has_quoted_cells(path) else lines:
         expected = expected or len(row)
         if len(row) != expected:
             what, why = f"the line is not {form}", f"it has {len(row) - 1} tabs, not {expected - 1}"
@@ -169,6 +179,39 @@ def read_tsv(path: str, cells: Sequence[str] = ()) -> Generator[Row, None, None]
                 todo += "; cut -f 2,3 FILE keeps only columns 2 and 3" if cells else ""
             raise DataError(what, where=f"{path}:{number}", why=why, todo=todo)
         yield number, row
+
+
+def _has_quoted_cells(path: str) -> bool:
+    """Whether cells of a file with tabs are in double quotes as in CSV: pandas writes such files.
+
+    Then all quotes are around cells, or written twice inside such cells, and all rows have as many
+    cells. Texts may have such quotes themselves. So a cell must also have a quote that is written
+    twice, or a tab or a line break, without which its lines are no rows.
+    """
+    if not os.path.isfile(os.path.expanduser(path)):
+        return False  # a pipe is read only once
+    lines, expected, is_open, is_shown = list[str](), 0, False, False
+    with closing(read_lines(path)) as all_lines:
+        for line in all_lines:
+            lines.append(line)
+            is_open ^= line.count('"') % 2 == 1
+            if is_open:
+                if len(lines) > MOST_LINES or (len(lines) == 1 and not _OPEN_ROW.fullmatch(line)):
+                    return False
+                continue
+            tabs = line.count("\t")
+            if len(lines) > 1 or '"' in line:
+                row = "\n".join(lines)
+                if not _ROW.fullmatch(row):
+                    return False
+                tabs = _QUOTED.sub("", row).count("\t")
+                is_shown |= any(line.count("\t") != tabs for line in lines)
+                is_shown |= any('"' in cell[1:-1] for cell in _QUOTED.findall(row))
+            lines = []
+            expected = expected or 1 + tabs
+            if 1 + tabs != expected:
+                return False
+    return is_shown and not is_open
 
 
 def read_jsonl(path: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -237,12 +237,12 @@ def target_style(folder: Path) -> TextStyle | None:
 
 
 def languages_of(files: Sequence[str]) -> tuple[str, str]:
-    """The languages of two parallel files (`train.en.gz`: en) or of a phrasebook; "": unknown."""
+    """The languages of parallel files (`train.en.gz`: en) or of a phrasebook; "": unknown."""
     match [str(file) for file in files]:
         case [name] if name.startswith(PHRASEBOOK):
             source, _, target = name.split(":")[1].partition("-")
             return source, target
-        case [source, target]:
+        case [source, target, *_]:
             endings = [Path(name.removesuffix(".gz")).suffix[1:] for name in (source, target)]
             source, target = (code if code in LANGUAGE_CODES else "" for code in endings)
             return source, target

@@ -13,7 +13,7 @@ from clearhead.data.agreement import check_agreement, check_labels
 from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
 from clearhead.data.columns import columns_hint
 from clearhead.data.features import count_features
-from clearhead.data.labelled import Labelled, in_columns
+from clearhead.data.labelled import SEPARATOR, Labelled, in_columns
 from clearhead.data.labels import Labels
 from clearhead.data.parts import DataPart, Parts, parts_of
 from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, count_classes
@@ -84,15 +84,15 @@ def read_labelled(config: RunConfig, parts: Parts) -> Parts:
     """The parts with all examples in memory.
 
     Without validation files, a share of the training data becomes the validation part. If files
-    name their features, these are put into the order of the training data.
+    name their features, these are put into the order of the first training example.
 
     Raises:
         DataError: a file cannot be used, or no example is left to validate on.
-        ConfigError: a part has two files.
     """
     train, validation, test = (part.read(config) for part in parts[:3])
     check_labels(config, train)
     columns = train.examples[0].columns
+    train = replace(train, examples=tuple(in_columns(each, columns) for each in train.examples))
 
     def in_columns_if_possible(example: Labelled) -> Labelled:
         try:
@@ -176,6 +176,8 @@ def check_classes(examples: Sequence[Labelled], report: DataReport, smallest_cla
             continue
         place = next(example.place for example in examples if name in example.labels)
         allow = f", or allow it: data.smallest_class = {count}" if count else ""
+        if SEPARATOR in name:
+            allow += "; if | separates labels: classifier.multi_label = true (init: --multi-label)"
         allow += columns_hint(place, name)
         raise DataError(
             f"the class {name!r} has {count} training example{'' if count == 1 else 's'}, "

@@ -23,8 +23,8 @@ from clearhead.files import write_bytes
 if TYPE_CHECKING:
     from clearhead.data.labelled import Labelled
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Spreadsheets compute a cell that begins with one of these."""
+FORMULA = re.compile(r"(?=[=+\-@\t\r\n＝＋－＠].)(?![+-][\d.,]+%?$)", re.DOTALL)
+"""The start of a text that a spreadsheet would compute; numbers and single characters are none."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +148,9 @@ def check_table_path(path: Path) -> None:
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows with the same columns as `.csv`, `.tsv` or `.jsonl`, in UTF-8.
 
-    The `.csv` is for spreadsheets: it begins with a byte order mark, and a text that a spreadsheet
-    would take for a formula gets an apostrophe before it. Labels stay as they are, so that the file
-    can be evaluated. In a `.tsv`, texts have spaces instead of tabs and line breaks.
+    The `.csv` is for spreadsheets: it begins with a byte order mark, and a text or label that a
+    spreadsheet would take for a formula gets an apostrophe before it. In a `.tsv`, texts have
+    spaces instead of tabs and line breaks.
 
     Raises:
         ConfigError, DataError: as `check_table_path`; or the file cannot be written.
@@ -161,16 +161,13 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    labels = ("label", "prediction") if "label" in rows[0] else ()
-
-    def cell(column: str, value: Any) -> Any:
-        is_text = isinstance(value, str) and column not in labels
-        return f"'{value}" if is_text and value.startswith(FORMULA) else value
+    def cell(value: Any) -> Any:
+        return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
 
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(rows[0])
-    writer.writerows([cell(*item) for item in row.items()] for row in rows)
+    writer.writerows(map(cell, row.values()) for row in rows)
     return f"\ufeff{text.getvalue()}"
 
 

@@ -72,11 +72,11 @@ class DataConfig(Section):
         (),
         "training data (required)",
         details="Sentence pairs: two parallel files (source, target), one `.tsv` or `.jsonl` file, "
-        'or `["phrasebook:en-es"]`, the built-in data. Labelled texts: one `.csv`, `.tsv`, '
-        "`.jsonl` or `.txt` file. All of these may be gzipped (`.gz`). Sequences: one file or one "
-        "folder; `docs/how-to/data-formats.md` describes the formats. A single file needs no "
-        "list. A relative path in a TOML file starts in the folder of that file, with `--set` in "
-        "the current folder.",
+        'or `["phrasebook:en-es"]`, the built-in data. Labelled texts: a `.csv`, `.tsv`, '
+        "`.jsonl` or `.txt` file. All of these may be gzipped (`.gz`). Sequences: a file or a "
+        "folder; `docs/how-to/data-formats.md` describes the formats. Several corpora are read one "
+        "after the other. A single file needs no list. A relative path in a TOML file starts in "
+        "the folder of that file, with `--set` in the current folder.",
         init=Runs.ALL,
     )
     validation: Files = setting(
@@ -184,11 +184,6 @@ class DataConfig(Section):
         "scale each feature to mean 0 and standard deviation 1 over the training data",
         runs=Runs.SEQUENCES,
     )
-
-    def __post_init__(self) -> None:
-        for name in PARTS:
-            count = len(getattr(self, name))
-            require(count <= 2, name, f"names {count} files: give one, or source and target")
 
 
 @dataclass(frozen=True, config=STRICT)
