@@ -591,7 +591,7 @@ def test_the_best_score_is_the_best_of_the_finite_ones(
 ) -> None:
     state = State()
     for score in scores:
-        if state.is_best(score, higher_is_better):
+        if state.is_best(score, 1.0, higher_is_better):
             state.best_score = score
     finite = [score for score in scores if math.isfinite(score)]
     best = max if higher_is_better else min
@@ -601,7 +601,7 @@ def test_the_best_score_is_the_best_of_the_finite_ones(
 @pytest.mark.parametrize("kept", [math.nan, math.inf, -math.inf])
 def test_a_best_score_that_is_not_finite_gives_way(kept: float) -> None:
     for higher_is_better in (True, False):
-        assert State(best_score=kept).is_best(1.0, higher_is_better)
+        assert State(best_score=kept).is_best(1.0, 1.0, higher_is_better)
 
 
 def test_a_run_whose_first_validation_has_no_score_keeps_a_later_model(
@@ -626,6 +626,27 @@ def test_a_run_whose_first_validation_has_no_score_keeps_a_later_model(
     assert ended.scores["bleu"] == max(later)
     kept = json.loads((Path(config.folder) / "scores.json").read_text())
     assert kept["scores"]["bleu"] == max(later)
+
+
+@pytest.mark.parametrize(
+    ("losses", "best"), [([3.0, 2.0, 2.5], 8), ([3.0, 2.0, 1.0], 12), ([1.0, 1.0, 1.0], 4)]
+)
+def test_the_loss_decides_between_equal_scores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, losses: list[float], best: int
+) -> None:
+    evaluate, left = TranslationTask.evaluate, iter([*losses, 9.0])
+
+    def same_bleu(self: TranslationTask, model: torch.nn.Module) -> Evaluation:
+        scores = {"bleu": 0.0, "chrf": 1.0, "loss": next(left)}
+        return dataclasses.replace(evaluate(self, model), scores=scores)
+
+    monkeypatch.setattr(TranslationTask, "evaluate", same_bleu)
+    watcher = Watcher()
+    api.train(small_run(tmp_path, max_steps=12), observers=[watcher])
+    validated = [event for event in watcher.events if isinstance(event, Validated)]
+    assert validated[-1].best_step == best
+    notes = [event.text for event in watcher.events if isinstance(event, Note)]
+    assert sum("bleu is 0" in note for note in notes) == 1
 
 
 def test_a_run_that_diverges_ends_with_what_to_do_about_it(tmp_path: Path) -> None:

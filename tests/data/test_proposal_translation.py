@@ -324,3 +324,56 @@ def test_the_built_in_phrasebook_can_be_proposed_for(tmp_path: Path) -> None:
     proposed = propose_translation(name, name, name)
     assert len({line.split(":")[1].split(",")[0] for line in proposed.seen}) == 3
     assert read_back(proposed.to_toml("my-model"), tmp_path).data.train == name
+
+
+UNSPACED_TEXTS = {
+    "Tibetan": "ང་བོད་པ་ཡིན། ཁྱེད་རང་གི་མིང་ལ་ག་རེ་ཟེར",
+    "Thai": "แมวสีดำนอนอยู่บนเตียง",
+    "Lao": "ແມວສີດຳນອນຢູ່ເທິງຕຽງ",
+    "Khmer": "ឆ្មាខ្មៅដេកលើគ្រែ",
+    "Burmese": "ကြောင်နက်ကအိပ်ရာပေါ်မှာအိပ်နေတယ်",
+    "Javanese": "ꦏꦸꦕꦶꦁꦲꦶꦫꦼꦁ",
+    "Balinese": "ᬓᬸᬘᬶᬂᬲᭂᬮᭂᬫ᭄",
+    "Tai Tham": "ᨾᩯᩅᨯᩣᩴ",
+    "Japanese": "黒い猫がベッドで寝ています",
+    "half-width Japanese": "ﾈｺｶﾞﾈﾃｲﾙ",
+}
+
+
+@pytest.mark.parametrize("text", UNSPACED_TEXTS.values(), ids=UNSPACED_TEXTS)
+def test_scripts_that_13a_cannot_cut_are_scored_by_character(tmp_path: Path, text: str) -> None:
+    proposed = propose_translation(parallel(tmp_path, ["a black cat"] * 9, [text] * 9))
+    assert proposed.values["evaluation.tokenize"] == "char"
+
+
+@pytest.mark.parametrize(
+    "text", ["검은 고양이가 잔다", "काली बिल्ली सो रही है", "שחור חתול ישן", "ጥቁር ድመት"]
+)
+def test_scripts_with_spaces_are_scored_by_word(tmp_path: Path, text: str) -> None:
+    proposed = propose_translation(parallel(tmp_path, ["a black cat"] * 9, [text] * 9))
+    assert proposed.values["evaluation.tokenize"] == "13a"
+
+
+@pytest.mark.parametrize(
+    ("targets", "measure"),
+    [
+        (["gato", "perro", "casa"], "chrf"),
+        (["el gato", "un perro", "la casa"], "chrf"),
+        (["el gato", "un perro", "la casa de mi madre"], "chrf"),
+        (["el gato", "un perro negro y blanco", "la casa de mi madre"], "auto"),
+        (["El gato.", "¿Un perro?", "¡La casa!"], "auto"),  # with the marks, most have four
+        (["猫", "犬", "家"], "chrf"),
+        (["黒い猫がいる", "犬がいます", "家がある"], "auto"),
+    ],
+)
+def test_chrf_chooses_the_weights_where_few_references_have_four_tokens(
+    tmp_path: Path, targets: list[str], measure: str
+) -> None:
+    files = parallel(tmp_path, ["the cat sleeps in the house"] * 3, targets)
+    assert propose_translation(files).values["evaluation.measure"] == measure
+
+
+def test_the_references_of_the_validation_data_decide(tmp_path: Path) -> None:
+    train = parallel(tmp_path, ["a cat"] * 3, ["la casa de mi madre"] * 3)
+    validation = write(tmp_path / "v.src", ["a cat"]), write(tmp_path / "v.tgt", ["gato"])
+    assert propose_translation(train, validation).values["evaluation.measure"] == "chrf"

@@ -27,6 +27,7 @@ from clearhead.evaluation.class_scores import (
     mcnemar,
     score_classes,
 )
+from clearhead.evaluation.scores import wilson_interval
 
 KINDS = pytest.mark.parametrize("multi_label", [False, True])
 
@@ -86,7 +87,10 @@ def rates(scores: ClassScores) -> tuple[float, float, float]:
 
 
 def intervals(scores: ClassScores) -> list[tuple[float, float]]:
-    return [scores.accuracy_interval, scores.macro_f1_interval, scores.micro_f1_interval]
+    macro, micro = scores.macro_f1_interval, scores.micro_f1_interval
+    assert macro is not None
+    assert micro is not None
+    return [scores.accuracy_interval, macro, micro]
 
 
 # Scores
@@ -256,11 +260,21 @@ def test_the_intervals_are_the_same_when_drawn_in_many_blocks(
     assert score_classes(predicted, truth, names(12), True) == whole
 
 
-def test_the_interval_of_a_perfect_classifier_has_no_width() -> None:
-    predicted, truth = certain([0, 1, 2, 2, 1], [0, 1, 2, 2, 1], 3)
+@pytest.mark.parametrize(("given", "score"), [([0, 1, 2, 2, 1], 100), ([1, 2, 0, 0, 2], 0)])
+def test_a_classifier_that_is_always_right_or_wrong_has_an_interval_of_the_accuracy_alone(
+    given: list[int], score: float
+) -> None:
+    predicted, truth = certain(given, [0, 1, 2, 2, 1], 3)
     scores = score_classes(predicted, truth, names(3))
-    assert rates(scores) == pytest.approx((100, 100, 100))
-    assert intervals(scores) == [pytest.approx((100, 100))] * 3
+    assert rates(scores) == pytest.approx((score, score, score))
+    assert scores.accuracy_interval == wilson_interval(score // 20, 5)
+    assert scores.accuracy_interval[1] - scores.accuracy_interval[0] > 40
+    assert scores.micro_f1_interval == scores.accuracy_interval
+    assert scores.macro_f1_interval is None
+    assert "None" not in "\n".join(scores.lines())
+    several = score_classes(predicted, truth, names(3), multi_label=True)
+    assert several.accuracy_interval == scores.accuracy_interval
+    assert several.micro_f1_interval is None
 
 
 # Comparison

@@ -21,6 +21,8 @@ from clearhead.evaluation.scores import (
     exact_match,
     score_translations,
     scores_by_length,
+    share_below,
+    wilson_interval,
 )
 
 WORDS = "the a man woman dog rides walks sees red blue bicycle street in on with and".split()
@@ -269,3 +271,61 @@ def test_importing_evaluation_loads_neither_torch_nor_sacrebleu() -> None:
         text=True,
     )
     assert finished.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("references", "tokenize", "order"),
+    [
+        (["gato", "perro", "casa"], "13a", 1),
+        (["el gato", "perro", "la casa"], "13a", 2),
+        (["el gato.", "perro", "la casa"], "13a", 3),
+        (["猫", "犬です"], "char", 3),
+        (["a b c d", "e"], "none", None),
+        (["el gato negro duerme", "perro", "casa"], "13a", None),
+    ],
+)
+def test_perfect_outputs_score_100_however_short_the_references_are(
+    references: list[str], tokenize: str, order: int | None
+) -> None:
+    scores = score_translations(references, references, tokenize)
+    assert scores.bleu.score == pytest.approx(100)
+    assert scores.bleu.order == order
+    assert scores.bleu.signature.endswith("" if order is None else f"|order:{order}")
+    assert "order" not in scores.chrf.signature
+    quick, _ = bleu_and_chrf(references, references, tokenize)
+    assert (quick.score, quick.order) == (pytest.approx(100), order)
+
+
+def test_bleu_of_one_word_targets_rises_with_the_share_of_correct_ones() -> None:
+    references = ["gato", "perro", "casa", "sol"]
+    half = bleu_and_chrf(["gato", "perro", "x", "y"], references)[0].score
+    assert half == pytest.approx(50)
+
+
+def test_outputs_that_are_longer_than_short_references_do_not_change_the_order() -> None:
+    outputs = ["gato"] * 99 + ["uno dos tres cuatro"]
+    bleu, _ = bleu_and_chrf(outputs, ["gato"] * 100)
+    assert bleu.order == 1
+    assert bleu.score == pytest.approx(100 * 99 / 103)
+
+
+def test_each_length_class_has_its_order() -> None:
+    references = ["gato", "el gato negro duerme en la casa"]
+    short, long = scores_by_length(["cat", "a b c d e f"], references, references)
+    assert (short.bleu, short.order) == (pytest.approx(100), 1)
+    assert (long.bleu, long.order) == (pytest.approx(100), None)
+
+
+@pytest.mark.parametrize(
+    ("hits", "number", "low", "high"),
+    [(40, 40, 91.24, 100.0), (0, 40, 0.0, 8.76), (5, 10, 23.66, 76.34), (1, 1, 20.65, 100.0)],
+)
+def test_the_interval_of_a_share_has_a_width(
+    hits: int, number: int, low: float, high: float
+) -> None:
+    assert wilson_interval(hits, number) == pytest.approx((low, high), abs=0.005)
+
+
+def test_the_share_of_references_without_an_n_gram_for_bleu_depends_on_the_tokenizer() -> None:
+    assert share_below(["gato", "el gato.", "el gato negro.", "casa"], "13a") == 0.75
+    assert share_below(["猫がいる", "猫"], "char") == 0.5

@@ -23,10 +23,13 @@ from clearhead.data.preparation import (
     prepare_labelled,
     prepare_pairs,
 )
+from clearhead.data.proposal_translation import MOST_SHORT
+from clearhead.data.readers import Pair
 from clearhead.data.report import DataReport
 from clearhead.data.text_style import TEXT_STYLE, style_of_texts, styles_of_pairs
 from clearhead.data.trainable import read_labelled
 from clearhead.errors import first_few
+from clearhead.evaluation.scores import share_below
 from clearhead.files import Saveable
 from clearhead.ranks import ALONE, Ranks
 from clearhead.settings import RunConfig
@@ -107,6 +110,7 @@ def _prepare_translation(
     parts = parts._replace(validation=validation, test=test)
     if resumed is None:
         _note_doubts(config, parts, observers)
+        _note_short_references(config, validation.examples, observers)
     rows = None
     if resumed is not None:
         tokenizers = read_tokenizers(resumed, config)
@@ -191,6 +195,22 @@ def _prepare_classification(
 def _note_doubts(config: RunConfig, parts: Parts, observers: Sequence[Observer]) -> None:
     for line in check_agreement(config, parts):
         notify(observers, Note(f"warning: {line}"))
+
+
+def _note_short_references(
+    config: RunConfig, validation: Sequence[Pair], observers: Sequence[Observer]
+) -> None:
+    """Warn of references that are too short for BLEU, if that is to choose the weights."""
+    references = [pair.target for pair in validation[: config.evaluation.max_sentences or None]]
+    if config.measure != "bleu" or not references:
+        return
+    if (short := share_below(references, config.evaluation.tokenize)) > MOST_SHORT:
+        line = (
+            f"warning: {100 * short:.0f} % of the validation references have fewer than four "
+            "tokens, so BLEU hardly shows which weights are better: set "
+            'evaluation.measure = "chrf"'
+        )
+        notify(observers, Note(line))
 
 
 class EncodingProgress:

@@ -54,10 +54,17 @@ OFFSETS = (1, -1, 2, -2)
 WIDTH = 1024  # of the vectors of hashed tokens
 READ = 1000  # characters of a text whose tokens are compared
 
-UNSPACED = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]"
+NO_SPACES = (
+    # Thai, Lao, Tibetan, Burmese; Khmer; Tai Le, New Tai Lue; Tai Tham; Balinese
+    r"\u0e00-\u109f\u1780-\u17ff\u1950-\u19ff\u1a20-\u1aaf\u1b00-\u1b7f"
+    # Japanese, Bopomofo; Chinese; Yi; Javanese, Burmese; Burmese; Chinese; Japanese; Chinese
+    r"\u3040-\u312f\u3400-\u9fff\ua000-\ua4cf\ua980-\ua9ff\uaa60-\uaa7f\uf900-\ufaff"
+    r"\uff66-\uff9f\U00020000-\U0003ffff"
 )
-"""A character of Thai, Lao, Burmese, Khmer, Japanese, Chinese or Korean, compared one by one."""
+"""The characters of scripts without spaces between words, for a set in a regular expression."""
+
+UNSPACED = re.compile(rf"[{NO_SPACES}\uac00-\ud7af]")
+"""A character of such a script or of Korean, compared one by one."""
 
 _TOKEN = re.compile(r"\d+|[^\W\d_]+|[^\w\s]")
 _QUOTES = '«»„“”‟"‘’‚`´「」『』'

@@ -57,6 +57,7 @@ RECIPES = tuple(
 )
 RISE = 3  # the warm-up is at most a third of the run
 TUNED_BATCH, TUNED_PEAK = 4096, 3e-4  # if the run starts from a trained translator
+MOST_SHORT = 0.5  # share of references with fewer than four tokens, if BLEU is to choose
 ALIKE = 0.5  # from this share of letters in common scripts, a joint vocabulary is proposed
 
 
@@ -158,8 +159,12 @@ def _choose_training(p: Proposal, recipe: TranslationRecipe) -> None:
 
 
 def _choose_score(p: Proposal) -> None:
-    """sacreBLEU's tokenizer for the target text."""
+    """The score that chooses the weights, and sacreBLEU's tokenizer for the target text."""
     _, target = p.train.sides
+    references = p.surveys.get("validation", p.train).sides[1]
+    if references.short > MOST_SHORT:
+        few = f"{100 * references.short:.0f} % of the references have fewer than four tokens"
+        p.choose("evaluation.measure", "chrf", f"{few}, too few for BLEU to show progress.")
     script = f"The target is in {_script(target)} script, which has no spaces between words"
     if target.tokenised:
         lower = " and lower-cased" if target.lower_cased else ""

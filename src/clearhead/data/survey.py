@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import unicodedata
 import zlib
 from collections import Counter
@@ -18,6 +19,7 @@ from clearhead.data.feature_sequences import of_one_width, read_feature_sequence
 from clearhead.data.features import features_named
 from clearhead.data.labelled import SEPARATOR, Labelled, LabelledText, read_labelled_texts
 from clearhead.data.lines import open_unpacked, unreadable
+from clearhead.data.pairing import NO_SPACES
 from clearhead.data.phrasebook import PHRASEBOOK, Part
 from clearhead.data.readers import corpora_of, read_pairs
 from clearhead.data.report import SHOWN_CLASSES, Classes, count_classes
@@ -36,10 +38,12 @@ TOKENS_PER_WORD = 1.3
 TOKENS_PER_CHARACTER = 0.7  # in scripts without spaces between words
 LEAST_BYTES = 2  # of UTF-8 that a token has on average, in any text
 BYTES_AND_MARKS = 300  # pieces that every vocabulary has, roughly
+SHORT = 4  # tokens: texts with fewer have no n-gram for BLEU
 NONE = np.empty(0, dtype=np.int64)
 
-UNSPACED_SCRIPTS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
-"""Scripts without spaces between words, by the first word of their letters' Unicode names."""
+_UNSPACED = re.compile(f"[{NO_SPACES}]")
+_WORD = re.compile(r"\w+|[^\w\s]")
+READ = 100  # characters of a text in which tokens are counted
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,9 @@ class SideSurvey:
         tokenised: whether spaces separate full stops and commas from words.
         lower_cased: whether there are small letters and hardly any capitals; None if no letter has
             a case.
+        unspaced: the share of letters of scripts without spaces between words.
+        short: the share of texts with fewer than four tokens: words and punctuation marks, or
+            characters in a script without spaces.
     """
 
     words: int
@@ -62,6 +69,8 @@ class SideSurvey:
     scripts: Mapping[str, float]
     tokenised: bool
     lower_cased: bool | None
+    unspaced: float = 0.0
+    short: float = 0.0
 
     @property
     def script(self) -> str:
@@ -71,7 +80,7 @@ class SideSurvey:
     @property
     def spaced(self) -> bool:
         """Whether most letters are of a script with spaces between words."""
-        return sum(self.scripts.get(name, 0.0) for name in UNSPACED_SCRIPTS) < 0.5
+        return self.unspaced < 0.5
 
     @property
     def tokens(self) -> float:
@@ -83,15 +92,24 @@ class SideSurvey:
 
 def survey_side(texts: Iterable[str], scale: float = 1.0) -> SideSurvey:
     """Survey texts; words and characters are multiplied by `scale`."""
-    counts, words = StyleCounts(), 0
+    counts, words, texts_read = StyleCounts(), 0, 0
+    few_words = few_characters = 0
     for text in texts:
-        words += len(text.split())
+        parts = text.split()
+        words += len(parts)
+        texts_read += 1
+        few_words += len(parts) < SHORT and len(_WORD.findall(text[:READ])) < SHORT
+        few_characters += len("".join(parts)) < SHORT
         counts.add([text])
     characters, style = counts.characters, counts.style()
     scripts: Counter[str] = Counter()
+    unspaced = 0
     for character, n in characters.items():
         if character.isalpha():
             scripts[unicodedata.name(character, "UNKNOWN").split()[0]] += n
+            unspaced += n if _UNSPACED.match(character) else 0
+    share = unspaced / max(1, scripts.total())
+    short = few_words if share < 0.5 else few_characters
     return SideSurvey(
         words=round(scale * words),
         characters=round(scale * characters.total()),
@@ -99,6 +117,8 @@ def survey_side(texts: Iterable[str], scale: float = 1.0) -> SideSurvey:
         scripts={name: n / scripts.total() for name, n in scripts.most_common()},
         tokenised=style.tokenised is True,
         lower_cased=style.lower_cased,
+        unspaced=share,
+        short=short / max(1, texts_read),
     )
 
 

@@ -18,7 +18,7 @@ from rich.cells import cell_len
 
 from clearhead.errors import DataError
 from clearhead.evaluation import calibration
-from clearhead.evaluation.scores import p_text
+from clearhead.evaluation.scores import p_text, wilson_interval
 
 if TYPE_CHECKING:
     from clearhead.data.labelled import Labelled
@@ -61,8 +61,11 @@ class ClassScores:
         macro_f1: the mean F1 of the labels that occur in the truth or in the predictions, as in
             scikit-learn: a label that is only predicted counts as 0.
         micro_f1: the F1 of all decisions together. With one label an example, the accuracy.
-        accuracy_interval, macro_f1_interval, micro_f1_interval: 95 % confidence intervals by
-            percentiles of 1,000 bootstrap samples (Efron and Tibshirani 1993, chapter 13).
+        accuracy_interval: the 95 % confidence interval (Wilson 1927).
+        macro_f1_interval, micro_f1_interval: 95 % confidence intervals by percentiles of 1,000
+            bootstrap samples (Efron and Tibshirani 1993, chapter 13); None if all samples have the
+            same score, for example because no prediction is wrong. With one label an example, the
+            interval of micro F1 is that of the accuracy.
         negative_log_likelihood: in nats an example.
         calibration_error: the expected calibration error (Guo et al. 2017).
         per_class: a row for each label.
@@ -75,8 +78,8 @@ class ClassScores:
     macro_f1: float
     micro_f1: float
     accuracy_interval: Interval
-    macro_f1_interval: Interval
-    micro_f1_interval: Interval
+    macro_f1_interval: Interval | None
+    micro_f1_interval: Interval | None
     negative_log_likelihood: float
     calibration_error: float
     per_class: tuple[PerClass, ...]
@@ -90,12 +93,15 @@ class ClassScores:
     def _summary(self) -> Iterator[str]:
         accuracy = "subset accuracy" if self.confusion is None else "accuracy"
         yield f"{self.examples:,} examples, {len(self.per_class):,} labels"
-        for name, score, (low, high) in (
+        for name, score, interval in (
             (accuracy, self.accuracy, self.accuracy_interval),
             ("macro F1", self.macro_f1, self.macro_f1_interval),
             ("micro F1", self.micro_f1, self.micro_f1_interval),
         ):
-            yield f"{name:<26}  {score:6.2f} %  (95 % interval: {low:.2f} to {high:.2f})"
+            line = f"{name:<26}  {score:6.2f} %"
+            if interval is not None:
+                line += f"  (95 % interval: {interval[0]:.2f} to {interval[1]:.2f})"
+            yield line
         yield f"{'expected calibration error':<26}  {self.calibration_error:6.2f} %"
         yield f"{'negative log-likelihood':<26}  {self.negative_log_likelihood:8.4f} an example"
 
@@ -210,12 +216,14 @@ def score_classes(
     predicted = calibration.decisions(probabilities, multi_label)
     rows, counts = _kinds(truth, predicted)
     accuracy, macro, micro = _rates(truth[rows], predicted[rows], counts[None])[0].tolist()
-    intervals = _intervals(truth[rows], predicted[rows], counts)
+    hits = int(counts[(truth[rows] == predicted[rows]).all(axis=1)].sum())
+    of_accuracy = wilson_interval(hits, len(truth))
+    of_macro, of_micro = _intervals(truth[rows], predicted[rows], counts)
     confusion = truth.T.astype(np.int64) @ predicted
     return ClassScores(
         len(truth),
         *(accuracy, macro, micro),
-        *(intervals[0], intervals[1], intervals[2]),
+        *(of_accuracy, of_macro, of_micro if multi_label else of_accuracy),
         calibration.negative_log_likelihood(probabilities, truth, multi_label),
         calibration.expected_calibration_error(probabilities, truth, multi_label),
         _per_class(truth, predicted, names),
@@ -243,16 +251,18 @@ def _rates(truth: np.ndarray, predicted: np.ndarray, counts: np.ndarray) -> np.n
     return 100 * np.stack([accuracy, macro, micro], axis=1)
 
 
-def _intervals(truth: np.ndarray, predicted: np.ndarray, counts: np.ndarray) -> Sequence[Interval]:
-    """The 95 % intervals of the three rates."""
+def _intervals(
+    truth: np.ndarray, predicted: np.ndarray, counts: np.ndarray
+) -> tuple[Interval | None, ...]:
+    """The 95 % intervals of macro and micro F1; None for one without a width."""
     # Drawing N examples with replacement and counting their kinds is one multinomial draw.
     generator, number = np.random.default_rng(SEED), counts.sum()
     block = max(1, BLOCK // len(counts))
     sizes = [min(block, RESAMPLES - done) for done in range(0, RESAMPLES, block)]
     samples = (generator.multinomial(number, counts / number, size=size) for size in sizes)
     rates = np.concatenate([_rates(truth, predicted, sample) for sample in samples])
-    low, high = np.percentile(rates, [2.5, 97.5], axis=0).tolist()
-    return list(zip(low, high, strict=True))
+    ends = np.percentile(rates[:, 1:], [2.5, 97.5], axis=0).T.tolist()
+    return tuple((low, high) if low < high else None for low, high in ends)
 
 
 def _per_class(

@@ -24,7 +24,13 @@ from clearhead.evaluation.predictions import (
     translated_examples,
     write_table,
 )
-from clearhead.evaluation.scores import TranslatorScores, compare, exact_match, scores_by_length
+from clearhead.evaluation.scores import (
+    TranslatorScores,
+    compare,
+    exact_match,
+    scores_by_length,
+    wilson_interval,
+)
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -154,7 +160,8 @@ def evaluate_translators(
     for name, texts in outputs.items():
         exact = exact_match(texts, references, lowercase=lowercase)
         table = scores_by_length(sources, texts, references, tokenize, lowercase=lowercase)
-        systems[name] = TranslatorScores(scores[name], exact, tuple(table))
+        interval = wilson_interval(round(exact * len(texts) / 100), len(texts))
+        systems[name] = TranslatorScores(scores[name], exact, interval, tuple(table))
     return Report(
         f"{len(sources):,} sentences of {source}, scored against {reference}",
         len(sources),
@@ -192,7 +199,11 @@ def _warn_of_references(
 
 def _translation_notes(systems: Mapping[str, TranslatorScores], lowercase: bool) -> list[str]:
     """What the tables mean, and the signatures of the scores."""
-    notes = ["", "In brackets: the 95 % confidence interval by bootstrap. TER: lower is better."]
+    notes = [
+        "",
+        "In brackets: the 95 % confidence interval by bootstrap, for exact by Wilson's formula.",
+        "TER: lower is better. It ignores case (case:lc), as is usual.",
+    ]
     if lowercase:
         notes.append("All scores ignore case, exact matches too.")
     baseline, *others = systems

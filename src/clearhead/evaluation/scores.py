@@ -8,13 +8,18 @@ All functions take N `hypotheses` (outputs) with one correct translation each in
 sacreBLEU's tokenizer for BLEU, `tokenize`; "none" is for text that is tokenised already. They raise
 a DataError if the counts differ or there is nothing to score, and a ConfigError if the tokenizer is
 not one of those offered.
+
+BLEU counts n-grams of up to four tokens. If no reference has four, the order is the number of
+tokens of the longest reference, so that perfect outputs score 100; the signature then ends with
+`order:`, which is sacreBLEU's argument `max_ngram_order`.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from clearhead.errors import ConfigError, DataError
@@ -25,6 +30,9 @@ if TYPE_CHECKING:
 
 WORD_COUNTS = (5, 10, 15, 20, 30, 40)
 """The upper ends of the length classes of `scores_by_length`, in words."""
+
+ORDER = 4
+"""The tokens of the longest n-grams of BLEU, and of references that suit it."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,7 @@ class Measure:
         low, high: the 95 % confidence interval by bootstrap (Koehn 2004); None if not computed.
         p_value: the probability of a difference from the baseline at least this large by chance;
             None if nothing was compared.
+        order: of BLEU, the tokens of the longest n-grams if these are not 4; otherwise None.
     """
 
     name: str
@@ -46,6 +55,7 @@ class Measure:
     low: float | None = None
     high: float | None = None
     p_value: float | None = None
+    order: int | None = None
 
 
 @dataclass(frozen=True)
@@ -69,20 +79,29 @@ def p_text(p_value: float) -> str:
 
 @dataclass(frozen=True)
 class LengthScores:
-    """The scores in percent of the sentences whose sources have "6-10" words, or "41+"."""
+    """The scores in percent of the sentences whose sources have "6-10" words, or "41+".
+
+    `order` is that of BLEU, as in `Measure`.
+    """
 
     words: str
     sentences: int
     bleu: float
     chrf: float
+    order: int | None = None
 
 
 @dataclass(frozen=True)
 class TranslatorScores:
-    """All scores of one translator; `exact` is the percentage of outputs equal to references."""
+    """All scores of one translator.
+
+    `exact` is the percentage of outputs that equal their references, `exact_interval` its 95 %
+    confidence interval (Wilson 1927).
+    """
 
     scores: Scores
     exact: float
+    exact_interval: tuple[float, float]
     by_length: tuple[LengthScores, ...]
 
     @property
@@ -103,12 +122,30 @@ class TranslatorScores:
                 line += f"  [{measure.low:.2f}, {measure.high:.2f}]"
             if measure.p_value is not None:
                 line += f"  {p_text(measure.p_value)}"
-            yield line
-        yield f"  exact {self.exact:6.2f} % of the sentences"
+            yield line + _order_text(measure.order)
+        low, high = self.exact_interval
+        yield f"  exact {self.exact:6.2f}  [{low:.2f}, {high:.2f}]  % of the sentences"
         yield ""
         yield "  words in the source  sentences    BLEU   chrF2"
         for row in self.by_length:
-            yield f"  {row.words:>19}  {row.sentences:>9,}  {row.bleu:6.2f}  {row.chrf:6.2f}"
+            line = f"  {row.words:>19}  {row.sentences:>9,}  {row.bleu:6.2f}  {row.chrf:6.2f}"
+            yield line + _order_text(row.order)
+
+
+def _order_text(order: int | None) -> str:
+    return "" if order is None else f"  (n-grams of up to {order})"
+
+
+def wilson_interval(hits: int, number: int) -> tuple[float, float]:
+    """The 95 % confidence interval, in percent, of a share of `number` > 0 cases (Wilson 1927).
+
+    It has a width even if all cases are hits, or none is, where the bootstrap has none.
+    """
+    z2 = 1.959964**2
+    share = hits / number
+    half = math.sqrt(z2 * (share * (1 - share) + z2 / (4 * number)) / number)
+    low, high = ((share + z2 / (2 * number) + side) / (1 + z2 / number) for side in (-half, half))
+    return 100 * max(0.0, min(share, low)), 100 * min(1.0, max(share, high))
 
 
 def score_translations(
@@ -150,7 +187,7 @@ def compare(
     """
     from sacrebleu.significance import PairedTest
 
-    metrics = _metrics(tokenize, lowercase)
+    metrics, order = _metrics(tokenize, lowercase, references)
     if not systems:
         raise DataError("there is nothing to score")
     for hypotheses in systems.values():
@@ -164,13 +201,15 @@ def compare(
     names = [name for name in results if name != "System"]
     return {
         system: Scores(
-            *(_measure(name, results[name], i, signatures[name].format()) for name in names)
+            *(_measure(name, results[name], i, signatures[name].format(), order) for name in names)
         )
         for i, system in enumerate(systems)
     }
 
 
-def _measure(name: str, results: Sequence[Any], system: int, signature: str) -> Measure:
+def _measure(
+    name: str, results: Sequence[Any], system: int, signature: str, order: int | None
+) -> Measure:
     """A system's result of sacreBLEU's test, whose `ci` is half of the interval's width."""
     result = results[system]
     p_value = None if result.p_value is None else float(result.p_value)
@@ -178,7 +217,14 @@ def _measure(name: str, results: Sequence[Any], system: int, signature: str) -> 
         # Every difference is at least as large as none, but sacreBLEU gives its smallest p-value.
         p_value = 1.0
     low, high = float(result.mean - result.ci), float(result.mean + result.ci)
-    return Measure(name, float(result.score), signature, low, high, p_value)
+    return _with_order(Measure(name, float(result.score), signature, low, high, p_value), order)
+
+
+def _with_order(measure: Measure, order: int | None) -> Measure:
+    """The measure with the order of its n-grams, if it is a BLEU of another order than 4."""
+    if order is None or measure.name != "BLEU":
+        return measure
+    return replace(measure, signature=f"{measure.signature}|order:{order}", order=order)
 
 
 def bleu_and_chrf(
@@ -190,11 +236,12 @@ def bleu_and_chrf(
 ) -> tuple[Measure, Measure]:
     """BLEU and chrF without intervals: fast enough for validation during training."""
     _check_counts(len(hypotheses), len(references))
-    metrics = _metrics(tokenize, lowercase)
+    metrics, order = _metrics(tokenize, lowercase, references)
 
     def measure(metric: Metric) -> Measure:
         score = metric.corpus_score(hypotheses, [references])
-        return Measure(score.name, float(score.score), metric.get_signature().format())
+        found = Measure(score.name, float(score.score), metric.get_signature().format())
+        return _with_order(found, order)
 
     return measure(metrics["bleu"]), measure(metrics["chrf"])
 
@@ -243,12 +290,23 @@ def scores_by_length(
         if members:
             outputs, correct = ([lines[n] for n in members] for lines in (hypotheses, references))
             bleu, chrf = bleu_and_chrf(outputs, correct, tokenize, lowercase=lowercase)
-            table.append(LengthScores(label, len(members), bleu.score, chrf.score))
+            scores = bleu.score, chrf.score, bleu.order
+            table.append(LengthScores(label, len(members), *scores))
     return table
 
 
-def _metrics(tokenize: str, lowercase: bool) -> dict[str, Metric]:
-    """sacreBLEU's metrics, in the order of the fields of `Scores`."""
+def share_below(references: Sequence[str], tokenize: str) -> float:
+    """The share of references with fewer than four tokens, which have no n-gram for BLEU."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    tokenizer = BLEU(tokenize=tokenize).tokenizer
+    return sum(len(tokenizer(text).split()) < ORDER for text in references) / len(references)
+
+
+def _metrics(
+    tokenize: str, lowercase: bool, references: Sequence[str]
+) -> tuple[dict[str, Metric], int | None]:
+    """sacreBLEU's metrics, in the order of the fields of `Scores`, and BLEU's order if not 4."""
     # Imported here because loading sacreBLEU is slow and most commands do not need it.
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -261,12 +319,22 @@ def _metrics(tokenize: str, lowercase: bool) -> dict[str, Metric]:
             where="evaluation.tokenize",
             todo=f"choose one of {', '.join(offered)}",
         )
-    return {
+
+    def bleu(order: int) -> BLEU:
         # `force` suppresses the warning about tokenised text, which the user chose to score.
-        "bleu": BLEU(tokenize=tokenize, lowercase=lowercase, force=True),
+        return BLEU(tokenize=tokenize, lowercase=lowercase, force=True, max_ngram_order=order)
+
+    tokenizer, order = bleu(ORDER).tokenizer, 1
+    for text in references:
+        order = max(order, len(tokenizer(text).split()))
+        if order >= ORDER:
+            break
+    metrics = {
+        "bleu": bleu(min(order, ORDER)),
         "chrf": CHRF(lowercase=lowercase),
         "ter": TER(case_sensitive=False),
     }
+    return metrics, order if order < ORDER else None
 
 
 def _check_counts(hypotheses: int, references: int, sources: int | None = None) -> None:

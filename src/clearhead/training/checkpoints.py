@@ -84,12 +84,17 @@ class State:
     reordered: list[list[int]] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=dict)
 
-    def is_best(self, score: float, higher_is_better: bool) -> bool:
-        """Whether a score is better than the best so far. A score that is not finite never is."""
+    def is_best(self, score: float, loss: float, higher_is_better: bool) -> bool:
+        """Whether a score is better than the best so far; the loss decides between equal scores.
+
+        A score that is not finite is never better.
+        """
         if not math.isfinite(score):
             return False
         if self.best_score is None or not math.isfinite(self.best_score):
             return True
+        if score == self.best_score:
+            return loss < self.best_scores.get("loss", math.inf)
         return score > self.best_score if higher_is_better else score < self.best_score
 
     def forget_best(self) -> None:

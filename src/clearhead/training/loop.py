@@ -68,6 +68,14 @@ MOST_REMEMBERED = 100
 TRIED_ON = ("cuda",)
 """Types of devices on which the largest batch of an epoch is tried before its first step."""
 
+ALL_ZERO = 3
+"""Validations with a score of 0 before a warning."""
+
+ZERO_SCORE = (
+    "warning: {measure} is 0 at all validations so far, so the loss decides which weights are "
+    'kept; set evaluation.measure = "loss" or another score that changes (--restart)'
+)
+
 SPLIT = (
     "the memory of the GPU is too small for a batch with {positions:,} positions; batches as large "
     "are split, with the same gradient (lower training.batch_tokens and raise training.accumulate "
@@ -574,14 +582,16 @@ class Trainer:
     def _judge(self, model: nn.Module, evaluation: Evaluation, weights: str) -> None:
         """Keep the `"current"` or `"average"` weights if they are the best or `keep` names them."""
         state = self.state
-        score = evaluation.scores[self.task.measure]
-        is_best = state.is_best(score, self.task.higher_is_better)
+        score, loss = evaluation.scores[self.task.measure], evaluation.scores["loss"]
+        is_best = state.is_best(score, loss, self.task.higher_is_better)
         is_best |= weights == self.config.keep and math.isfinite(score)
         if is_best:
             state.note_best(score, evaluation)
             state.best_weights = self.keeper.keep_best(model, evaluation, state.step, weights)
         if weights == "current":
             state.validations_since_best = 0 if is_best else state.validations_since_best + 1
+            if state.best_score == 0 and state.step == ALL_ZERO * self.config.validate_every:
+                self._note(ZERO_SCORE.format(measure=self.task.measure))
         validated = Validated(
             step=state.step,
             epoch=state.epoch,
