@@ -28,13 +28,7 @@ from typing import Any
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.checkpoint.tensors import SCORES
 from clearhead.errors import ExportError, ModelFolderError, is_of_system, reason
-from clearhead.files import (
-    LARGEST_FILE,
-    make_folder,
-    read_json,
-    refuse_links,
-    unwritable,
-)
+from clearhead.files import LARGEST_FILE, make_folder, read_json, refuse_links, unwritable
 from clearhead.manifest import (
     Entries,
     check,

@@ -152,9 +152,13 @@ def open_to_append(path: Path) -> FileIO:
     """Open a log or a lock, unbuffered, for reading and appending. It is created if necessary.
 
     Raises:
-        OSError: it cannot be opened, or is a symbolic link.
+        OSError: it cannot be opened, or is a symbolic link, a pipe or a device.
     """
-    return FileIO(path, "a+", opener=not_followed)
+    file = FileIO(path, "a+", opener=not_followed)
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "it is a pipe or a device", str(path))
+    return file
 
 
 def unwritable(

@@ -5,22 +5,28 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import sys
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from clearhead import api
 from clearhead.api.exporting import FORMATS, exports_after_training
 from clearhead.api.loading import AutoEngine
+from clearhead.api.text_classifier import TextClassifier
 from clearhead.api.training import train
 from clearhead.cli import export
 from clearhead.errors import DISK_ERRORS, ExportError
 from clearhead.exports import DESCRIPTION
+from clearhead.model.build import build_model
 from clearhead.settings.declare import Runs
 from clearhead.training.events import Note, RunEnded
 from exported_models import random_folder
-from model_folders import write_models
+from model_folders import MODEL, WORDS, write_models, write_weights
 from small_models import small_config
 from small_runs import Watcher, small_run
 
@@ -130,3 +136,49 @@ def test_without_the_package_or_for_a_classifier_nothing_is_written(
 
 def test_the_command_knows_all_formats() -> None:
     assert set(export.FORMATS) == set(FORMATS)
+
+
+def test_a_model_that_was_loaded_or_fitted_is_exported(tmp_path: Path) -> None:
+    write_models(tmp_path)
+    translator = api.load_translator(tmp_path / "translator", device="cpu")
+    assert api.export_model(translator) == tmp_path / "translator" / "ctranslate2"
+    fitted = TextClassifier(folder=tmp_path / "texts")
+    fitted.model_ = api.load_classifier(tmp_path / "texts", device="cpu")
+    with pytest.raises(ExportError) as caught:  # it is found: the format is wrong
+        api.export_model(fitted, "ctranslate2")
+    assert caught.value.where == str(tmp_path / "texts")
+    shutil.rmtree(tmp_path / "texts")
+    with pytest.raises(ExportError) as caught:
+        api.export_model(fitted)
+    assert caught.value.where == str(tmp_path / "texts")
+    assert "folder=" in str(caught.value.todo)
+
+
+def test_a_checkpoint_that_was_loaded_is_exported_as_a_checkpoint(
+    translator: api.Translator, tmp_path: Path
+) -> None:
+    checkpoint = translator.folder.path / "training" / "checkpoints" / "best.safetensors"
+    loaded = api.load_translator(checkpoint, device="cpu")
+    with pytest.raises(ExportError) as caught:
+        api.export_model(loaded)
+    assert caught.value.where == str(checkpoint)
+
+
+@pytest.mark.parametrize("wrong", [TextClassifier(), None, 3, torch.nn.Linear(1, 1)])
+def test_what_is_no_model_cannot_be_exported(wrong: Any) -> None:
+    with pytest.raises(ExportError) as caught:
+        api.export_model(wrong)
+    assert "clearhead.load" in str(caught.value.todo)
+
+
+def test_an_export_out_of_date_is_reported_on_one_line(tmp_path: Path) -> None:
+    write_models(tmp_path)
+    folder = tmp_path / "translator"
+    api.export_model(folder)
+    write_weights(folder, build_model(MODEL, len(WORDS), len(WORDS)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        api.load_translator(folder, device="cpu")
+    (warning,) = caught
+    assert "\n" not in str(warning.message)
+    assert f"clearhead export {folder}" in str(warning.message)

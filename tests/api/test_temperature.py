@@ -72,7 +72,8 @@ def test_a_damaged_file_of_scores_is_rejected_when_the_model_is_loaded(
     with pytest.raises(ModelFolderError, match="damaged") as raised:
         api.load(folder, device="cpu")
     assert raised.value.where == str(path)
-    assert "clearhead train RUN.toml" in str(raised.value.todo)
+    assert "clearhead train" in str(raised.value.todo)
+    assert "RUN.toml" not in str(raised.value)
 
 
 def test_the_command_fails_before_it_reads_anything(folder: Path) -> None:

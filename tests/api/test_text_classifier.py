@@ -31,6 +31,7 @@ import clearhead
 from clearhead import TextClassifier
 from clearhead.api.text_classifier import SETTINGS, config_for
 from clearhead.api.training import train
+from clearhead.data.trainable import NO_REGRESSION
 from clearhead.errors import ClearheadError, ConfigError, DataError, InputError, TrainingError
 from clearhead.files import read_json
 from clearhead.model.transformer import EncoderClassifier
@@ -309,13 +310,46 @@ def test_an_example_that_cannot_be_learned_from_is_named_by_its_number(
         small().fit(texts, labels)
     assert caught.value.where == f"example {number}"
     assert key in caught.value.what
+    assert caught.value.todo or key not in ("None", "nan")
 
 
-@pytest.mark.parametrize("wrong", [None, ["red"], 1.0])
-def test_a_text_that_is_not_a_string_is_named(fitted: TextClassifier, wrong: Any) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "todo"),
+    [
+        *((None, "dropna"), (float("nan"), "dropna"), (np.float32("nan"), "dropna")),
+        *((1.0, "astype"), (3, "astype"), (np.int64(3), "astype"), (["red"], "dropna")),
+    ],
+)
+def test_a_text_that_is_not_a_string_is_named(
+    fitted: TextClassifier, wrong: Any, todo: str
+) -> None:
     for use in (lambda texts: small().fit(texts, LABELS), fitted.predict):
-        with pytest.raises(InputError, match=f"text 48 is a {type(wrong).__name__}"):
+        with pytest.raises(InputError, match=f"text 48 is an? {type(wrong).__name__}") as caught:
             use([*TEXTS[:-1], wrong])
+        assert todo in str(caught.value.todo)
+
+
+CONTINUOUS = [number / 7 for number in range(len(TEXTS))]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        *(CONTINUOUS, np.array(CONTINUOUS, dtype=np.float32), list(map(str, CONTINUOUS))),
+        *(list(range(len(TEXTS))), [10.0 * number for number in range(len(TEXTS))]),
+    ],
+)
+def test_numbers_to_predict_are_refused_as_regression(labels: Any) -> None:
+    with pytest.raises(InputError) as caught:
+        small().fit(TEXTS, labels)
+    assert caught.value.todo == NO_REGRESSION
+    assert_for_caller(caught.value)
+
+
+def test_a_few_examples_with_numbers_as_labels_are_too_few(fitted: TextClassifier) -> None:
+    with pytest.raises(InputError) as caught:
+        small().fit(TEXTS[:2], [0, 1])
+    assert "validation_share" in str(caught.value.todo)
 
 
 def test_texts_that_are_all_too_long_are_named_by_their_number() -> None:
@@ -406,12 +440,19 @@ class Table:
         return iter(self.columns)
 
 
-@pytest.mark.parametrize("wrong", [Table(text=TEXTS), np.array(TEXTS)[:, None]])
-def test_a_table_is_no_list_of_texts(fitted: TextClassifier, wrong: Any) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "todo"),
+    [
+        (Table(text=TEXTS), "table['text']"),
+        (Table(Sentence=TEXTS), "table['Sentence']"),
+        (np.array(TEXTS)[:, None], "array[:, 0]"),
+    ],
+)
+def test_a_table_is_no_list_of_texts(fitted: TextClassifier, wrong: Any, todo: str) -> None:
     for ask in (fitted.predict, fitted.predict_proba, lambda texts: fitted.fit(texts, LABELS)):
         with pytest.raises(DataError, match=r"texts are not .* shape \(48, 1\)") as caught:
             ask(wrong)
-        assert "table['text']" in str(caught.value)
+        assert todo in str(caught.value.todo)
 
 
 def test_a_table_is_no_list_of_labels(fitted: TextClassifier) -> None:

@@ -278,3 +278,35 @@ def test_no_file_behind_a_link_is_moved_into_a_model_folder(tmp_path: Path) -> N
     with pytest.raises(ModelFolderError):
         write_model_folder(tmp_path / "model", RunConfig(), {})
     assert [path.name for path in (tmp_path / "secret").iterdir()] == ["key"]
+
+
+def test_a_folder_without_weights_has_the_reason_of_its_run(tmp_path: Path) -> None:
+    write_models(tmp_path)
+    folder = tmp_path / "translator"
+    (folder / "weights.safetensors").unlink()
+
+    def why() -> str:
+        with pytest.raises(ModelFolderError) as caught:
+            read_model_folder(folder)
+        assert caught.value.where == str(folder)
+        assert "RUN.toml" not in str(caught.value)
+        assert "clearhead train" in str(caught.value.todo)
+        return str(caught.value.why)
+
+    of_no_run = why()
+    (folder / "training").mkdir()
+    early = why()
+    log = folder / "training" / "log.jsonl"
+    log.write_text('{"event": "RunStarted"}\n{"event": "Progress"}\n')
+    assert why() == early != of_no_run
+    log.write_text('{"event": "RunStarted"}\n{"event": "Validated"}\n{"event": "Progress"}\n')
+    assert why() == of_no_run
+
+
+@pytest.mark.parametrize("name", ["missing", "empty", "missing/below"])
+def test_no_message_has_a_placeholder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ModelFolderError) as caught:
+        read_model_folder(tmp_path / name)
+    assert "RUN.toml" not in str(caught.value)
+    assert "clearhead init" in str(caught.value.todo)

@@ -19,7 +19,7 @@ from clearhead import api
 from clearhead.checkpoint.tensors import read_tensors
 from clearhead.data import parts as parts_module
 from clearhead.data.labelled import Labelled
-from clearhead.data.parts import file_hash, parts_of, parts_of_run
+from clearhead.data.parts import check_recorded, file_hash, parts_of, parts_of_run
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.data.trainable import read_labelled
 from clearhead.errors import ConfigError, DataError, TrainingError
@@ -207,7 +207,7 @@ def test_the_files_of_a_run_are_used_if_they_are_those_that_it_recorded(tmp_path
     config = dataclasses.replace(
         config, data=dataclasses.replace(config.data, validation=(str(moved),))
     )
-    assert parts_of_run(tmp_path / "run", config, "validation") == parts_of(config)
+    check_recorded(tmp_path / "run", parts_of(config).validation)
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_other_files_that_a_folder_names_are_not_read(tmp_path: Path, name: str)
     (tmp_path / "changed.tsv").write_text((tmp_path / "validation.tsv").read_text() + "a\tb\n")
     (tmp_path / "empty.tsv").touch()
     with not_for_ever(), pytest.raises(DataError) as caught:
-        parts_of_run(tmp_path / "run", config, "validation")
+        check_recorded(tmp_path / "run", parts_of(config).validation)
     assert str(caught.value.where).startswith(str(path) if "phrase" not in name else name)
 
 
@@ -238,7 +238,7 @@ def test_a_file_that_is_too_large_is_not_read(
     config = recorded(tmp_path)
     monkeypatch.setattr(parts_module, "LARGEST_NAMED", 100)
     with pytest.raises(DataError) as caught:
-        parts_of_run(tmp_path / "run", config, "validation")
+        check_recorded(tmp_path / "run", parts_of(config).validation)
     assert caught.value.where == str(tmp_path / "validation.tsv")
     with (tmp_path / "sparse.tsv").open("wb") as file:
         file.truncate(2**40)
@@ -256,7 +256,7 @@ def test_without_a_record_no_file_is_read(tmp_path: Path, record: str | None) ->
     else:
         path.write_text(record)
     with pytest.raises(DataError) as caught:
-        parts_of_run(tmp_path / "run", config, "validation")
+        check_recorded(tmp_path / "run", parts_of(config).validation)
     assert caught.value.where == str(tmp_path / "run")
 
 

@@ -587,3 +587,21 @@ def test_a_record_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be written"):
         found.save(tmp_path / "record.npz")
     assert {path.name for path in tmp_path.iterdir()} == {"file", "record.npz"}
+
+
+@pytest.mark.parametrize(
+    "wrong", ["runs/my-model", None, torch.nn.Linear(1, 1), clearhead.TextClassifier()]
+)
+@pytest.mark.parametrize("target", [None, "b"])
+def test_what_is_neither_a_translator_nor_a_classifier_is_named(wrong: Any, target: Any) -> None:
+    uses = {
+        "record": lambda: clearhead.record(wrong, "a", target),
+        "explain": lambda: clearhead.explain(wrong, "a", target),
+        "write_report": lambda: clearhead.write_report("report.html", {"x": wrong}, ["a"]),
+    }
+    for where, use in uses.items():
+        with pytest.raises(ConfigError) as caught:
+            use()
+        assert caught.value.where == where
+        assert type(wrong).__name__ in caught.value.what
+        assert "clearhead.load" in str(caught.value.todo)

@@ -1054,3 +1054,11 @@ def test_a_file_that_no_program_should_write_is_an_error(content: str, tmp_path:
     path.write_text("")
     with pytest.raises(ConfigError):
         read_config(path, [content[:100_000].replace(" = ", "=", 1)])
+
+
+@pytest.mark.parametrize("size", ["tiny", "huge", 3])
+def test_a_size_as_an_argument_is_answered_with_what_makes_a_model_of_it(size: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        ModelConfig(size=size)  # pyright: ignore[reportCallIssue]
+    assert caught.value.setting == "model.size"
+    assert f"ModelConfig.of_size({size!r})" in str(caught.value.todo)

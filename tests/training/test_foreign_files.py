@@ -17,7 +17,7 @@ from clearhead.exports import write_export
 from clearhead.files import refuse_links
 from clearhead.inspect.findings import STUDY, write_finding
 from clearhead.settings import RunConfig
-from clearhead.training.events import Event, Progress, Validated
+from clearhead.training.events import Event, Note, Progress, Validated
 from small_runs import Watcher, copy_with_links, small_run
 
 PHOTOS = ("photo.jpg", "000001/shard-00001-model-00001-of-00001.safetensors")
@@ -84,6 +84,24 @@ def test_a_run_with_a_link_does_not_go_on(
     assert caught.value.todo
     assert (contents(photos), contents(Path(run.folder))) == before
     assert link.is_symlink()
+
+
+@pytest.mark.parametrize("name", ["training/.lock", "training/state.safetensors"])
+def test_a_pipe_in_the_folder_of_a_run_ends_it(run: RunConfig, name: str) -> None:
+    path = Path(run.folder, name)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(ClearheadError) as caught:
+        api.train(run, observers=[])
+    assert str(caught.value.where) in (str(path), run.folder)
+
+
+def test_a_pipe_in_the_place_of_the_log_does_not_stop_a_run(run: RunConfig) -> None:
+    path, watcher = Path(run.folder, "training", "log.jsonl"), Watcher()
+    path.unlink()
+    os.mkfifo(path)
+    assert api.train(run, observers=[watcher]).finished
+    assert any(str(path) in event.text for event in watcher.events if isinstance(event, Note))
 
 
 @pytest.mark.parametrize("target", ["missing", ".", "link"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import TYPE_CHECKING, Any
 
 from clearhead.checkpoint.folder import ModelFolder
@@ -283,9 +284,14 @@ def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[
     too_many = not arrays and getattr(values, "ndim", 1) != 1
     if isinstance(values, Mapping) or has_columns or too_many:
         shape = getattr(values, "shape", None)
+        names = (
+            list(values) if isinstance(values, Mapping) else list(getattr(values, "columns", ()))
+        )
+        column = f"table[{names[0]!r}]" if names else "array[:, 0]"
         raise DataError(
             f"the {what} are not a list but {f'of shape {tuple(shape)}' if shape else 'a table'}",
-            todo=f"give one column, e.g. table['{what.removesuffix('s')}']",
+            todo=f"give one column, e.g. {column} (in a ColumnTransformer: the name of the column "
+            "without a list around it)",
         )
     return list(values)
 
@@ -300,7 +306,14 @@ def texts_of(values: Iterable[str]) -> list[str]:
     texts = items_of(values, "texts")
     for number, text in enumerate(texts, start=1):
         if not isinstance(text, str):
-            raise DataError(f"text {number} is {type_of(text)}, not a string")
+            is_number = isinstance(text, Number) and text == text  # NaN is unlike itself
+            raise DataError(
+                f"text {number} is {type_of(text)}, not a string",
+                todo="turn numbers into strings, e.g. column.astype(str)"
+                if is_number
+                else "leave the rows without a text out, e.g. table.dropna(subset=['text']), or "
+                "give an empty string in their place",
+            )
     return texts
 
 

@@ -6,18 +6,23 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from clearhead.checkpoint.folder import ModelFolder, read_model_folder
 from clearhead.ctranslate2.export import export_ctranslate2
 from clearhead.ctranslate2.folder import NAME as CTRANSLATE2
 from clearhead.data.labels import LABELS, Labels
-from clearhead.errors import ClearheadError, ExportError, meant, reason
+from clearhead.errors import ClearheadError, ExportError, meant, reason, type_of
 from clearhead.exports import DESCRIPTION, command, read_export
 from clearhead.huggingface.export import export_translator
 from clearhead.onnx.export import export_onnx
 from clearhead.settings import RunConfig
 from clearhead.settings.declare import Runs
+
+if TYPE_CHECKING:
+    from clearhead.api.classifier import Classifier
+    from clearhead.api.text_classifier import TextClassifier
+    from clearhead.api.translator import Translator
 
 
 class ExportFormat(NamedTuple):
@@ -51,7 +56,7 @@ FORMATS = {
 
 
 def export_model(
-    folder: str | Path,
+    model: str | Path | Translator | Classifier | TextClassifier,
     format: str | None = None,
     output: str | Path | None = None,
     *,
@@ -64,7 +69,8 @@ def export_model(
     previous export. Files in its folder that are not of the previous export are kept.
 
     Args:
-        folder: written by training.
+        model: the folder that training has written, or a model that was loaded from it; or a fitted
+            `TextClassifier` with a folder.
         format: `ctranslate2` or `huggingface` for a translator, `onnx` or `huggingface` for a
             classifier; by default the first one.
         output: the folder of the export; by default a folder with the name of the format in the
@@ -78,6 +84,7 @@ def export_model(
             other files that are in the way, or cannot be written.
         ModelFolderError: the model folder is missing or damaged, or has an encoder without labels.
     """
+    folder = _folder_of(model)
     if format is not None and format not in FORMATS:
         raise ExportError(
             f"{format!r} is not the name of a format",
@@ -105,6 +112,30 @@ def export_model(
         if report is not None:
             report(sentence)
     return path
+
+
+def _folder_of(model: object) -> str | Path:
+    """The folder, or the checkpoint in it, of a model that is named, loaded or fitted.
+
+    Raises:
+        ExportError: it is no model, or its folder is gone.
+    """
+    if isinstance(model, str | Path):
+        return model
+    found = getattr(getattr(model, "model_", model), "folder", None)
+    if not isinstance(found, ModelFolder):
+        raise ExportError(
+            f"this is {type_of(model)}, not the folder of a model",
+            todo="give a model folder, what clearhead.load returns, or a fitted TextClassifier",
+        )
+    if not found.path.exists():
+        raise ExportError(
+            "the folder of this model is gone",
+            where=found.path,
+            why="fit keeps no folder by default",
+            todo="name one and fit again: TextClassifier(folder='runs/my-model')",
+        )
+    return found.weights if found.is_checkpoint else found.path
 
 
 def _format_for(found: ModelFolder, format: str | None) -> str:

@@ -297,7 +297,9 @@ def _engine(
     try:
         return AutoEngine(ctranslate2_engine("cpu"), torch_engine)
     except ExportError as error:
-        warn(f"PyTorch translates, because the export cannot be used: {error}")
+        # On one line: while a run trains, every call meets its old export.
+        parts = "; ".join(filter(None, (error.what, error.todo)))
+        warn(f"PyTorch translates, because the export cannot be used: {parts}")
         return torch_engine()
 
 

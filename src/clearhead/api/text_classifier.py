@@ -20,7 +20,7 @@ from clearhead.data.agreement import IN_MEMORY, INSIST
 from clearhead.data.proposal import validations_in
 from clearhead.data.proposal_classification import FEW, WORD_NGRAMS, read_by_words
 from clearhead.data.survey import pieces_for, survey_side
-from clearhead.data.trainable import NONE_TO_TRAIN, NONE_TO_VALIDATE
+from clearhead.data.trainable import NO_REGRESSION, NONE_TO_TRAIN, NONE_TO_VALIDATE
 from clearhead.device import short_waits
 from clearhead.errors import (
     ClearheadError,
@@ -441,7 +441,8 @@ def _texts_and_labels(
         raise DataError(f"there are {len(cleaned):,} texts and {len(labels):,} labels")
     for number, label in enumerate(labels, start=1):
         if label is None or (isinstance(label, float | np.floating) and np.isnan(label)):
-            raise DataError(f"the label is {label}", where=f"example {number}")
+            todo = "leave the examples without a label out, e.g. table.dropna(subset=['label'])"
+            raise DataError(f"the label is {label}", where=f"example {number}", todo=todo)
     try:
         values = np.asarray(labels)
         if values.ndim != 1:
@@ -449,11 +450,12 @@ def _texts_and_labels(
         if len({isinstance(label, str) for label in labels}) > 1:
             raise ValueError("some are strings and some are not")
         if values.dtype.kind == "f" and not all(value.is_integer() for value in values):
-            raise ValueError("they are continuous")
+            raise DataError("the labels are continuous numbers", todo=NO_REGRESSION)
         return cleaned, *np.unique(values, return_inverse=True)
     except (TypeError, ValueError) as error:
         what = "the labels are not a string or whole number for each text"
-        raise DataError(what, why=str(error)) from None
+        todo = "give one label for each text: all strings, or all whole numbers"
+        raise DataError(what, why=str(error), todo=todo) from None
 
 
 def _names(classes: np.ndarray) -> list[str]:

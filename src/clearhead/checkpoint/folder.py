@@ -34,7 +34,15 @@ from typing import TYPE_CHECKING, Any
 from clearhead.checkpoint.tensors import CHECKPOINTS, SCORES, WEIGHTS, read_digest, read_tensors
 from clearhead.device import memory_of_process
 from clearhead.errors import ConfigError, ModelFolderError, reason
-from clearhead.files import COPY_AGAIN, Saveable, make_folder, read_json, unwritable, write_json
+from clearhead.files import (
+    COPY_AGAIN,
+    Saveable,
+    make_folder,
+    read_bounded,
+    read_json,
+    unwritable,
+    write_json,
+)
 from clearhead.manifest import (
     Entry,
     check,
@@ -50,6 +58,13 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """The version of the layout."""
+
+LOG = "training/log.jsonl"
+"""Path of the log of a run in a model folder."""
+
+TRAIN_ONE = "train a model: clearhead init writes a configuration, and clearhead train reads it"
+REPEAT = "repeat its clearhead train command"
+"""What to do without a model, and for a run of which only the folder is known."""
 
 READ_LATER = (WEIGHTS, SCORES, "provenance.json")
 """Files that are large, or that a translation does not need. Who reads them checks them."""
@@ -139,7 +154,7 @@ def read_model_folder(path: str | Path) -> ModelFolder:
             if (path.parent / "config.json").exists():
                 todo = f"did you mean {path.parent}?"
         else:
-            what, todo = "there is no such model folder", "train one: clearhead train RUN.toml"
+            what, todo = "there is no such model folder", f"check the path, or {TRAIN_ONE}"
         raise ModelFolderError(what, where=path, todo=todo)
     config = read_folder_config(path)
     if not os.path.isfile(weights):
@@ -201,14 +216,19 @@ def _missing_weights(weights: Path, path: Path) -> ModelFolderError:
         return ModelFolderError(
             "there is no such checkpoint", where=weights, todo=f"name one of these: {others}"
         )
-    return ModelFolderError(
-        f"the model folder has no weights ({WEIGHTS})",
-        where=path,
-        why="no validation of its training had a finite score, or the file was removed",
-        todo=f"name a checkpoint in {checkpoints} instead: {others}"
-        if others
-        else "continue training: clearhead train RUN.toml",
-    )
+    why = "no validation of its training had a finite score, or the file was removed"
+    todo = f"resume the run: {REPEAT}"
+    try:
+        validated = b'"event": "Validated"' in read_bounded(path / LOG)
+    except (OSError, ValueError):  # no log, or one of many validations
+        validated = (path / LOG).exists()
+    if not validated and (path / "training").is_dir():
+        why = "its run has not finished its first validation"
+        todo = f"wait for it, or {todo}"
+    if others:
+        todo = f"name a checkpoint in {checkpoints} instead: {others}; or {todo}"
+    what = f"the model folder has no weights ({WEIGHTS})"
+    return ModelFolderError(what, where=path, why=why, todo=todo)
 
 
 def tokenizer_files(source: Tokenizer, target: Tokenizer, config: RunConfig) -> dict[str, Saveable]:
@@ -245,8 +265,7 @@ def read_folder_config(path: Path, unread: Collection[str] = READ_LATER) -> RunC
         raise ModelFolderError(
             "this is not a model folder: it has no config.json",
             where=path,
-            todo="name another folder, such as runs/my-model, or train one: "
-            "clearhead train RUN.toml",
+            todo=f"name another folder, such as runs/my-model, or {TRAIN_ONE}",
         )
     tree = read_json(file)
     if "format" not in tree:
@@ -303,8 +322,8 @@ def read_temperature(folder: ModelFolder) -> float:
     """
     path = folder.path / SCORES
     todo = (
-        "restore the file from a copy, resume the training if it was interrupted, or train "
-        "again: clearhead train RUN.toml --restart"
+        "restore the file from a copy, resume the run if it was interrupted, or start it again "
+        f"with --restart: {REPEAT}"
     )
     try:
         tree = read_json(path)

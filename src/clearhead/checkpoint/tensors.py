@@ -150,6 +150,8 @@ def _opened(path: Path) -> Iterator[Any]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        if path.exists() and not path.is_file():
+            raise OSError("it is a folder, a pipe or a device")
         path.open("rb").close()  # safetensors calls every error a missing file
         with safe_open(path, framework="pt") as file:
             yield file

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
 from clearhead.cli.streams import Counter, input_lines, opened_output, sentence_lines
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import DataError
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
@@ -229,17 +229,17 @@ def _sample(
     translator: Translator, pairs: Sequence[tuple[str, str]], count: int
 ) -> list[tuple[str, str]]:
     """Validation pairs of the run if they can be read, else the given pairs."""
-    from clearhead.data.parts import parts_of_run
+    from clearhead.data.parts import DataPart, check_recorded
     from clearhead.data.readers import read_pairs
 
     found: Sequence[tuple[str, str]] = pairs
     if files := translator.config.data.validation:
         try:
-            parts_of_run(translator.folder.path, translator.config, "validation")
+            check_recorded(translator.folder.path, DataPart("validation", files))
             found = [
                 (p.source, p.target) for p in islice(read_pairs(files, "validation"), 2 * count)
             ]
-        except (DataError, ConfigError) as error:
+        except DataError as error:
             print_message(f"the measure is chosen by the given pairs: {error}")
     return [pair for pair in found if pair[0].strip() and pair[1].strip()][:count]
 

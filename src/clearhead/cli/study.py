@@ -218,7 +218,7 @@ def _study(
 
 def _pairs(args: Namespace, translator: Translator) -> Iterator[tuple[str, str]]:
     """The pairs of the sample that are not empty."""
-    from clearhead.data.parts import parts_of_run
+    from clearhead.data.parts import DataPart, check_recorded
     from clearhead.data.readers import read_pairs
 
     given = args.source, args.reference
@@ -230,7 +230,7 @@ def _pairs(args: Namespace, translator: Translator) -> Iterator[tuple[str, str]]
         what = "the run has no validation data to study"
         raise ConfigError(what, todo="name a sample: --source FILE --reference FILE")
     if not any(given):
-        parts_of_run(translator.folder.path, translator.config, "validation")
+        check_recorded(translator.folder.path, DataPart("validation", files))
     pairs = read_pairs([args.source, args.reference] if args.source else files, "validation")
     return ((p.source, p.target) for p in pairs if p.source.strip() and p.target.strip())
 
@@ -238,16 +238,16 @@ def _pairs(args: Namespace, translator: Translator) -> Iterator[tuple[str, str]]
 def _examples(args: Namespace, classifier: Classifier) -> Iterator[Labelled]:
     """The examples of the sample that are not empty."""
     from clearhead.api.classifier import is_empty
-    from clearhead.data.parts import parts_of_run, read_examples
+    from clearhead.data.parts import DataPart, check_recorded, read_examples
 
     classifier.label_set.check_any(classifier.folder.path)
-    files = [args.data] if args.data else list(classifier.config.data.validation)
+    files = (args.data,) if args.data else classifier.config.data.validation
     if not files:
         raise ConfigError(
             "the run has no validation data to study", todo="name a sample: --data FILE"
         )
     if not args.data:
-        parts_of_run(classifier.folder.path, classifier.config, "validation")
+        check_recorded(classifier.folder.path, DataPart("validation", files))
     examples = (
         each for file in files for each in read_examples(file, classifier.config, classifier.labels)
     )

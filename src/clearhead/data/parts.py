@@ -263,38 +263,36 @@ LARGEST_NAMED = 2**30
 """The largest data file that is read because the configuration of a model folder names it."""
 
 
-def parts_of_run(folder: Path, config: RunConfig, *names: str) -> Parts:
-    """The parts of the data that the configuration of a model folder names, if they are unchanged.
+def parts_of_run(folder: Path, config: RunConfig) -> Parts:
+    """The parts of the data of a model folder; it raises as `parts_of` and `check_recorded`."""
+    parts = parts_of(config)
+    for part in parts:
+        check_recorded(folder, part)
+    return parts
+
+
+def check_recorded(folder: Path, part: DataPart) -> None:
+    """Check a part of the data whose files the configuration of a model folder names.
 
     The folder may be a stranger's. A file is only read if it is a file on a disk with the hash that
     the run has recorded.
 
-    Args:
-        folder: of the model.
-        config: its configuration.
-        names: of the parts that are compared; by default all.
-
     Raises:
         DataError: a file is missing, changed, too large, or none, such as a pipe.
-        ConfigError: the configuration names no training data.
     """
-    parts = parts_of(config)
     try:
-        recorded = read_json(folder / "provenance.json")["data"]
-        for part in (each for each in parts if not names or each.name in names):
-            options = {"regular": True, "largest": LARGEST_NAMED}
-            found = [file_hash(file, part._kind, **options).hex() for file in part.files]
-            if found != list(recorded.get(part.name, {}).values()):
-                raise DataError(
-                    f"the {part.name} data are not those of the run",
-                    where=part.where if part.files else folder,
-                    why="their content is not the one that provenance.json records",
-                    todo=NAME_DATA,
-                )
-    except (ModelFolderError, KeyError, AttributeError, TypeError):
+        recorded = list(read_json(folder / "provenance.json")["data"].get(part.name, {}).values())
+    except (ModelFolderError, KeyError, AttributeError):
         what = "the record of the run, provenance.json, is missing or damaged"
         raise DataError(what, where=folder, todo=NAME_DATA) from None
-    return parts
+    options = {"regular": True, "largest": LARGEST_NAMED}
+    if recorded != [file_hash(file, part._kind, **options).hex() for file in part.files]:
+        raise DataError(
+            f"the {part.name} data are not those of the run",
+            where=part.where if part.files else folder,
+            why="their content is not the one that provenance.json records",
+            todo=NAME_DATA,
+        )
 
 
 NAME_DATA = "name the data in the command"

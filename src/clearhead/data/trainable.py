@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
@@ -26,6 +27,15 @@ SHOWN_NAMES = 5
 NONE_TO_TRAIN = "correct the data, or change the settings in [data] that leave the examples out"
 NONE_TO_VALIDATE = "give more examples, name validation files, or raise data.validation_share"
 """What to do if all examples are left out, and if none can be held out."""
+
+MOST_CLASSES = 10
+"""More different whole numbers, nearly one for each example, are no classes."""
+
+NO_REGRESSION = (
+    "clearhead learns labels, not numbers (no regression): put the numbers into a few groups, such "
+    "as low and high, or use a regression model"
+)
+"""What to do if the labels are numbers that are nearly all different."""
 
 
 def check_trainable(config: RunConfig) -> list[str]:
@@ -122,8 +132,20 @@ def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
         "no example is left to validate on",
         where=part.where,
         why=why,
-        todo=NONE_TO_VALIDATE,
+        todo=NO_REGRESSION if _are_numbers(examples) else NONE_TO_VALIDATE,
     )
+
+
+def _are_numbers(examples: Sequence[Labelled]) -> bool:
+    """Whether the labels are numbers, and more different ones than a few classes have."""
+    labels = {label for example in examples for label in example.labels}
+    try:
+        numbers = [float(label) for label in labels]
+    except ValueError:
+        return False
+    if not all(map(math.isfinite, numbers)) or 2 * len(numbers) <= len(examples):
+        return False
+    return len(numbers) > MOST_CLASSES or not all(x.is_integer() for x in numbers)
 
 
 def check_labelled(

@@ -117,6 +117,6 @@ def _files(folder: Path) -> dict[tuple[int, int], Path]:
     """The records in a folder by step and example."""
     found = {}
     for path in folder.glob("step-*.npz"):
-        if name := NAME.fullmatch(path.name):
+        if (name := NAME.fullmatch(path.name)) and path.is_file():  # no pipe
             found[int(name[1]), int(name[2])] = path
     return found

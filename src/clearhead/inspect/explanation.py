@@ -16,7 +16,7 @@ from clearhead.inspect.ablation import replacements
 from clearhead.inspect.measures import MEASURES
 from clearhead.inspect.names import checked
 from clearhead.inspect.record import Array, Record
-from clearhead.inspect.recording import ClassifierLike, TranslatorLike
+from clearhead.inspect.recording import ClassifierLike, TranslatorLike, is_translator
 from clearhead.inspect.replay import Effects, Means, effects
 from clearhead.inspect.subject import Subject
 from clearhead.tokenizer import BOS, PAD
@@ -151,15 +151,15 @@ def explain(
             over the sample of `clearhead study`.
 
     Raises:
-        ConfigError: a translator has no target, a classifier has one, or there is no such measure
-            or replacement.
+        ConfigError: a translator has no target, a classifier has one, the model is neither, or
+            there is no such measure or replacement.
         ModelFolderError: the means of the heads are needed and are not there.
         DataError: source or target are empty, or too long.
         ClearheadError: the memory of the GPU is full.
     """
     names = checked(measures, MEASURES, "a measure", "explain")
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "explain"):
-        if hasattr(model, "target_tokenizer"):
+        if is_translator(model, "explain"):
             translator = cast(TranslatorLike, model)
             if target is None:
                 raise ConfigError(
@@ -172,7 +172,9 @@ def explain(
         else:
             classifier = cast(ClassifierLike, model)
             if target is not None:
-                raise ConfigError("a classifier has no target", where="explain")
+                raise ConfigError(
+                    "a classifier has no target", where="explain", todo="leave it out"
+                )
             subject = Subject.classification(classifier, source)
 
             def tokens(ids: Iterable[int]) -> list[str]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from clearhead.checkpoint.folder import ModelFolder
 from clearhead.decoding.engine import Hypothesis
 from clearhead.device import explain_full_memory, set_up_thread
-from clearhead.errors import ConfigError, DataError
+from clearhead.errors import ConfigError, DataError, type_of
 from clearhead.inspect.names import checked
 from clearhead.inspect.record import (
     DETAILS,
@@ -118,8 +118,8 @@ def record(
             separated by commas.
 
     Raises:
-        ConfigError: a translator has no target, a classifier has one, or a name in `keep` is
-            unknown.
+        ConfigError: a translator has no target, a classifier has one, the subject is neither, or a
+            name in `keep` is unknown.
         DataError: the source is empty, or source or target are too long.
         ClearheadError: the memory of the GPU is full.
     """
@@ -128,7 +128,7 @@ def record(
     kept = frozenset(checked(keep, DETAILS, "a detail of a record", "record"))
     set_up_thread()
     with explain_full_memory("give a shorter input, or use the CPU: --device cpu", "record"):
-        if hasattr(subject, "target_tokenizer"):
+        if is_translator(subject, "record"):
             return _of_translator(cast(TranslatorLike, subject), source, target, kept)
         if target is not None:
             raise ConfigError("a classifier has no target", where="record", todo="leave it out")
@@ -136,6 +136,21 @@ def record(
         row, names = classifier.encode(source)
         result = record_classification(classifier.model, row, kept)
         return dataclasses.replace(result, source=tuple(names))
+
+
+def is_translator(subject: object, where: str) -> bool:
+    """Whether the subject is a translator; otherwise it is a classifier.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if hasattr(subject, "target_tokenizer"):
+        return True
+    if not (hasattr(subject, "encode") and hasattr(subject, "labels")):
+        todo = "give what clearhead.load returns, or the model_ of a fitted TextClassifier"
+        what = f"the model is {type_of(subject)}, neither a translator nor a classifier"
+        raise ConfigError(what, where=where, todo=todo)
+    return False
 
 
 def _of_translator(

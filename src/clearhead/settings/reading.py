@@ -299,6 +299,8 @@ def section_error(error: ValidationError, checked: type) -> ConfigError:
     kind, context, got = first["type"], first.get("ctx", {}), first["input"]
     if kind == "unexpected_keyword_argument":
         what, todo = f"{path}: there is no such setting", _suggestion(path, tag, bool(section))
+        if path == "model.size":  # a setting of files, which stands for several
+            todo = f"make a model of this size: ModelConfig.of_size({first['input']!r:.100})"
         return ConfigError(what, where=where, setting=path, todo=todo)
     if isinstance(wrong := context.get("error"), WrongSettingError):
         about = ".".join(filter(None, (path, wrong.setting)))

@@ -13,6 +13,7 @@ from clearhead.device import explain_full_memory
 from clearhead.errors import ConfigError, DataError
 from clearhead.files import write_bytes
 from clearhead.inspect.ablation import replacements
+from clearhead.inspect.recording import is_translator
 from clearhead.inspect.report.contents import Contents, beam_tree
 from clearhead.inspect.report.page import page
 from clearhead.inspect.study import read_study
@@ -99,6 +100,8 @@ def _check(
         raise _mistake("the inputs are a single text", "give a list: [text]")
     if not models or len(inputs) == 0:
         raise _mistake("a report needs a model and an input")
+    for model in models.values():
+        is_translator(model, "write_report")  # or a classifier
     kinds = {(model.config.task, model.config.input) for model in models.values()}
     if len(kinds) > 1:
         raise _mistake("the models read different inputs", "write a report for each kind")
