@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/beside.py --quick               # about 12 minutes
     .venv/bin/python benchmarks/beside.py                       # all cells, about 45 minutes
+    .venv/bin/python benchmarks/beside.py --programs demo fit   # 9 minutes
 
 OpenMP threads poll for a while before they sleep (`GOMP_SPINCOUNT`). That is fast alone. Beside
 another busy process a polling thread may take the core of the thread that it waits for. For each
@@ -9,12 +10,16 @@ setting there is a whole process with two threads, and one process with a single
 waits. They work in turns, alone and beside 1, 2 and 4 busy processes; the weights and the texts are
 random. Records are written after each turn, so the script can be interrupted. The length of the
 turns is chosen so that `--minutes` are kept.
+
+With `--programs` the works are `make demo` and `TextClassifier.fit`, started as a user starts them:
+with no variable that says how threads wait. `--source` names the source tree whose programs run.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -31,13 +36,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from command import exit_code_of, log, make_parser, positive, whole
 from peers.contest import rotated
-from peers.process import PeerError, PeerProcess
+from peers.process import KEEPING, PeerError, PeerProcess
 from peers.protocol import Job, apart
 from peers.workload import SIZES, write_random_workload
 from results import Results, print_results, rounded
 
-from clearhead.device import SPIN_COUNT
+from clearhead.device import SPIN_COUNT, WAITING
 
+ROOT = Path(__file__).parents[1]
 COUNTS = (0, 500, 1000, 2000, 4000, 10_000)
 USUAL = 4000
 """The spin count that the speed of clearhead's own one is compared with, alone."""
@@ -87,6 +93,22 @@ while os.getppid() == {parent}:
         pass
 """
 """A busy process. It ends by itself if the benchmark was killed."""
+
+
+FIT = """
+import random
+import clearhead
+chance = random.Random(1)
+y = [chance.choice("abcdef") for _ in range(5000)]
+texts = [" ".join([label, *(f"w{chance.randrange(4000)}" for _ in range(9))]) for label in y]
+clearhead.TextClassifier(epochs=10_000, folder="runs/fit").fit(texts, y)
+"""
+
+PROGRAMS = {
+    "demo": ("make demo", ["examples/demo.py"], "runs/phrasebook-en-es"),
+    "fit": ("TextClassifier.fit", ["-c", FIT], "runs/fit"),
+}
+"""Of each program: its name, the arguments of Python, and the folder of its first run."""
 
 
 @dataclass(frozen=True)
@@ -204,10 +226,77 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--threads", type=whole(2), default=2, help="of a process (default: 2)")
     parser.add_argument("--minutes", type=positive, default=45, help="in all (default: 45)")
     parser.add_argument("--quick", action="store_true", help="the essential cells, in 12 minutes")
+    parser.add_argument("--programs", nargs="+", choices=list(PROGRAMS), help="measure these alone")
+    parser.add_argument(
+        "--source", type=Path, default=ROOT, help="source tree of the programs (default: this one)"
+    )
     given = sys.argv[1:] if words is None else words
     if "--quick" in given:
         parser.set_defaults(**QUICK)
-    return exit_code_of(partial(compare, parser.parse_args(given), words))
+    if "--programs" in given:
+        parser.set_defaults(busy=[0, 1, 2], rounds=1, minutes=9)
+    options = parser.parse_args(given)
+    return exit_code_of(partial(run_programs if options.programs else compare, options, words))
+
+
+def run_programs(options: argparse.Namespace, words: list[str] | None) -> None:
+    """Start each program alone and beside busy processes, and record its steps per second."""
+    busy = sorted({0, *options.busy})
+    seconds = 60 * options.minutes / (len(options.programs) * len(busy) * options.rounds)
+    results = Results("beside", words, options.output)
+    for program in options.programs:
+        speeds: dict[int, list[float]] = {count: [] for count in busy}
+        for _ in range(options.rounds):
+            for count in busy:
+                log(f"{program} of {options.source}, beside {count}, {seconds:.0f} s")
+                speeds[count] += steps_per_second(program, options.source, count, seconds)
+        medians = {n: median(values) for n, values in speeds.items() if values}
+        more = {f"beside {n}": rounded(value) for n, value in medians.items() if n}
+        results.add(
+            PROGRAMS[program][0],
+            "steps/s",
+            speeds[0],
+            subject="as a user starts it",
+            more=more,
+            note="; ".join(f"beside {n}: {medians[n] / medians[0]:.2f} of alone" for n in medians)
+            if speeds[0]
+            else "it reported no progress",
+        )
+        results.write()
+    print_results(results.records)
+
+
+def steps_per_second(program: str, source: Path, busy: int, seconds: float) -> list[float]:
+    """The speed of a program that is started and ended after so many seconds.
+
+    It is that between its first and its last report of progress; nothing without two reports.
+    """
+    source = source.resolve()
+    _, arguments, run = PROGRAMS[program]
+    arguments = [str(source / a) if a.endswith(".py") else a for a in arguments]
+    others = {name: value for name, value in os.environ.items() if name not in WAITING}
+    # As `make demo` did before the program itself kept freed memory.
+    more = {"PYTHONPATH": str(source / "src"), **(KEEPING if program == "demo" else {})}
+    with TemporaryDirectory(prefix="clearhead-benchmark-") as folder, busy_processes(busy):
+        process = subprocess.Popen(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env={**others, **more},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        process.kill()
+        process.wait()
+        reports = Path(folder, run, "training", "log.jsonl")
+        lines = reports.read_text(encoding="utf-8").splitlines() if reports.exists() else []
+    events = [json.loads(line) for line in lines if line.endswith("}")]
+    found = [event for event in events if event["event"] == "Progress"]
+    if len(found) < 2:
+        return []
+    first, last = found[0], found[-1]
+    return [(last["step"] - first["step"]) / (last["elapsed_s"] - first["elapsed_s"])]
 
 
 def waiting(text: str) -> str:

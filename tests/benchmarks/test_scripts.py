@@ -473,6 +473,29 @@ def test_every_setting_works_alone_and_beside_a_busy_process(
     assert [r["claim"] for r in found if r["claim"]] == 2 * ["beside-alone", "beside-1"]
 
 
+def test_programs_are_started_as_users_start_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    report = """
+import json, os, pathlib
+assert "GOMP_SPINCOUNT" not in os.environ
+path = pathlib.Path("runs/fit/training/log.jsonl")
+path.parent.mkdir(parents=True)
+steps = [{"event": "Progress", "step": 4 * n, "elapsed_s": 2 * n} for n in range(3)]
+path.write_text("".join(json.dumps(each) + "\\n" for each in steps) + '{"ev')
+"""
+    name, _, run = beside.PROGRAMS["fit"]
+    monkeypatch.setitem(beside.PROGRAMS, "fit", (name, ["-c", report], run))
+    assert beside.main(["--programs", "fit", "--busy", "1"]) == 0
+    (found,) = records(folder, "beside")
+    assert (found["measure"], found["median"], found["more"]) == (name, 2.0, {"beside 1": 2.0})
+
+
+def test_a_program_without_progress_has_no_speed(folder: Path) -> None:
+    assert beside.steps_per_second("demo", folder, 0, 20.0) == []  # there is no such script
+
+
 def test_a_share_is_that_of_the_worst_search_with_clearheads_own_count(folder: Path) -> None:
     group = []
     for search, alone in (("greedy1", 8.0), ("beam16", 5.0)):
