@@ -136,15 +136,10 @@ class LabelledData:
 
 
 def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
-    """The vocabulary, or the scale of features, learned from the training examples.
-
-    Sequences that are too long are ignored, because they are dropped. Which texts are too long is
-    not known without a vocabulary.
-    """
+    """The vocabulary, or the scale of features, learned from the training examples."""
     if config.input == "features":
-        short = [example for example in train if len(example.input) <= config.data.max_length]
         normaliser = Normaliser.learn(
-            (example.input for example in short or train),
+            (example.input for example in train),
             enabled=config.data.normalise,
             names=train[0].columns,
         )
@@ -158,8 +153,7 @@ def prepare_labelled(
 ) -> LabelledData:
     """Check all examples of `read_labelled` and turn them into numbers.
 
-    `make_inputs` is called with the training examples that no rule has dropped so far, among them
-    examples that are too long.
+    `make_inputs` is called with the training examples that no rule drops.
 
     Raises:
         DataError: a value or a class cannot be learned from; `where` is its place.
@@ -171,9 +165,6 @@ def prepare_labelled(
     def count(left: Sequence[Labelled]) -> list[int]:
         nonlocal inputs
         inputs = make_inputs(left)
-        # Sequences that are too long may have values outside the learned scale.
-        if features:
-            return [len(example.input) for example in left]
         rows = inputs.rows(left)
         row_of.update(zip(map(id, left), rows, strict=True))
         return [len(row) for row in rows]
@@ -182,7 +173,7 @@ def prepare_labelled(
     check_any(parts.train, report)
     assert inputs is not None
     check_classes(parts.train.examples, report, data.smallest_class)
-    rows = inputs.rows(train) if features else [row_of[id(example)] for example in train]
+    rows = [row_of[id(example)] for example in train]
 
     labels = Labels.learn(example.labels for example in train)
     validation, test = parts.validation.examples, parts.test.examples
