@@ -20,7 +20,7 @@ from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.data.parts import DataPart, Parts
 from clearhead.data.readers import Pair
-from clearhead.data.report import FINDINGS, DataReport, Finding, write_findings
+from clearhead.data.report import FINDINGS, SHOWN_PLACES, DataReport, Finding, write_findings
 from clearhead.data.trainable import (
     check_any,
     check_classes,
@@ -34,6 +34,13 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.files import atomic_file
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
+
+FEWEST = 20
+"""Fewer validation examples do not choose the weights or the temperature of a classifier.
+
+On 4 to 15, a fitted temperature makes the probabilities of new examples worse, unless those of the
+model are far too extreme (docs/decisions/0021).
+"""
 
 
 @dataclass(frozen=True)
@@ -180,7 +187,11 @@ def prepare_labelled(
     validation_rows = inputs.rows(validation)
     check_known(parts, labels)
     lengths = lengths_of([validation_rows])
-    reports = [report, check_labelled(parts.validation, data, (), lengths)[1]]
+    on_validation = check_labelled(parts.validation, data, (), lengths)[1]
+    if len(validation) < FEWEST:
+        findings = (*on_validation.findings, _too_few(parts.validation, config.training.keep))
+        on_validation = replace(on_validation, findings=findings)
+    reports = [report, on_validation]
     if test:
         # Some test sequences may be unreadable.
         contents = [example.input for example in test] if features else inputs.rows(test)
@@ -188,6 +199,15 @@ def prepare_labelled(
         findings = (*on_test.findings, *_unusable(parts.test, labels, inputs))
         reports.append(replace(on_test, findings=findings))
     return LabelledData(inputs, labels, train, rows, validation, validation_rows, tuple(reports))
+
+
+def _too_few(part: DataPart, keep: str) -> Finding:
+    """The finding for a validation part that is too small to choose anything by."""
+    text = f"fewer than {FEWEST} examples are too few to choose by: the temperature stays 1"
+    if keep == "auto":
+        text += ', and the last weights are kept (training.keep = "average")'
+    places = tuple(map(part.place, part.examples[:SHOWN_PLACES]))
+    return Finding("too_few", text, len(part.examples), places, left_out=False)
 
 
 def _unusable(part: DataPart, labels: Labels, inputs: Inputs) -> tuple[Finding, ...]:
