@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from clearhead.data import proposal_translation as proposal
 from clearhead.data import survey as surveying
-from clearhead.data.proposal import round_figure, row_for
+from clearhead.data.proposal import limit_minutes, round_figure, row_for
 from clearhead.data.proposal_translation import RECIPES, RISE, propose_translation
 from clearhead.data.survey import NONE, SideSurvey, Survey, survey_pairs
 from clearhead.errors import DataError
@@ -382,3 +382,16 @@ def test_the_references_of_the_validation_data_decide(tmp_path: Path) -> None:
     train = parallel(tmp_path, ["a cat"] * 3, ["la casa de mi madre"] * 3)
     validation = write(tmp_path / "v.src", ["a cat"]), write(tmp_path / "v.tgt", ["gato"])
     assert propose_translation(train, validation).values["evaluation.measure"] == "chrf"
+
+
+@pytest.mark.parametrize("pairs", [900, 900_000])
+def test_a_run_of_some_minutes_ends_with_a_rate_of_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
+) -> None:
+    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part: seen(pairs))
+    proposed = propose_translation(("a", "b"))
+    limit_minutes(proposed, 30)
+    training = read_back(proposed.to_toml("my-model"), tmp_path).training
+    assert (training.max_minutes, training.patience) == (30, 0)
+    assert training.schedule.kind == "linear"
+    assert training.max_epochs == row_for(RECIPES, pairs).epochs

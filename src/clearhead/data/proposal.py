@@ -232,6 +232,16 @@ def choose_fine_tuning(
     p.choose("training.schedule.warmup", max(1, total // 10), "A tenth of the run.")
 
 
+def limit_minutes(proposed: CommentedConfig, minutes: int) -> None:
+    """Let a proposed run end after some minutes, with a learning rate of zero."""
+    ends = "The learning rate falls to zero at this time, or after all epochs if these end sooner."
+    linear = {"training.schedule.kind": "linear", "training.patience": 0}
+    proposed.values.update({"training.max_minutes": float(minutes), **linear})
+    proposed.reasons["training.max_minutes"] = ends
+    for path in linear:
+        proposed.reasons.pop(path, None)
+
+
 def round_figure(value: float) -> int:
     """The nearest of 50, 100, 200, 500, … 5,000, by ratio."""
     figures = (50, 100, 200, 500, 1000, 2000, 5000)
