@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from clearhead import api
 from clearhead.data import proposal_classification as proposing
+from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.proposal import Recipe
 from clearhead.data.proposal_classification import (
     EXAMPLES_A_STEP,
@@ -42,7 +43,7 @@ from clearhead.data.survey import (
     survey_texts,
 )
 from clearhead.errors import ConfigError, DataError
-from clearhead.settings import RunConfig, read_config
+from clearhead.settings import RunConfig, TrainingConfig, read_config
 from clearhead.settings.commented import SEQUENCES, TEXTS, Form
 from clearhead.tokenizer import learn_tokenizer
 from fake_translator import run
@@ -255,7 +256,9 @@ def fake_texts(examples: int, width: int = 50) -> Survey:
     side = dataclasses.replace(LATIN, words=10 * examples, characters=width * examples)
     classes = (("a", examples), ("b", examples))
     words = np.full(examples, 10)
-    return Survey("texts", "train.tsv", examples, (side,), lengths, lengths / 2, words, classes)
+    some = ["a man rides a red bicycle in the street ."] * 3
+    found = "texts", "train.tsv", examples, (side,), lengths, lengths / 2, words, classes
+    return Survey(*found, sample=(some,))
 
 
 def fake_sequences(examples: int, frames: int = 16) -> Survey:
@@ -271,6 +274,12 @@ def proposed_for(
     patch.setattr(proposing, "survey_texts", lambda *_: fake_texts(examples))
     patch.setattr(proposing, "survey_sequences", lambda *_: fake_sequences(examples))
     return proposed(folder, kind, "train")
+
+
+def steps_of(training: TrainingConfig, examples: int, kind: InputKind) -> int:
+    """The steps of a run on the fake data, of which a tenth is held out."""
+    lengths = np.full(3, 10 if kind == "text" else 16)
+    return training.max_epochs * expected_batches(lengths, 0.9 * examples, training.batch_tokens)
 
 
 @pytest.mark.parametrize("kind", ["text", "features"])
@@ -292,8 +301,7 @@ def test_each_amount_of_data_gets_a_valid_configuration(
     assert training.max_epochs == recipe.epochs
     assert training.schedule.kind == "linear"
     assert (config.tokenizer.kind == "words") == words
-    mean = (10 if words else 10 * 1.3) if kind == "text" else 16
-    steps = training.max_epochs * -(-0.9 * examples * mean // training.batch_tokens)
+    steps = steps_of(training, examples, kind)
     assert 1 <= training.schedule.warmup <= max(1, min(recipe.warmup, steps / proposing.RISE))
 
 
@@ -365,11 +373,10 @@ def test_a_run_of_words_has_checkpoints_to_take_the_average_of(
 def test_a_short_run_validates_half_as_often_and_averages_the_same_share(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: InputKind
 ) -> None:
-    frames = 10 if kind == "text" else 16
     seen = {"short": 0, "long": 0}
     for examples in (10, 40, 100, 270, 500, 1_000, 2_000, 5_000, 15_000):
         training = proposed_for(examples, tmp_path, monkeypatch, kind).training
-        steps = training.max_epochs * -(-0.9 * examples * frames // training.batch_tokens)
+        steps = steps_of(training, examples, kind)
         # Validations of the loop, one of them at the end.
         validations = len({*range(0, int(steps), training.validate_every), steps}) - 1
         length = "short" if steps < 200 else "long"

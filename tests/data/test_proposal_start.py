@@ -75,8 +75,10 @@ def test_a_step_has_20_examples_of_mean_length_and_the_length_has_a_limit(tmp_pa
     path = tmp_path / "long.tsv"
     rows = [f"{'ab'[i % 2]}\t{'word ' * 600}{i}\n" for i in range(60)]
     path.write_text("label\ttext\n" + "".join(rows), encoding="utf-8")
-    values = propose_classification("text", [str(path)], start_from="runs/x").values
-    assert values["training.batch_tokens"] >= 20 * 600
+    proposed = propose_classification("text", [str(path)], start_from="runs/x")
+    values = proposed.values
+    assert any("100 % of the texts are cut to 256" in line for line in proposed.seen)
+    assert values["training.batch_tokens"] >= 20 * 256
     assert values["data.max_length"] == 256
 
 

@@ -7,6 +7,7 @@ import gzip
 import json
 import os
 import random
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from clearhead.data import proposal_translation as proposal
 from clearhead.data import survey as surveying
-from clearhead.data.proposal import round_figure, row_for
+from clearhead.data.proposal import limit_minutes, round_figure, row_for
 from clearhead.data.proposal_translation import RECIPES, RISE, propose_translation
 from clearhead.data.survey import NONE, SideSurvey, Survey, survey_pairs
 from clearhead.errors import DataError
@@ -52,7 +53,9 @@ def read_back(text: str, folder: Path) -> RunConfig:
 def seen(pairs: int, source: SideSurvey = LATIN, target: SideSurvey = LATIN) -> Survey:
     words = {"words": 12 * pairs, "characters": 60 * pairs}
     sides = (dataclasses.replace(side, **words) for side in (source, target))
-    return Survey("pairs", "a, b", pairs, tuple(sides), NONE, NONE, NONE)
+    sample = ["a man rides a red bicycle in the street near the old house"] * 3
+    files = "pairs", "a, b", pairs, tuple(sides)
+    return Survey(*files, NONE, NONE, NONE, sample=(sample, sample))
 
 
 def test_pairs_words_and_characters_are_counted(tmp_path: Path) -> None:
@@ -266,9 +269,11 @@ def test_a_rate_that_falls_to_zero_has_time_to_fall(
         text = propose_translation(("a", "b")).to_toml("my-model")
     training = read_back(text, tmp_path_factory.mktemp("few")).training
     if training.schedule.kind == "linear":
-        steps = training.max_epochs * -(-seen(pairs).sides[0].tokens // training.batch_tokens)
+        found = re.search(r"([\d,]+) in total", text)
+        assert found
+        steps = int(found[1].replace(",", ""))
+        assert steps % training.max_epochs == 0
         assert 1 <= training.schedule.warmup <= max(1, steps / RISE)
-        assert f"{round(steps):,} in total" in text
 
 
 def test_more_data_never_gets_a_smaller_model_or_stronger_regularisation() -> None:
@@ -377,3 +382,16 @@ def test_the_references_of_the_validation_data_decide(tmp_path: Path) -> None:
     train = parallel(tmp_path, ["a cat"] * 3, ["la casa de mi madre"] * 3)
     validation = write(tmp_path / "v.src", ["a cat"]), write(tmp_path / "v.tgt", ["gato"])
     assert propose_translation(train, validation).values["evaluation.measure"] == "chrf"
+
+
+@pytest.mark.parametrize("pairs", [900, 900_000])
+def test_a_run_of_some_minutes_ends_with_a_rate_of_zero(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pairs: int
+) -> None:
+    monkeypatch.setattr(proposal, "survey_pairs", lambda files, part: seen(pairs))
+    proposed = propose_translation(("a", "b"))
+    limit_minutes(proposed, 30)
+    training = read_back(proposed.to_toml("my-model"), tmp_path).training
+    assert (training.max_minutes, training.patience) == (30, 0)
+    assert training.schedule.kind == "linear"
+    assert training.max_epochs == row_for(RECIPES, pairs).epochs

@@ -262,7 +262,7 @@ def test_the_intervals_are_the_same_when_drawn_in_many_blocks(
 
 @pytest.mark.parametrize(("given", "score"), [([0, 1, 2, 2, 1], 100), ([1, 2, 0, 0, 2], 0)])
 def test_a_classifier_that_is_always_right_or_wrong_has_an_interval_of_the_accuracy_alone(
-    given: list[int], score: float
+    given: list[int], score: int
 ) -> None:
     predicted, truth = certain(given, [0, 1, 2, 2, 1], 3)
     scores = score_classes(predicted, truth, names(3))

@@ -33,6 +33,7 @@ from clearhead.losses.cross_entropy import label_divergence, label_loss
 from clearhead.settings import RunConfig, config_from
 from clearhead.tasks.classification import LARGEST_WEIGHT, ClassificationTask, LabelledBatch
 from clearhead.tokenizer import WordTokenizer
+from clearhead.training.events import Note, Validated
 from small_runs import (
     Watcher,
     assert_same,
@@ -49,7 +50,8 @@ BOTH = {"red": '"warm"', "blue": '"cold"', "red blue": '"cold", "warm"', "grey":
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory: pytest.TempPathFactory) -> api.Classifier:
-    config = text_run(tmp_path_factory.mktemp("texts"), training={"max_steps": 150})
+    enough, steps = {"validation_share": 0.15}, {"max_steps": 150}  # to fit a temperature
+    config = text_run(tmp_path_factory.mktemp("texts"), data=enough, training=steps)
     api.train(config)
     return api.load_classifier(config.folder, device="cpu")
 
@@ -612,7 +614,6 @@ def test_what_is_not_trained_on_has_no_part_in_the_scale(tmp_path: Path) -> None
     data = trained_on(config)
     assert isinstance(data.inputs, FeatureInputs)
     scale = Normaliser.learn(example.input for example in data.train)
-    assert {len(example.input) for example in data.train} <= set(range(1, 6))
     np.testing.assert_array_equal(data.inputs.normaliser.mean, scale.mean)
     np.testing.assert_array_equal(data.inputs.normaliser.deviation, scale.deviation)
 
@@ -638,7 +639,7 @@ def test_each_text_is_encoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert len(encoded) == len(set(encoded)) == 160
     task = ready.task
     assert isinstance(task, ClassificationTask)
-    assert 0 < len(task.data.train) < 160 - len(task.data.validation)
+    assert len(task.data.train) == 160 - len(task.data.validation)
     expected = rows(cast(TextInputs, task.data.inputs), task.data.train)
     for found, row in zip(task.data.rows, expected, strict=True):
         np.testing.assert_array_equal(found, row)
@@ -712,3 +713,24 @@ def test_a_value_out_of_all_proportion_is_not_classified(
 def test_features_of_another_width_are_rejected(features: api.Classifier) -> None:
     with pytest.raises(DataError, match="2 features"):
         features.classify([np.zeros((4, 2), dtype=np.float32)])
+
+
+@pytest.mark.parametrize(("share", "keep"), [(0.1, "auto"), (0.1, "best"), (0.15, "auto")])
+def test_few_validation_examples_choose_neither_the_temperature_nor_the_weights(
+    tmp_path: Path, share: float, keep: str
+) -> None:
+    watcher = Watcher()
+    steps = {"max_steps": 40, "average_last": 1, "keep": keep}
+    config = text_run(tmp_path, data={"validation_share": share}, training=steps)
+    api.train(config, observers=[watcher])
+    last = [event for event in watcher.events if isinstance(event, Validated)][-1]
+    few = share == 0.1
+    assert (last.scores["temperature"] == 1) == few
+    assert (last.weights == "average") == (few and keep == "auto")
+    folder = Path(config.folder)
+    reports = json.loads((folder / "provenance.json").read_text("utf-8"))["reports"]
+    (validation,) = (report for report in reports if report["name"] == "validation")
+    assert [found["rule"] for found in validation["findings"]] == ["too_few"] * few
+    notes = [event.text for event in watcher.events if isinstance(event, Note)]
+    assert any("temperature stays 1" in note for note in notes) == few
+    assert any("last weights are kept" in note for note in notes) == (few and keep == "auto")

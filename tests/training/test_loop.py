@@ -28,6 +28,7 @@ from small_runs import Watcher, assert_same, final_state, small_run
 
 FOREVER = 1e9
 CONSTANT = ScheduleConfig(kind="constant", peak=1e-3, warmup=1)
+LINEAR = ScheduleConfig(kind="linear", peak=1e-3, warmup=1)
 
 
 def limits(steps_per_epoch: int = 10, **settings: Any) -> Limits:
@@ -165,6 +166,65 @@ def test_minutes_end_a_run_and_those_of_earlier_sessions_count(
     second = api.train(small_run(tmp_path, max_minutes=5, **only_time))
     assert (second.step, second.elapsed_s) == (5, 300)
     assert "5 minutes" in second.reason
+
+
+@pytest.mark.parametrize(
+    ("step", "minutes", "planned"),
+    [(10, 0.9, 0), (10, 1, 97), (10, 2, 48), (10, 9.9, 10), (0, 2, 0)],
+)
+def test_the_steps_that_fit_into_the_minutes_are_planned_once(
+    step: int, minutes: float, planned: int
+) -> None:
+    limit, state = limits(max_minutes=10, schedule=LINEAR), State(step=step)
+    assert limit.plan(state, 60 * minutes) == (planned > 0)
+    assert limit.total_steps == state.planned_steps == planned
+    if planned:
+        assert not limit.plan(state, 600)
+        assert limits(max_minutes=10, schedule=LINEAR).plan(state, 0) is False
+        assert limit.reached(dataclasses.replace(state, step=planned), 60 * minutes)
+        assert limit.plan(dataclasses.replace(state, planned_minutes=5), 60 * minutes)
+
+
+def test_a_schedule_without_an_end_and_a_run_with_fewer_steps_need_no_plan() -> None:
+    state = State(step=10)
+    assert not limits(max_minutes=10, schedule=CONSTANT).plan(state, 60)
+    limit = limits(max_minutes=10, max_steps=50, schedule=LINEAR)
+    assert limit.plan(state, 60)
+    assert (state.planned_steps, limit.total_steps) == (97, 50)
+
+
+def test_the_rate_falls_to_zero_where_the_minutes_end_also_after_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    settings: dict[str, Any] = {"max_steps": 0, "max_minutes": 20, "schedule": LINEAR}
+    through, pieces = uninterrupted(tmp_path, validate_every=8, report_every=1, **settings)
+    assert saved(through).planned_steps == 19
+    # The speed of a resumed run changes nothing.
+    first, second = Watcher(interrupt_at=8), Watcher()
+    assert not api.train(pieces, observers=[first]).finished
+    clock.now += 10_000
+    ended = api.train(pieces, observers=[second])
+    assert (ended.step, ended.finished) == (19, True)
+    assert_same_end(through, pieces)
+    progress = [e for e in (*first.events, *second.events) if isinstance(e, Progress)]
+    rates = [event.learning_rate for event in progress]
+    assert rates[-1] == 0
+    assert rates[-1] < rates[-2] < rates[-3] < max(rates) == LINEAR.peak
+
+
+def test_a_warmup_that_is_longer_than_the_minutes_becomes_a_third_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Clock(monkeypatch)
+    long = ScheduleConfig(kind="linear", peak=1e-3, warmup=400)
+    settings: dict[str, Any] = {"max_steps": 0, "max_minutes": 20, "schedule": long}
+    watcher = Watcher()
+    run = small_run(tmp_path, validate_every=100, report_every=1, **settings)
+    api.train(run, observers=[watcher])
+    rates = [event.learning_rate for event in watcher.events if isinstance(event, Progress)]
+    assert rates.index(max(rates)) == 19 // 3 - 1
+    assert (max(rates), rates[-1]) == (pytest.approx(1e-3), 0)
 
 
 @pytest.mark.parametrize("accumulate", [1, 3])

@@ -22,7 +22,7 @@ from clearhead.checkpoint.folder import (
 )
 from clearhead.checkpoint.tensors import PREVIOUS_STATE, STATE, check_shapes, load_parameters
 from clearhead.data.corpus import Tokenizers
-from clearhead.data.inputs import read_inputs
+from clearhead.data.inputs import TOKENIZER, read_inputs
 from clearhead.data.labels import LABELS, Labels
 from clearhead.data.proposal import Brought
 from clearhead.errors import ConfigError, ModelFolderError
@@ -45,6 +45,7 @@ from clearhead.settings import (
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import Runs, as_toml
 from clearhead.settings.reading import located
+from clearhead.tokenizer import Tokenizer, load_tokenizer
 from clearhead.tokenizer.extension import extended
 from clearhead.training.run_folder import SELECTED_FILES
 
@@ -148,6 +149,7 @@ def brought_by(source: str, task: str, input: str) -> Brought | None:
     check_exists(folder_of(source))
     if source.startswith(HUB):
         return None
+    tokenizers: tuple[Tokenizer, ...] = ()
     if is_huggingface(source):
         trained, labels = settings_of_files(source)
     else:
@@ -155,11 +157,16 @@ def brought_by(source: str, task: str, input: str) -> Brought | None:
         trained, labels = found.config, Labels(())
         if trained.task == "classification":
             labels = Labels.load(found.path, LABELS)
+        if trained.task == "translation":
+            tokenizers = read_tokenizers(found.path, trained)[: 1 + (task == "translation")]
+        elif trained.input == "text":
+            tokenizers = (load_tokenizer(found.path, TOKENIZER),)
     run = config_from({"task": task, "input": input, "start_from": source})
     _check_task(trained, run)
     shape = {"model": trained.model, "tokenizer": trained.tokenizer}
     run = replace(run, **shape, data=DataConfig(max_length=1))
-    return Brought(run.longest_example, trained.classifier, trained.search, labels.names)
+    head, search = trained.classifier, trained.search
+    return Brought(run.longest_example, head, search, labels.names, tokenizers)
 
 
 def _check_task(trained: RunConfig, config: RunConfig) -> None:

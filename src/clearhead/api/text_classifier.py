@@ -89,7 +89,7 @@ IN_PYTHON = {
     IF_DIVERGED: "lower learning_rate",
     IF_MEMORY_IS_FULL: f"lower max_length or use a smaller model, or {ON_CPU}",
     SMALLER: f"lower max_length, or {ON_CPU}",
-    NONE_TO_TRAIN: "correct the texts, or raise max_length",
+    NONE_TO_TRAIN: "correct the texts",
     NONE_TO_VALIDATE: "give more texts, or raise validation_share",
     f"{IN_MEMORY}; {INSIST}": "give the texts first, then their labels: fit(texts, y)",
     ELSEWHERE: "choose another folder: folder='runs/other'",
@@ -123,7 +123,7 @@ class TextClassifier:
             default is words if spaces separate them and there are fewer than 20,000 short texts.
         vocabulary: maximum number of words or pieces; 0: all words, or 4,000 pieces, or more if
             the texts have many different characters.
-        max_length: maximum words or pieces of a text; `fit` skips longer texts.
+        max_length: maximum words or pieces of a text; longer ones are cut.
         dropout: dropout in the encoder.
         head_dropout: dropout between the pooling and the labels.
         epochs: passes over the training data.
@@ -182,7 +182,7 @@ class TextClassifier:
             ClearheadError: the memory of the GPU is full.
 
         Warns:
-            UserWarning: texts are empty or too long, and were left out.
+            UserWarning: texts are empty and were left out, or are too long and were cut.
         """
         with TemporaryDirectory() as temporary, self._errors(temporary):
             texts, classes, numbers = _texts_and_labels(texts, y)
@@ -202,7 +202,7 @@ class TextClassifier:
             if not ended.finished:
                 raise KeyboardInterrupt
             model = load_classifier(config.folder, device=self.device, threads=self.threads)
-            _warn_of_texts_left_out(Path(config.folder))
+            _warn_of_texts(Path(config.folder))
         self.classes_, self.model_ = classes, model
         return self
 
@@ -487,8 +487,9 @@ def _weights(values: Iterable[float], texts: int) -> np.ndarray:
     return weights
 
 
-def _warn_of_texts_left_out(folder: Path) -> None:
+def _warn_of_texts(folder: Path) -> None:
     training_report, *_ = read_json(folder / "provenance.json")["reports"]
     for finding in training_report["findings"]:
-        if finding["left_out"]:
-            warn(f"texts that were left out: {finding['count']:,} ({finding['text']})")
+        if finding["left_out"] or finding["rule"] == "long":
+            done = "left out" if finding["left_out"] else "cut"
+            warn(f"texts that were {done}: {finding['count']:,} ({finding['text']})")

@@ -129,6 +129,7 @@ def _train(
         refuse_other_data(folder, hashes)
     corpora = folder / "training" / "corpus"
     prepared = prepare(config, resumed, corpora, observers, parts, start, ranks)
+    training = _with_weights_to_keep(training, prepared.task)
     model = prepared.build_model().to(device)
     reports = [report.to_dict() for report in prepared.reports]
     facts = provenance(config.seed, device, training.precision, hashes, reports, ranks.count)
@@ -157,6 +158,17 @@ def _train(
         for line in _after_training(prepared.task, ended, is_watched, training.export):
             notify(observers, Note(line))
     return ended
+
+
+def _with_weights_to_keep(config: TrainingConfig, task: Task) -> TrainingConfig:
+    """The settings with the weights that the run keeps, in place of `keep = "auto"`."""
+    from clearhead.data.preparation import FEWEST
+    from clearhead.tasks.classification import ClassificationTask
+
+    if config.keep != "auto":
+        return config
+    few = isinstance(task, ClassificationTask) and len(task.data.validation) < FEWEST
+    return replace(config, keep="average" if few else "best")
 
 
 def _logs(folder: Path, config: TrainingConfig, task: Task, model: nn.Module) -> Iterator[Observer]:

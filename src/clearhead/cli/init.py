@@ -8,6 +8,7 @@ prints the score of a linear model, if scikit-learn is installed.
 
   clearhead init my-model --train train.en train.de --validation val.en val.de
   clearhead init my-model --train pairs.tsv.gz --validation val.tsv --test test.tsv
+  clearhead init my-model --train train.tsv --validation val.tsv --minutes 30
   clearhead init topics --task classification --train train.csv --label-column topic
   clearhead init topics --task classification --train train.csv --start-from runs/bert
   clearhead init vowels --task classification --input features --train train.ts
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clearhead.cli.failures import print_message
-from clearhead.cli.options import column, reject_unused
+from clearhead.cli.options import column, positive, reject_unused
 from clearhead.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -85,6 +86,13 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="texts: what happens to data that clearly do not belong together, such as a "
         "validation set in another language (default: refuse)",
     )
+    parser.add_argument(
+        "--minutes",
+        type=positive,
+        metavar="NUMBER",
+        help="minutes of training; the learning rate falls to zero when they end (default: no "
+        "limit)",
+    )
     parser.add_argument("--force", action="store_true", help="overwrite NAME.toml")
 
 
@@ -98,6 +106,10 @@ def run(args: Namespace) -> None:
     proposal = _proposed(args)
     if args.mismatch:
         proposal.values["data.mismatch"] = args.mismatch
+    if args.minutes:
+        from clearhead.data.proposal import limit_minutes
+
+        limit_minutes(proposal, args.minutes)
     text = proposal.to_toml(str(path.with_suffix("")))
     warnings = _checked(text, args) if args.train else []
     write_bytes(path, _encoded(text, path), ConfigError)

@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from clearhead.data.batch_ranges import SIZE_BITS, batch_ranges
 from clearhead.data.corpus import Corpus
 from clearhead.data.replay import Mixture
 from clearhead.tokenizer import BOS, EOS, PAD, Tokenizer
@@ -34,9 +35,6 @@ CHUNK_BATCHES = 100
 
 BLOCK = 2**20
 """Rows whose lengths are summed at a time."""
-
-SIZE_BITS = 4
-"""The number of rows of a batch has only this many significant bits, see `_ranges`."""
 
 IdPair = tuple[list[int], list[int]]
 """The ids of a source and of a target, without BOS and EOS."""
@@ -265,7 +263,7 @@ def chunk_order(
     chunks: list[list[np.ndarray]] = []
     for chunk in np.array_split(rows, count):
         order, longest = _by_length(sources[chunk], targets[chunk])
-        ranges = _ranges(longest, batch_tokens, SIZE_BITS)
+        ranges = batch_ranges(longest, batch_tokens, SIZE_BITS)
         chunks.append([chunk[order[start:end]] for start, end in ranges])
     return chunks
 
@@ -293,8 +291,12 @@ def divide(
     """
     order, longest = _by_length(source_lengths, target_lengths)
     limits = range(1, len(longest) * int(longest[-1]) + 1)
-    enough = bisect_left(limits, True, key=lambda limit: len(_ranges(longest, limit)) <= batches)
-    ranges = _ranges(longest, limits[enough])
+
+    def is_enough(limit: int) -> bool:
+        return len(batch_ranges(longest, limit)) <= batches
+
+    enough = bisect_left(limits, True, key=is_enough)
+    ranges = batch_ranges(longest, limits[enough])
     while len(ranges) < batches:  # the next smaller limit gives too many
         start, end = ranges.pop(int(np.argmax([end - start for start, end in ranges])))
         middle = (start + end) // 2
@@ -311,31 +313,6 @@ def _by_length(sources: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np
     turn = np.where(longest % 2, -1, 1)
     order = np.lexsort((turn * (sources - targets), longest))
     return order, longest[order]
-
-
-def _ranges(
-    lengths: np.ndarray, batch_tokens: int, bits: int | None = None
-) -> list[tuple[int, int]]:
-    """Ranges of consecutive rows with ascending lengths, as many rows each as the limit allows.
-
-    With `bits`, the number of rows of each range but the last has only this many significant bits.
-    So there are few shapes of products: for each, a CPU compiles a bf16 kernel and keeps it in
-    memory (docs/decisions/0011).
-    """
-    ranges: list[tuple[int, int]] = []
-    start = 0
-    while start < len(lengths):
-        # No batch has more rows than fit if all are as short as its first.
-        most = max(1, batch_tokens // int(lengths[start]))
-        first = lengths[start : start + most]
-        positions = first * np.arange(1, len(first) + 1, dtype=np.int64)
-        size = max(1, int(np.searchsorted(positions, batch_tokens, side="right")))
-        if bits is not None and start + size < len(lengths):
-            low = max(0, size.bit_length() - bits)
-            size = size >> low << low
-        ranges.append((start, start + size))
-        start += size
-    return ranges
 
 
 def prefetch(items: Iterator[T], ahead: int) -> Iterator[T]:

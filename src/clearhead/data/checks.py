@@ -197,8 +197,9 @@ LABELLED = Kind(
         ),
         Rule(
             "long",
-            "more than {max_length} tokens or frames",
+            "more than {max_length} tokens or frames, cut to the first {max_length}",
             lambda b: b.lengths.max(axis=1) > b.config.max_length,
+            drop=False,  # as in predictions
         ),
         Rule(
             "contradiction",
@@ -246,8 +247,8 @@ class Checker:
             else bool(rule.drop)
             for rule in kind.rules
         }
-        # Rules that only count must not hide one that drops.
-        self._order = sorted(kind.rules, key=lambda rule: not drops[rule.name])
+        # Rules that only count must not hide one that drops, nor the lengths of kept examples.
+        self._order = sorted(kind.rules, key=lambda r: (not drops[r.name], r.name != "long"))
         limits = vars(config) | {"held_in": "validation or test" if training else "validation"}
         self._findings = {
             name: Finding(name, text.format(**limits), 0, (), training and drops[name])

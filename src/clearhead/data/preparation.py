@@ -20,7 +20,7 @@ from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.data.parts import DataPart, Parts
 from clearhead.data.readers import Pair
-from clearhead.data.report import FINDINGS, DataReport, Finding, write_findings
+from clearhead.data.report import FINDINGS, SHOWN_PLACES, DataReport, Finding, write_findings
 from clearhead.data.trainable import (
     check_any,
     check_classes,
@@ -34,6 +34,13 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.files import atomic_file
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import Tokenizer, learn_tokenizer
+
+FEWEST = 20
+"""Fewer validation examples do not choose the weights or the temperature of a classifier.
+
+On 4 to 15, a fitted temperature makes the probabilities of new examples worse, unless those of the
+model are far too extreme (docs/decisions/0021).
+"""
 
 
 @dataclass(frozen=True)
@@ -136,15 +143,10 @@ class LabelledData:
 
 
 def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
-    """The vocabulary, or the scale of features, learned from the training examples.
-
-    Sequences that are too long are ignored, because they are dropped. Which texts are too long is
-    not known without a vocabulary.
-    """
+    """The vocabulary, or the scale of features, learned from the training examples."""
     if config.input == "features":
-        short = [example for example in train if len(example.input) <= config.data.max_length]
         normaliser = Normaliser.learn(
-            (example.input for example in short or train),
+            (example.input for example in train),
             enabled=config.data.normalise,
             names=train[0].columns,
         )
@@ -158,8 +160,7 @@ def prepare_labelled(
 ) -> LabelledData:
     """Check all examples of `read_labelled` and turn them into numbers.
 
-    `make_inputs` is called with the training examples that no rule has dropped so far, among them
-    examples that are too long.
+    `make_inputs` is called with the training examples that no rule drops.
 
     Raises:
         DataError: a value or a class cannot be learned from; `where` is its place.
@@ -171,9 +172,6 @@ def prepare_labelled(
     def count(left: Sequence[Labelled]) -> list[int]:
         nonlocal inputs
         inputs = make_inputs(left)
-        # Sequences that are too long may have values outside the learned scale.
-        if features:
-            return [len(example.input) for example in left]
         rows = inputs.rows(left)
         row_of.update(zip(map(id, left), rows, strict=True))
         return [len(row) for row in rows]
@@ -182,14 +180,18 @@ def prepare_labelled(
     check_any(parts.train, report)
     assert inputs is not None
     check_classes(parts.train.examples, report, data.smallest_class)
-    rows = inputs.rows(train) if features else [row_of[id(example)] for example in train]
+    rows = [row_of[id(example)] for example in train]
 
     labels = Labels.learn(example.labels for example in train)
     validation, test = parts.validation.examples, parts.test.examples
     validation_rows = inputs.rows(validation)
     check_known(parts, labels)
     lengths = lengths_of([validation_rows])
-    reports = [report, check_labelled(parts.validation, data, (), lengths)[1]]
+    on_validation = check_labelled(parts.validation, data, (), lengths)[1]
+    if len(validation) < FEWEST:
+        findings = (*on_validation.findings, _too_few(parts.validation, config.training.keep))
+        on_validation = replace(on_validation, findings=findings)
+    reports = [report, on_validation]
     if test:
         # Some test sequences may be unreadable.
         contents = [example.input for example in test] if features else inputs.rows(test)
@@ -197,6 +199,15 @@ def prepare_labelled(
         findings = (*on_test.findings, *_unusable(parts.test, labels, inputs))
         reports.append(replace(on_test, findings=findings))
     return LabelledData(inputs, labels, train, rows, validation, validation_rows, tuple(reports))
+
+
+def _too_few(part: DataPart, keep: str) -> Finding:
+    """The finding for a validation part that is too small to choose anything by."""
+    text = f"fewer than {FEWEST} examples are too few to choose by: the temperature stays 1"
+    if keep == "auto":
+        text += ', and the last weights are kept (training.keep = "average")'
+    places = tuple(map(part.place, part.examples[:SHOWN_PLACES]))
+    return Finding("too_few", text, len(part.examples), places, left_out=False)
 
 
 def _unusable(part: DataPart, labels: Labels, inputs: Inputs) -> tuple[Finding, ...]:

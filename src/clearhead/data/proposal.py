@@ -9,12 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain, cycle
 from typing import Any, TypeVar, get_args
 
+import numpy as np
+
+from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.phrasebook import Part
 from clearhead.data.survey import Survey
-from clearhead.settings import ClassifierConfig, SearchConfig
+from clearhead.settings import ClassifierConfig, SearchConfig, TokenizerConfig
 from clearhead.settings.commented import CommentedConfig, Form
+from clearhead.tokenizer import Tokenizer, learn_tokenizer
 
 VALIDATIONS = 25  # in a run of full length, approximately
 AVERAGE = 5  # checkpoints
@@ -59,12 +64,14 @@ class Brought:
         head: the settings of its output, if it is a classifier.
         search: the settings of its search, if it is a translator.
         labels: of a classifier.
+        tokenizers: of source and target, or of the texts; () if they are not read.
     """
 
     longest: int | None
     head: ClassifierConfig
     search: SearchConfig
     labels: tuple[str, ...]
+    tokenizers: tuple[Tokenizer, ...] = ()
 
 
 R = TypeVar("R", bound=Recipe)
@@ -113,6 +120,32 @@ class Proposal:
         """The number of training examples: `270 sequences`."""
         return f"{self.train.examples:,} {self.train.unit}"
 
+    def lengths(self, brought: Brought | None = None) -> np.ndarray:
+        """The tokens or frames, as they count in a batch, of some of the training examples.
+
+        Tokens are those of a vocabulary that is learned from these, or of the model to start from.
+        Pairs that are too long are left out, other examples cut.
+        """
+        train, longest = self.train, self.values["data.max_length"]
+        if train.unit == "sequences":
+            return np.minimum(train.lengths, longest)
+        tokenizers = brought.tokenizers if brought else ()
+        if not tokenizers:
+            settings = ((path.split("."), value) for path, value in self.values.items())
+            named: dict[str, Any] = {n[1]: v for n, v in settings if n[0] == "tokenizer"}
+            config = TokenizerConfig(**named)
+            joint = [[*chain(*train.sample)]] if named.get("joint", True) else train.sample
+            tokenizers = tuple(learn_tokenizer(texts, config) for texts in joint)
+        encoded = [
+            np.array([len(ids) for ids in tokenizer.encode_batch(list(texts))])
+            for tokenizer, texts in zip(cycle(tokenizers), train.sample, strict=False)
+        ]
+        if len(encoded) == 1:
+            return np.minimum(encoded[0], longest)
+        source, target = encoded
+        kept = np.maximum(source, target) <= longest
+        return np.maximum(source, target + 1)[kept if kept.any() else slice(None)]
+
     def choose(self, path: str, value: Any, reason: str = "") -> None:
         """Set a value, with the reason for it."""
         self.values[path] = value
@@ -160,7 +193,9 @@ class Proposal:
         return CommentedConfig(self.form, self.values, self.reasons, (*self.notes, *lines))
 
 
-def choose_fine_tuning(p: Proposal, used: float, batch_tokens: int, peak: float) -> None:
+def choose_fine_tuning(
+    p: Proposal, used: float, batch_tokens: int, peak: float, brought: Brought | None
+) -> None:
     """Choose the length and the learning rate of a run that starts from trained weights.
 
     Args:
@@ -168,13 +203,21 @@ def choose_fine_tuning(p: Proposal, used: float, batch_tokens: int, peak: float)
         used: the share of the training data that is not held out.
         batch_tokens: of a step; more if that is fewer than `FINE_TUNED` examples.
         peak: of the learning rate.
+        brought: what the model to start from brings, if that is known.
     """
-    each = p.train.tokens / p.train.examples
+    p.limit_length(brought)
+    lengths = p.lengths(brought)
+    each = max(1.0, float(lengths.mean()))
+    longest, unit = p.values["data.max_length"], p.train.unit
+    if unit != "pairs" and (cut := float((lengths >= longest).mean())):
+        p.notes.append(
+            f"about {100 * cut:.0f} % of the {unit} are cut to {longest} (data.max_length)"
+        )
     while batch_tokens < FINE_TUNED * each:
         batch_tokens *= 2
     many = max(1, round(batch_tokens / each))
     p.choose("training.batch_tokens", batch_tokens, f"About {many:,} {p.train.unit}.")
-    steps = max(1, math.ceil(used * p.train.tokens / batch_tokens))
+    steps = expected_batches(lengths, used * p.train.distinct * p.train.examples, batch_tokens)
     epochs = next(epochs for below, epochs in TUNED_EPOCHS if p.train.examples < below)
     total = steps * epochs
     length = f"About {steps:,} steps per epoch, {total:,} in total: the model knows much already."
@@ -187,6 +230,16 @@ def choose_fine_tuning(p: Proposal, used: float, batch_tokens: int, peak: float)
     low = "Low, so that the model keeps what it has learned."
     p.choose("training.schedule.peak", peak, low)
     p.choose("training.schedule.warmup", max(1, total // 10), "A tenth of the run.")
+
+
+def limit_minutes(proposed: CommentedConfig, minutes: int) -> None:
+    """Let a proposed run end after some minutes, with a learning rate of zero."""
+    ends = "The learning rate falls to zero at this time, or after all epochs if these end sooner."
+    linear = {"training.schedule.kind": "linear", "training.patience": 0}
+    proposed.values.update({"training.max_minutes": float(minutes), **linear})
+    proposed.reasons["training.max_minutes"] = ends
+    for path in linear:
+        proposed.reasons.pop(path, None)
 
 
 def round_figure(value: float) -> int:

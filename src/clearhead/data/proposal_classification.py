@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.labelled import other_columns
 from clearhead.data.proposal import (
     Brought,
@@ -180,7 +181,7 @@ def _choose_length(p: Proposal, recipe: ClassificationRecipe) -> None:
     if longer:
         reason = (
             f"{longer:,} may be longer, up to {longest:,}. The cost of attention grows with the "
-            "square of the length: they are left out of training, and cut when they are classified."
+            "square of the length, so the rest of them is cut off."
         )
     elif p.train.unit == "texts":
         characters = max(int(found.lengths.max()) for found in surveys)
@@ -210,7 +211,7 @@ def _choose_tuned_length(p: Proposal) -> None:
 
 
 def _choose_fine_tuning(p: Proposal, brought: Brought | None) -> None:
-    choose_fine_tuning(p, _used(p), TUNED_BATCH, TUNED_PEAK)
+    choose_fine_tuning(p, _used(p), TUNED_BATCH, TUNED_PEAK, brought)
     p.choose("training.label_smoothing", 0.0)
     if _validated(p) < FEW:
         last = "The last weights: there are too few validation examples to choose by."
@@ -334,13 +335,13 @@ def _choose_classes(p: Proposal) -> None:
 def _choose_training(p: Proposal, recipe: ClassificationRecipe) -> None:
     """The batches, the length of the run and the learning rate."""
     train = p.train
-    tokens = max(1.0, float(train.words.sum())) if recipe.ngrams else train.tokens
-    each, batch = tokens / train.examples, recipe.batch_tokens
+    lengths, batch = p.lengths(), recipe.batch_tokens
+    each = max(1.0, float(lengths.mean()))
     while batch < EXAMPLES_A_STEP * each:
         batch *= 2
     many = min(train.examples, max(1, round(batch / each)))
     p.choose("training.batch_tokens", batch, f"About {many:,} {train.unit}.")
-    steps = max(1, math.ceil(_used(p) * tokens / batch))
+    steps = expected_batches(lengths, _used(p) * train.distinct * train.examples, batch)
     # In a short run, rounding would leave too few checkpoints to average.
     total = steps * recipe.epochs
     every = max(1, total // validations_in(total)[0])

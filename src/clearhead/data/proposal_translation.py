@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.proposal import (
     VALIDATIONS,
     Brought,
@@ -84,7 +85,7 @@ def propose_translation(
     proposal = Proposal(TRANSLATION, files, lambda part, named: survey_pairs(named, part))
     proposal.choose("start_from", start_from)
     if start_from and train:
-        choose_fine_tuning(proposal, 1.0, TUNED_BATCH, TUNED_PEAK)
+        choose_fine_tuning(proposal, 1.0, TUNED_BATCH, TUNED_PEAK, brought)
         _choose_score(proposal)
         if brought:
             proposal.choose("search.beam_size", brought.search.beam_size)
@@ -145,7 +146,8 @@ def _choose_model(p: Proposal, recipe: TranslationRecipe) -> None:
 
 
 def _choose_training(p: Proposal, recipe: TranslationRecipe) -> None:
-    steps = max(1, math.ceil(p.train.tokens / recipe.batch_tokens))
+    distinct = p.train.distinct * p.train.examples
+    steps = expected_batches(p.lengths(), distinct, recipe.batch_tokens)
     every = round_figure(steps * recipe.epochs / VALIDATIONS)
     p.choose("training.batch_tokens", recipe.batch_tokens)
     p.choose_run(recipe, recipe.schedule, steps, every, RISE)

@@ -34,6 +34,8 @@ MANY_BARS = 0.05
 SURVEYED = 200_000
 """Number of texts from the start of the data that are used for text statistics."""
 
+SAMPLED = 5000  # texts from which a vocabulary is learned to count tokens, about
+
 TOKENS_PER_WORD = 1.3
 TOKENS_PER_CHARACTER = 0.7  # in scripts without spaces between words
 LEAST_BYTES = 2  # of UTF-8 that a token has on average, in any text
@@ -148,6 +150,8 @@ class Survey:
         names: of the features; () if the file has none.
         missing: the number of missing values.
         missing_place: the first sequence with a missing value; "" if there is none.
+        sample: some of the texts of each side.
+        distinct: the share of the examples that repeat no other.
     """
 
     unit: Literal["pairs", "texts", "sequences"]
@@ -166,6 +170,8 @@ class Survey:
     names: tuple[str, ...] = ()
     missing: int = 0
     missing_place: str = ""
+    sample: tuple[Sequence[str], ...] = ()
+    distinct: float = 1.0
 
     @property
     def tokens(self) -> float:
@@ -210,7 +216,12 @@ def survey_pairs(files: Sequence[str], part: Part = "train") -> Survey:
     sides = ((pair.source for pair in pairs), (pair.target for pair in pairs))
     source, target = (survey_side(side, count / max(1, len(pairs))) for side in sides)
     names = ", ".join(map(str, files))
-    return Survey("pairs", names, count, (source, target), NONE, NONE, NONE)
+    some = pairs[:: max(1, len(pairs) // SAMPLED)]
+    return Survey(
+        *("pairs", names, count, (source, target), NONE, NONE, NONE),
+        sample=([pair.source for pair in some], [pair.target for pair in some]),
+        distinct=len({(pair.source, pair.target) for pair in pairs}) / max(1, len(pairs)),
+    )
 
 
 def survey_texts(
@@ -256,7 +267,11 @@ def _survey_texts(files: Sequence[str], examples: list[LabelledText]) -> Survey:
     surveyed = texts[:SURVEYED]
     sides = (survey_side(surveyed, len(texts) / len(surveyed)),)
     classes, path = _classes_of(examples), ", ".join(files)
-    return Survey("texts", path, len(texts), sides, lengths, sizes / LEAST_BYTES, words, *classes)
+    return Survey(
+        *("texts", path, len(texts), sides, lengths, sizes / LEAST_BYTES, words, *classes),
+        sample=(texts[:: max(1, len(texts) // SAMPLED)],),
+        distinct=len({(each.input, each.labels) for each in examples}) / len(texts),
+    )
 
 
 def survey_sequences(files: Sequence[str], label_column: str = "label") -> Survey:

@@ -111,10 +111,11 @@ class DataConfig(Section):
     )
     max_length: int = setting(
         256,
-        "maximum tokens or frames of a training example; longer: left out",
-        details="For pairs, the limit of each side. When a trained model is used, texts and "
-        "sequences to classify are cut to this length; texts to translate are cut to 1,024 "
-        "tokens, or to the number of learned positions.",
+        "maximum tokens or frames of a training example",
+        details="Longer labelled texts and sequences are cut to this length, in training and when "
+        "the model is used. For pairs it is the limit of each side, and longer pairs are left out "
+        "of training; texts to translate are cut to 1,024 tokens, or to the number of learned "
+        "positions.",
         ge=1,
         init=Runs.ALL,
     )

@@ -47,7 +47,7 @@ class ScheduleConfig(Section):
         "inverse_sqrt",
         "decay after warm-up",
         details='`"inverse_sqrt"`: falls as 1/√step; `"cosine"`, '
-        '`"linear"`: fall to zero at the end of `max_steps` or `max_epochs`; '
+        '`"linear"`: fall to zero at the end of `max_steps`, `max_epochs` or `max_minutes`; '
         '`"constant"`: stays at the peak; '
         '`"paper"`: like `"inverse_sqrt"` with peak = 1/√(d_model · warmup) (Vaswani et al. 2017, '
         "section 5.3).",
@@ -62,13 +62,19 @@ class ScheduleConfig(Section):
     )
     warmup: int = setting(4000, "steps of the warm-up", ge=0, init=Runs.ALL)
 
+    @property
+    def falls_to_zero(self) -> bool:
+        """Whether the rate is zero at the end of the run."""
+        return self.kind in ("cosine", "linear")
+
     def learning_rate(self, step: int, d_model: int, total_steps: int) -> float:
         """The learning rate of a step.
 
         Args:
             step: counted from 1.
             d_model: width of the model, for `paper`.
-            total_steps: the step at which `cosine` and `linear` reach zero.
+            total_steps: the step at which `cosine` and `linear` reach zero; 0: it is not known yet,
+                and the rate stays at its peak.
         """
         warmup = max(1, self.warmup)
         if self.kind == "paper":
@@ -76,7 +82,9 @@ class ScheduleConfig(Section):
             return d_model**-0.5 * min(step**-0.5, step * warmup**-1.5)
         if step < warmup:
             return self.peak * step / warmup
-        remaining = max(0.0, (total_steps - step) / max(1, total_steps - warmup))
+        remaining = 1.0
+        if total_steps:
+            remaining = max(0.0, (total_steps - step) / max(1, total_steps - warmup))
         match self.kind:
             case "inverse_sqrt":
                 return self.peak * math.sqrt(warmup / step)
@@ -133,6 +141,8 @@ class TrainingConfig(Section):
     max_minutes: float = setting(
         0.0,
         "maximum minutes of training, summed over resumed runs; 0: no limit",
+        details='With `schedule.kind = "cosine"` or `"linear"`, a tenth of the time shows how many '
+        "steps fit into it. The run then ends after these steps, where the learning rate is zero.",
         ge=0,
         init=Runs.ALL,
     )
@@ -157,13 +167,14 @@ class TrainingConfig(Section):
         ge=1,
         init=Runs.ALL,
     )
-    keep: Literal["best", "average"] = setting(
-        "best",
+    keep: Literal["auto", "best", "average"] = setting(
+        "auto",
         "weights of the final model",
         details='`"best"`: those with the best validation score, the average of the last '
         'checkpoints included; `"average"`: that average, whatever its score (except NaN). Choose '
         '`"average"` if scores are noisy: few validation examples, or a high learning rate. With '
-        "`average_last = 1` the average is the last checkpoint.",
+        '`average_last = 1` the average is the last checkpoint. `"auto"`: `"average"` for a '
+        'classification with fewer than 20 validation examples, otherwise `"best"`.',
         init=Runs.ALL,
     )
     batch_tokens: int = setting(
@@ -261,8 +272,9 @@ class TrainingConfig(Section):
             "the run would never end: give max_steps, max_epochs, max_minutes or patience",
         )
         require(
-            self.schedule.kind not in ("cosine", "linear") or self.max_steps + self.max_epochs > 0,
+            not self.schedule.falls_to_zero
+            or self.max_steps + self.max_epochs + self.max_minutes > 0,
             "schedule.kind",
             f"= {self.schedule.kind!r} falls to zero at the end of the run, "
-            "so it needs max_steps or max_epochs",
+            "so it needs max_steps, max_epochs or max_minutes",
         )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from clearhead.data.batches import PREPARED_BATCHES, batch_order, largest, prefetch
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
-from clearhead.data.preparation import LabelledData
+from clearhead.data.preparation import FEWEST, LabelledData
 from clearhead.decoding.torch_engine import ClassifierEngine
 from clearhead.errors import DataError
 from clearhead.evaluation.calibration import (
@@ -163,7 +163,8 @@ class ClassificationTask:
     def evaluate(self, model: nn.Module) -> Evaluation:
         """Loss, accuracy, F1 and calibration on the validation examples.
 
-        The scores include the temperature, by which logits are divided when the model is used.
+        The scores include the temperature, by which logits are divided when the model is used; it
+        is 1 if there are fewer than `FEWEST` examples.
         """
         data = self.data
         engine = ClassifierEngine(cast(EncoderClassifier, model), SMALLER)
@@ -174,7 +175,9 @@ class ClassificationTask:
             return diverged(self.measure)
         truth = self._validation_truth
         uncalibrated = probabilities(logits, 1.0, self.multi_label)
-        temperature = fit_temperature(logits, truth, self.multi_label, prior=1.0)
+        temperature = 1.0
+        if len(truth) >= FEWEST:
+            temperature = fit_temperature(logits, truth, self.multi_label, prior=1.0)
         calibrated = probabilities(logits, temperature, self.multi_label)
         scores = score_classes(calibrated, truth, data.labels.names, self.multi_label)
         return Evaluation(

@@ -58,7 +58,8 @@ class State:
     `attempts_before` how often before the last good state after such a step. `reordered` has, for
     each time in this epoch, the index of the batch from which the order was changed, and the
     attempt. Batches with at least `split_from` positions are split, if it is not 0, because the
-    memory is too small for them.
+    memory is too small for them. `planned_steps` fit into `planned_minutes`, as far as the speed of
+    the run has shown.
     `best_weights` is the checksum of the weights that the run has kept as its model. `environment`
     has the versions, the device and so on that the state was computed with.
     """
@@ -81,6 +82,8 @@ class State:
     attempts_before: int = 0
     back_from: int = 0
     split_from: int = 0
+    planned_steps: int = 0
+    planned_minutes: float = 0.0
     reordered: list[list[int]] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=dict)
 

@@ -93,6 +93,13 @@ IF_MEMORY_IS_FULL = (
 )
 """What to do if not even one example fits into the memory of the GPU."""
 
+PLANNED_AT, USED = 0.1, 0.97
+"""Shares of `max_minutes`: after the first, the steps for the second are planned."""
+
+PLANNED = (
+    "about {steps:,} steps fit into {minutes:g} minutes; the learning rate falls to 0 until then"
+)
+
 CONTINUED = (
     "the run had ended at step {step} and goes on; the average at its new end contains only "
     "checkpoints after that step"
@@ -112,8 +119,30 @@ class Limits:
         self.config = config
         self.measure = measure
         self.steps_per_epoch = math.ceil(batches_per_epoch / config.accumulate)
-        steps = (config.max_steps, config.max_epochs * self.steps_per_epoch)
-        self.total_steps = min((n for n in steps if n > 0), default=0)
+        self.planned_steps = 0
+        self._steps = config.max_steps, config.max_epochs * self.steps_per_epoch
+
+    @property
+    def total_steps(self) -> int:
+        """The steps of the run, as far as they are known; otherwise 0."""
+        return min((n for n in (*self._steps, self.planned_steps) if n > 0), default=0)
+
+    def plan(self, state: State, elapsed_s: float) -> bool:
+        """Note in the state how many steps fit into `max_minutes`, once the speed has shown it.
+
+        Only for a schedule that falls to zero at the end of the run. Returns whether the number is
+        new. From then on, the rate of a step is a function of the state.
+        """
+        minutes = self.config.max_minutes
+        if not minutes or not self.config.schedule.falls_to_zero:
+            return False
+        share = elapsed_s / (60 * minutes)
+        is_new = state.planned_minutes != minutes and share >= PLANNED_AT and state.step > 0
+        if is_new:
+            state.planned_minutes = minutes
+            state.planned_steps = state.step + int(state.step / share * max(0, USED - share))
+        self.planned_steps = state.planned_steps if state.planned_minutes == minutes else 0
+        return is_new
 
     def reached(self, state: State, elapsed_s: float) -> str | None:
         """Why the run ends now, or None if it continues."""
@@ -122,6 +151,9 @@ class Limits:
             return _done(config.max_steps, "step")
         if 0 < config.max_epochs <= state.epoch:
             return _done(config.max_epochs, "epoch")
+        if 0 < self.planned_steps <= state.step:
+            planned = f"as planned for {config.max_minutes:g} minutes"
+            return f"{_done(self.planned_steps, 'step')}, {planned}"
         if 0 < config.max_minutes <= elapsed_s / 60:
             return f"{config.max_minutes:g} minutes are over"
         if 0 < config.patience <= state.validations_since_best:
@@ -322,6 +354,7 @@ class Trainer:
         if saved is not None:
             self.state = saved
             self.updater.split_from = saved.split_from
+        self.limits.plan(self.state, 0.0)
         self._elapsed_before, self._saved_step = self.state.elapsed_s, self.state.step
         self._resumed_at = self._saved_at = time.monotonic()
         if saved is None:
@@ -357,6 +390,10 @@ class Trainer:
             # Also due after a run was killed in this validation, or went back to its step.
             is_due = self._validation_is_due()
             elapsed, unsaved, interrupted = self._agreed()
+            if self.limits.plan(self.state, elapsed):
+                self._save()  # a resumed run has the same plan
+                minutes, steps = self.config.max_minutes, self.limits.planned_steps
+                self._note(PLANNED.format(steps=steps, minutes=minutes))
             reason = self.limits.reached(self.state, elapsed)
             if (is_due or reason) and not self.updater.weights_are_finite():
                 self._go_back("the weights are not finite")
@@ -430,6 +467,7 @@ class Trainer:
         state = self.state
         fewer = math.ceil(count / self.ranks.count) - len(batches)
         spares = [self._smallest_spare()] * fewer if fewer else []
+        self.updater.total_steps = self.limits.total_steps
         norm = self.updater.step(state.step + 1, batches, state.attempt, spares)
         state.step += 1
         state.batch += count
@@ -498,6 +536,7 @@ class Trainer:
             saved.best_scores, saved.best_signatures = left.best_scores, left.best_signatures
             saved.best_weights = left.best_weights
         saved.split_from = left.split_from
+        saved.planned_steps, saved.planned_minutes = left.planned_steps, left.planned_minutes
         saved.bad_steps, saved.attempt = left.bad_steps, left.attempt + 1
         saved.attempts_before, saved.back_from = left.attempts_before, left.step
         saved.reordered.append([saved.batch, saved.attempt])

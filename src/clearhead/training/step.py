@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from math import isfinite, nan, sqrt
 from typing import Any
@@ -267,7 +268,11 @@ class Updater:
 
     def set_rate(self, number: int) -> float:
         """Set the learning rate of a step, and return it."""
-        rate = self.config.schedule.learning_rate(number, self.d_model, self.total_steps)
+        schedule = self.config.schedule
+        if schedule.falls_to_zero and self.config.max_minutes and self.total_steps:
+            # The warm-up was chosen for a run without a limit of time.
+            schedule = replace(schedule, warmup=min(schedule.warmup, self.total_steps // 3))
+        rate = schedule.learning_rate(number, self.d_model, self.total_steps)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
         return rate
