@@ -147,6 +147,35 @@ def test_swapped_sides_of_the_validation_part_are_refused() -> None:
     assert error.where == "validation examples"
 
 
+def partly_translated(part: str) -> list[tuple[str, str]]:
+    """English and German, where a third of the targets is English, as in translated software."""
+    pairs = [each[::-1] for each in BOOKS["de-en", part]]
+    moved = [*pairs[7:], *pairs[:7]]
+    return [
+        (source, moved[row][0] if row % 3 == 0 else target)
+        for row, (source, target) in enumerate(pairs)
+    ]
+
+
+def test_swapped_sides_are_refused_if_one_side_has_much_of_the_other_language() -> None:
+    train, validation = partly_translated("train"), partly_translated("validation")
+    assert "swapped" not in "".join(warnings(train, validation))
+    with pytest.raises(DataError) as raised:
+        warnings(train, [pair[::-1] for pair in validation], "refuse")
+    assert "swapped" in raised.value.what
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_translator_of_both_directions_may_be_validated_in_either(share: float) -> None:
+    pairs = partly_translated("train")
+    turned = int(share * len(pairs))
+    mixed = [pair[::-1] if row < turned else pair for row, pair in enumerate(pairs)]
+    mixed = random.Random(0).sample(mixed, len(mixed))
+    for turn in (1, -1):
+        found = warnings(mixed, [pair[::turn] for pair in partly_translated("validation")])
+        assert "swapped" not in "".join(found)
+
+
 def test_a_side_of_the_validation_part_in_another_language_is_refused() -> None:
     train = [(target, source) for source, target in BOOKS["de-en", "train"]]
     assert "another language" in refusal(train, KNOWN).what

@@ -24,11 +24,13 @@ from clearhead.data.languages import (
     CLOSER,
     FOREIGN,
     LEAST_TEXTS,
+    ONE_WAY,
     OTHER_SCRIPT,
     SIMILAR,
     TEXTS,
     Likeness,
     Profile,
+    turned,
 )
 from clearhead.data.parts import DataPart, Parts
 from clearhead.data.readers import Pair, holds_pairs
@@ -318,7 +320,10 @@ def _compared(sample: Sample, learned: Sequence[Sequence[Pair]]) -> list[Doubt]:
     own = [likeness[side].of(profiles[side]) for side in (0, 1)]
     other = [likeness[1 - side].of(profiles[side]) for side in (0, 1)]
     both = list(zip(own, other, strict=True))
-    if all(strange) and all(x is not None and y is not None and y - x > CLOSER for x, y in both):
+    closer = all(x is not None and y is not None and y - x > CLOSER for x, y in both)
+    # A translator of both directions may be validated in the rarer one.
+    sides = [(pair.source, pair.target) for pair in known[:TEXTS]]
+    if closer and turned(sides, *profiles) >= ONE_WAY:
         return [
             Doubt(
                 f"the {part.name} source and target look swapped",
