@@ -8,6 +8,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from clearhead.data import agreement
@@ -144,6 +145,35 @@ def test_swapped_sides_of_the_validation_part_are_refused() -> None:
     error = refusal(list(BOOKS["en-es", "train"]), [pair[::-1] for pair in KNOWN])
     assert "swapped" in error.what
     assert error.where == "validation examples"
+
+
+def partly_translated(part: str) -> list[tuple[str, str]]:
+    """English and German, where a third of the targets is English, as in translated software."""
+    pairs = [each[::-1] for each in BOOKS["de-en", part]]
+    moved = [*pairs[7:], *pairs[:7]]
+    return [
+        (source, moved[row][0] if row % 3 == 0 else target)
+        for row, (source, target) in enumerate(pairs)
+    ]
+
+
+def test_swapped_sides_are_refused_if_one_side_has_much_of_the_other_language() -> None:
+    train, validation = partly_translated("train"), partly_translated("validation")
+    assert "swapped" not in "".join(warnings(train, validation))
+    with pytest.raises(DataError) as raised:
+        warnings(train, [pair[::-1] for pair in validation], "refuse")
+    assert "swapped" in raised.value.what
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_translator_of_both_directions_may_be_validated_in_either(share: float) -> None:
+    pairs = partly_translated("train")
+    turned = int(share * len(pairs))
+    mixed = [pair[::-1] if row < turned else pair for row, pair in enumerate(pairs)]
+    mixed = random.Random(0).sample(mixed, len(mixed))
+    for turn in (1, -1):
+        found = warnings(mixed, [pair[::turn] for pair in partly_translated("validation")])
+        assert "swapped" not in "".join(found)
 
 
 def test_a_side_of_the_validation_part_in_another_language_is_refused() -> None:
@@ -453,6 +483,82 @@ def test_two_columns_of_texts_are_perhaps_for_a_translator(tmp_path: Path) -> No
     with pytest.raises(DataError, match="labels") as caught:
         check_agreement(config, parts_read(config))
     assert 'task = "translation"' in str(caught.value.todo)
+
+
+def of_features(sequences: list[np.ndarray], mismatch: str = "refuse") -> list[str]:
+    """The warnings for sequences that are sorted by label."""
+    tree = {"task": "classification", "input": "features", "data": {"mismatch": mismatch}}
+    config = config_from(tree)
+    examples = [(each, str(4 * row // len(sequences))) for row, each in enumerate(sequences)]
+    return check_agreement(config, parts_of(config, examples))
+
+
+def noise(count: int, frames: int, width: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(count, frames, width))
+
+
+@pytest.mark.parametrize("frames", [1, 5])
+@pytest.mark.parametrize("start", [0, 1, 700])
+def test_a_feature_that_counts_the_rows_is_refused(frames: int, start: int) -> None:
+    values = noise(40, frames, 2)
+    values[..., 1] = np.arange(start, start + 40 * frames).reshape(40, frames)
+    some = [each for row, each in enumerate(values) if row % 10]  # the others are held out
+    for sequences in (list(values), some):
+        with pytest.raises(DataError):
+            of_features(sequences)
+        assert len(of_features(sequences, "warn")) == 1
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_feature_that_only_rises_or_falls_raises_a_warning(sign: int) -> None:
+    values = noise(40, 5, 2)
+    values[..., 0] = sign * np.sort(values[..., 0].ravel()).reshape(40, 5)
+    assert len(of_features(list(values))) == 1
+    values[..., 0] = sign * np.repeat(np.arange(40), 5).reshape(40, 5)  # the number of the sequence
+    assert len(of_features(list(values))) == 1
+
+
+def test_features_that_rise_within_each_sequence_or_change_rarely_are_none_of_these() -> None:
+    values = noise(40, 5, 3)
+    values[..., 0] = np.arange(5)
+    values[..., 1] = np.repeat([0, 1], 20)[:, None]
+    values[..., 2] = 3
+    assert of_features(list(values)) == []
+    assert of_features([np.arange(50.0)[:, None]]) == []
+
+
+def curves(count: int, frames: int, width: int) -> np.ndarray:
+    start = np.random.default_rng(0).uniform(0, 6, (count, 1, width))
+    return np.sin(start + np.linspace(0, 3, frames)[:, None]) + 0.1 * noise(count, frames, width)
+
+
+@pytest.mark.parametrize("width", [1, 2, 12])
+def test_swapped_axes_of_arrays_are_refused(width: int) -> None:
+    for values in (curves(60, 30, width), 5 * np.arange(width) + noise(60, 30, width)):
+        assert of_features(list(values)) == []
+    with pytest.raises(DataError):
+        of_features(list(curves(60, 30, width).swapaxes(1, 2)))
+    assert len(of_features(list(curves(60, 30, width).swapaxes(1, 2)), "warn")) == 1
+
+
+def test_axes_that_may_be_swapped_raise_a_warning() -> None:
+    assert len(of_features(list(noise(60, 4, 12)))) == 1
+    assert (
+        len(of_features(list(curves(60, 20, 30).swapaxes(1, 2)))) == 1
+    )  # more channels than frames
+    assert of_features(list(noise(60, 12, 12))) == []
+    assert of_features([each[: 5 + row % 2] for row, each in enumerate(noise(60, 9, 30))]) == []
+    assert of_features(list(np.zeros((60, 9, 3)))) == []
+
+
+def test_the_axes_of_tables_are_known(tmp_path: Path) -> None:
+    rows = [f"s{n}," + ",".join(map(str, each)) for n, each in enumerate(curves(20, 1, 40)[:, 0])]
+    header = ",".join(["sequence", *(f"f{n}" for n in range(40)), "label"])
+    lines = [header, *(f"{row},{'uv'[n % 2]}" for n, row in enumerate(rows))]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    tree = {"task": "classification", "input": "features"}
+    config = config_from({**tree, "data": {"train": str(tmp_path / "a.csv")}})
+    assert check_agreement(config, read_labelled(config, parts_of(config))) == []
 
 
 def parts_read(config: RunConfig) -> Parts:

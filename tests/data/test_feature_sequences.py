@@ -342,7 +342,8 @@ def test_the_label_column_of_a_table_goes_by_its_name(write: Write) -> None:
         (["s,0,x,1,2", "t,0,x,1,2", "s,1,x,1,2"], 4, "'s' occurs a second time"),
         (["s,1,x,1,2", "s,0.5,x,1,2"], 3, "time goes backwards"),
         (["s,1,x,1,2", "s,,x,1,2"], 3, "time is missing"),
-        (["s,1,x,1,2", "s,2024-01-02,x,1,2"], 3, "'2024-01-02' is not a finite number"),
+        (["s,1,x,1,2", "s,noon,x,1,2"], 3, "'noon' is not a finite number"),
+        (["s,2024-01-02,x,1,2", "s,2024-01-01 23:59:59,x,1,2"], 3, "time goes backwards"),
         (["s,1,x,1,2", " ,2,x,1,2"], 3, "name of the sequence is empty"),
         (["s,1,,1,2"], 2, "label is empty"),
         (["s,1,x,1,2", "s,2,,1,2"], 3, "label is empty"),
@@ -856,3 +857,29 @@ def test_an_archive_that_expands_without_end_is_not_read(
 def test_labels_beyond_unicode_are_not_text(write: Write) -> None:
     content = archive(x=forged((1, 1, 4)), y=forged((1,), "<U1", b"\0\0\xff\0"))
     assert refusal(write("a.npz", content)).where == f"{write('a.npz', content)}:1"
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "index", "Index", "level_0", '"  "'])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_the_numbers_of_the_rows_are_no_feature(name: str, labelled: bool, write: Write) -> None:
+    path = write("x.csv", f"{name},sequence,label,x\n0,a,one,1\n1,b,two,2\n")
+    assert refusal(path, labelled=labelled).where == f"{path}:1"
+
+
+@pytest.mark.parametrize("name", ["time", "Time", " TIMESTAMP", "datetime", "Date", "time_stamp"])
+@pytest.mark.parametrize("times", [("1", "2"), ("2024-05-31", "2024-05-31 10:00:00+02:00")])
+def test_times_are_no_feature(name: str, times: tuple[str, str], write: Write) -> None:
+    rows = [f"{time},a,one,1" for time in times]
+    path = write("x.csv", "\n".join([f"{name},sequence,label,x", *rows]))
+    (sequence,) = read_feature_sequences(path)
+    assert (sequence.columns, sequence.input.shape) == (("x",), (2, 1))
+    assert frame_times(path, 1) == times
+
+
+def test_a_column_of_labels_may_be_called_date_and_two_times_are_one_too_many(write: Write) -> None:
+    path = write("x.csv", "time,date,sequence,x\n1,monday,a,1\n")
+    (sequence,) = read_feature_sequences(path, "date")
+    assert (sequence.columns, sequence.labels) == (("x",), ("monday",))
+    assert refusal(write("y.csv", "time,date,sequence,label,x\n1,2,a,b,1\n")).where == (
+        str(Path(path).with_name("y.csv")) + ":1"
+    )

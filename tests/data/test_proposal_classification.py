@@ -585,7 +585,7 @@ def test_init_writes_a_classification_that_can_be_read(tmp_path: Path) -> None:
 
 def test_init_says_which_columns_are_features(tmp_path: Path) -> None:
     header = ("sequence", "subject_id", "label", "time", "pitch")
-    rows = [(f"s{n}", "7", "xy"[n % 2], "0", str(n)) for n in range(36)]
+    rows = [(f"s{n}", "7", "xy"[n % 2], "0", str(7 * n % 37)) for n in range(36)]
     files = [
         write_csv(tmp_path / "train.csv", [header, *rows[:30]]),
         write_csv(tmp_path / "test.csv", [header, *rows[30:]]),

@@ -60,7 +60,6 @@ OTHER: dict[str, Any] = {
     "data.label_column": "kind",
     "data.validation_share": 0.3,
     "data.smallest_class": 1,
-    "data.mismatch": "warn",
     "training.export": False,
     "data.missing": "zero",
     "data.normalise": False,

@@ -83,8 +83,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--mismatch",
         choices=("refuse", "warn"),
-        help="texts: what happens to data that clearly do not belong together, such as a "
-        "validation set in another language (default: refuse)",
+        help="what happens to data that clearly are not what they should be, such as a validation "
+        "set in another language (default: refuse)",
     )
     parser.add_argument(
         "--minutes",
@@ -199,7 +199,7 @@ def _reject_unused(args: Namespace) -> None:
         options = {"--input": args.kind, **of_texts, "--label-column": args.label_column}
         reject_unused(options, "translators", "add --task classification, or leave it out")
     if args.kind == "features":
-        reject_unused({**of_texts, "--mismatch": args.mismatch}, "features")
+        reject_unused(of_texts, "features")
 
 
 def _check_path(path: Path, force: bool) -> None:

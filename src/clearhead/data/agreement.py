@@ -1,8 +1,9 @@
-"""Whether the parts of the data, and the two sides of pairs, belong together.
+"""Whether data are what they seem: parts and sides that belong together, labels, axes, features.
 
 A sample of each part is compared: pairs by `pairing`, the languages of parts by `languages`, how
-texts look by `text_style`. A finding is an error if it is beyond doubt and `data.mismatch` is
-"refuse", otherwise a warning. Where a sample shows too little, nothing is reported.
+texts look by `text_style`. Features are examined by their values. A finding is an error if it is
+beyond doubt and `data.mismatch` is "refuse", otherwise a warning. Where a sample shows too little,
+nothing is reported.
 """
 
 from __future__ import annotations
@@ -14,17 +15,22 @@ from random import Random
 from typing import TypeVar
 
 from clearhead.data import pairing
+from clearhead.data.arrays import SUFFIXES
 from clearhead.data.columns import Columns, holds_texts, likely_columns, mean_words
+from clearhead.data.feature_sequences import FEATURE_FORMATS
+from clearhead.data.features import monotonic, roughness
 from clearhead.data.labelled import columns_read
 from clearhead.data.languages import (
     CLOSER,
     FOREIGN,
     LEAST_TEXTS,
+    ONE_WAY,
     OTHER_SCRIPT,
     SIMILAR,
     TEXTS,
     Likeness,
     Profile,
+    turned,
 )
 from clearhead.data.parts import DataPart, Parts
 from clearhead.data.readers import Pair, holds_pairs
@@ -66,6 +72,12 @@ LABELS = 20
 
 LEAST_ROWS = 20
 """Fewer rows do not show whether a column has labels."""
+
+SWAPPED, UNCLEAR = 0.25, 2.0
+"""Ratios of `roughness` along features to that along frames, below which axes may be swapped."""
+
+MANY_CHANNELS = 8
+"""Fewer features may well be alike, such as the axes of a sensor."""
 
 IDENTICAL, MANY_IDENTICAL = 0.95, 0.5
 """The share of pairs with equal sides that is an error, and a warning."""
@@ -140,6 +152,8 @@ def _doubts(config: RunConfig, parts: Parts) -> Iterator[Doubt]:
             # Without files of its own, the validation part is a share of the training data.
             if part and part.where != parts.train.where:
                 yield from _about_texts_of_parts(config, parts.train, part)
+    else:
+        yield from _about_features(parts.train)
 
 
 @dataclass(frozen=True)
@@ -306,7 +320,10 @@ def _compared(sample: Sample, learned: Sequence[Sequence[Pair]]) -> list[Doubt]:
     own = [likeness[side].of(profiles[side]) for side in (0, 1)]
     other = [likeness[1 - side].of(profiles[side]) for side in (0, 1)]
     both = list(zip(own, other, strict=True))
-    if all(strange) and all(x is not None and y is not None and y - x > CLOSER for x, y in both):
+    closer = all(x is not None and y is not None and y - x > CLOSER for x, y in both)
+    # A translator of both directions may be validated in the rarer one.
+    sides = [(pair.source, pair.target) for pair in known[:TEXTS]]
+    if closer and turned(sides, *profiles) >= ONE_WAY:
         return [
             Doubt(
                 f"the {part.name} source and target look swapped",
@@ -352,6 +369,40 @@ def _about_language(part: DataPart, what: str, value: float, certain: bool) -> D
         "name data in the languages of the training data",
         certain,
     )
+
+
+def _about_features(part: DataPart) -> Iterator[Doubt]:
+    """Whether features are numbers of rows, and whether arrays are (frames, features)."""
+    sequences, names = [each.input for each in part.examples], part.examples[0].columns
+    for index, counts in monotonic(sequences).items():
+        name = f"feature {index + 1}{f' ({names[index]})' if names else ''}"
+        does = "counts the rows" if counts else "only rises or only falls"
+        yield Doubt(
+            f"{name} {does} through all sequences",
+            part.where,
+            "in data that are sorted by label, such a feature gives the label away",
+            "remove it",
+            certain=counts,
+        )
+    # Tables and .ts files say which values are of one frame.
+    are_arrays = all(
+        FEATURE_FORMATS.of(file) is None or file.lower().endswith(SUFFIXES) for file in part.files
+    )
+    rough = roughness(sequences) if are_arrays else None
+    if rough is None:
+        return
+    (frames, width), ratio = sequences[0].shape, rough[1] / max(rough[0], 1e-9)
+    looks_swapped = ratio < SWAPPED and (frames < width or width >= MANY_CHANNELS)
+    if looks_swapped or (ratio < UNCLEAR and width >= max(MANY_CHANNELS, 2 * frames)):
+        what = f"each sequence has {frames:,} frames of {width:,} features: "
+        yield Doubt(
+            what + f"the axes {'look' if looks_swapped else 'may be'} swapped",
+            part.where,
+            f"neighbouring features differ {ratio:.2f} times as much as neighbouring frames",
+            "clearhead reads (sequences, frames, features); from (sequences, features, frames), "
+            "save x.transpose(0, 2, 1)",
+            certain=looks_swapped and frames < width,
+        )
 
 
 def _about_labels(config: RunConfig, part: DataPart) -> Iterator[Doubt]:

@@ -11,8 +11,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +29,13 @@ from clearhead.errors import DataError
 MISSING_IN_TABLES = ("", "nan")
 MISSING_IN_TS = ("?", "nan")
 
-TIME = "the column time has numbers, such as seconds, and no dates"
+TIME = "times are numbers, or dates such as 2024-05-31 12:00:00"
+TIMES = ("time", "timestamp", "time_stamp", "datetime", "date")
+"""Names of a column of times, in any case."""
+
+INDEX = re.compile(r"(unnamed: \d+|index|level_0)?", re.IGNORECASE)
+"""Names that the numbers of the rows have in tables of pandas and R; "" is usual."""
+
 FEATURES = (
     "all columns except the sequence, the label and the time are features; remove the column if it "
     "is not one"
@@ -46,9 +53,10 @@ def read_feature_sequences(
     """The sequences of a file or folder, all of one width, and their labels.
 
     - `.csv` has one row per frame. The column `sequence` names the sequence of a row; the rows of
-      one sequence are consecutive and have the same label. A column `time` must not go backwards
-      within a sequence; it is not a feature. All other columns are features, with distinct names.
-      An empty cell or `nan` is a missing value.
+      one sequence are consecutive and have the same label. A column of `TIMES` has numbers or dates
+      that do not go backwards within a sequence; it is not a feature. All other columns are
+      features, with distinct names; the numbers of the rows (`INDEX`) are refused. An empty cell or
+      `nan` is a missing value.
     - `.ts` is the format of the UEA and UCR archives. A case is a line: its dimensions, separated
       by `:`, and last the label if the header has `@classLabel true`. A dimension is its values,
       separated by `,`; all dimensions of a case have the same number of values. `?` and `NaN` are
@@ -92,7 +100,7 @@ def of_one_width(sequences: Iterable[LabelledSequence]) -> Iterator[LabelledSequ
                 f"the sequence has {width} features, those before it {expected}",
                 where=sequence.place,
                 why=f"the first is {first.place}",
-                todo="give every frame the same features",
+                todo="give every frame the same features; an array is (frames, features)",
             )
         yield sequence
 
@@ -100,8 +108,8 @@ def of_one_width(sequences: Iterable[LabelledSequence]) -> Iterator[LabelledSequ
 def frame_times(path: str, number: int, label_column: str = "label") -> Times | None:
     """The times of one sequence; None if it has none.
 
-    A CSV file has them in the column `time`, a `.ts` file in its tuples. Arrays have no times. The
-    first sequence has the number 1.
+    A CSV file has them in its column of `TIMES`, a `.ts` file in its tuples. Arrays have no times.
+    The first sequence has the number 1.
 
     Raises:
         DataError: as `read_feature_sequences`, or the file has fewer sequences.
@@ -159,12 +167,33 @@ def _columns(header: Header, label_column: str, labelled: bool) -> _Columns:
     sequence = header.column("sequence")
     find = partial(header.column, setting="label_column") if labelled else header.optional
     label = find(label_column)
-    time = header.optional("time")
+    times = [
+        index
+        for index, name in enumerate(header.names)
+        if name.strip().lower() in TIMES and index not in (sequence, label)
+    ]
+    if len(times) > 1:
+        what = f"there are {len(times)} columns of times: "
+        what += ", ".join(repr(header.names[index]) for index in times)
+        raise DataError(
+            what, where=header.where, todo="keep one; rename another if it is a feature"
+        )
+    time = next(iter(times), None)
     features = {
         index: name.strip()
         for index, name in enumerate(header.names)
         if index not in (sequence, label, time)
     }
+    for index, name in features.items():
+        if INDEX.fullmatch(name):
+            called = f"is called {name!r}" if name else "has no name"
+            raise DataError(
+                f"column {index + 1} {called}, so it may have the numbers of the rows",
+                where=header.where,
+                why="in a file that is sorted by label, these numbers give the label away",
+                todo="write the table without them (pandas: to_csv(…, index=False)); if they are a "
+                "feature, give the column another name",
+            )
     if not features:
         raise DataError("there is no column of features", where=header.where)
     name, count = Counter(features.values()).most_common(1)[0]
@@ -189,7 +218,7 @@ def _sequence(
                 what = f"the label of the sequence is {label!r} here and {labels[0]!r} before"
                 raise DataError(what, where=where)
         if columns.time is not None:
-            time = read_value(cells[columns.time], MISSING_IN_TABLES, where, TIME)
+            time = _moment(cells[columns.time], where)
             if math.isnan(time):
                 raise DataError("the time is missing", where=where)
             if time < before:
@@ -206,6 +235,17 @@ def _sequence(
     values, names = as_frames(np.array(frames), place), tuple(columns.features.values())
     times = None if columns.time is None else tuple(row[columns.time].strip() for _, row in rows)
     return LabelledSequence(values, labels, place, names), times
+
+
+def _moment(cell: str, where: str) -> float:
+    """The time in a cell: a number, or the seconds of a date."""
+    try:
+        return read_value(cell, MISSING_IN_TABLES, where, TIME)
+    except DataError:
+        with suppress(ValueError):
+            date = datetime.fromisoformat(cell.strip())
+            return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+        raise
 
 
 def _read_ts(path: str, label_column: str, labelled: bool) -> _Sequences:

@@ -17,6 +17,12 @@ MissingRule = Literal["refuse", "zero", "mean", "interpolate"]
 
 SHOWN_NAMES = 20
 
+LEAST_SEQUENCES, LEAST_CHANGES = 5, 10
+"""Fewer sequences, or changes of a feature, show nothing."""
+
+COMPARED = 200
+"""Sequences whose axes are compared."""
+
 
 def read_value(cell: str, missing: Sequence[str], where: str, why: str | None = None) -> float:
     """The number in a cell, NaN if the cell in lower case is one of the words for a missing value.
@@ -124,6 +130,45 @@ def first_of(wrong: np.ndarray, names: Sequence[str] = ()) -> str:
     frame, feature = np.argwhere(wrong)[0]
     named = f" ({names[feature]})" if names else ""
     return f"frame {frame + 1}, feature {feature + 1}{named}"
+
+
+def monotonic(sequences: Sequence[np.ndarray]) -> dict[int, bool]:
+    """The features that only rise, or only fall, through all sequences (frames, width) in order.
+
+    True: they count the frames, with few gaps.
+    """
+    rises, changes = np.ones((2, sequences[0].shape[1]), bool), 0
+    before = first = sequences[0][:1]
+    for frames in sequences:
+        steps = np.diff(frames, axis=0, prepend=before)
+        rises &= (steps >= 0).all(axis=0), (steps <= 0).all(axis=0)
+        changes += (steps != 0).sum(axis=0)
+        before = frames[-1:]
+    found = rises.any(axis=0) & (changes >= LEAST_CHANGES) & (len(sequences) >= LEAST_SEQUENCES)
+    rows = sum(map(len, sequences))
+    span = np.abs(before - first)[0]
+    counts = (changes == rows - 1) & (span < 2 * rows) & (span == np.round(span))
+    return {int(index): bool(counts[index]) for index in np.flatnonzero(found)}
+
+
+def roughness(sequences: Sequence[np.ndarray]) -> tuple[float, float] | None:
+    """How much neighbours differ along the frames, and along the features: by chance 1, at least 0.
+
+    None if the sequences are not all of one shape (frames, width), or too few.
+    """
+    some = sequences[:: max(1, len(sequences) // COMPARED)]
+    if len(some) < LEAST_SEQUENCES or len({frames.shape for frames in sequences}) > 1:
+        return None
+    values = np.nan_to_num(np.stack(some).astype(np.float64))
+
+    def along(axis: int) -> float:
+        rest = (0, 3 - axis)
+        scaled = values - values.mean(axis=rest, keepdims=True)
+        scaled /= scaled.std(axis=rest, keepdims=True) + 1e-9
+        rows = np.moveaxis(scaled, axis, 0)
+        return 1.0 - float((rows[1:] * rows[:-1]).sum() / (np.square(rows[1:]).sum() + 1e-9))
+
+    return along(1), along(2)
 
 
 @dataclass(frozen=True)

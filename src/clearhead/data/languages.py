@@ -5,7 +5,8 @@ grows with the number of texts, so that `Likeness` divides it by the overlap of 
 texts: 1 is the same kind of text, and other languages of one script have about 0.5.
 
 Known texts in several languages are unlike texts in one of them, although they cover it. So
-`Profile.coverage` counts the trigrams that are not much rarer in the known texts.
+`Profile.coverage` counts the trigrams that are not much rarer in the known texts. `turned` judges
+the direction of each pair, which is clear even if each side has much of the other language.
 
 docs/decisions/0018 has the measurements behind the thresholds.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from math import log
 
 from clearhead.data.pairing import READ, UNSPACED
 
@@ -44,6 +46,12 @@ RARER = 20
 
 COVERED = 0.8
 """Known texts that cover this much of others have some of their language."""
+
+ONE_WAY = 0.97
+"""Pairs of which this share has one direction are all of it; the others are short, or names."""
+
+CLEAR = 0.5
+"""Pairs whose sides differ less, by the mean logarithm of ratios of trigrams, have no direction."""
 
 _WORD = re.compile(r"[^\W\d_]+")
 
@@ -79,6 +87,22 @@ class Profile:
     def is_unspaced(self, share: float = 0.5) -> bool:
         """Whether more than this share of letters is of a script without spaces between words."""
         return self.unspaced > share * self.letters
+
+
+def turned(pairs: Sequence[tuple[str, str]], source: Profile, target: Profile) -> float:
+    """The share of pairs from the language of `target` to that of `source`.
+
+    Pairs without a clear direction, such as equal sides, do not count.
+    """
+
+    def lean(text: str) -> float:
+        grams = Profile([text]).grams
+        ratios = (n * log((target.grams[g] + 1) / (source.grams[g] + 1)) for g, n in grams.items())
+        return sum(ratios) / max(1, grams.total())
+
+    leans = (lean(one) - lean(other) for one, other in pairs)
+    clear = [difference > 0 for difference in leans if abs(difference) > CLEAR]
+    return sum(clear) / max(1, len(clear))
 
 
 class Likeness:

@@ -166,10 +166,10 @@ class DataConfig(Section):
     mismatch: Literal["refuse", "warn"] = setting(
         "refuse",
         "treatment of data that do not belong together",
-        details="Such as sides of pairs that are shifted against each other, or a validation set "
-        'in another language. `"refuse"`: an error; `"warn"`: only a warning.',
-        runs=Runs.TEXT,
-        init_if_changed=Runs.TEXT,
+        details="Such as sides of pairs that are shifted against each other, a validation set "
+        "in another language, or a feature that counts the rows. "
+        '`"refuse"`: an error; `"warn"`: only a warning.',
+        init_if_changed=Runs.ALL,
     )
     missing: Literal["refuse", "zero", "mean", "interpolate"] = setting(
         "refuse",
