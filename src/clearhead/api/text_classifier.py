@@ -36,6 +36,7 @@ from clearhead.settings import RunConfig, config_from
 from clearhead.settings.declare import Runs
 from clearhead.tasks.classification import SMALLER
 from clearhead.tokenizer import WordTokenizer
+from clearhead.tokenizer.normal_form import LABEL
 from clearhead.training.bad_steps import IF_DIVERGED
 from clearhead.training.display import PlainLines
 from clearhead.training.events import Event, RunEnded, RunStarted
@@ -73,6 +74,7 @@ FIXED: dict[str, Any] = {
     # Every text counts, also a repeated one, or the only one of its class.
     "data.drop_duplicates": False,
     "data.smallest_class": 1,
+    "tokenizer.normal_form": "sources",
     "tokenizer.byte_fallback": False,
     "model.initialisation": "xavier_scaled",
     "model.scale_embeddings": False,
@@ -455,9 +457,10 @@ def _texts_and_labels(
 
 def _names(classes: np.ndarray) -> list[str]:
     """The names of labels in the model folder."""
-    names = [str(value).strip() for value in classes]
+    names = [LABEL(str(value)) for value in classes]
     if len(set(names)) < len(names):
-        raise DataError("two labels differ only in spaces", why=f"they are {names}")
+        what = "two labels differ only in spaces or in the form of their characters"
+        raise DataError(what, why=f"they are {[str(value) for value in classes]!a}")
     return names
 
 

@@ -35,7 +35,7 @@ from clearhead.errors import ConfigError, ModelFolderError, reason
 from clearhead.files import COPY_AGAIN, Saveable, make_folder, read_json, unwritable, write_json
 from clearhead.manifest import Entry, checked_entries, replace_in_model_folder, settled_entries
 from clearhead.settings import RunConfig, config_from
-from clearhead.tokenizer import Tokenizer, load_tokenizer
+from clearhead.tokenizer import Tokenizer, load_tokenizer, with_form
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -198,10 +198,10 @@ def tokenizer_files(source: Tokenizer, target: Tokenizer, config: RunConfig) -> 
 
 
 def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of source and target; a joint vocabulary has one tokenizer for both."""
+    """The tokenizers of source and target; with a joint vocabulary they share it."""
     if config.tokenizer.joint:
-        both = load_tokenizer(path, JOINT_TOKENIZER)
-        return both, both
+        source = load_tokenizer(path, JOINT_TOKENIZER)
+        return source, with_form(source, source.form.of_target())
     return load_tokenizer(path, SOURCE_TOKENIZER), load_tokenizer(path, TARGET_TOKENIZER)
 
 

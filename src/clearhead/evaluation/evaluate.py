@@ -24,7 +24,14 @@ from clearhead.evaluation.predictions import (
     translated_examples,
     write_table,
 )
-from clearhead.evaluation.scores import TranslatorScores, compare, exact_match, scores_by_length
+from clearhead.evaluation.scores import (
+    TranslatorScores,
+    compare,
+    exact_match,
+    scored_form,
+    scores_by_length,
+    signed,
+)
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -149,12 +156,15 @@ def evaluate_translators(
     for name in configs:
         _warn_of_references(name, style_of(name), references, lowercase)
     outputs = {name: translate(name) for name in configs}
-    scores = compare(outputs, references, tokenize, lowercase=lowercase)
+    form = scored_form(configs.values(), lowercase)
+    compared = {name: list(map(form, texts)) for name, texts in outputs.items()}
+    correct = list(map(form, references))
+    scores = compare(compared, correct, tokenize, lowercase=lowercase)
     systems = {}
-    for name, texts in outputs.items():
-        exact = exact_match(texts, references, lowercase=lowercase)
-        table = scores_by_length(sources, texts, references, tokenize, lowercase=lowercase)
-        systems[name] = TranslatorScores(scores[name], exact, tuple(table))
+    for name, texts in compared.items():
+        exact = exact_match(texts, correct, lowercase=lowercase)
+        table = scores_by_length(sources, texts, correct, tokenize, lowercase=lowercase)
+        systems[name] = TranslatorScores(signed(scores[name], form), exact, tuple(table))
     return Report(
         f"{len(sources):,} sentences of {source}, scored against {reference}",
         len(sources),
@@ -167,7 +177,7 @@ def evaluate_translators(
         },
         systems,
         {
-            name: translated_examples(sources, references, texts, lowercase)
+            name: translated_examples(sources, references, texts, lowercase, form)
             for name, texts in outputs.items()
         },
         _translation_notes(systems, lowercase),
