@@ -85,7 +85,7 @@ def test_what_fills_a_gap_may_lie_far_from_the_training_data_and_a_value_may_not
 # Spelled words
 
 
-KNOWN = WordTokenizer(["blue", "how", "red", "what"], lower=False)
+KNOWN = WordTokenizer(["blue", "how", "red", "what"])
 LETTERS = st.characters(exclude_categories=["Z", "C"])
 TEXTS = st.lists(st.text(LETTERS, min_size=1, max_size=9), max_size=6).map(" ".join)
 VECTORS = 50

@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 
 from clearhead.data.labelled import TEXT_FORMATS, read_labelled_texts
 from clearhead.errors import ConfigError, DataError
+from clearhead.tokenizer.normal_form import LABEL
 from scripts import load_script
 
 Write = Callable[[str, str | bytes], str]
 any_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 line_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\t\0"))
 label_text = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]))
-label = label_text.map(str.strip).filter(bool)
+label = label_text.map(LABEL).filter(bool)
 # tmp_path is one folder for all examples of a test: each example writes its files anew.
 same_folder = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

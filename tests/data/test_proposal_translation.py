@@ -23,7 +23,7 @@ from clearhead.data.proposal import limit_minutes, round_figure, row_for
 from clearhead.data.proposal_translation import RECIPES, RISE, propose_translation
 from clearhead.data.survey import NONE, SideSurvey, Survey, survey_pairs
 from clearhead.errors import DataError
-from clearhead.settings import SIZES, ModelConfig, RunConfig, read_config
+from clearhead.settings import SIZES, ModelConfig, RunConfig, TokenizerConfig, read_config
 from clearhead.settings.commented import SEQUENCES, TEXTS, TRANSLATION, Form
 from clearhead.settings.run import MEASURES
 from clearhead.tokenizer import learn_tokenizer
@@ -183,7 +183,9 @@ def test_a_vocabulary_has_room_for_every_character(tmp_path: Path, count: int, j
 
 def test_without_files_the_defaults_are_written(tmp_path: Path) -> None:
     text = propose_translation().to_toml("my-model")
-    assert read_back(text, tmp_path) == dataclasses.replace(RunConfig(), folder="runs/my-model")
+    assert read_back(text, tmp_path) == RunConfig(
+        folder="runs/my-model", tokenizer=TokenizerConfig(normal_form="sources")
+    )
     for part in ("train", "validation", "test"):
         assert f"\n# {part} = [" in text
 

@@ -14,13 +14,12 @@ from clearhead.data.text_style import (
     TextStyle,
     TextStyles,
     converter,
-    languages_of,
     styles_of_pairs,
 )
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.files import write_json
 from clearhead.settings import TokenizerConfig
-from clearhead.tokenizer import WordTokenizer
+from clearhead.tokenizer import NormalForm, WordTokenizer
 
 PLAIN = ["Two dogs, one cat.", "She sees Mr. Smith.", "It's a dog's life, isn't it?"]
 MOSES = [
@@ -51,29 +50,10 @@ def test_abbreviations_in_tokenised_text_and_french_spaces_are_no_other_style() 
     assert TextStyle.of(["Où est le chat ?", "Voilà !", "Il dort, je crois."]).tokenised is False
 
 
-@pytest.mark.parametrize(
-    ("files", "languages"),
-    [
-        (("a/train.lc.norm.tok.en.gz", "b.de"), ("en", "de")),
-        (("train.txt", "train.de"), ("", "de")),
-        (("train.de.gz", "en/train.gz"), ("de", "")),
-        (("train.en.lc", "train.gz.gz"), ("", "")),
-        (("phrasebook:en-es",), ("en", "es")),
-        (("phrasebook:de-en:train",), ("de", "en")),
-        (("pairs.tsv",), ("", "")),
-        ((), ("", "")),
-    ],
-)
-def test_the_endings_of_file_names_are_languages(
-    files: tuple[str, ...], languages: tuple[str, str]
-) -> None:
-    assert languages_of(files) == languages
-
-
 def test_styles_are_kept_in_a_folder_and_a_folder_may_have_none(tmp_path: Path) -> None:
     assert TextStyles.load(tmp_path) is None
     pairs = [(source, target, 1) for source, target in zip(MOSES, PLAIN, strict=True)]
-    styles = styles_of_pairs(iter(pairs), ("train.en", "train.de"))
+    styles = styles_of_pairs(iter(pairs), ("en", "de"))
     assert styles.sides["source"] == PREPARED
     styles.save(tmp_path, text_style.TEXT_STYLE)
     assert TextStyles.load(tmp_path) == styles
@@ -120,7 +100,7 @@ def test_an_input_of_another_style_is_warned_of_once(
 def test_what_an_imported_tokenizer_ignores_is_tried() -> None:
     config = TokenizerConfig(kind="pretrained")
     words = "Snow snow . snow.".split()
-    uncased = WordTokenizer(words, lower=True, split_punctuation=True)
+    uncased = WordTokenizer(words, form=NormalForm(lower=True), split_punctuation=True)
     assert PREPARED.after(config, uncased) == TextStyle(quotes="escaped", language="en")
     assert PREPARED.after(config, WordTokenizer(words)) == PREPARED
 

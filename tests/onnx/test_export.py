@@ -36,7 +36,7 @@ from clearhead.settings import (
     RunConfig,
     TokenizerConfig,
 )
-from clearhead.tokenizer import Tokenizer, WordTokenizer, learn_tokenizer, words
+from clearhead.tokenizer import NormalForm, Tokenizer, WordTokenizer, learn_tokenizer, words
 from model_folders import LABELS, normaliser, write_weights
 from small_models import small_config
 
@@ -51,7 +51,9 @@ TEXTS = [
 
 
 def word_tokenizer() -> Tokenizer:
-    return WordTokenizer([*"abcd", "what", "'s", "(", ")"], lower=True, split_punctuation=True)
+    return WordTokenizer(
+        [*"abcd", "what", "'s", "(", ")"], form=NormalForm(lower=True), split_punctuation=True
+    )
 
 
 def piece_tokenizer() -> Tokenizer:

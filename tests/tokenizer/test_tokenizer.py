@@ -24,6 +24,7 @@ from clearhead.tokenizer import (
     BOS,
     EOS,
     PAD,
+    NormalForm,
     SentencePieceTokenizer,
     Tokenizer,
     WordTokenizer,
@@ -62,7 +63,7 @@ def learned(
 def words_of(
     texts: tuple[str, ...] = SENTENCES, max_vocabulary: int = 0, lower: bool = False
 ) -> WordTokenizer:
-    return WordTokenizer.learn(texts, max_vocabulary=max_vocabulary, lower=lower)
+    return WordTokenizer.learn(texts, max_vocabulary=max_vocabulary, form=NormalForm(lower=lower))
 
 
 # Whole words
@@ -422,7 +423,7 @@ def test_the_fingerprint_follows_what_encoding_depends_on() -> None:
     split = WordTokenizer(words_of().words, split_punctuation=True)
     assert words_of().fingerprint() != split.fingerprint()
     model = learned("bpe").model
-    lowered = SentencePieceTokenizer(model, kind="bpe", lower=True)
+    lowered = SentencePieceTokenizer(model, kind="bpe", form=NormalForm(lower=True))
     sampled = SentencePieceTokenizer(model, kind="bpe", sampling=0.1)
     assert lowered.fingerprint() != learned("bpe").fingerprint() == sampled.fingerprint()
 
@@ -451,7 +452,7 @@ def test_missing_or_damaged_files_are_rejected(kind: str, tmp_path: Path) -> Non
     refused("damaged")
     change_json(described, version=99)
     refused("format 99")
-    change_json(described, lower=not tokenizer.__dict__["lower"])
+    change_json(described, lower=not tokenizer.form.lower)
     refused("damaged")
     change_json(described, kind="runes")
     refused("damaged")

@@ -13,6 +13,7 @@ from clearhead.data.labels import Labels
 from clearhead.data.text_style import InputStyle
 from clearhead.errors import ConfigError, DataError, type_of, warn
 from clearhead.settings import RunConfig
+from clearhead.tokenizer.normal_form import is_blank
 
 if TYPE_CHECKING:
     import numpy as np
@@ -320,7 +321,7 @@ def texts_of(values: Iterable[str]) -> list[str]:
 def is_empty(raw: Any) -> bool:
     """Whether an input is a text without any words."""
     content = raw.input if isinstance(raw, Labelled) else raw
-    return isinstance(content, str) and not content.strip()
+    return isinstance(content, str) and is_blank(content)
 
 
 def _example(raw: Any, name: str) -> Labelled:

@@ -137,7 +137,7 @@ def _prepare_translation(
     )
     encoding.end()
     task = TranslationTask(config, data, ranks)
-    styles = styles_of_pairs(parts.train.pairs(), parts.train.files)
+    styles = styles_of_pairs(parts.train.pairs(), config.data.languages)
     files = {**tokenizer_files(*tokenizers, config), TEXT_STYLE: styles}
 
     def build_model() -> nn.Module:
@@ -188,7 +188,8 @@ def _prepare_classification(
 
     files: dict[str, Saveable] = {**data.inputs.files, LABELS: data.labels}
     if config.input == "text":
-        files[TEXT_STYLE] = style_of_texts([example.input for example in data.train])
+        texts = [example.input for example in data.train]
+        files[TEXT_STYLE] = style_of_texts(texts, config.data.languages[0])
     return Prepared(task, build_model, files, data.reports)
 
 

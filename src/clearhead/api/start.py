@@ -45,7 +45,7 @@ from clearhead.settings import (
 from clearhead.settings.data import HUB
 from clearhead.settings.declare import Runs, as_toml
 from clearhead.settings.reading import located
-from clearhead.tokenizer import Tokenizer, load_tokenizer
+from clearhead.tokenizer import Tokenizer, load_tokenizer, with_form
 from clearhead.tokenizer.extension import extended
 from clearhead.training.run_folder import SELECTED_FILES
 
@@ -250,8 +250,8 @@ def extend_tokenizers(
     if not config.tokenizer.new_words:
         return old, None
     new_source, source_rows = extended(source, config.tokenizer.new_words)
-    if source is target:
-        return (new_source, new_source), (source_rows, source_rows)
+    if config.tokenizer.joint:
+        return (new_source, with_form(new_source, target.form)), (source_rows, source_rows)
     new_target, target_rows = extended(target, config.tokenizer.new_words)
     return (new_source, new_target), (source_rows, target_rows)
 

@@ -36,6 +36,7 @@ from clearhead.files import read_json
 from clearhead.settings import RunConfig, config_from
 from clearhead.settings.declare import Runs
 from clearhead.tokenizer import WordTokenizer
+from clearhead.tokenizer.normal_form import LABEL
 
 with short_waits():  # a process of joblib imports this module first, and these import PyTorch
     from clearhead.tasks.classification import SMALLER
@@ -76,6 +77,7 @@ FIXED: dict[str, Any] = {
     # Every text counts, also a repeated one, or the only one of its class.
     "data.drop_duplicates": False,
     "data.smallest_class": 1,
+    "tokenizer.normal_form": "sources",
     "tokenizer.byte_fallback": False,
     "model.initialisation": "xavier_scaled",
     "model.scale_embeddings": False,
@@ -460,9 +462,10 @@ def _texts_and_labels(
 
 def _names(classes: np.ndarray) -> list[str]:
     """The names of labels in the model folder."""
-    names = [str(value).strip() for value in classes]
+    names = [LABEL(str(value)) for value in classes]
     if len(set(names)) < len(names):
-        raise DataError("two labels differ only in spaces", why=f"they are {names}")
+        what = "two labels differ only in spaces or in the form of their characters"
+        raise DataError(what, why=f"they are {[str(value) for value in classes]!a}")
     return names
 
 

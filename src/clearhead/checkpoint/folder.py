@@ -51,7 +51,7 @@ from clearhead.manifest import (
     settled_entries,
 )
 from clearhead.settings import RunConfig, config_from
-from clearhead.tokenizer import Tokenizer, load_tokenizer
+from clearhead.tokenizer import Tokenizer, load_tokenizer, with_form
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -239,10 +239,10 @@ def tokenizer_files(source: Tokenizer, target: Tokenizer, config: RunConfig) -> 
 
 
 def read_tokenizers(path: Path, config: RunConfig) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of source and target; a joint vocabulary has one tokenizer for both."""
+    """The tokenizers of source and target; with a joint vocabulary they share it."""
     if config.tokenizer.joint:
-        both = load_tokenizer(path, JOINT_TOKENIZER)
-        return both, both
+        source = load_tokenizer(path, JOINT_TOKENIZER)
+        return source, with_form(source, source.form.of_target())
     return load_tokenizer(path, SOURCE_TOKENIZER), load_tokenizer(path, TARGET_TOKENIZER)
 
 

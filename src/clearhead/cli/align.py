@@ -34,6 +34,7 @@ from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
 from clearhead.cli.streams import Counter, input_lines, opened_output, sentence_lines
 from clearhead.errors import DataError
+from clearhead.tokenizer.normal_form import is_blank
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
@@ -106,7 +107,7 @@ def run(args: Namespace) -> None:
         aligner = _aligner(args, translator, pairs)
         with Counter(sys.stderr, len(pairs), "pairs", not output.isatty()) as counter:
             for number, (source, target) in enumerate(pairs, start=1):
-                if source.strip() and target.strip():
+                if not (is_blank(source) or is_blank(target)):
                     pair = _pair(translator, (source, target), f"{args.source}:{number}")
                     found = align(pair, aligner)
                     output.write(pharaoh(found, args.scores) + "\n")
@@ -190,7 +191,7 @@ def _chosen(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, 
             what = f"there are {len(lines):,} alignments for {len(pairs):,} pairs"
             raise DataError(what, where=args.gold)
         gold = [parse_pharaoh(line, f"{args.gold}:{n}") for n, line in enumerate(lines, start=1)]
-        filled = [(p, g) for p, g in zip(pairs, gold, strict=True) if p[0].strip() and p[1].strip()]
+        filled = [(p, g) for p, g in zip(pairs, gold, strict=True) if not any(map(is_blank, p))]
         sample = _prepared(translator, [pair for pair, _ in filled[:count]])
         wanted, criterion = [links for _, links in filled[:count]], "gold"
     else:
@@ -241,7 +242,7 @@ def _sample(
             ]
         except DataError as error:
             print_message(f"the measure is chosen by the given pairs: {error}")
-    return [pair for pair in found if pair[0].strip() and pair[1].strip()][:count]
+    return [pair for pair in found if not any(map(is_blank, pair[:2]))][:count]
 
 
 def _of_reverse(args: Namespace, texts: Sequence[tuple[str, str]]) -> list[Links]:

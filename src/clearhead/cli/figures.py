@@ -53,6 +53,7 @@ from clearhead.cli.options import add_shared, positive, reject_unused
 from clearhead.cli.streams import reject_standard_input, sentence_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
+from clearhead.tokenizer.normal_form import is_blank
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
@@ -204,7 +205,7 @@ def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], 
             return pictures_of_translation(subject, aligner, theme), True
     reject_unused({"--target": args.target}, "classifiers")
     content, times = _classifier_input(model, args)
-    if isinstance(content, str) and not content.strip():
+    if isinstance(content, str) and is_blank(content):
         raise DataError("the source is empty", todo="give a text")
     if not model.labels:
         with warnings_printed():
@@ -230,7 +231,7 @@ def _translation(translator: Translator, source: str) -> Hypothesis:
     Raises:
         DataError: the source is empty.
     """
-    if not source.strip():
+    if is_blank(source):
         raise DataError("the input is empty", todo="give a sentence")
     search = replace(translator.search, method="beam", n_best=1)
     with warnings_printed():

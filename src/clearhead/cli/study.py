@@ -33,6 +33,7 @@ from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
 from clearhead.cli.streams import Counter
 from clearhead.errors import ConfigError, DataError
+from clearhead.tokenizer.normal_form import is_blank
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
@@ -232,7 +233,7 @@ def _pairs(args: Namespace, translator: Translator) -> Iterator[tuple[str, str]]
     if not any(given):
         check_recorded(translator.folder.path, DataPart("validation", files))
     pairs = read_pairs([args.source, args.reference] if args.source else files, "validation")
-    return ((p.source, p.target) for p in pairs if p.source.strip() and p.target.strip())
+    return ((p.source, p.target) for p in pairs if not (is_blank(p.source) or is_blank(p.target)))
 
 
 def _examples(args: Namespace, classifier: Classifier) -> Iterator[Labelled]:

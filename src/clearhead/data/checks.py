@@ -10,6 +10,7 @@ completely, because scores over a part of them would not be comparable.
 and api/training.py reports them before the first step.
 
 Texts are equal if they are equal without the white space at their ends, features if all values are.
+Texts that are read have the normal form of the run already.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from clearhead.data.parts import DataPart
 from clearhead.data.readers import Pair
 from clearhead.data.report import SHOWN_PLACES, DataReport, Finding, NotePlace
 from clearhead.settings import DataConfig
+from clearhead.tokenizer.normal_form import is_blank
 
 Lengths = np.ndarray | Callable[[Sequence[Any]], Sequence[int]]
 """Tokens or frames of each example, int (N, sides); or a function that counts those of examples."""
@@ -63,8 +65,8 @@ class Block:
     def blank(self) -> np.ndarray:
         """Which texts are empty or white space, bool (N, sides); always False for features."""
         if isinstance(self.examples[0], Pair):
-            return np.array([(not p.source.strip(), not p.target.strip()) for p in self.examples])
-        return np.array([[isinstance(e.input, str) and not e.input.strip()] for e in self.examples])
+            return np.array([(is_blank(p.source), is_blank(p.target)) for p in self.examples])
+        return np.array([[isinstance(e.input, str) and is_blank(e.input)] for e in self.examples])
 
     def hashes(self, key: str) -> np.ndarray:
         """The hash of each example under a key of its kind, uint64 (N,)."""

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from clearhead.data.tables import Column, is_csv, read_rows
 from clearhead.errors import DataError, first_few
+from clearhead.tokenizer.normal_form import LABEL
 
 SAMPLE = 1000
 """Rows that are judged: so many at the start of a table, and so many at random from the others.
@@ -175,8 +176,8 @@ def _by_known_labels(rows: Sequence[Sequence[str]], known: set[str]) -> Columns 
 
 def _are_known(cells: Sequence[str], known: set[str]) -> bool:
     """Whether the cells have known labels only; a text may have none."""
-    names = set(_labels_of(cells)) - {""}
-    return bool(names) and names <= known
+    names = set(map(LABEL, _labels_of(cells))) - {""}
+    return bool(names) and names <= set(map(LABEL, known))
 
 
 def columns_hint(

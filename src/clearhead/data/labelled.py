@@ -38,6 +38,7 @@ from clearhead.data.tables import (
     value_of,
 )
 from clearhead.errors import ConfigError, DataError, type_of
+from clearhead.tokenizer.normal_form import LABEL
 
 TEXT_OPTION = "--text-column"
 """The option of `clearhead classify` for the column of the texts."""
@@ -319,7 +320,7 @@ def join_lines(text: str) -> str:
 
 
 def label_name(value: object, where: str) -> str:
-    """A label from a file or an array, as a string without white space at its ends.
+    """A label from a file or an array, as a string in its normal form.
 
     Raises:
         DataError: it is missing, empty, neither text nor a number, or has a control character.
@@ -336,6 +337,8 @@ def label_name(value: object, where: str) -> str:
     if CONTROL.search(name):
         what = "a tab" if "\t" in name else "a line break or another control character"
         raise DataError(f"the label has {what}", where=where, why=f"it is {name!r}")
+    if not (name := LABEL(name)):
+        raise DataError("the label is empty", where=where, why="its characters are invisible")
     return name
 
 

@@ -13,6 +13,7 @@ from clearhead.data.columns import columns_hint
 from clearhead.data.tables import CONTROL
 from clearhead.errors import DataError, ModelFolderError, first_few, nearest
 from clearhead.files import fingerprint_of, read_description, write_description
+from clearhead.tokenizer.normal_form import LABEL
 
 SHOWN_NAMES = 10
 
@@ -46,7 +47,9 @@ class Labels:
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.names)}
+        numbers = {name: number for number, name in enumerate(self.names)}
+        # Earlier versions learned labels in any form, several of which may look the same.
+        return {LABEL(name): number for name, number in numbers.items()} | numbers
 
     def check_any(self, folder: str | Path) -> None:
         """Check that there are labels, so that the model in the folder classifies.
@@ -70,7 +73,7 @@ class Labels:
         Raises:
             DataError: there is no such label.
         """
-        number = self._numbers.get(name)
+        number = self._numbers.get(name, self._numbers.get(LABEL(name)))
         if number is None:
             like = nearest(name, self.names)
             raise DataError(

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,6 +25,7 @@ from clearhead.data.tables import refuse_unwritable
 from clearhead.errors import ConfigError, DataError, ModelFolderError, reason, type_of
 from clearhead.files import read_json
 from clearhead.settings import RunConfig
+from clearhead.tokenizer.normal_form import PLAIN, NormalForm, form_of
 
 Given = Sequence[Sequence[Any]]
 """Examples in memory: (source, target), or (text or features, label or list of labels).
@@ -41,11 +42,13 @@ class DataPart:
         name: of the part.
         files: for `read_pairs` or `read_examples`; () for examples given in memory.
         examples: the pairs or labelled examples that were read, or given.
+        form: of what is read; the form of targets follows from it.
     """
 
     name: Part | Literal["replay"]
     files: tuple[str, ...] = ()
     examples: tuple[Any, ...] = ()
+    form: NormalForm = PLAIN
 
     def __bool__(self) -> bool:
         return bool(self.files or self.examples)
@@ -70,7 +73,19 @@ class DataPart:
         """The sentence pairs, as a stream if they are not in memory; errors as `read_pairs`."""
         if self.examples or not self.files:
             return iter(self.examples)
-        return read_pairs(self.files, self._kind)
+        return self._formed(read_pairs(self.files, self._kind))
+
+    def _formed(self, examples: Iterable[Any]) -> Iterator[Any]:
+        """Examples in the form of the part, so that texts that look the same are the same."""
+        form, of_target = self.form, self.form.of_target()
+
+        def formed(example: Any) -> Any:
+            if isinstance(example, Pair):
+                source, target, line = example
+                return Pair(form(source), of_target(target), line)
+            return example._replace(input=form(example.input))
+
+        return iter(examples) if form == PLAIN else map(formed, examples)
 
     @property
     def _kind(self) -> Part:
@@ -109,7 +124,7 @@ class DataPart:
         examples = (example for file in self.files for example in read_examples(file, config))
         if config.input == "features":
             examples = of_one_width(examples)
-        return replace(self, examples=tuple(examples))
+        return replace(self, examples=tuple(self._formed(examples)))
 
 
 class Parts(NamedTuple):
@@ -165,13 +180,14 @@ def _part(
     files: tuple[str, ...],
     given: Given | None,
 ) -> DataPart:
+    part = DataPart(name, files, form=_form(config))
     if given is None:
         for file in files:
             refuse_pipe(file)
             if config.input == "text" and os.path.isdir(os.path.expanduser(file)):
                 what, todo = "this is a folder, not a file", "name a file in it"
                 raise DataError(what, where=file, todo=todo)
-        return DataPart(name, files)
+        return part
     if files:
         raise ConfigError(
             f"there are {name} examples in memory, and data.{name} names files",
@@ -181,11 +197,20 @@ def _part(
     if len(given) == 0:
         raise DataError("there are no examples", where=f"{name} examples")
     if config.task == "translation":
-        return DataPart(name, (), tuple(_pair(each, n, name) for n, each in enumerate(given, 1)))
+        pairs = (_pair(each, n, name) for n, each in enumerate(given, 1))
+        return replace(part, examples=tuple(part._formed(pairs)))
     labelled = (labelled_example(each, n, name, config) for n, each in enumerate(given, 1))
     if config.input == "features":
         labelled = of_one_width(labelled)
-    return DataPart(name, (), tuple(labelled))
+    return replace(part, examples=tuple(part._formed(labelled)))
+
+
+def _form(config: RunConfig) -> NormalForm:
+    """The form of the texts that are read. The tokenizer folds and lower-cases them later."""
+    if config.input == "features":
+        return PLAIN
+    found = form_of(config)
+    return NormalForm(found.unicode, found.spaces, found.removed)
 
 
 def _pair(given: Any, number: int, name: str) -> Pair:

@@ -33,7 +33,7 @@ from clearhead.data.trainable import (
 from clearhead.errors import ConfigError, DataError
 from clearhead.files import atomic_file
 from clearhead.settings import RunConfig
-from clearhead.tokenizer import Tokenizer, learn_tokenizer
+from clearhead.tokenizer import NormalForm, Tokenizer, form_of, learn_tokenizer, with_form
 
 FEWEST = 20
 """Fewer validation examples do not choose the weights or the temperature of a classifier.
@@ -69,14 +69,19 @@ def learn_tokenizers(config: RunConfig, parts: Parts) -> Tokenizers:
         ConfigError: `max_vocabulary` is too small for the pairs, or one matrix is to be shared by
             two vocabularies.
     """
+    forms: list[NormalForm] = []
 
     def learn(*sides: int) -> Tokenizer:
-        texts = (pair[side] for pair in pairs_to_learn(config, parts) for side in sides)
-        return learn_tokenizer(texts, config.tokenizer)
+        texts = (
+            forms[side](pair[side]) for pair in pairs_to_learn(config, parts) for side in sides
+        )
+        return learn_tokenizer(texts, config.tokenizer, forms[sides[-1]])
 
+    form = form_of(config, (pair.source for pair in parts.train.pairs()))
+    forms += form, form.of_target()
     if config.tokenizer.joint:
         both = learn(0, 1)
-        return both, both
+        return with_form(both, form), both
     if config.model.shares_inputs:
         sharing = config.model.share_embeddings
         raise ConfigError(
@@ -151,7 +156,8 @@ def learn_inputs(config: RunConfig, train: Sequence[Labelled]) -> Inputs:
             names=train[0].columns,
         )
         return feature_inputs(config, normaliser)
-    tokenizer = learn_tokenizer((example.input for example in train), config.tokenizer)
+    texts = [example.input for example in train]
+    tokenizer = learn_tokenizer(texts, config.tokenizer, form_of(config, texts))
     return text_inputs(config, tokenizer)
 
 

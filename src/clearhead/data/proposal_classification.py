@@ -31,6 +31,7 @@ from clearhead.data.survey import SideSurvey, Survey, pieces_for, survey_sequenc
 from clearhead.data.tables import Column
 from clearhead.settings import DataConfig
 from clearhead.settings.commented import SEQUENCES, TEXTS, CommentedConfig
+from clearhead.settings.data import language_of
 
 InputKind = Literal["text", "features"]
 
@@ -147,6 +148,7 @@ def propose_classification(
     proposal.choose("data.label_column", label)
     if kind == "text":
         proposal.choose("data.text_column", text)
+        proposal.choose("data.source_language", language_of(train[0]) if train else "")
     if likely:
         proposal.notes.append(f"columns: {likely.described}")
         proposal.reasons["data.text_column"] = "Recognised by their cells."

@@ -23,6 +23,7 @@ from clearhead.data.proposal import (
     round_figure,
     row_for,
 )
+from clearhead.data.readers import languages_of
 from clearhead.data.survey import SideSurvey, pieces_for, survey_pairs
 from clearhead.settings import SIZES
 from clearhead.settings.commented import TRANSLATION, CommentedConfig
@@ -83,6 +84,9 @@ def propose_translation(
     """
     files = train, validation, test
     proposal = Proposal(TRANSLATION, files, lambda part, named: survey_pairs(named, part))
+    if train:
+        for side, language in zip(("source", "target"), languages_of(train), strict=True):
+            proposal.choose(f"data.{side}_language", language)
     proposal.choose("start_from", start_from)
     if start_from and train:
         choose_fine_tuning(proposal, 1.0, TUNED_BATCH, TUNED_PEAK, brought)

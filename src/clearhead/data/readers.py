@@ -17,6 +17,8 @@ from clearhead.data.lines import Format, Formats, read_texts_in_lines
 from clearhead.data.phrasebook import PHRASEBOOK, Part, phrasebook_pairs
 from clearhead.data.tables import read_jsonl, read_tsv, string_of
 from clearhead.errors import DataError
+from clearhead.settings import DataConfig
+from clearhead.settings.data import language_in
 
 
 class Pair(NamedTuple):
@@ -36,16 +38,6 @@ CORPUS_LINES = 2**40
 
 HEADERS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
 """Line 1 of a `.tsv` file with one of these, in any case, is no pair."""
-
-LANGUAGE_CODES = frozenset(
-    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy "
-    "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu "
-    "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb "
-    "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om "
-    "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw "
-    "ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu".split()
-)
-"""The codes of ISO 639-1. Line 1 of a `.tsv` file with two of them is no pair: `en`, tab, `de`."""
 
 
 def read_pairs(files: Sequence[str], part: Part = "train") -> Iterator[Pair]:
@@ -143,16 +135,36 @@ def _read_tsv(path: str) -> Iterator[Pair]:
         if line == 1 and names[::-1] in HEADERS:
             todo = "exchange the columns"
             raise DataError("the target comes before the source", where=f"{path}:1", todo=todo)
-        if line > 1 or not _is_header(*names):
+        if line > 1 or not (names in HEADERS or _languages(source, target)):
             is_empty = False
             yield Pair(join_lines(source), join_lines(target), line)
     if is_empty:
         raise DataError("the file has a header and no pair", where=path)
 
 
-def _is_header(source: str, target: str) -> bool:
-    codes = source != target and LANGUAGE_CODES.issuperset((source, target))
-    return codes or (source, target) in HEADERS
+def _languages(source: str, target: str) -> tuple[str, str] | None:
+    """The languages that the cells of a header name: `en`, tab, `pt-BR`. None: it is no such one.
+
+    The same language twice may be a pair.
+    """
+    names = source.strip(), target.strip()
+    first, second = (language_in(name) or language_in(name.lower()) for name in names)
+    return (first, second) if first and second and first != second else None
+
+
+def languages_of(files: Sequence[str]) -> tuple[str, str]:
+    """The languages of pairs, by the names of their files or a header; "": unknown.
+
+    Raises:
+        DataError: a `.tsv` file cannot be read.
+    """
+    match files:
+        case [name] if PAIR_FORMATS.of(name) is PAIR_FORMATS[".tsv"]:
+            with closing(read_tsv(name, ("source", "target"))) as rows:
+                _, (source, target) = next(rows)
+            return _languages(source, target) or ("", "")
+        case _:
+            return DataConfig(train=tuple(files)).languages
 
 
 def _read_jsonl(path: str) -> Iterator[Pair]:

@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from clearhead.checkpoint.folder import ModelFolder, is_imported
-from clearhead.data.phrasebook import PHRASEBOOK
-from clearhead.data.readers import LANGUAGE_CODES
 from clearhead.errors import ConfigError, ModelFolderError, warn
 from clearhead.files import fingerprint_of, read_description, write_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import Tokenizer
+from clearhead.tokenizer.normal_form import lower_cased
 
 TEXT_STYLE = "text_style"
 """The name in a model folder."""
@@ -61,7 +60,7 @@ class TextStyle:
         tokenised: whether spaces separate full stops and commas from words.
         quotes: the usual quotation marks and apostrophes: `'`, `’`, or the `&apos;` of Moses.
         split_hyphens: whether hyphens in words are written ` @-@ `, as Moses can do.
-        language: two letters, from the ending of the file name; "" if it has none.
+        language: in BCP 47; "": unknown.
         upper_cased: whether there are many capitals and hardly any small letters.
     """
 
@@ -209,21 +208,22 @@ class TextStyles:
         return read_description(folder, TEXT_STYLE, "the style of the training texts", build)
 
 
-def styles_of_pairs(pairs: Iterable[tuple[str, str, Any]], files: Sequence[str]) -> TextStyles:
+def styles_of_pairs(
+    pairs: Iterable[tuple[str, str, Any]], languages: tuple[str, str]
+) -> TextStyles:
     """The styles of both sides, measured on the first pairs; each pair has more than two items."""
     sources, targets = StyleCounts(), StyleCounts()
     for source, target, *_ in islice(pairs, MEASURED):
         sources.add([source])
         targets.add([target])
-    languages = languages_of(files)
     return TextStyles(
         {"source": sources.style(languages[0]), "target": targets.style(languages[1])}
     )
 
 
-def style_of_texts(texts: Sequence[str]) -> TextStyles:
+def style_of_texts(texts: Sequence[str], language: str) -> TextStyles:
     """The style of the texts of a classification, measured on a part of them."""
-    return TextStyles({"text": TextStyle.of(texts[:: max(1, len(texts) // MEASURED)])})
+    return TextStyles({"text": TextStyle.of(texts[:: max(1, len(texts) // MEASURED)], language)})
 
 
 def target_style(folder: Path) -> TextStyle | None:
@@ -234,20 +234,6 @@ def target_style(folder: Path) -> TextStyle | None:
     """
     styles = TextStyles.load(folder)
     return None if styles is None else styles.sides["target"]
-
-
-def languages_of(files: Sequence[str]) -> tuple[str, str]:
-    """The languages of parallel files (`train.en.gz`: en) or of a phrasebook; "": unknown."""
-    match [str(file) for file in files]:
-        case [name] if name.startswith(PHRASEBOOK):
-            source, _, target = name.split(":")[1].partition("-")
-            return source, target
-        case [source, target, *_]:
-            endings = [Path(name.removesuffix(".gz")).suffix[1:] for name in (source, target)]
-            source, target = (code if code in LANGUAGE_CODES else "" for code in endings)
-            return source, target
-        case _:
-            return "", ""
 
 
 class InputStyle:
@@ -357,7 +343,7 @@ def converter(style: TextStyle) -> Callable[[str], str]:
             where="--normalise",
             todo="pip install sacremoses",
         ) from None
-    language = style.language or "en"
+    language = style.language.partition("-")[0] or "en"
     normaliser = MosesPunctNormalizer(language)
     tokenizer, detokenizer = MosesTokenizer(language), MosesDetokenizer(language)
 
@@ -374,6 +360,6 @@ def converter(style: TextStyle) -> Callable[[str], str]:
             text = " ".join(words)
         elif style.tokenised is False and TextStyle.of([text]).tokenised:
             text = detokenizer.detokenize(text.split())
-        return text.lower() if style.lower_cased else text
+        return lower_cased(text, style.language) if style.lower_cased else text
 
     return convert

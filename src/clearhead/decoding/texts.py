@@ -13,6 +13,7 @@ from clearhead.errors import ConfigError, SearchError, warn
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import idle_for, method_for
 from clearhead.tokenizer import Tokenizer, cut
+from clearhead.tokenizer.normal_form import is_blank
 
 EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, finished=True)
 """The translation of an empty text."""
@@ -89,7 +90,7 @@ def translate_texts(
     if prefixes is not None:
         check_prefixes(prefixes, len(texts))
     source_tokenizer, target_tokenizer = tokenizers
-    filled = [i for i, text in enumerate(texts) if text.strip()]
+    filled = [i for i, text in enumerate(texts) if not is_blank(text)]
     sources = source_tokenizer.encode_batch([texts[i] for i in filled])
     longest = min(LONGEST_SOURCE, engine.longest_source or LONGEST_SOURCE)
     for i, source in zip(filled, sources, strict=True):

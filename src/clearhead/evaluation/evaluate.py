@@ -28,7 +28,9 @@ from clearhead.evaluation.scores import (
     TranslatorScores,
     compare,
     exact_match,
+    scored_form,
     scores_by_length,
+    signed,
     wilson_interval,
 )
 from clearhead.settings import RunConfig
@@ -155,13 +157,16 @@ def evaluate_translators(
     for name in configs:
         _warn_of_references(name, style_of(name), references, lowercase)
     outputs = {name: translate(name) for name in configs}
-    scores = compare(outputs, references, tokenize, lowercase=lowercase)
+    form = scored_form(configs.values(), lowercase)
+    compared = {name: list(map(form, texts)) for name, texts in outputs.items()}
+    correct = list(map(form, references))
+    scores = compare(compared, correct, tokenize, lowercase=lowercase)
     systems = {}
-    for name, texts in outputs.items():
-        exact = exact_match(texts, references, lowercase=lowercase)
-        table = scores_by_length(sources, texts, references, tokenize, lowercase=lowercase)
+    for name, texts in compared.items():
+        exact = exact_match(texts, correct, lowercase=lowercase)
+        table = scores_by_length(sources, texts, correct, tokenize, lowercase=lowercase)
         interval = wilson_interval(round(exact * len(texts) / 100), len(texts))
-        systems[name] = TranslatorScores(scores[name], exact, interval, tuple(table))
+        systems[name] = TranslatorScores(signed(scores[name], form), exact, interval, tuple(table))
     return Report(
         f"{len(sources):,} sentences of {source}, scored against {reference}",
         len(sources),
@@ -174,7 +179,7 @@ def evaluate_translators(
         },
         systems,
         {
-            name: translated_examples(sources, references, texts, lowercase)
+            name: translated_examples(sources, references, texts, lowercase, form)
             for name, texts in outputs.items()
         },
         _translation_notes(systems, lowercase),

@@ -19,6 +19,7 @@ from clearhead.errors import ConfigError, DataError
 from clearhead.evaluation.calibration import decisions
 from clearhead.evaluation.scores import sentence_chrf
 from clearhead.files import write_bytes
+from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 
 if TYPE_CHECKING:
     from clearhead.data.labelled import Labelled
@@ -79,10 +80,15 @@ class ClassifiedExample:
 
 
 def translated_examples(
-    sources: Sequence[str], references: Sequence[str], outputs: Sequence[str], lowercase: bool
+    sources: Sequence[str],
+    references: Sequence[str],
+    outputs: Sequence[str],
+    lowercase: bool,
+    form: NormalForm = PLAIN,
 ) -> tuple[TranslatedExample, ...]:
-    """The N sentences, those with the lowest chrF first."""
-    scores = sentence_chrf(outputs, references, lowercase=lowercase)
+    """The N sentences, those with the lowest chrF in a form of the texts first."""
+    compared, correct = (list(map(form, texts)) for texts in (outputs, references))
+    scores = sentence_chrf(compared, correct, lowercase=lowercase)
     rows = zip(scores, sources, references, outputs, strict=True)
     examples = [TranslatedExample(line, *row) for line, row in enumerate(rows, start=1)]
     return tuple(sorted(examples, key=lambda example: example.chrf))

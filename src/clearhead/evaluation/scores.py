@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from clearhead.errors import ConfigError, DataError
-from clearhead.settings import EvaluationConfig
+from clearhead.settings import EvaluationConfig, RunConfig
+from clearhead.tokenizer.normal_form import NormalForm
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -265,6 +266,28 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowerca
     _check_counts(len(hypotheses), len(references))
     outputs, correct = (map(str.lower, x) if lowercase else x for x in (hypotheses, references))
     return 100 * sum(map(str.__eq__, outputs, correct)) / len(references)
+
+
+def scored_form(configs: Iterable[RunConfig], lowercase: bool) -> NormalForm:
+    """The form in which outputs are compared with references: NFC, if a model has a normal form.
+
+    With `lowercase` also small letters, by the rules of the target language of the first model.
+    """
+    configs = list(configs)
+    has_form = any(config.tokenizer.normal_form != "none" for config in configs)
+    language = configs[0].data.languages[1]
+    return NormalForm("NFC" if has_form else "", lower=lowercase, language=language)
+
+
+def signature_note(form: NormalForm) -> str:
+    """What is appended to sacreBLEU's signature of the scores of texts in a form."""
+    return f"|norm:{form.unicode.lower()}" if form.unicode else ""
+
+
+def signed(scores: Scores, form: NormalForm) -> Scores:
+    """The scores of texts in a form, with the form in their signatures."""
+    note = signature_note(form)
+    return Scores(*(replace(m, signature=m.signature + note) for m in scores.measures))
 
 
 def scores_by_length(

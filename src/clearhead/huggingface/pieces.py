@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sentencepiece
 
 from clearhead.tokenizer import BOS, EOS, PAD, SentencePieceTokenizer
+from clearhead.tokenizer.normal_form import DOTTED, WIDTH_OFFSET, NormalForm
 from clearhead.tokenizer.sampling import META_SPACE
 from clearhead.tokenizer.sentencepieces import ESCAPE
 
@@ -31,7 +32,7 @@ def fast_tokenizer(
     It adds no tokens to a text, as clearhead's own translators read none. `start` is the name of
     BOS.
     """
-    from tokenizers import Regex, Tokenizer, decoders, models, normalizers
+    from tokenizers import Tokenizer, decoders, models, normalizers
 
     processor = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     ids = range(PAD + 1, len(tokenizer))
@@ -53,10 +54,8 @@ def fast_tokenizer(
         scored = [(name, plain.get(name, NEVER)) for name in names]
         model = models.Unigram(scored, tokenizer.unk_id - 1, _has_bytes(names))
     converted = Tokenizer(model)
-    # Lowercase does not know that a sigma at the end of a word has another form.
-    lower = [normalizers.Replace(Regex(FINAL_SIGMA), "ς"), normalizers.Lowercase()]
     steps = [
-        *(lower if tokenizer.lower else []),
+        *_steps_of(tokenizer.form),
         normalizers.Replace(ESCAPE, f"{ESCAPE}0"),
         normalizers.Replace(META_SPACE, f"{ESCAPE}1"),
         normalizers.Prepend(META_SPACE),
@@ -73,6 +72,33 @@ def fast_tokenizer(
     ]
     converted.decoder = decoders.Sequence(back)  # pyright: ignore[reportAttributeAccessIssue]
     return converted
+
+
+def _steps_of(form: NormalForm) -> Iterator[Any]:
+    """The steps of a normaliser that are the same as a normal form."""
+    from tokenizers import Regex, normalizers
+
+    unicode = getattr(normalizers, form.unicode) if form.unicode else None
+    if unicode:
+        for characters, new in ((form.spaces, " "), (form.removed, "")):
+            if characters:
+                escaped = "".join(f"\\x{{{ord(character):x}}}" for character in characters)
+                yield normalizers.Replace(Regex(f"[{escaped}]"), new)
+        for character in form.folded:
+            yield normalizers.Replace(character, chr(ord(character) - WIDTH_OFFSET))
+        yield unicode()
+        if form.spaces:
+            yield normalizers.Strip()
+    if form.lower:
+        dotless = (("I\u0307", "i"), ("\u0130", "i"), ("I", "\u0131"))
+        for old, new in dotless if form.language else ():
+            yield normalizers.Replace(old, new)
+        # Lowercase does not know that a sigma at the end of a word has another form.
+        yield normalizers.Replace(Regex(FINAL_SIGMA), "ς")
+        yield normalizers.Lowercase()
+        yield normalizers.Replace(Regex(DOTTED), "i")
+        if unicode:
+            yield unicode()
 
 
 def _is_plain(processor: sentencepiece.SentencePieceProcessor, i: int) -> bool:

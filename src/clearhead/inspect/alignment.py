@@ -26,6 +26,7 @@ from clearhead.inspect.subject import Subject
 from clearhead.inspect.view import heads_of
 from clearhead.inspect.words import Word, words_in, words_of
 from clearhead.model.transformer import EncoderDecoder
+from clearhead.tokenizer.normal_form import is_blank
 
 Links = frozenset[tuple[int, int]]
 """Pairs of a source word and a target word, from 0."""
@@ -102,16 +103,16 @@ def pair_of(translator: TranslatorLike, source: str, target: str) -> Pair:
             pieces.
     """
     for text, what in ((source, "source"), (target, "target")):
-        if not text.strip():
+        if is_blank(text):
             raise DataError(f"the {what} is empty", todo="give a sentence")
     subject = Subject.translation(translator, source, target)
     sides = (
-        (source, subject.source_pieces, subject.source_special),
-        (target, subject.outputs, subject.output_special),
+        (source, subject.source_pieces, subject.source_special, translator.source_tokenizer),
+        (target, subject.outputs, subject.output_special, translator.target_tokenizer),
     )
     found = []
-    for text, pieces, special in sides:
-        words = words_in(text, pieces, special)
+    for text, pieces, special, tokenizer in sides:
+        words = words_in(text, pieces, special, tokenizer.form)
         if words is None:
             words = words_of(pieces, special)
             if len(words) != len(text.split()):

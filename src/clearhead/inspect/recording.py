@@ -39,6 +39,7 @@ from clearhead.model.positions import Positions
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.settings import RunConfig
 from clearhead.tokenizer import BOS, Tokenizer
+from clearhead.tokenizer.normal_form import is_blank
 
 LONGEST = 1024
 """Maximum number of positions: the size of attention weights grows with its square."""
@@ -123,7 +124,7 @@ def record(
         DataError: the source is empty, or source or target are too long.
         ClearheadError: the memory of the GPU is full.
     """
-    if isinstance(source, str) and not source.strip():
+    if isinstance(source, str) and is_blank(source):
         raise DataError("the source is empty", where="record", todo="give a text")
     kept = frozenset(checked(keep, DETAILS, "a detail of a record", "record"))
     set_up_thread()

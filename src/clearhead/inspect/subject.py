@@ -24,6 +24,7 @@ from clearhead.inspect.words import Word, words_of
 from clearhead.model.pooling import AttentionPooling, FirstPooling
 from clearhead.model.transformer import EncoderClassifier, EncoderDecoder
 from clearhead.tokenizer import BOS, EOS, PAD
+from clearhead.tokenizer.normal_form import is_blank
 
 
 class Subject:
@@ -119,7 +120,7 @@ class Subject:
                 "the model is an encoder without labels, so there is no output to explain",
                 todo="look at its attention instead: clearhead.record",
             )
-        if isinstance(source, str) and not source.strip():
+        if isinstance(source, str) and is_blank(source):
             raise DataError("the source is empty", todo="give a text")
         row, names = classifier.encode(source)
         found = cls(

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from clearhead.tokenizer.normal_form import PLAIN, NormalForm
+
 START = "▁Ġ"
 """SentencePiece and byte-level BPE mark the beginning of a word."""
 
@@ -45,19 +47,24 @@ def words_of(pieces: Sequence[str], special: Collection[int] = ()) -> list[Word]
     return [Word(_text([pieces[i] for i in group]), tuple(group)) for group in groups]
 
 
-def words_in(text: str, pieces: Sequence[str], special: Collection[int] = ()) -> list[Word] | None:
+def words_in(
+    text: str, pieces: Sequence[str], special: Collection[int] = (), form: NormalForm = PLAIN
+) -> list[Word] | None:
     """The words between the spaces of a text, whatever the tokenizer splits or joins.
 
-    None if the characters of the pieces are not those of the text, upper and lower case apart: the
-    tokenizer normalises it, or has no piece for a character.
+    A word of characters that `form`, that of the tokenizer, removes has no positions. None if the
+    characters of the pieces are not those of the text in this form, upper and lower case apart:
+    the tokenizer of an imported model normalises it, or has no piece for a character.
     """
     words = text.split()
-    letters, ends = "".join(words), [0]
-    for word in words:
+    formed = list(map(form, words))
+    letters, ends = "".join(formed), [0]
+    for word in formed:
         ends.append(ends[-1] + len(word))
     groups: list[list[int]] = [[] for _ in words]
     seen, word = 0, 0
     for part, positions in _parts(pieces, special):
+        part = "".join(part.split())  # such as a no-break space, which ends a word
         after = seen + len(part)
         if letters[seen:after].lower() != part.lower():
             return None
@@ -66,7 +73,7 @@ def words_in(text: str, pieces: Sequence[str], special: Collection[int] = ()) ->
         if groups:
             groups[word] += positions
         seen = after
-    if seen != len(letters) or not all(groups):
+    if seen != len(letters) or not all(g for g, word in zip(groups, formed, strict=True) if word):
         return None
     return [Word(word, tuple(group)) for word, group in zip(words, groups, strict=True)]
 

@@ -26,6 +26,7 @@ import onnxruntime
 
 PAD, BOS, EOS = 0, 1, 2
 APOSTROPHES = "'\u2019"
+BLANK = re.compile(r"[\s\xad\u034f\u200b\u2060-\u2064\ufeff]*")
 SPACE, ESCAPE = "\u2581", "\U0010fffd"
 
 
@@ -63,7 +64,7 @@ class Classifier:
         found = []
         for given, row in zip(inputs, self.probabilities(inputs, batch_size), strict=True):
             order = np.argsort(-row, kind="stable")
-            if isinstance(given, str) and not given.strip():
+            if isinstance(given, str) and BLANK.fullmatch(given):
                 order = []
             elif top is None and self.facts["multi_label"]:
                 order = [i for i in order if row[i] >= 0.5]
@@ -140,6 +141,24 @@ def _filled(frames: np.ndarray, rule: str, mean: np.ndarray) -> np.ndarray:
 # Texts
 
 
+def normal_form(tokenizer: dict[str, Any], text: str) -> str:
+    """A text as a tokenizer reads it: its normal form, and small letters if it has only these."""
+    form = tokenizer.get("normal_form", {})
+    unicode_form = form.get("unicode")
+    if unicode_form:
+        changes = dict.fromkeys(map(ord, form.get("spaces", "")), " ")
+        changes |= dict.fromkeys(map(ord, form.get("removed", "")), "")
+        changes |= {ord(c): chr(ord(c) - 0xFEE0) for c in form.get("folded", "")}
+        text = unicodedata.normalize(unicode_form, text.translate(changes))
+        text = text.strip(" ") if form.get("spaces") else text
+    if tokenizer.get("lower"):
+        if form.get("language"):  # its capital of i has a dot, and its small letter of I has none
+            text = text.replace("I\u0307", "i").replace("\u0130", "i").replace("I", "\u0131")
+        text = re.sub("i\u0307+", "i", text.lower())
+        text = unicodedata.normalize(unicode_form, text) if unicode_form else text
+    return text
+
+
 def _text_reader(folder: Path, facts: dict[str, Any]) -> Callable[[str], np.ndarray]:
     """A function that makes the row of a text: ids (length,), or with n-grams (length, columns)."""
     tokenizer = json.loads((folder / "tokenizer.json").read_text("utf-8"))
@@ -153,7 +172,7 @@ def _text_reader(folder: Path, facts: dict[str, Any]) -> Callable[[str], np.ndar
     pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
 
     def row(text: str) -> np.ndarray:
-        text = _one_line(text.lower() if tokenizer["lower"] else text)
+        text = _one_line(normal_form(tokenizer, text))
         text = text.replace(ESCAPE, ESCAPE + "0").replace(SPACE, ESCAPE + "1")
         return np.array([*start, *pieces.encode(text)[:longest]], np.int64)
 
@@ -167,7 +186,7 @@ def _word_reader(
     unknown = EOS + 1 + len(ids)
 
     def row(text: str) -> np.ndarray:
-        words = (text.lower() if tokenizer["lower"] else text).split()
+        words = normal_form(tokenizer, text).split()
         if tokenizer["split_punctuation"]:
             words = [part for word in words for part in split_punctuation(word)]
         words = words[:longest]

@@ -69,6 +69,8 @@ class Form:
         """The value of a setting where the data suggest nothing."""
         if path == "model.size":
             return "base"
+        if path == "tokenizer.normal_form":
+            return "sources"
         if path == "model.dropout":
             return self.run.model.dropout.residual
         return value_at(self.run, path)

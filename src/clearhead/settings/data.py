@@ -1,6 +1,7 @@
 """The settings of the data and of the tokenizer."""
 
 import os
+import re
 from pathlib import PurePath
 from typing import Annotated, Any, Literal
 
@@ -23,6 +24,44 @@ PHRASEBOOK = "phrasebook:"
 
 HUB = "hf:"
 """The start of the names of models on the Hugging Face hub, which are not paths."""
+
+
+LANGUAGE_CODES = frozenset(
+    "aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy "
+    "da de dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu "
+    "hy hz ia id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb "
+    "lg li ln lo lt lu lv mg mh mi mk ml mn mr ms mt my na nb nd ne ng nl nn no nr nv ny oc oj om "
+    "or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw "
+    "ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu".split()
+)
+"""The codes of ISO 639-1."""
+
+LANGUAGE_NAME = re.compile(
+    r"(?P<language>[a-z]{2,3})([-_](?P<script>[A-Z][a-z]{3}))?([-_](?P<region>[A-Z]{2}|[0-9]{3}))?"
+)
+"""A language as files name it: `pt`, `pt_BR`, `zh-Hant`, `tur_Latn`."""
+
+LANGUAGE = re.compile("([A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*)?")
+"""A language in BCP 47, roughly; or none."""
+
+
+def language_in(name: str) -> str:
+    """The language in BCP 47 that a name is, such as the ending of a file; "" if it is none.
+
+    A code of three letters counts only with a script: many endings have three letters.
+    """
+    found = LANGUAGE_NAME.fullmatch(name)
+    if found is None or not (found["language"] in LANGUAGE_CODES or found["script"]):
+        return ""
+    return name.replace("_", "-")
+
+
+def language_of(file: str) -> str:
+    """The language in the name of a file: `train.tr`, `train.pt-BR.gz`, `reviews.tr.csv`."""
+    endings = PurePath(file).suffixes[-3:]
+    known = (".gz", ".csv", ".tsv", ".jsonl", ".txt")
+    last = next((ending for ending in reversed(endings) if ending not in known), "")
+    return language_in(last[1:])
 
 
 def absolute_path(path: str, folder: str | PurePath = "") -> str:
@@ -163,6 +202,22 @@ class DataConfig(Section):
         ge=1,
         runs=Runs.LABELLED,
     )
+    source_language: str = setting(
+        "",
+        "language of the sources or texts: tr, pt-BR",
+        details="In BCP 47. With `tokenizer.lower`, letters are lower-cased by its rules (Turkish, "
+        "Azerbaijani). Empty: the ending of the file (`train.tr`) or the name of the built-in "
+        "data, otherwise unknown.",
+        runs=Runs.TEXT,
+        init_if_changed=Runs.TEXT,
+    )
+    target_language: str = setting(
+        "",
+        "language of the targets: tr, pt-BR",
+        details="As `data.source_language`.",
+        runs=Runs.TRANSLATION,
+        init_if_changed=Runs.TRANSLATION,
+    )
     mismatch: Literal["refuse", "warn"] = setting(
         "refuse",
         "treatment of data that do not belong together",
@@ -185,6 +240,23 @@ class DataConfig(Section):
         "scale each feature to mean 0 and standard deviation 1 over the training data",
         runs=Runs.SEQUENCES,
     )
+
+    def __post_init__(self) -> None:
+        for name in ("source_language", "target_language"):
+            value = getattr(self, name)
+            is_code = LANGUAGE.fullmatch(value) is not None
+            require(is_code, name, f"is {value!r}, not a code of BCP 47, such as tr or pt-BR")
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The languages of source and target: the settings, or those in the names of the data."""
+        source = target = ""
+        match self.train:
+            case [name] if name.startswith(PHRASEBOOK):
+                source, _, target = name.split(":")[1].partition("-")
+            case [first, second, *_]:
+                source, target = language_of(first), language_of(second)
+        return self.source_language or source, self.target_language or target
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -216,7 +288,21 @@ class TokenizerConfig(Section):
         runs=Runs.TRANSLATION,
         init_if_changed=Runs.TRANSLATION,
     )
-    lower: bool = setting(False, "lower-case all text", init=Runs.TEXT)
+    normal_form: Literal["none", "sources", "nfkc"] = setting(
+        "none",
+        "how characters that look the same are unified",
+        details='`"sources"`: what a model reads has Unicode\'s form NFC and plain spaces, without '
+        "invisible characters such as soft hyphens, and without full-width Latin letters unless "
+        'the training text uses them; targets have NFC. `"nfkc"`: the same with NFKC, which also '
+        'replaces ligatures and the like. `"none"`: as written.',
+        init=Runs.TEXT,
+    )
+    lower: bool = setting(
+        False,
+        "lower-case all text",
+        details="By the rules of `data.source_language` and `data.target_language`.",
+        init=Runs.TEXT,
+    )
     split_punctuation: bool = setting(
         False,
         "separate punctuation from words",

@@ -28,7 +28,7 @@ from clearhead.decoding.engine import ONE_THREAD
 from clearhead.decoding.texts import CutSourceWarning, translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import threads
-from clearhead.evaluation.scores import bleu_and_chrf, exact_match
+from clearhead.evaluation.scores import bleu_and_chrf, exact_match, scored_form, signature_note
 from clearhead.losses.cross_entropy import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder, evaluating
@@ -161,16 +161,19 @@ class TranslationTask:
             translations = translate_texts(engine, self._tokenizers, part, self.config.search)
         outputs = self.ranks.gathered([hypotheses[0].text for hypotheses in translations])
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
-        bleu, chrf = bleu_and_chrf(outputs, references, tokenize, lowercase=lowercase)
+        form = scored_form([self.config], lowercase)
+        compared, correct = (list(map(form, texts)) for texts in (outputs, references))
+        bleu, chrf = bleu_and_chrf(compared, correct, tokenize, lowercase=lowercase)
+        note = signature_note(form)
         samples = zip(sources[:SAMPLES], references, outputs, strict=False)
         return Evaluation(
             scores={
                 "loss": loss,
                 "bleu": bleu.score,
                 "chrf": chrf.score,
-                "exact match": exact_match(outputs, references, lowercase=lowercase),
+                "exact match": exact_match(compared, correct, lowercase=lowercase),
             },
-            signatures={"bleu": bleu.signature, "chrf": chrf.signature},
+            signatures={"bleu": bleu.signature + note, "chrf": chrf.signature + note},
             samples=tuple(Sample(*sample) for sample in samples),
         )
 

@@ -6,13 +6,15 @@ All tokenizers have three ids in common: padding 0, begin of sentence 1, end of 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from clearhead.errors import ConfigError
 from clearhead.files import read_bounded, read_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer.marian import MarianTokenizer
+from clearhead.tokenizer.normal_form import NormalForm, form_of
 from clearhead.tokenizer.pretrained import JsonTokenizer
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries, Tokenizer, cut
 from clearhead.tokenizer.sentencepieces import SentencePieceTokenizer
@@ -25,17 +27,24 @@ __all__ = [
     "Boundaries",
     "JsonTokenizer",
     "MarianTokenizer",
+    "NormalForm",
     "SentencePieceTokenizer",
     "Tokenizer",
     "WordTokenizer",
     "cut",
+    "form_of",
     "learn_tokenizer",
     "load_tokenizer",
+    "with_form",
 ]
 
 
-def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
-    """The tokenizer that the configuration describes, learned from the texts.
+def learn_tokenizer(
+    texts: Iterable[str], config: TokenizerConfig, form: NormalForm | None = None
+) -> Tokenizer:
+    """The tokenizer that the configuration describes, learned from the texts in their form.
+
+    Without a form, texts are lower-cased if the configuration has it.
 
     Raises:
         DataError: there is nothing to learn from.
@@ -47,14 +56,27 @@ def learn_tokenizer(texts: Iterable[str], config: TokenizerConfig) -> Tokenizer:
             setting="tokenizer.kind",
             todo="name one in start_from, or choose words, bpe or unigram",
         )
+    form = form or NormalForm(lower=config.lower)
     if config.kind == "words":
         return WordTokenizer.learn(
             texts,
             max_vocabulary=config.max_vocabulary,
-            lower=config.lower,
+            form=form,
             split_punctuation=config.split_punctuation,
         )
-    return SentencePieceTokenizer.learn(texts, config)
+    return SentencePieceTokenizer.learn(texts, config, form)
+
+
+T = TypeVar("T", bound=Tokenizer)
+
+
+def with_form(tokenizer: T, form: NormalForm) -> T:
+    """The same tokenizer with another form of texts, sharing its vocabulary."""
+    if tokenizer.form == form:
+        return tokenizer
+    found: Any = copy(tokenizer)
+    found.form = form
+    return found
 
 
 def load_tokenizer(folder: Path, name: str) -> Tokenizer:
@@ -71,7 +93,7 @@ def _built(tree: dict[str, Any], model: Path) -> Tokenizer:
     if tree["kind"] == "words":
         return WordTokenizer(
             [str(word) for word in tree["words"]],
-            lower=bool(tree["lower"]),
+            form=NormalForm.from_tree(tree),
             # Older folders do not have this key.
             split_punctuation=bool(tree.get("split_punctuation", False)),
         )
@@ -79,7 +101,7 @@ def _built(tree: dict[str, Any], model: Path) -> Tokenizer:
         return MarianTokenizer.from_tree(tree, read_bounded(model))
     if tree["kind"] == "pretrained":
         return JsonTokenizer.from_tree(tree)
-    kind, lower, sampling = tree["kind"], bool(tree["lower"]), float(tree["sampling"])
+    kind, form, sampling = tree["kind"], NormalForm.from_tree(tree), float(tree["sampling"])
     if kind not in ("bpe", "unigram"):
         raise ValueError(f"kind {kind!r}")
-    return SentencePieceTokenizer(read_bounded(model), kind=kind, lower=lower, sampling=sampling)
+    return SentencePieceTokenizer(read_bounded(model), kind=kind, form=form, sampling=sampling)

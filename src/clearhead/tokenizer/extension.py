@@ -47,7 +47,7 @@ def _with_words(old: WordTokenizer, words: Sequence[str]) -> tuple[Tokenizer, li
     parts = dict.fromkeys(part for word in words for part in old.words_of(word))
     new = [word for word in parts if old.encode(word) == [old.unk_id]]
     tokenizer = WordTokenizer(
-        (*old.words, *new), lower=old.lower, split_punctuation=old.split_punctuation
+        (*old.words, *new), form=old.form, split_punctuation=old.split_punctuation
     )
     known = [[i] for i in range(old.unk_id)]
     return tokenizer, [*known, *[[old.unk_id]] * (len(new) + 1)]
@@ -56,11 +56,11 @@ def _with_words(old: WordTokenizer, words: Sequence[str]) -> tuple[Tokenizer, li
 def _with_pieces(
     old: SentencePieceTokenizer, words: Sequence[str]
 ) -> tuple[Tokenizer, list[list[int]]]:
-    cased = dict.fromkeys(word.lower() if old.lower else word for word in words)
-    pieces = {word: ids for word in cased if len(ids := old.encode(word)) > 1}
+    formed = dict.fromkeys(map(old.form, words))
+    pieces = {word: ids for word in formed if len(ids := old.encode(word)) > 1}
     # A model in protobuf's format: what is appended continues its list of pieces.
     model = old.model + b"".join(map(_piece, pieces))
-    tokenizer = SentencePieceTokenizer(model, kind=old.kind, lower=old.lower)
+    tokenizer = SentencePieceTokenizer(model, kind=old.kind, form=old.form)
     return tokenizer, [*([i] for i in range(len(old))), *pieces.values()]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from clearhead.files import fingerprint_of, write_bytes, write_description
+from clearhead.tokenizer.normal_form import PLAIN
 from clearhead.tokenizer.pretrained import Numbering
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
 from clearhead.tokenizer.sampling import META_SPACE
@@ -36,6 +37,7 @@ class MarianTokenizer:
     """
 
     sampling = 0.0
+    form = PLAIN
 
     def __init__(
         self,

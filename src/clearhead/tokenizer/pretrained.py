@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from clearhead.errors import ModelFolderError
 from clearhead.files import COPY_AGAIN, fingerprint_of, write_description
 from clearhead.tokenizer.descriptions import check_description
+from clearhead.tokenizer.normal_form import PLAIN
 from clearhead.tokenizer.protocol import BOS, EOS, Boundaries
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class JsonTokenizer:
     """
 
     sampling = 0.0
+    form = PLAIN
 
     def __init__(self, description: Mapping[str, Any], numbering: Numbering, unk_id: int) -> None:
         library = _library()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from clearhead.files import Saveable
+from clearhead.tokenizer.normal_form import NormalForm
 
 PAD, BOS, EOS = 0, 1, 2
 
@@ -22,6 +23,11 @@ def cut(ids: Sequence[int], longest: int, boundaries: Boundaries = "none") -> li
 
 class Tokenizer(Saveable, Protocol):
     """Turns text into ids and back."""
+
+    @property
+    def form(self) -> NormalForm:
+        """What is done to a text before it is encoded."""
+        ...
 
     @property
     def boundaries(self) -> Boundaries:

@@ -16,6 +16,7 @@ import sentencepiece
 from clearhead.errors import ConfigError, DataError, ModelFolderError, reason
 from clearhead.files import COPY_AGAIN, fingerprint_of, write_bytes, write_description
 from clearhead.settings import TokenizerConfig
+from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 from clearhead.tokenizer.protocol import BOS, EOS, PAD, Boundaries
 from clearhead.tokenizer.sampling import META_SPACE, SegmentSampler
 
@@ -35,14 +36,14 @@ ESCAPE = "\U0010fffd"
 class SentencePieceTokenizer:
     """Pieces of words by byte-pair encoding (Sennrich et al. 2016) or unigram (Kudo 2018).
 
-    Whitespace is kept. With byte fallback, `decode(encode(text))` is always the text itself
-    (lower-cased if `lower`), except that a lone surrogate becomes U+FFFD. Without byte fallback, a
-    character that the vocabulary lacks is decoded as ` ⁇ `.
+    With byte fallback, `decode(encode(text))` is always the text in its normal form, except that a
+    lone surrogate becomes U+FFFD. Without byte fallback, a character that the vocabulary lacks is
+    decoded as ` ⁇ `.
 
     Args:
         model: the bytes of the SentencePiece model file.
         kind: how it was learned, which decides what sampling means.
-        lower: lower-case before encoding.
+        form: of texts, before they are encoded.
         sampling: the strength of `sample_batch`, see `SegmentSampler`.
 
     Raises:
@@ -56,25 +57,27 @@ class SentencePieceTokenizer:
         model: bytes,
         *,
         kind: Literal["bpe", "unigram"],
-        lower: bool = False,
+        form: NormalForm = PLAIN,
         sampling: float = 0.0,
     ) -> None:
         self.model = model
         self.kind: Literal["bpe", "unigram"] = kind
-        self.lower = lower
+        self.form = form
         self.sampling = sampling
         self._processor = processor_of(model)
         self.unk_id: int = self._processor.unk_id()
 
     @classmethod
-    def learn(cls, texts: Iterable[str], config: TokenizerConfig) -> SentencePieceTokenizer:
+    def learn(
+        cls, texts: Iterable[str], config: TokenizerConfig, form: NormalForm = PLAIN
+    ) -> SentencePieceTokenizer:
         """Learn at most `config.max_vocabulary` pieces; the same texts give the same pieces.
 
         Raises:
             DataError: there is no text to learn from.
             ConfigError: `max_vocabulary` is smaller than the number of characters in the texts.
         """
-        source = _TrainingLines(texts, config.lower)
+        source = _TrainingLines(map(form, texts))
         lines = iter(source)
         first = next(lines, None)
         if first is None:
@@ -108,26 +111,28 @@ class SentencePieceTokenizer:
                 raise source.error from None
             raise _cannot_learn(config, str(error)) from None
         kind: Literal["bpe", "unigram"] = "unigram" if config.kind == "unigram" else "bpe"
-        return cls(model.getvalue(), kind=kind, lower=config.lower, sampling=config.sampling)
+        return cls(model.getvalue(), kind=kind, form=form, sampling=config.sampling)
 
     def __len__(self) -> int:
         return len(self._processor)
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text's pieces."""
-        return self._processor.encode(_escape(text, self.lower))
+        return self._processor.encode(self._read(text))
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of each text's pieces; large batches use all cores."""
         threads = -1 if len(texts) >= 1000 else 1
-        escaped = [_escape(text, self.lower) for text in texts]
-        return self._processor.encode(escaped, num_threads=threads)
+        return self._processor.encode(list(map(self._read, texts)), num_threads=threads)
 
     def sample_batch(self, texts: Sequence[str], seed: int) -> list[list[int]]:
         """Segmentations sampled with strength `sampling`: a function of (texts, seed) alone."""
         if self.sampling == 0.0:
             return self.encode_batch(texts)
-        return self._sampler.sample([_escape(text, self.lower) for text in texts], seed)
+        return self._sampler.sample(map(self._read, texts), seed)
+
+    def _read(self, text: str) -> str:
+        return _escape(self.form(text))
 
     @cached_property
     def _sampler(self) -> SegmentSampler:
@@ -144,13 +149,14 @@ class SentencePieceTokenizer:
         return [self._processor.id_to_piece(int(i)) for i in ids]
 
     def fingerprint(self) -> str:
-        """A hash of the model and `lower`; sampling does not change `encode`."""
-        return fingerprint_of(bytes([self.lower]) + self.model)
+        """A hash of the model and its form; sampling does not change `encode`."""
+        changes = "".join(self.form.changes).encode()
+        return fingerprint_of(bytes([self.form.lower]) + self.model + changes)
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name.model`, which other programs read too, and `name.json`."""
         write_bytes(folder / f"{name}.model", self.model)
-        tree = {"kind": self.kind, "lower": self.lower, "sampling": self.sampling}
+        tree = {"kind": self.kind, **self.form.to_tree(), "sampling": self.sampling}
         write_description(folder, name, tree, self.fingerprint())
 
 
@@ -188,9 +194,7 @@ def texts_of_library() -> Iterator[None]:
         ) from None
 
 
-def _escape(text: str, lower: bool) -> str:
-    if lower:
-        text = text.lower()
+def _escape(text: str) -> str:
     if not text.isascii():
         text = text.replace(ESCAPE, ESCAPE + "0").replace(META_SPACE, ESCAPE + "1")
         # Lone surrogates cannot be written in UTF-8.
@@ -220,15 +224,15 @@ class _TrainingLines:
     The trainer would turn any exception (a file that is not UTF-8, Ctrl-C) into one of its own.
     """
 
-    def __init__(self, texts: Iterable[str], lower: bool) -> None:
-        self._texts, self._lower = texts, lower
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._texts = texts
         self.error: BaseException | None = None
 
     def __iter__(self) -> Iterator[str]:
         try:
             for text in self._texts:
                 # The trainer skips a line that has a NUL or a U+2585.
-                text = _escape(text, self._lower).replace("\0", " ").replace("\u2585", " ")
+                text = _escape(text).replace("\0", " ").replace("\u2585", " ")
                 for start in range(0, len(text), MAX_TRAINING_LINE):
                     line = text[start : start + MAX_TRAINING_LINE]
                     if line.strip():

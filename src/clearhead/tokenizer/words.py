@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clearhead.errors import DataError
 from clearhead.files import fingerprint_of, write_description
+from clearhead.tokenizer.normal_form import PLAIN, NormalForm
 from clearhead.tokenizer.protocol import Boundaries
 
 SPECIALS = ("<pad>", "<sos>", "<eos>")
@@ -31,10 +32,10 @@ class WordTokenizer:
     boundaries: Boundaries = "none"
 
     def __init__(
-        self, words: Sequence[str], *, lower: bool = False, split_punctuation: bool = False
+        self, words: Sequence[str], *, form: NormalForm = PLAIN, split_punctuation: bool = False
     ) -> None:
         self.words = tuple(words)
-        self.lower = lower
+        self.form = form
         self.split_punctuation = split_punctuation
         self._ids = {word: i for i, word in enumerate(self.words, start=len(SPECIALS))}
         self.unk_id = len(SPECIALS) + len(self.words)
@@ -46,7 +47,7 @@ class WordTokenizer:
         texts: Iterable[str],
         *,
         max_vocabulary: int = 0,
-        lower: bool = False,
+        form: NormalForm = PLAIN,
         split_punctuation: bool = False,
     ) -> WordTokenizer:
         """The words of the texts: all, or the most frequent (equally frequent ones in word order).
@@ -54,20 +55,20 @@ class WordTokenizer:
         Raises:
             DataError: there is no word in the texts.
         """
-        reader = cls((), lower=lower, split_punctuation=split_punctuation)
+        reader = cls((), form=form, split_punctuation=split_punctuation)
         counts = Counter(word for text in texts for word in reader.words_of(text))
         if not counts:
             raise DataError("there is no word to learn a vocabulary from")
         ranked = sorted(counts, key=lambda word: (-counts[word], word))
         words = sorted(ranked[: max_vocabulary or None])
-        return cls(words, lower=lower, split_punctuation=split_punctuation)
+        return cls(words, form=form, split_punctuation=split_punctuation)
 
     def __len__(self) -> int:
         return len(self._pieces)
 
     def words_of(self, text: str) -> list[str]:
-        """The words of a text, known or not, lower-cased if the vocabulary is."""
-        words = (text.lower() if self.lower else text).split()
+        """The words of a text in its normal form, known or not."""
+        words = self.form(text).split()
         if self.split_punctuation:
             return [part for word in words for part in split_punctuation(word)]
         return words
@@ -93,15 +94,16 @@ class WordTokenizer:
         return [self._pieces[i] for i in ids]
 
     def fingerprint(self) -> str:
-        """A hash of the words, their case, and how they are split."""
-        content = ["words", self.lower, self.words, *["split"] * self.split_punctuation]
+        """A hash of the words, their form, and how they are split."""
+        content = ["words", self.form.lower, self.words, *["split"] * self.split_punctuation]
+        content += self.form.changes
         return fingerprint_of(json.dumps(content).encode())
 
     def save(self, folder: Path, name: str) -> None:
         """Write `name.json`."""
         tree = {
             "kind": "words",
-            "lower": self.lower,
+            **self.form.to_tree(),
             "split_punctuation": self.split_punctuation,
             "words": self.words,
         }

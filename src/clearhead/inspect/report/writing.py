@@ -18,6 +18,7 @@ from clearhead.inspect.report.contents import Contents, beam_tree
 from clearhead.inspect.report.page import page
 from clearhead.inspect.study import read_study
 from clearhead.inspect.subject import Subject
+from clearhead.tokenizer.normal_form import is_blank
 
 
 def write_report(
@@ -126,7 +127,7 @@ def _mistake(what: str, todo: str | None = None) -> ConfigError:
 def _add_translation(
     contents: Contents, number: int, sentence: int, translator: Any, text: str, target: str | None
 ) -> None:
-    if not text.strip():
+    if is_blank(text):
         raise DataError("the input is empty", todo="give a sentence")
     search = translator.search
     beam = None
