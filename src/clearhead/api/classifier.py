@@ -10,7 +10,7 @@ from clearhead.checkpoint.folder import ModelFolder
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
 from clearhead.data.text_style import InputStyle
-from clearhead.errors import ConfigError, DataError, type_of, warn
+from clearhead.errors import ConfigError, DataError, Remark, type_of, warn_of_texts
 from clearhead.settings import RunConfig
 
 if TYPE_CHECKING:
@@ -132,8 +132,10 @@ class Classifier:
             TypeError: `inputs` is a single string or example.
 
         Warns:
-            UserWarning: an input is longer than `data.max_length`, and was cut; or the texts look
-                different from the training text (once for this classifier).
+            TextWarning: one warning for each kind of remark on inputs: they are longer than
+                `data.max_length`, and were cut; they have characters that the training text did not
+                have; or they are much longer than nearly all training texts. It is a UserWarning.
+            UserWarning: the texts look different from the training text (once for this classifier).
         """
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             what = f"top = {top!r} is not a number of labels"
@@ -232,24 +234,31 @@ class Classifier:
         )
 
     def _styled(self, examples: Sequence[Labelled], normalise: bool) -> Sequence[Labelled]:
-        """The examples in the style of the training text, if they are to be normalised."""
+        """The examples as the model should get them; warns of unusual texts."""
         if self._style is None:
             if normalise:
                 raise ConfigError("normalise has no effect on features", todo="leave it out")
             return examples
         if not all(isinstance(example.input, str) for example in examples):
             return examples  # making rows of them raises the error
-        texts = self._style.read([example.input for example in examples], normalise)
+        longest = self.config.data.max_length
+        texts, remarks = self._style.read([e.input for e in examples], normalise, longest)
+        warn_of_texts(
+            (example.place, remark)
+            for example, found in zip(examples, remarks, strict=True)
+            for remark in found
+        )
         return [e._replace(input=text) for e, text in zip(examples, texts, strict=True)]
 
     def _rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
         """Each example as numbers; warns of those that will be cut."""
         rows = self.inputs.rows(examples)
-        longest = self.config.data.max_length
-        for example, row in zip(examples, rows, strict=True):
-            if len(row) > longest:
-                has = f"{example.place} has {len(row)} {self.inputs.unit}"
-                warn(f"{has} and was cut to {longest}")
+        longest, unit = self.config.data.max_length, self.inputs.unit
+        warn_of_texts(
+            (example.place, Remark("cut", f"has {len(row):,} {unit} and was cut to {longest:,}"))
+            for example, row in zip(examples, rows, strict=True)
+            if len(row) > longest
+        )
         return rows
 
     def _best(self, probabilities: np.ndarray, top: int | None) -> list[Prediction]:

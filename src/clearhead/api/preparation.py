@@ -24,7 +24,14 @@ from clearhead.data.preparation import (
     prepare_pairs,
 )
 from clearhead.data.report import DataReport
-from clearhead.data.text_style import TEXT_STYLE, style_of_texts, styles_of_pairs
+from clearhead.data.text_style import (
+    TEXT_STYLE,
+    Extent,
+    ExtentCounts,
+    TextStyles,
+    style_of_texts,
+    styles_of_pairs,
+)
 from clearhead.data.trainable import read_labelled
 from clearhead.errors import first_few
 from clearhead.files import Saveable
@@ -133,7 +140,10 @@ def _prepare_translation(
     )
     encoding.end()
     task = TranslationTask(config, data, ranks)
-    styles = styles_of_pairs(parts.train.pairs(), parts.train.files)
+    extents = _with_earlier(
+        dict(zip(("source", "target"), data.corpus.extents, strict=True)), config, start, resumed
+    )
+    styles = styles_of_pairs(parts.train.pairs(), parts.train.files, extents)
     files = {**tokenizer_files(*tokenizers, config), TEXT_STYLE: styles}
 
     def build_model() -> nn.Module:
@@ -143,6 +153,24 @@ def _prepare_translation(
         return model
 
     return Prepared(task, build_model, files, data.reports, data.findings)
+
+
+def _with_earlier(
+    extents: Mapping[str, Extent],
+    config: RunConfig,
+    start: ModelFolder | None,
+    resumed: Path | None,
+) -> dict[str, Extent]:
+    """The extent of each side, with that of the texts from which the first model has learned."""
+    # The folder of a resumed run has both already.
+    folder = start.path if start is not None else resumed if config.start_from else None
+    if folder is None:
+        return dict(extents)
+    earlier = TextStyles.load(folder)
+    return {
+        side: extent.with_earlier(earlier and earlier.sides.get(side))
+        for side, extent in extents.items()
+    }
 
 
 def _is_known(word: str, old: Tokenizers, new: Tokenizers) -> bool:
@@ -184,7 +212,11 @@ def _prepare_classification(
 
     files: dict[str, Saveable] = {**data.inputs.files, LABELS: data.labels}
     if config.input == "text":
-        files[TEXT_STYLE] = style_of_texts([example.input for example in data.train])
+        texts = [example.input for example in data.train]
+        counts = ExtentCounts()
+        counts.add(texts)
+        extents = _with_earlier({"text": counts.extent()}, config, start, resumed)
+        files[TEXT_STYLE] = style_of_texts(texts, extents["text"])
     return Prepared(task, build_model, files, data.reports)
 
 
