@@ -501,18 +501,27 @@ def moses(tmp_path_factory: pytest.TempPathFactory) -> str:
     return config.folder
 
 
+def of_inputs(err: str) -> str:
+    """Messages, without those on the translations of a model that has learned little."""
+    lines = [line for line in err.splitlines() if "translation" not in line]
+    return "".join(f"{line}\n" for line in lines)
+
+
 PREPARED, ORDINARY = "two dogs play in the snow .\n", "Two dogs play in the snow.\n"
 
 
 def test_a_text_that_looks_different_is_warned_of_once_and_can_be_normalised(moses: str) -> None:
     code, expected, err = run("translate", moses, stdin=PREPARED * 2)
-    assert (code, err) == (0, "")
+    assert (code, of_inputs(err)) == (0, "")
     code, _, err = run("translate", moses, stdin=ORDINARY * 2)
     assert code == 0
-    assert len(err.splitlines()) == 1
-    assert "--normalise" in err
-    assert run("translate", moses, "--normalise", stdin=ORDINARY * 2) == (0, expected, "")
-    assert run("translate", moses, "--normalise", stdin=PREPARED * 2) == (0, expected, "")
+    different, first, more = of_inputs(err).splitlines()
+    assert "--normalise" in different
+    assert "line 1 " in first
+    assert more.endswith(": 1")
+    for text in (ORDINARY, PREPARED):
+        code, out, err = run("translate", moses, "--normalise", stdin=text * 2)
+        assert (code, out, of_inputs(err)) == (0, expected, "")
 
 
 @pytest.mark.parametrize("options", [[], ["--normalise"]])
@@ -523,10 +532,10 @@ def test_references_that_look_different_are_warned_of_once(
         (tmp_path / name).write_text(text * 30)
     words = ("evaluate", moses, "--source", str(tmp_path / "s"), *options, "--reference")
     code, _, err = run(*words, str(tmp_path / "same"))
-    assert (code, err) == (0, "")
+    assert (code, of_inputs(err)) == (0, "")
     code, _, err = run(*words, str(tmp_path / "other"))
     assert code == 0
-    (line,) = err.splitlines()
+    (line,) = of_inputs(err).splitlines()
     assert "references" in line
     with pytest.warns(UserWarning, match="references"):
         loading.load_translator(moses).evaluate(
@@ -556,5 +565,5 @@ def test_a_folder_of_an_earlier_version_has_no_style_and_cannot_normalise(
     old = shutil.copytree(moses, tmp_path / "old")
     (old / "text_style.json").unlink()
     code, _, err = run("translate", str(old), stdin=ORDINARY)
-    assert (code, err) == (0, "")
+    assert (code, of_inputs(err)) == (0, "")
     assert run("translate", str(old), "--normalise", stdin=ORDINARY)[0] == 4

@@ -49,6 +49,7 @@ class Backwards:
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
+        on_error: str = "raise",
     ) -> list[list[Hypothesis]]:
         assert search is not None
         call = {"texts": texts, "search": search, "prefixes": prefixes, "offset": offset}
