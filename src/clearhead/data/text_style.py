@@ -13,6 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -361,11 +362,7 @@ class InputStyle:
         """
         styles, config = TextStyles.load(folder.path), folder.config.tokenizer
         style = None if styles is None else styles.sides[side].after(config, tokenizer)
-
-        def view(text: str) -> str:
-            text = text.lower() if config.lower else text
-            return "".join(text.split()) if config.kind == "words" else text
-
+        view = partial(as_read, config.lower, config.kind == "words")
         return cls(folder.path, style, view)
 
     def read(
@@ -456,6 +453,12 @@ class InputStyle:
                 )
             self._convert = converter(self._style)
         return self._convert
+
+
+def as_read(lower: bool, words: bool, text: str) -> str:
+    """The text with the characters that a tokenizer reads: of whole words without spaces."""
+    text = text.lower() if lower else text
+    return "".join(text.split()) if words else text
 
 
 def longest_text(tokens: int) -> int:
