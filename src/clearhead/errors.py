@@ -1,4 +1,4 @@
-"""The errors of clearhead (what, where, why, what to do), suggestions for them, and warnings.
+"""Errors (what, where, why, what to do), suggestions, warnings, and remarks on texts.
 
 The command prints `str(error)` and exits with `error.exit_code`. Only a bug gives a traceback.
 """
@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from clearhead.terminal import printable, printable_line
 
@@ -228,7 +228,54 @@ def first_few(names: Sequence[str], limit: int) -> str:
     return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
+class Remark(NamedTuple):
+    """What there is to say of one text.
+
+    Attributes:
+        kind: a key of `REMARKS`.
+        text: the remark, without the name of the text: `has 1,500 tokens and was cut to 1,024`.
+    """
+
+    kind: str
+    text: str
+
+
+REMARKS = {
+    "cut": "texts that were cut",
+    "characters": "texts with characters that the training text did not have",
+    "long": "texts that are longer than nearly all training texts",
+    "prefix": "prefixes that are not in the vocabulary",
+    "unfinished": "translations that end at the length limit",
+    "repetition": "translations that repeat themselves",
+    "error": "texts that were not translated",
+}
+"""The kinds of remarks, and what has them."""
+
+
+class TextWarning(UserWarning):
+    """The remarks of one kind on the texts of a call; the message is the first one and a count.
+
+    Attributes:
+        kind: a key of `REMARKS`.
+        lines: each remark with the name of its text.
+    """
+
+    def __init__(self, kind: str, lines: Sequence[str]) -> None:
+        self.kind, self.lines = kind, [printable(line) for line in lines]
+        more = f" (more {REMARKS[kind]}: {len(lines) - 1:,})" if len(lines) > 1 else ""
+        super().__init__(self.lines[0] + more)
+
+
+def warn_of_texts(remarks: Iterable[tuple[str, Remark]]) -> None:
+    """Issue a `TextWarning` for each kind of remark; each is given with the name of its text."""
+    lines: dict[str, list[str]] = {}
+    for name, remark in remarks:
+        lines.setdefault(remark.kind, []).append(f"{name} {remark.text}")
+    for kind, found in lines.items():
+        warn(TextWarning(kind, found))
+
+
+def warn(message: str | Warning) -> None:
     """Issue a warning for the line of the user's code that called clearhead.
 
     Characters of the message that are not safe on a terminal become U+FFFD.
@@ -237,4 +284,6 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     # Code that `exec` runs may have no `__name__`.
     while frame.f_back and frame.f_globals.get("__name__", "").startswith("clearhead."):
         level, frame = level + 1, frame.f_back
-    warnings.warn(printable(message), category, stacklevel=level)
+    warnings.warn(
+        printable(message) if isinstance(message, str) else message, UserWarning, stacklevel=level
+    )

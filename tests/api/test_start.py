@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clearhead import api
+from clearhead.data.text_style import TextStyles
 from clearhead.errors import ConfigError, ModelFolderError, TrainingError
 from clearhead.settings import config_from
 from fake_translator import run
@@ -71,6 +72,31 @@ def test_a_run_resumes_after_it_was_moved_with_the_model_it_starts_from(tmp_path
     assert api.train(config_from(moved), observers=()).finished
     with pytest.raises(TrainingError, match="other settings"):
         api.train(config_from(moved | {"start_from": f"{after}/second"}), observers=())
+
+
+def test_a_model_knows_the_characters_of_the_texts_of_the_model_that_it_starts_from(
+    tmp_path: Path,
+) -> None:
+    first = small_run(tmp_path, "first", max_steps=2)
+    api.train(first, observers=())
+    (train,) = map(Path, first.data.train)
+    train.write_text(train.read_text().translate(str.maketrans("ab9", "xyz")))
+    alone = dataclasses.replace(first, folder=str(tmp_path / "alone"))
+    own = dataclasses.replace(first, folder=str(tmp_path / "own"), start_from=first.folder)
+    for config in (alone, own):
+        api.train(config, observers=())
+    characters = {}
+    for config in (first, alone, own):
+        styles = TextStyles.load(Path(config.folder))
+        assert styles is not None
+        characters[config.folder] = set(styles.sides["source"].characters)
+    assert characters[first.folder] == set(" 0123456789abcdefgh")
+    assert characters[alone.folder] == set(" 012345678zxycdefgh")
+    assert characters[own.folder] == characters[first.folder] | characters[alone.folder]
+    before = (tmp_path / "own" / "text_style.json").read_bytes()
+    longer = dataclasses.replace(own.training, max_steps=3)
+    api.train(dataclasses.replace(own, training=longer), observers=())
+    assert (tmp_path / "own" / "text_style.json").read_bytes() == before
 
 
 def test_another_model_to_start_from_is_another_run_whatever_its_name(tmp_path: Path) -> None:

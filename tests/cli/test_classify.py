@@ -11,12 +11,14 @@ import math
 import os
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 import pytest
 
+from clearhead.api import loading
 from clearhead.cli.streams import DELAY_S, INTERVAL_S, Counter
 from clearhead.data.normaliser import Normaliser
 from clearhead.data.text_style import TEXT_STYLE, TextStyle, TextStyles
@@ -227,7 +229,7 @@ def test_an_empty_line_gives_an_empty_line(models: Path) -> None:
     _, out, _ = run("classify", str(models / "texts"), stdin="a\n\n \nb\n")
     assert [bool(line) for line in out.split("\n")] == [True, False, False, True, False]
     _, out, _ = run("classify", str(models / "texts"), "--json", stdin="\n")
-    assert json.loads(out) == {"input": "", "labels": []}
+    assert json.loads(out) == {"input": "", "labels": [], "warnings": []}
 
 
 def test_json_has_an_object_for_each_line(models: Path) -> None:
@@ -293,8 +295,28 @@ def test_a_multi_label_classifier_gives_all_labels_of_at_least_one_half(models: 
 def test_a_warning_of_a_cut_text_has_its_line(models: Path) -> None:
     code, out, err = run("classify", str(models / "texts"), stdin=f"a\n{LONG}\n")
     assert (code, len(out.splitlines())) == (0, 2)
-    assert err.startswith("clearhead: warning: input 2 has ")
-    assert err.endswith(f"cut to {LONGEST}\n")
+    (cut,) = [line for line in err.splitlines() if "cut" in line]
+    assert cut.startswith("clearhead: warning: input 2 has ")
+    assert cut.endswith(f"cut to {LONGEST}")
+    _, out, _ = run("classify", str(models / "texts"), "--json", stdin=f"a\n{LONG}\n")
+    short, long = (json.loads(line)["warnings"] for line in out.splitlines())
+    assert short == []
+    assert "cut" in [each["kind"] for each in long]
+
+
+def test_a_text_unlike_the_training_text_is_warned_of(models: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(models / "texts", tmp_path / "texts")
+    style = replace(TextStyle.of(["a b"]), characters=" abc", longest=2)
+    TextStyles({"text": style}).save(folder, TEXT_STYLE)
+    code, _, err = run("classify", str(folder), stdin="a b\na ж\nb ж\na b c a\n")
+    assert code == 0
+    characters, long, more = err.splitlines()
+    assert ("input 2 " in characters, "input 4 " in long) == (True, True)
+    assert more.endswith(": 1")
+    classifier = loading.load_classifier(folder, device="cpu")
+    found = classifier.classify(["a b", "a ж", "a b c a"])
+    kinds = [[each.kind for each in best.warnings] for best, *_ in found]
+    assert kinds == [[], ["characters"], ["long"]]
 
 
 class Terminal(io.StringIO):

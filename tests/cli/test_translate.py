@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import pytest
 from hypothesis import given, settings
@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from clearhead.api import loading, train
 from clearhead.cli import streams
 from clearhead.cli.options import changed_search
-from clearhead.cli.streams import Counter, Line, blocks, with_prefixes
+from clearhead.cli.streams import Arriving, Counter, Line, blocks, with_prefixes
+from clearhead.data.lines import read_stream
 from clearhead.errors import DataError, SearchError
 from clearhead.settings import RunConfig, SearchConfig
 from clearhead.training.display import displays
@@ -135,6 +136,135 @@ def test_what_was_translated_is_out_before_the_next_block_is_read() -> None:
 def test_a_block_of_very_long_lines_is_cut_short() -> None:
     megabyte = Line("x" * 2**20, "")
     assert [len(block) for block in blocks([megabyte] * 10, 1024)] == [4, 4, 2]
+
+
+def test_of_many_warnings_the_first_are_printed_and_the_others_are_counted(
+    translator: Backwards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams, "BLOCK_LINES", 2)
+    long = " ".join("abcdefghijk")
+    _, _, err = run("translate", "m", stdin=f"a\n{long}\n" * 20)
+    *shown, more = err.splitlines()
+    assert [line.split()[3] for line in shown] == ["2", "4", "6"]
+    assert more.endswith(": 17")
+
+
+@pytest.mark.parametrize(
+    ("options", "failed"),
+    [
+        ((), ""),
+        (("--scores",), "nan\t"),
+        (("--n-best", "2"), "1 |||  ||| nan\n1 |||  ||| nan"),
+    ],
+)
+def test_the_error_of_one_line_leaves_its_line_empty_and_gives_an_exit_code(
+    translator: Backwards, tmp_path: Path, options: tuple[str, ...], failed: str
+) -> None:
+    (tmp_path / "in").write_text("a b\nboom\nc\n")
+    paths = "-i", str(tmp_path / "in"), "-o", str(tmp_path / "out")
+    code, _, err = run("translate", "m", *paths, *options)
+    assert code == DataError.exit_code
+    assert err.startswith("clearhead: line 2 ")
+    assert [file.name for file in tmp_path.iterdir() if "out" in file.name] == ["out"]
+    written = (tmp_path / "out").read_text()
+    assert f"{failed}\n" in written
+    assert written.count("\n") == 3 * (2 if "--n-best" in options else 1)
+
+
+def test_json_has_the_warnings_and_the_error(translator: Backwards) -> None:
+    long = " ".join("abcdefghijk")
+    code, out, _ = run("translate", "m", "--json", stdin=f"a\n{long}\nboom\n")
+    assert code == DataError.exit_code
+    records = [json.loads(line, parse_constant=pytest.fail) for line in out.splitlines()]
+    plain, cut, failed = (record["hypotheses"][0] for record in records)
+    assert (plain["warnings"], plain["error"]) == ([], None)
+    assert [each["kind"] for each in cut["warnings"]] == ["cut"]
+    assert (failed["text"], failed["score"], failed["error"]) == ("", None, "boom")
+
+
+def pipe(*written: bytes, closed: bool = True) -> tuple[Arriving, int]:
+    """What arrives through a pipe into which this was written, and the other end."""
+    reader, writer = os.pipe()
+    for each in written:
+        os.write(writer, each)
+    if closed:
+        os.close(writer)
+    return Arriving(reader), writer
+
+
+def arrived(stream: Arriving) -> Iterator[list[str]]:
+    """The blocks of lines of a pipe."""
+    lines = read_stream(cast(BinaryIO, stream), "pipe")
+    for block in blocks((Line(line, "") for line in lines), 1024, stream.pauses):
+        yield [line.text for line in block]
+
+
+def test_a_block_ends_when_the_input_pauses() -> None:
+    stream, writer = pipe(b"a b\nc\r\nhalf a", closed=False)
+    found = arrived(stream)
+    assert next(found) == ["a b", "c"]
+    os.write(writer, b" line\n")
+    assert next(found) == ["half a line"]
+    os.write(writer, b"\nlast")
+    assert next(found) == [""]
+    os.close(writer)
+    assert next(found) == ["last"]
+    assert list(found) == []
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_lines_that_have_arrived_fill_blocks(blocking: bool) -> None:
+    stream, _ = pipe(b"y\n" * 3000)
+    os.set_blocking(stream._descriptor, blocking)
+    assert [len(block) for block in arrived(stream)] == [1024, 1024, 952]
+
+
+@pytest.mark.parametrize("ending", [b"", b"\n", b"\r\n"])
+@pytest.mark.parametrize("text", ["", "a", "é" * 40_000])
+def test_a_last_line_is_read_with_and_without_its_end(text: str, ending: bytes) -> None:
+    reader, writer = os.pipe()
+    content = b"first\n" + text.encode() + ending
+    thread = threading.Thread(target=lambda: (os.write(writer, content), os.close(writer)))
+    thread.start()
+    found = [line for block in arrived(Arriving(reader)) for line in block]
+    thread.join()
+    assert found == ["first", *([text] if text or ending else [])]
+
+
+def test_the_input_may_be_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
+    lines = [str(number) * (number % 50) for number in range(20_000)]
+    (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
+    stream = Arriving(os.open(tmp_path / "in", os.O_RDONLY))
+    found = list(arrived(stream))
+    assert [line for block in found for line in block] == lines
+    assert {len(block) for block in found[:-1]} == {1024}
+
+
+def test_a_line_is_at_most_as_long_as_its_limit() -> None:
+    stream, _ = pipe(b"abcdef\ng\n")
+    assert [stream.readline(4), stream.readline(4), stream.readline(4)] == [
+        b"abcd",
+        b"ef\n",
+        b"g\n",
+    ]
+    assert [stream.readline(4), stream.read(9)] == [b"", b""]
+
+
+@pytest.mark.parametrize("options", [(), ("--batch-size", "1"), ("--json",)])
+def test_a_program_reads_the_translation_of_a_line_before_it_writes_the_next(
+    options: tuple[str, ...],
+) -> None:
+    command = [sys.executable, "-c", CHILD, str(HELPERS), *options]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for given, expected in ((b"a b\n", b"b a"), (b"\n", b""), (b"c d e\r\n", b"e d c")):
+            child.stdin.write(given)
+            child.stdin.flush()
+            assert expected in child.stdout.readline()
+        child.stdin.close()
+        assert child.stdout.read() == b""
+    assert child.returncode == 0
 
 
 def test_search_options_replace_those_of_the_model(translator: Backwards) -> None:
@@ -344,7 +474,7 @@ def test_an_output_file_appears_when_it_is_complete(
 ) -> None:
     monkeypatch.setattr(streams, "BLOCK_LINES", 1)
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_text("a b\nboom\n")
+    source.write_text("a b\ncrash\n")
     target.write_text("before\n")
     code, _, err = run("translate", "m", "-i", str(source), "-o", str(target))
     assert code == 3
@@ -409,7 +539,7 @@ def test_an_output_in_the_home_folder_lands_there(
 
 
 def test_a_failure_before_any_output_leaves_no_file(translator: Backwards, tmp_path: Path) -> None:
-    assert run("translate", "m", "-o", str(tmp_path / "out"), stdin="boom\n")[0] == 3
+    assert run("translate", "m", "-o", str(tmp_path / "out"), stdin="crash\n")[0] == 3
     assert list(tmp_path.iterdir()) == []
     code, _, err = run("translate", "m", "-o", str(tmp_path / "no" / "out"), stdin="a\n")
     assert code == 3
@@ -522,18 +652,27 @@ def moses(tmp_path_factory: pytest.TempPathFactory) -> str:
     return config.folder
 
 
+def of_inputs(err: str) -> str:
+    """Messages, without those on the translations of a model that has learned little."""
+    lines = [line for line in err.splitlines() if "translation" not in line]
+    return "".join(f"{line}\n" for line in lines)
+
+
 PREPARED, ORDINARY = "two dogs play in the snow .\n", "Two dogs play in the snow.\n"
 
 
 def test_a_text_that_looks_different_is_warned_of_once_and_can_be_normalised(moses: str) -> None:
     code, expected, err = run("translate", moses, stdin=PREPARED * 2)
-    assert (code, err) == (0, "")
+    assert (code, of_inputs(err)) == (0, "")
     code, _, err = run("translate", moses, stdin=ORDINARY * 2)
     assert code == 0
-    assert len(err.splitlines()) == 1
-    assert "--normalise" in err
-    assert run("translate", moses, "--normalise", stdin=ORDINARY * 2) == (0, expected, "")
-    assert run("translate", moses, "--normalise", stdin=PREPARED * 2) == (0, expected, "")
+    different, first, more = of_inputs(err).splitlines()
+    assert "--normalise" in different
+    assert "line 1 " in first
+    assert more.endswith(": 1")
+    for text in (ORDINARY, PREPARED):
+        code, out, err = run("translate", moses, "--normalise", stdin=text * 2)
+        assert (code, out, of_inputs(err)) == (0, expected, "")
 
 
 @pytest.mark.parametrize("options", [[], ["--normalise"]])
@@ -544,10 +683,10 @@ def test_references_that_look_different_are_warned_of_once(
         (tmp_path / name).write_text(text * 30)
     words = ("evaluate", moses, "--source", str(tmp_path / "s"), *options, "--reference")
     code, _, err = run(*words, str(tmp_path / "same"))
-    assert (code, err) == (0, "")
+    assert (code, of_inputs(err)) == (0, "")
     code, _, err = run(*words, str(tmp_path / "other"))
     assert code == 0
-    (line,) = err.splitlines()
+    (line,) = of_inputs(err).splitlines()
     assert "references" in line
     with pytest.warns(UserWarning, match="references"):
         loading.load_translator(moses).evaluate(
@@ -577,5 +716,5 @@ def test_a_folder_of_an_earlier_version_has_no_style_and_cannot_normalise(
     old = shutil.copytree(moses, tmp_path / "old")
     (old / "text_style.json").unlink()
     code, _, err = run("translate", str(old), stdin=ORDINARY)
-    assert (code, err) == (0, "")
+    assert (code, of_inputs(err)) == (0, "")
     assert run("translate", str(old), "--normalise", stdin=ORDINARY)[0] == 4

@@ -22,6 +22,7 @@ from clearhead.data.corpus import Corpus, build_corpus, remove_unused_corpora
 from clearhead.data.parts import DataPart, file_hash
 from clearhead.data.readers import Pair, read_pairs
 from clearhead.data.report import DataReport
+from clearhead.data.text_style import ExtentCounts
 from clearhead.errors import DataError
 from clearhead.files import open_to_append
 from clearhead.manifest import sealed
@@ -104,6 +105,10 @@ def test_kept_pairs_come_back_in_order(
     assert corpus.source_lengths.tolist() == [len(source.split()) for source, _ in kept]
     assert corpus.target_lengths.tolist() == [len(target.split()) for _, target in kept]
     assert report.tokens[0] == corpus.source_lengths.sum()
+    for side, extent in zip(zip(*kept, strict=True), corpus.extents, strict=True):
+        counts = ExtentCounts()
+        counts.add(side)
+        assert extent == counts.extent()
     lines = [SOURCES.index(source) + 1 for source, _ in kept]
     assert [corpus.place(row) for row in range(len(kept))] == [f"train.en:{n}" for n in lines]
     for row in (-1, len(corpus)):
@@ -184,6 +189,7 @@ def test_a_corpus_is_used_again_while_nothing_changed(
     again = encoded(tmp_path / "c", files, *tokenizers, CONFIG, list(excluded))
     assert len(built) == 1
     assert first[1] == again[1]
+    assert first[0].extents == again[0].extents
     assert texts(first[0], tokenizers) == texts(again[0], tokenizers)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import pytest
 
 from clearhead.cli import main
 from clearhead.decoding.engine import Hypothesis
-from clearhead.errors import DataError
+from clearhead.decoding.texts import warn_of_hypotheses
+from clearhead.errors import DataError, Remark
 from clearhead.settings import RunConfig, SearchConfig
 
 
@@ -27,7 +28,10 @@ class Words:
 
 @dataclass
 class Backwards:
-    """A translator that reverses the words of each sentence, and keeps its calls."""
+    """A translator that reverses the words of each sentence, and keeps its calls.
+
+    The sentence `boom` has an error; with `crash` the translator itself fails.
+    """
 
     config: RunConfig = field(default_factory=RunConfig)
     calls: list[dict[str, Any]] = field(default_factory=list)
@@ -49,22 +53,25 @@ class Backwards:
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
+        on_error: str = "raise",
     ) -> list[list[Hypothesis]]:
         assert search is not None
         call = {"texts": texts, "search": search, "prefixes": prefixes, "offset": offset}
         self.calls.append(call)
-        for number, text in enumerate(texts, start=offset + 1):
-            if len(text.split()) > 9:
-                warnings.warn(f"line {number} has many tokens and was cut to 9", stacklevel=1)
-            if text == "boom":
-                raise DataError("boom")
+        if "crash" in texts or ("boom" in texts and on_error == "raise"):
+            raise DataError("boom")
         if progress:
             progress(len(texts))
-        return [[self.hypothesis(text, n) for n in range(search.n_best)] for text in texts]
+        found = [[self.hypothesis(text, n) for n in range(search.n_best)] for text in texts]
+        warn_of_hypotheses(found, offset)
+        return found
 
     def hypothesis(self, text: str, rank: int) -> Hypothesis:
+        if text == "boom":
+            return Hypothesis((), nan, (), nan, finished=False, error=DataError("boom"))
+        cut = (Remark("cut", "has many tokens and was cut to 9"),) if len(text.split()) > 9 else ()
         output = self.mend(" ".join(reversed(text.split())) + "'" * rank)
-        return Hypothesis((5, 6), -1.5 - rank, (-1.0, -0.5 - rank), -0.75 - rank, True, output)
+        return Hypothesis((5, 6), -1.5 - rank, (-1.0, -0.5 - rank), -0.75 - rank, True, output, cut)
 
 
 def run(*arguments: str, stdin: str | bytes = b"") -> tuple[int, str, str]:

@@ -22,6 +22,7 @@ from clearhead.checkpoint.folder import read_model_folder, write_model_folder
 from clearhead.data.inputs import read_inputs
 from clearhead.data.labels import Labels
 from clearhead.data.parts import file_hash
+from clearhead.data.text_style import longest_text
 from clearhead.errors import ExportError
 from clearhead.exports import read_export
 from clearhead.files import write_json
@@ -252,3 +253,24 @@ def test_without_the_packages_the_export_says_what_to_install(
 @given(st.text(alphabet="ab.,'\u2019\"(!)\ufe0f\u00ad\u20ac -"))
 def test_the_program_splits_words_as_the_tokenizer_does(word: str) -> None:
     assert program.split_punctuation(word) == words.split_punctuation(word)
+
+
+@pytest.mark.parametrize("module", [program, words])
+def test_only_short_words_are_cached(module: Any) -> None:
+    module._cached_parts.cache_clear()
+    for length in (1, module.LONGEST_CACHED, module.LONGEST_CACHED + 1, 10_000):
+        assert module.split_punctuation("(" + "a" * (length - 1))[:1] == ("(",)
+    assert module._cached_parts.cache_info().currsize == 2
+
+
+def test_the_program_reads_of_a_long_text_what_the_model_reads(tmp_path: Path) -> None:
+    folder = text_folder(tmp_path / "model", word_tokenizer(), {}, {})
+    assert export(folder).returncode == 0
+    most = longest_text(8)
+    long = f"a{' ' * (most - 2)}b c"  # the model would read the c
+    ours, theirs = api.load_classifier(folder, device="cpu"), program.Classifier(folder / "onnx")
+    bounded = ours.probabilities([long[:most]])
+    for classifier in (ours, theirs):
+        with pytest.warns(UserWarning, match=f"{most:,}"):
+            np.testing.assert_allclose(classifier.probabilities([long]), bounded, atol=1e-5)
+    assert abs(ours.probabilities(["a b c"]) - bounded).max() > 1e-5

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Number
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from clearhead.checkpoint.folder import ModelFolder
 from clearhead.data.labelled import Labelled
 from clearhead.data.labels import Labels
 from clearhead.data.text_style import InputStyle
-from clearhead.errors import ConfigError, DataError, type_of, warn
+from clearhead.errors import ConfigError, DataError, Remark, type_of, warn_of_texts
 from clearhead.settings import RunConfig
 from clearhead.tokenizer.normal_form import is_blank
 
@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A label and its probability; `str(prediction)` is the label."""
+    """A label and its probability; `str(prediction)` is the label.
+
+    `warnings` has what there is to say of the input, as `(kind, text)`.
+    """
 
     label: str
     probability: float
+    warnings: tuple[Remark, ...] = ()
 
     def __str__(self) -> str:
         return self.label
@@ -96,10 +100,10 @@ class Classifier:
             DataError: the classifier does not read inputs of this kind.
 
         Warns:
-            UserWarning: the input is longer than `data.max_length`, and was cut.
+            UserWarning: as in `classify`.
         """
         example = _example(source, "the input")
-        (row,) = self._rows([example])
+        (row,), _ = self._read([example])
         return self.inputs.collate([row])[0], self.inputs.names(example, row)
 
     def classify(
@@ -134,19 +138,20 @@ class Classifier:
             TypeError: `inputs` is a single string or example.
 
         Warns:
-            UserWarning: an input is longer than `data.max_length`, and was cut; or the texts look
-                different from the training text (once for this classifier).
+            TextWarning: one warning for each kind of remark on inputs: they are longer than
+                `data.max_length`, and were cut; they have characters that the training text did not
+                have; or they are much longer than nearly all training texts. It is a UserWarning.
+            UserWarning: the texts look different from the training text (once for this classifier).
         """
         if top is not None and (isinstance(top, bool) or not isinstance(top, int) or top < 1):
             what = f"top = {top!r} is not a number of labels"
             raise DataError(what, where="classify", todo="give a whole number of at least 1")
         inputs = items_of(inputs, "inputs", arrays=True)
-        probabilities = self.probabilities(
-            inputs, normalise=normalise, batch_size=batch_size, progress=progress, offset=offset
-        )
+        rows, remarks = self._read(inputs, normalise, offset)
+        probabilities = self._probabilities(rows, batch_size, progress)
         return [
-            [] if is_empty(raw) else self._best(row, top)
-            for raw, row in zip(inputs, probabilities, strict=True)
+            [] if is_empty(raw) else self._best(row, top, tuple(found))
+            for raw, row, found in zip(inputs, probabilities, remarks, strict=True)
         ]
 
     def probabilities(
@@ -159,12 +164,8 @@ class Classifier:
         offset: int = 0,
     ) -> np.ndarray:
         """The calibrated probability of each label, (inputs, labels); see `classify`."""
-        from clearhead.evaluation.calibration import probabilities
-
-        logits = self.logits(
-            inputs, normalise=normalise, batch_size=batch_size, progress=progress, offset=offset
-        )
-        return probabilities(logits, self.temperature, self.config.classifier.multi_label)
+        rows, _ = self._read(inputs, normalise, offset)
+        return self._probabilities(rows, batch_size, progress)
 
     def logits(
         self,
@@ -176,16 +177,8 @@ class Classifier:
         offset: int = 0,
     ) -> np.ndarray:
         """The output of the model for each label, (inputs, labels); see `classify`."""
-        from clearhead.decoding.engine import check_batch_size
-
-        self.label_set.check_any(self.folder.path)
-        check_batch_size(batch_size, "inputs", "classify", DataError)
-        numbered = enumerate(items_of(inputs, "inputs", arrays=True), start=offset + 1)
-        examples = [_example(raw, f"input {number}") for number, raw in numbered]
-        rows = self._rows(self._styled(examples, normalise))
-        return self.engine.logits(
-            rows, self.inputs.collate, batch_size=batch_size, progress=progress
-        )
+        rows, _ = self._read(inputs, normalise, offset)
+        return self._logits(rows, batch_size, progress)
 
     def evaluate(
         self,
@@ -233,28 +226,53 @@ class Classifier:
             self.config.classifier.multi_label,
         )
 
-    def _styled(self, examples: Sequence[Labelled], normalise: bool) -> Sequence[Labelled]:
-        """The examples in the style of the training text, if they are to be normalised."""
-        if self._style is None:
-            if normalise:
-                raise ConfigError("normalise has no effect on features", todo="leave it out")
-            return examples
-        if not all(isinstance(example.input, str) for example in examples):
-            return examples  # making rows of them raises the error
-        texts = self._style.read([example.input for example in examples], normalise)
-        return [e._replace(input=text) for e, text in zip(examples, texts, strict=True)]
+    def _logits(
+        self, rows: list[np.ndarray], batch_size: int, progress: Callable[[int], None] | None
+    ) -> np.ndarray:
+        from clearhead.decoding.engine import check_batch_size
 
-    def _rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
-        """Each example as numbers; warns of those that will be cut."""
-        rows = self.inputs.rows(examples)
+        self.label_set.check_any(self.folder.path)
+        check_batch_size(batch_size, "inputs", "classify", DataError)
+        collate = self.inputs.collate
+        return self.engine.logits(rows, collate, batch_size=batch_size, progress=progress)
+
+    def _probabilities(
+        self, rows: list[np.ndarray], batch_size: int, progress: Callable[[int], None] | None
+    ) -> np.ndarray:
+        from clearhead.evaluation.calibration import probabilities
+
+        logits = self._logits(rows, batch_size, progress)
+        return probabilities(logits, self.temperature, self.config.classifier.multi_label)
+
+    def _read(
+        self, inputs: Iterable[Any], normalise: bool = False, offset: int = 0
+    ) -> tuple[list[np.ndarray], list[list[Remark]]]:
+        """Each input as numbers, and the remarks on it, of which it warns."""
+        numbered = enumerate(items_of(inputs, "inputs", arrays=True), start=offset + 1)
+        examples = [_example(raw, f"input {number}") for number, raw in numbered]
+        remarks: list[list[Remark]] = [[] for _ in examples]
         longest = self.config.data.max_length
-        for example, row in zip(examples, rows, strict=True):
-            if len(row) > longest:
-                has = f"{example.place} has {len(row)} {self.inputs.unit}"
-                warn(f"{has} and was cut to {longest}")
-        return rows
+        if self._style is None and normalise:
+            raise ConfigError("normalise has no effect on features", todo="leave it out")
+        # Making rows of other inputs raises the error.
+        if self._style is not None and all(isinstance(each.input, str) for each in examples):
+            texts, remarks = self._style.read([e.input for e in examples], normalise, longest)
+            examples = [e._replace(input=t) for e, t in zip(examples, texts, strict=True)]
+        rows = self.inputs.rows(examples)
+        for row, found in zip(rows, remarks, strict=True):
+            if len(row) > longest and not any(each.kind == "cut" for each in found):
+                has = f"has {len(row):,} {self.inputs.unit}"
+                found.append(Remark("cut", f"{has} and was cut to {longest:,}"))
+        warn_of_texts(
+            (example.place, remark)
+            for example, found in zip(examples, remarks, strict=True)
+            for remark in found
+        )
+        return rows, remarks
 
-    def _best(self, probabilities: np.ndarray, top: int | None) -> list[Prediction]:
+    def _best(
+        self, probabilities: np.ndarray, top: int | None, remarks: tuple[Remark, ...]
+    ) -> list[Prediction]:
         from clearhead.evaluation.calibration import THRESHOLD
 
         order = (-probabilities).argsort(kind="stable")
@@ -262,7 +280,7 @@ class Classifier:
             order = [i for i in order if probabilities[i] >= THRESHOLD]
         else:
             order = order[: top or 1]
-        return [Prediction(self.labels[i], float(probabilities[i])) for i in order]
+        return [Prediction(self.labels[i], float(probabilities[i]), remarks) for i in order]
 
 
 def items_of(values: Iterable[Any], what: str, *, arrays: bool = False) -> list[Any]:

@@ -26,7 +26,14 @@ from clearhead.data.preparation import (
 from clearhead.data.proposal_translation import MOST_SHORT
 from clearhead.data.readers import Pair
 from clearhead.data.report import DataReport
-from clearhead.data.text_style import TEXT_STYLE, style_of_texts, styles_of_pairs
+from clearhead.data.text_style import (
+    TEXT_STYLE,
+    Extent,
+    ExtentCounts,
+    TextStyles,
+    style_of_texts,
+    styles_of_pairs,
+)
 from clearhead.data.trainable import read_labelled
 from clearhead.errors import first_few
 from clearhead.evaluation.scores import share_below
@@ -137,7 +144,10 @@ def _prepare_translation(
     )
     encoding.end()
     task = TranslationTask(config, data, ranks)
-    styles = styles_of_pairs(parts.train.pairs(), config.data.languages)
+    extents = _with_earlier(
+        dict(zip(("source", "target"), data.corpus.extents, strict=True)), config, start, resumed
+    )
+    styles = styles_of_pairs(parts.train.pairs(), config.data.languages, extents)
     files = {**tokenizer_files(*tokenizers, config), TEXT_STYLE: styles}
 
     def build_model() -> nn.Module:
@@ -147,6 +157,24 @@ def _prepare_translation(
         return model
 
     return Prepared(task, build_model, files, data.reports, data.findings)
+
+
+def _with_earlier(
+    extents: Mapping[str, Extent],
+    config: RunConfig,
+    start: ModelFolder | None,
+    resumed: Path | None,
+) -> dict[str, Extent]:
+    """The extent of each side, with that of the texts from which the first model has learned."""
+    # The folder of a resumed run has both already.
+    folder = start.path if start is not None else resumed if config.start_from else None
+    if folder is None:
+        return dict(extents)
+    earlier = TextStyles.load(folder)
+    return {
+        side: extent.with_earlier(earlier and earlier.sides.get(side))
+        for side, extent in extents.items()
+    }
 
 
 def _is_known(word: str, old: Tokenizers, new: Tokenizers) -> bool:
@@ -189,7 +217,10 @@ def _prepare_classification(
     files: dict[str, Saveable] = {**data.inputs.files, LABELS: data.labels}
     if config.input == "text":
         texts = [example.input for example in data.train]
-        files[TEXT_STYLE] = style_of_texts(texts, config.data.languages[0])
+        counts = ExtentCounts()
+        counts.add(texts)
+        extents = _with_earlier({"text": counts.extent()}, config, start, resumed)
+        files[TEXT_STYLE] = style_of_texts(texts, config.data.languages[0], extents["text"])
     return Prepared(task, build_model, files, data.reports)
 
 

@@ -12,6 +12,7 @@ from clearhead.data.labelled import join_lines
 from clearhead.data.text_style import InputStyle, target_style
 from clearhead.decoding.engine import Engine, Hypothesis
 from clearhead.device import imported
+from clearhead.errors import SearchError
 from clearhead.settings import RunConfig, SearchConfig
 
 if TYPE_CHECKING:
@@ -92,11 +93,13 @@ class Translator:
         batch_size: int = 64,
         progress: Callable[[int], None] | None = None,
         offset: int = 0,
+        on_error: str = "raise",
         **choices: Any,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each text, best first; `str(hypothesis)` is its text.
 
-        Samples are in the order drawn.
+        Samples are in the order drawn. `hypothesis.warnings` has what there is to say of a text or
+        of its translation, as `(kind, text)`.
 
         Args:
             texts: one sentence each; an empty text has one empty hypothesis.
@@ -109,13 +112,17 @@ class Translator:
             batch_size: maximum number of sentences of a batch.
             progress: called with the number of sentences that are done.
             offset: the number of texts before these, if a stream is translated in blocks.
+            on_error: what an error of one text does, such as a prefix that does not fit. `raise`
+                raises it. `return` gives this text one hypothesis with the error in `error`, an
+                empty `text` and scores of NaN; the other texts are translated. Other errors are
+                raised anyway.
             choices: single settings of `SearchConfig` (beam_size=5, n_best=3), which replace those
                 of `search`. Settings of sampling need method="sampling"; beam_size selects beam
                 search.
 
         Raises:
-            SearchError: a setting is unknown, wrong or without effect on the method, or the
-                prefixes do not fit.
+            SearchError: a setting is unknown, wrong or without effect on the method, the prefixes
+                do not fit, or `on_error` has another value.
             DataError: a text is not a string, or the texts are a table.
             TypeError: `texts` is a single string.
             ConfigError: the texts are to be normalised, and sacremoses is not installed.
@@ -124,28 +131,61 @@ class Translator:
             ClearheadError: the device failed, e.g. because the memory of the GPU is full.
 
         Warns:
-            UserWarning: the texts look different from the training text (once for this translator);
-                a text has more tokens than the model can read, and was cut; or a prefix is
-                not in the vocabulary.
+            TextWarning: one warning for each kind of remark in the `warnings` of the first
+                hypotheses, with the number of the first line that has it: the text was cut, has
+                characters that the training text did not have, or is much longer than nearly all
+                training texts; the prefix is not in the vocabulary; the translation ends at the
+                length limit or repeats itself; or there was an error. It is a UserWarning.
+            UserWarning: the texts look different from the training text (once for this translator).
         """
-        from clearhead.decoding.texts import check_prefixes, chosen_search, translate_texts
-
-        sources = self._source_style.read(texts_of(texts), normalise)
-        if prefixes is not None and not isinstance(prefixes, str):
-            prefixes = [*prefixes]
-            if normalise:
-                check_prefixes(prefixes, len(sources))
-                prefixes = self._target_style.read(prefixes, normalise)
-        return translate_texts(
-            self.engine,
-            self._tokenizers,
-            sources,
-            chosen_search(self.search if search is None else search, choices),
-            prefixes=prefixes,
-            batch_size=batch_size,
-            progress=progress,
-            offset=offset,
+        from clearhead.decoding.texts import (
+            check_prefixes,
+            chosen_search,
+            longest_source,
+            translate_texts,
+            warn_of_hypotheses,
+            with_errors,
+            with_remarks,
         )
+
+        settings = chosen_search(self.search if search is None else search, choices)
+        longest = longest_source(self.engine)
+        sources, remarks = self._source_style.read(texts_of(texts), normalise, longest)
+        if prefixes is not None:
+            prefixes = prefixes if isinstance(prefixes, str) else [*prefixes]
+            check_prefixes(prefixes, len(sources))
+            if normalise:
+                prefixes, _ = self._target_style.read(prefixes, normalise, longest)
+
+        def translate(first: int, last: int) -> list[list[Hypothesis]]:
+            def count(done: int) -> None:
+                if progress is not None:
+                    progress(first + done)
+
+            return translate_texts(
+                self.engine,
+                self._tokenizers,
+                sources[first:last],
+                settings,
+                prefixes=None if prefixes is None else prefixes[first:last],
+                batch_size=batch_size,
+                progress=count,
+                offset=offset + first,
+            )
+
+        def probe() -> None:
+            translate_texts(self.engine, self._tokenizers, ["."], settings, batch_size=batch_size)
+
+        if on_error == "raise":
+            found = translate(0, len(sources))
+        elif on_error == "return":
+            found = with_errors(translate, len(sources), probe)
+        else:
+            what = f"on_error = {on_error!r} is neither 'raise' nor 'return'"
+            raise SearchError(what, where="translate")
+        found = with_remarks(found, remarks)
+        warn_of_hypotheses(found, offset)
+        return found
 
     def evaluate(
         self,

@@ -114,4 +114,6 @@ def _as_text(number: int, item: tuple[str, Any], predictions: Sequence[Predictio
 
 def _as_json(number: int, item: tuple[str, Any], predictions: Sequence[Prediction]) -> str:
     labels = [{"label": one.label, "probability": one.probability} for one in predictions]
-    return json.dumps({"input": item[0], "labels": labels}, ensure_ascii=False) + "\n"
+    warnings = [remark._asdict() for one in predictions[:1] for remark in one.warnings]
+    tree = {"input": item[0], "labels": labels, "warnings": warnings}
+    return json.dumps(tree, ensure_ascii=False) + "\n"

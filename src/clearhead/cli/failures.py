@@ -8,12 +8,24 @@ import os
 import re
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 
-from clearhead.errors import DISK_ERRORS, ClearheadError, DataError, reason, what_helps
+from clearhead.errors import (
+    DISK_ERRORS,
+    REMARKS,
+    ClearheadError,
+    DataError,
+    TextWarning,
+    reason,
+    what_helps,
+)
 
 INTERRUPTED = 130  # 128 + SIGINT, the exit code of a shell
 BROKEN_PIPE = 141  # 128 + SIGPIPE
+SHOWN_REMARKS = {"characters": 1, "long": 1}
+"""Remarks of the same kind that are printed, if it is not 3; the others are counted."""
+
 REFUSED = (
     *(errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
     *(errno.EEXIST, errno.ENOTEMPTY, errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL),
@@ -110,6 +122,31 @@ def print_message(text: str) -> None:
     with contextlib.suppress(OSError):
         if sys.stderr is not None:
             print(f"clearhead: {text}", file=sys.stderr, flush=True)
+
+
+class WarningPrinter:
+    """Prints warnings; of remarks on texts the first few of each kind, and a count at the end."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def show(self, warning: Warning | str) -> None:
+        """Print a warning."""
+        if not isinstance(warning, TextWarning):
+            print_message(f"warning: {warning}")
+            return
+        level = "" if warning.kind == "error" else "warning: "
+        for line in warning.lines:
+            self._counts[warning.kind] += 1
+            if self._counts[warning.kind] <= SHOWN_REMARKS.get(warning.kind, 3):
+                print_message(level + line)
+
+    def end(self) -> None:
+        """Print how many remarks were not printed."""
+        for kind, count in self._counts.items():
+            if (more := count - SHOWN_REMARKS.get(kind, 3)) > 0:
+                level = "" if kind == "error" else "warning: "
+                print_message(f"{level}more {REMARKS[kind]}: {more:,}")
 
 
 @contextlib.contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import select
 import shlex
 import sys
 import time
@@ -13,9 +15,9 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TextIO, TypeVar, cast
 
-from clearhead.cli.failures import INTERRUPTED, print_message
+from clearhead.cli.failures import INTERRUPTED, WarningPrinter, print_message
 from clearhead.cli.prompt import is_typed, typed_lines
 from clearhead.errors import DataError, reason, what_helps
 from clearhead.terminal import printable, unfiltered
@@ -36,6 +38,8 @@ BLOCK_LINES = 1024  # enough for batches of sentences of similar length
 BLOCK_CHARACTERS = 4 * 2**20
 DELAY_S = 2.0  # before the counter is shown
 INTERVAL_S = 0.5
+PAUSE_S = 0.01  # without more input, after which the lines so far are a block
+READ_BYTES = 2**16  # at a time
 CLEAR_LINE = "\r\x1b[K"
 
 Item = TypeVar("Item", bound="tuple[str, Any]")
@@ -73,7 +77,71 @@ def input_lines(path: str) -> Iterator[str]:
         return typed_lines()
     if sys.stdin is None:
         raise DataError("there is no standard input", todo="name a file: -i in.txt")
-    return read_stream(sys.stdin.buffer, "standard input")
+    return read_stream(standard_input(sys.stdin), "standard input")
+
+
+@functools.lru_cache(maxsize=1)  # the blocks ask the same object from which the lines come
+def standard_input(stdin: TextIO) -> BinaryIO:
+    """The bytes of the standard input; an `Arriving` if it has a file descriptor."""
+    try:
+        return cast(BinaryIO, Arriving(stdin.fileno()))
+    except OSError:  # a program has replaced it
+        return stdin.buffer
+
+
+class Arriving:
+    """The bytes of a pipe, a socket or a file, and whether the next line has arrived."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._held = bytearray()
+        self._ended = False
+
+    def readline(self, limit: int) -> bytes:
+        """The next line with its end, at most `limit` bytes; empty at the end of the input."""
+        searched = 0
+        while (end := self._held.find(b"\n", searched, limit)) < 0:
+            searched = len(self._held)
+            if self._ended or searched >= limit:
+                end = min(searched, limit) - 1
+                break
+            self._fill()
+        return self._taken(end + 1)
+
+    def read(self, count: int) -> bytes:
+        """At most `count` bytes, as far as they have arrived."""
+        return self._taken(count)
+
+    def pauses(self) -> bool:
+        """Whether the next line is not complete, and no more of it arrives within `PAUSE_S`."""
+        while not (self._ended or b"\n" in self._held or len(self._held) > BLOCK_CHARACTERS):
+            if not select.select([self._descriptor], [], [], PAUSE_S)[0]:
+                return True
+            self._fill()
+        return False
+
+    def _taken(self, count: int) -> bytes:
+        taken = bytes(self._held[:count])
+        del self._held[:count]
+        return taken
+
+    def _fill(self) -> None:
+        """Wait for more bytes, or for the end."""
+        try:
+            more = os.read(self._descriptor, READ_BYTES)
+        except BlockingIOError:  # another program has made the pipe so
+            select.select([self._descriptor], [], [])
+            return
+        self._held += more
+        self._ended = not more
+
+
+def input_pauses(path: str) -> bool:
+    """Whether the next line has to be waited for: not in a file."""
+    if path != STANDARD or sys.stdin is None:
+        return False
+    stream = standard_input(sys.stdin)
+    return isinstance(stream, Arriving) and stream.pauses()
 
 
 def sentence_lines(path: str, name: str = "input") -> Iterator[str]:
@@ -151,6 +219,7 @@ def in_blocks(
     compute: Compute[Item, Result],
     counter: Counter,
     size: int | None = None,
+    pauses: Callable[[], bool] = lambda: False,
 ) -> Iterator[tuple[Item, Result]]:
     """Each item with its result, in order; the memory does not grow with the input.
 
@@ -161,29 +230,34 @@ def in_blocks(
             Warnings are printed.
         counter: shows the number of finished items.
         size: maximum number of items in a block (default: `BLOCK_LINES`).
+        pauses: whether the next item has to be waited for; a block then ends.
     """
     done = 0
-    for block in blocks(items, size or BLOCK_LINES):
+    printer = WarningPrinter()
+    for block in blocks(items, size or BLOCK_LINES, pauses):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             results = compute(block, done, lambda count, before=done: counter.show(before + count))
         if caught:
             counter.clear()
         for warning in caught:
-            print_message(f"warning: {warning.message}")
+            printer.show(warning.message)
         done += len(block)
         counter.show(done)
         yield from zip(block, results, strict=True)
+    printer.end()
 
 
-def blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """Lists of at most `size` items; of fewer if their texts are long."""
+def blocks(
+    items: Iterable[Item], size: int, pauses: Callable[[], bool] = lambda: False
+) -> Iterator[list[Item]]:
+    """Lists of at most `size` items; of fewer if their texts are long, or if the input pauses."""
     block: list[Item] = []
     characters = 0
     for item in items:
         block.append(item)
         characters += len(item[0])
-        if len(block) >= size or characters >= BLOCK_CHARACTERS:
+        if len(block) >= size or characters >= BLOCK_CHARACTERS or pauses():
             yield block
             block, characters = [], 0
     if block:
@@ -217,7 +291,8 @@ def write_results(
     visible = not typed and not (args.output_file == STANDARD and output.isatty())
     with Counter(sys.stderr, total, f"{noun}s", visible) as counter:
         # A user who types waits for each result.
-        results = in_blocks(items, compute, counter, size=1 if typed else None)
+        pauses = functools.partial(input_pauses, args.input_file)
+        results = in_blocks(items, compute, counter, 1 if typed else None, pauses)
         try:
             for number, (item, result) in enumerate(results):
                 output.write(form(number, item, result))
@@ -263,11 +338,11 @@ def shared_out(compute: Compute[Item, Result], ranks: Ranks) -> Compute[Item, Re
 
 
 def translating(
-    translator: Translator, search: SearchConfig, args: Namespace
+    translator: Translator, search: SearchConfig, args: Namespace, on_error: str = "raise"
 ) -> Compute[Line, list[Hypothesis]]:
     """The function for `in_blocks` that gives the hypotheses of each line.
 
-    Of the options, `batch_size` and `normalise` are used.
+    Of the options, `batch_size` and `normalise` are used; `on_error` is for `Translator.translate`.
     """
 
     def translate(
@@ -282,6 +357,7 @@ def translating(
             batch_size=args.batch_size,
             offset=offset,
             progress=progress,
+            on_error=on_error,
         )
 
     return translate

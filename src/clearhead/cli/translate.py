@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ from clearhead.cli.streams import (
     with_prefixes,
     write_results,
 )
-from clearhead.errors import DataError, SearchError
+from clearhead.errors import ClearheadError, DataError, SearchError
 
 if TYPE_CHECKING:
     from clearhead.decoding.engine import Hypothesis
@@ -118,8 +119,16 @@ def run(args: Namespace) -> None:
         n_best = {} if args.n_best is None else {"n_best": args.n_best}
         search = changed_search(translator.search, given_search(args) | n_best)
         form = _format(args.json_lines, args.scores, search.n_best, translator.target_tokenizer)
-        translate = shared_out(translating(translator, search, args), ranks)
-        write_results(args, output, lines, total, "sentence", translate, form)
+        translate = shared_out(translating(translator, search, args, "return"), ranks)
+        failed: list[ClearheadError] = []
+
+        def written(number: int, line: Line, hypotheses: Sequence[Hypothesis]) -> str:
+            failed.extend(each.error for each in hypotheses if each.error is not None)
+            return form(number, line, hypotheses)
+
+        write_results(args, output, lines, total, "sentence", translate, written)
+    if failed:
+        raise SystemExit(failed[0].exit_code)
 
 
 def _format(json_lines: bool, scores: bool, n_best: int, tokenizer: Tokenizer) -> Format:
@@ -166,13 +175,20 @@ def _as_json(
         "hypotheses": [
             {
                 "text": hypothesis.text,
-                "score": hypothesis.score,
-                "normalised_score": hypothesis.normalised_score,
+                "score": _number(hypothesis.score),
+                "normalised_score": _number(hypothesis.normalised_score),
                 "finished": hypothesis.finished,
                 "tokens": tokenizer.pieces(hypothesis.tokens),
                 "token_scores": hypothesis.token_scores,
+                "warnings": [remark._asdict() for remark in hypothesis.warnings],
+                "error": None if hypothesis.error is None else str(hypothesis.error),
             }
             for hypothesis in hypotheses
         ],
     }
     return json.dumps(record, ensure_ascii=False) + "\n"
+
+
+def _number(score: float) -> float | None:
+    """A score for JSON, which has no NaN."""
+    return None if math.isnan(score) else score

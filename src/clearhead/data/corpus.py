@@ -5,8 +5,9 @@ the tokenizers, the limits and the held-out pairs. For each side it has `*.ids` 
 the other, 16 or 32 bits each by the size of the vocabulary) and `*.offsets` (int64, pairs + 1).
 `lines` (int64, two numbers an entry) has the lines of the pairs in the files: an entry for each row
 whose line does not follow that of the row before, with the row and the difference line - row.
-It also has the findings of the check in `findings.tsv`, and `corpus.json` with the report and with
-the size and SHA-256 of each file. The folder is renamed to its name when it is complete and synced.
+It also has the findings of the check in `findings.tsv`, and `corpus.json` with the report, the
+characters and lengths of the texts (`Extent`), and the size and SHA-256 of each file. The folder is
+renamed to its name when it is complete and synced.
 
 Whoever opens a corpus checks all of this, and that offsets and ids are possible. A corpus that
 fails is encoded again.
@@ -36,6 +37,7 @@ from clearhead.data.checks import PAIRS, Checker
 from clearhead.data.parts import DataPart
 from clearhead.data.readers import Pair
 from clearhead.data.report import FINDINGS, DataReport, write_findings
+from clearhead.data.text_style import Extent, ExtentCounts
 from clearhead.errors import ClearheadError, DataError, reason
 from clearhead.files import (
     move_into_place,
@@ -49,7 +51,7 @@ from clearhead.manifest import Entries, entries_in, entry_of, sealed, unsealed
 from clearhead.settings import DataConfig
 from clearhead.tokenizer import Tokenizer
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 SIDES = ("source", "target")
 FILES = ("source.ids", "source.offsets", "target.ids", "target.offsets", "lines", FINDINGS)
 """The files of a corpus, besides `corpus.json`."""
@@ -88,6 +90,7 @@ class Corpus:
     Attributes:
         report: of the check, with the first places of each finding.
         findings: the file with all findings.
+        extents: of the sources and of the targets.
 
     Args:
         folder: of the corpus.
@@ -110,6 +113,7 @@ class Corpus:
         _lock_against_removal(self, folder / "corpus.json")
         description = unsealed(read_json(folder / "corpus.json"))
         self.report = DataReport.from_dict(description["report"])
+        self.extents = [Extent(*extent) for extent in description["extents"]]
         _check_files(folder, entries_in(description), note)
         self._ids, self._offsets = {}, {}
         for side, size in zip(SIDES, vocabulary_sizes, strict=True):
@@ -342,13 +346,17 @@ def write_corpus(
             ]
             write_lines = stack.enter_context(_lines_writer(partial / "lines"))
             note = stack.enter_context(write_findings(partial / FINDINGS))
+            counts = ExtentCounts(), ExtentCounts()
             read, pairs = 0, part.pairs()
             while block := _next_block(pairs):
                 rows = encode_pairs(block, tokenizers)
                 keep = checker.check(block, lengths_of(rows), note)
                 for write, side in zip(writers, rows, strict=True):
                     write(list(itertools.compress(side, keep)))
-                write_lines([pair.line for pair in itertools.compress(block, keep)])
+                kept = list(itertools.compress(block, keep))
+                write_lines([pair.line for pair in kept])
+                counts[0].add(pair.source for pair in kept)
+                counts[1].add(pair.target for pair in kept)
                 read += len(block)
                 if progress is not None:
                     progress(read)
@@ -358,8 +366,14 @@ def write_corpus(
             todo = "correct the data, or change the settings in [data] that leave the pairs out"
             raise DataError("no pair is left to train on", where=part.where, why=why, todo=todo)
         files = {name: entry_of(partial / name)._asdict() for name in FILES}
+        extents = [each.extent() for each in counts]
         description = sealed(
-            {"version": FORMAT_VERSION, "files": files, "report": report.to_dict()}
+            {
+                "version": FORMAT_VERSION,
+                "files": files,
+                "report": report.to_dict(),
+                "extents": extents,
+            }
         )
         # With escapes, because names of files may not be UTF-8.
         content = json.dumps(description, indent=1).encode()

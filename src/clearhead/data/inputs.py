@@ -21,6 +21,7 @@ from clearhead.checkpoint.folder import JOINT_TOKENIZER, read_folder_config, rea
 from clearhead.data.features import MissingRule, as_frames, fill_missing
 from clearhead.data.labelled import Labelled, in_columns, join_lines
 from clearhead.data.normaliser import Normaliser
+from clearhead.data.text_style import longest_text
 from clearhead.errors import ConfigError, DataError, ModelFolderError, type_of
 from clearhead.files import Saveable
 from clearhead.settings import RunConfig
@@ -113,13 +114,20 @@ class TextInputs(Inputs):
         self.tokenizer = tokenizer
         self.prepended = int(start and tokenizer.boundaries != "both")
 
+    def text(self, example: Labelled) -> str:
+        """The text of an example as far as it is read, on one line."""
+        if not isinstance(example.input, str):
+            what = f"the input is {type_of(example.input)}, not a text"
+            raise DataError(what, where=example.place)
+        return join_lines(example.input[: longest_text(self.max_length)])
+
     def _cut(self, row: np.ndarray) -> np.ndarray:
         if len(row) <= self.max_length or self.tokenizer.boundaries == "none":
             return super()._cut(row)
         return np.array(cut(row.tolist(), self.max_length, self.tokenizer.boundaries))
 
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
-        encoded = self.tokenizer.encode_batch(list(map(_text, examples)))
+        encoded = self.tokenizer.encode_batch(list(map(self.text, examples)))
         return [np.array(ids, dtype=np.int64) for ids in encoded]
 
     def sampled(
@@ -127,7 +135,7 @@ class TextInputs(Inputs):
     ) -> list[np.ndarray]:
         if self.tokenizer.sampling == 0.0:
             return rows
-        sampled = self.tokenizer.sample_batch(list(map(_text, examples)), seed)
+        sampled = self.tokenizer.sample_batch(list(map(self.text, examples)), seed)
         return [np.array(ids, dtype=np.int64) for ids in sampled]
 
     def _pad(self, rows: Sequence[np.ndarray]) -> Tensor:
@@ -191,7 +199,7 @@ class SpelledInputs(TextInputs):
         self.ngrams = ngrams
 
     def rows(self, examples: Sequence[Labelled]) -> list[np.ndarray]:
-        return [self._row(_text(example)) for example in examples]
+        return [self._row(self.text(example)) for example in examples]
 
     def _row(self, text: str) -> np.ndarray:
         ids = self.words.encode(text)
@@ -210,7 +218,7 @@ class SpelledInputs(TextInputs):
 
     def _names(self, example: Labelled, row: np.ndarray) -> tuple[str, ...]:
         # Unknown words too: the model reads their spelling.
-        words = self.words.words_of(_text(example))[: len(row)]
+        words = self.words.words_of(self.text(example))[: len(row)]
         return (*self.words.pieces([BOS] * self.prepended), *words)
 
     def real(self, batch: Tensor) -> int:
@@ -314,14 +322,6 @@ def hidden_words(ids: Tensor, rate: float) -> Tensor:
     """A bool tensor, True for a random share of the tokens, but not for BOS, EOS and padding."""
     hidden = torch.rand(ids.shape, device=ids.device) < rate
     return hidden & (ids != PAD) & (ids != BOS) & (ids != EOS)
-
-
-def _text(example: Labelled) -> str:
-    """The text of an example, on one line."""
-    if not isinstance(example.input, str):
-        what = f"the input is {type_of(example.input)}, not a text"
-        raise DataError(what, where=example.place)
-    return join_lines(example.input)
 
 
 def _array(example: Labelled) -> np.ndarray:

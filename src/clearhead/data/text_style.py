@@ -1,4 +1,4 @@
-"""How texts look: case, tokenisation and quotation marks.
+"""How texts look: case, tokenisation, quotation marks, characters and lengths.
 
 Training measures the style of its texts and keeps it in the model folder. Texts that the model gets
 later are compared with it, and can be converted into it by sacremoses.
@@ -9,15 +9,17 @@ from __future__ import annotations
 import html
 import json
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import islice
+from functools import partial
+from itertools import accumulate, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from clearhead.checkpoint.folder import ModelFolder, is_imported
-from clearhead.errors import ConfigError, ModelFolderError, warn
+from clearhead.errors import ConfigError, ModelFolderError, Remark, first_few, warn
 from clearhead.files import fingerprint_of, read_description, write_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import Tokenizer
@@ -35,9 +37,22 @@ JUDGED = 1000
 CAPITALS = 0.001  # lower-cased text has at most this many capitals for each small letter
 UPPER = 20  # upper-cased text has at least this many capitals for each small letter
 LETTERS = 20  # fewer capitals may be an abbreviation or a name
+LETTERS_OF_TEXT = 10  # the same, if only one text is known
 CLEARLY = 5  # times as many texts show the one tokenisation as the other
 OFTEN = 0.2  # of the texts show a tokenisation
 MOSTLY = 0.9  # of the quotation marks are of one kind, or of the texts with hyphens split them
+
+CHARACTERS_PER_TOKEN, LEAST_TOKENS = 16, 256
+"""No text has more characters for each token, on average over so many tokens."""
+
+MOST_CHARACTERS = 20_000
+"""If the training text has more different characters, they are not recorded."""
+
+ALMOST_ALL = 0.99  # of the training texts are not longer than the recorded length
+MUCH_LONGER = 1.5  # times the recorded length is unusual
+LONGEST_WORD, FEWEST_WORDS = 12, 2  # on average, if spaces separate words
+
+SHOWN_CHARACTERS = 3
 
 Quotes = Literal["straight", "typographic", "escaped"]
 MARKS: dict[Quotes, re.Pattern[str]] = {
@@ -62,6 +77,7 @@ class TextStyle:
         split_hyphens: whether hyphens in words are written ` @-@ `, as Moses can do.
         language: in BCP 47; "": unknown.
         upper_cased: whether there are many capitals and hardly any small letters.
+        characters: see `Extent`, like `longest` and `spaced`; "" if they are unknown.
     """
 
     lower_cased: bool | None = None
@@ -70,6 +86,13 @@ class TextStyle:
     split_hyphens: bool = False
     language: str = ""
     upper_cased: bool = False
+    characters: str = ""
+    longest: int = 0
+    spaced: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.characters, str) or not isinstance(self.longest, int):
+            raise TypeError("the characters are no string, or the length is no number")
 
     @property
     def is_cased(self) -> bool:
@@ -171,6 +194,58 @@ class StyleCounts:
         return None
 
 
+class Extent(NamedTuple):
+    """The characters and the lengths of texts.
+
+    Attributes:
+        characters: all, each once; "" if there are more than `MOST_CHARACTERS`.
+        longest: 99 % of the texts have at most this length.
+        spaced: whether a length is a number of words; otherwise of characters.
+    """
+
+    characters: str
+    longest: int
+    spaced: bool
+
+    def with_earlier(self, style: TextStyle | None) -> Extent:
+        """The extent of these texts and of those from which a model has learned before."""
+        if style is None or not style.characters or not self.characters:
+            return self._replace(characters="")
+        longest = style.longest if style.spaced == self.spaced else 0
+        known = "".join(sorted({*self.characters, *style.characters}))
+        return self._replace(characters=known, longest=max(self.longest, longest))
+
+
+class ExtentCounts:
+    """Collects the extent of texts."""
+
+    def __init__(self) -> None:
+        self._characters: set[str] = set()
+        self._words: Counter[int] = Counter()
+        self._lengths: Counter[int] = Counter()
+
+    def add(self, texts: Iterable[str]) -> None:
+        """Count more texts."""
+        for text in texts:
+            self._characters.update(text)
+            self._words[len(text.split())] += 1
+            self._lengths[len(text)] += 1
+
+    def extent(self) -> Extent:
+        """The extent of the texts so far."""
+        # A lone surrogate cannot be written to a file.
+        characters = sorted(c for c in self._characters if not "\ud800" <= c <= "\udfff")
+        words = sum(length * count for length, count in self._words.items())
+        letters = sum(length * count for length, count in self._lengths.items())
+        spaced = letters < LONGEST_WORD * words and words >= FEWEST_WORDS * self._words.total()
+        counts = sorted((self._words if spaced else self._lengths).items())
+        so_far = zip(counts, accumulate(count for _, count in counts), strict=True)
+        needed = ALMOST_ALL * self._words.total()
+        longest = next((length for (length, _), total in so_far if total >= needed), 0)
+        few = len(characters) <= MOST_CHARACTERS
+        return Extent("".join(characters) if few else "", longest, spaced)
+
+
 @dataclass(frozen=True)
 class TextStyles:
     """The style of each side of the training data: `source` and `target`, or `text`."""
@@ -190,6 +265,8 @@ class TextStyles:
         for style in sides.values():
             if not style["upper_cased"]:  # files of earlier versions lack it
                 del style["upper_cased"]
+            if not style["longest"]:
+                del style["characters"], style["longest"], style["spaced"]
         return {"sides": sides}
 
     @classmethod
@@ -209,21 +286,28 @@ class TextStyles:
 
 
 def styles_of_pairs(
-    pairs: Iterable[tuple[str, str, Any]], languages: tuple[str, str]
+    pairs: Iterable[tuple[str, str, Any]],
+    languages: tuple[str, str],
+    extents: Mapping[str, Extent],
 ) -> TextStyles:
-    """The styles of both sides, measured on the first pairs; each pair has more than two items."""
+    """The styles of both sides, measured on the first pairs, with the extents of all pairs.
+
+    Each pair has more than two items.
+    """
     sources, targets = StyleCounts(), StyleCounts()
     for source, target, *_ in islice(pairs, MEASURED):
         sources.add([source])
         targets.add([target])
+    styles = {"source": sources.style(languages[0]), "target": targets.style(languages[1])}
     return TextStyles(
-        {"source": sources.style(languages[0]), "target": targets.style(languages[1])}
+        {side: replace(style, **extents[side]._asdict()) for side, style in styles.items()}
     )
 
 
-def style_of_texts(texts: Sequence[str], language: str) -> TextStyles:
+def style_of_texts(texts: Sequence[str], language: str, extent: Extent) -> TextStyles:
     """The style of the texts of a classification, measured on a part of them."""
-    return TextStyles({"text": TextStyle.of(texts[:: max(1, len(texts) // MEASURED)], language)})
+    style = TextStyle.of(texts[:: max(1, len(texts) // MEASURED)], language)
+    return TextStyles({"text": replace(style, **extent._asdict())})
 
 
 def target_style(folder: Path) -> TextStyle | None:
@@ -242,11 +326,16 @@ class InputStyle:
     Args:
         folder: the model folder, for errors.
         style: of the training text, as far as the model notices it; None if it is unknown.
+        view: a text with the characters that the tokenizer reads.
     """
 
-    def __init__(self, folder: Path, style: TextStyle | None) -> None:
+    def __init__(
+        self, folder: Path, style: TextStyle | None, view: Callable[[str], str] = str
+    ) -> None:
         self._folder = folder
         self._style = style
+        self._view = view
+        self._known = frozenset("".join(map(view, style.characters)) if style else "")
         self._counts = StyleCounts()
         self._convert: Callable[[str], str] | None = None
 
@@ -259,15 +348,22 @@ class InputStyle:
         """
         styles, config = TextStyles.load(folder.path), folder.config.tokenizer
         style = None if styles is None else styles.sides[side].after(config, tokenizer)
-        return cls(folder.path, style)
+        view = partial(as_read, config.lower, config.kind == "words")
+        return cls(folder.path, style, view)
 
-    def read(self, texts: Sequence[str], normalise: bool) -> list[str]:
-        """The texts as the model should get them.
+    def read(
+        self, texts: Sequence[str], normalise: bool, tokens: int
+    ) -> tuple[list[str], list[list[Remark]]]:
+        """The texts as the model should get them, and the remarks on each.
+
+        A text is cut before anything else is done with it, so that the work is bounded. The result
+        for a text does not depend on the other texts.
 
         Args:
             texts: the input.
             normalise: convert them into the style of the training text. Otherwise they stay as they
                 are.
+            tokens: the maximum number of tokens that the model reads.
 
         Raises:
             ConfigError: sacremoses is needed, but not installed.
@@ -277,11 +373,29 @@ class InputStyle:
             UserWarning: the first texts of this model look different from the training text. There
                 is one such warning at most.
         """
+        most = longest_text(tokens)
+        remarks = [
+            [Remark("cut", f"has {len(text):,} characters and was cut to {most:,}")]
+            if len(text) > most
+            else []
+            for text in texts
+        ]
+        texts = [text[:most] for text in texts]
         if normalise:
             convert = self._converter()
-            if self._style and self._style.is_cased and TextStyle.of(texts).upper_cased:
-                texts = [text.capitalize() for text in texts]
-            return list(map(convert, texts))
+            cased = self._style is not None and self._style.is_cased
+            texts = [
+                convert(text.capitalize() if cased and in_capitals(text) else text)
+                for text in texts
+            ]
+        else:
+            self._compare(texts)
+        for text, found in zip(texts, remarks, strict=True):
+            found += self._unusual(text)
+        return texts, remarks
+
+    def _compare(self, texts: Sequence[str]) -> None:
+        """Warn if the first texts look different from the training text."""
         if self._style is not None and self._counts.texts < JUDGED:
             self._counts.add(islice(texts, JUDGED))
             if found := differences(self._style, self._counts.style()):
@@ -291,7 +405,25 @@ class InputStyle:
                     f"it has {', '.join(found)}; to convert the input, use --normalise "
                     "(in Python: normalise=True)"
                 )
-        return list(texts)
+
+    def _unusual(self, text: str) -> Iterator[Remark]:
+        """The remarks on characters and length; none if those of the training are unknown."""
+        seen = self._view(text)
+        if self._known and not self._known.issuperset(seen):
+            names = [
+                f"U+{ord(each):04X} {unicodedata.name(each, '')}".rstrip()
+                for each in dict.fromkeys(seen)
+                if each not in self._known
+            ]
+            has = "has characters that the training text did not have"
+            yield Remark("characters", f"{has}: {first_few(names, SHOWN_CHARACTERS)}")
+        longest = self._style.longest if self._style else 0
+        if longest:
+            spaced = self._style is not None and self._style.spaced
+            length, unit = (len(text.split()), "words") if spaced else (len(text), "characters")
+            if length > MUCH_LONGER * longest:
+                usual = f"{ALMOST_ALL:.0%} of the training texts have at most {longest:,}"
+                yield Remark("long", f"has {length:,} {unit}; {usual}")
 
     def _converter(self) -> Callable[[str], str]:
         if self._convert is None:
@@ -307,6 +439,23 @@ class InputStyle:
                 )
             self._convert = converter(self._style)
         return self._convert
+
+
+def as_read(lower: bool, words: bool, text: str) -> str:
+    """The text with the characters that a tokenizer reads: of whole words without spaces."""
+    text = text.lower() if lower else text
+    return "".join(text.split()) if words else text
+
+
+def longest_text(tokens: int) -> int:
+    """The characters of a text that are read for a maximum number of tokens."""
+    return CHARACTERS_PER_TOKEN * max(LEAST_TOKENS, tokens)
+
+
+def in_capitals(text: str) -> bool:
+    """Whether a text has many capitals and hardly any small letters."""
+    capitals, small = sum(map(str.isupper, text)), sum(map(str.islower, text))
+    return capitals >= max(LETTERS_OF_TEXT, UPPER * small)
 
 
 def differences(trained: TextStyle, given: TextStyle) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from clearhead.errors import ClearheadError, SearchError
+from clearhead.errors import ClearheadError, Remark, SearchError
 from clearhead.settings import SearchConfig
 from clearhead.tokenizer import BOS, EOS, PAD
 
@@ -47,6 +47,8 @@ class Hypothesis:
         normalised_score: `score` divided by the length penalty.
         finished: whether it ended with the end symbol, not at the length limit.
         text: the tokens as text, if the caller that has the tokenizer sets it.
+        warnings: what there is to say of the source or of this output.
+        error: why there is no output. The text is then empty, and the scores are NaN.
     """
 
     tokens: tuple[int, ...]
@@ -55,6 +57,8 @@ class Hypothesis:
     normalised_score: float
     finished: bool
     text: str = ""
+    warnings: tuple[Remark, ...] = ()
+    error: ClearheadError | None = None
 
     def __str__(self) -> str:
         return self.text

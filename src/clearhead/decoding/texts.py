@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
+from operator import eq
 from typing import Any
 
 from pydantic import ValidationError
 
+from clearhead.data.text_style import longest_text
 from clearhead.decoding.engine import LONGEST_SOURCE, Engine, Hypothesis, check_batch_size
-from clearhead.errors import ConfigError, SearchError, warn
+from clearhead.errors import ClearheadError, ConfigError, Remark, SearchError, warn_of_texts
 from clearhead.settings import SearchConfig
 from clearhead.settings.search import idle_for, method_for
 from clearhead.tokenizer import Tokenizer, cut
@@ -19,8 +22,11 @@ EMPTY = Hypothesis(tokens=(), score=0.0, token_scores=(), normalised_score=0.0, 
 """The translation of an empty text."""
 
 
-class CutSourceWarning(UserWarning):
-    """A source has more tokens than the engine can read."""
+REPEATS = 4
+"""A text repeats itself if the same tokens come so many times in a row."""
+
+LONGEST_REPEATED, LEAST_REPEATED = 30, 8
+"""The most tokens of a repeated part, and the least characters of all its repetitions."""
 
 
 def chosen_search(
@@ -66,7 +72,8 @@ def translate_texts(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of each text, best first; samples are in the order drawn.
 
-    An empty text has one empty hypothesis.
+    An empty text has one empty hypothesis. A text of more than `LONGEST_SOURCE` tokens, or of more
+    than the engine can read, is cut.
 
     Args:
         engine: runs the model.
@@ -76,15 +83,11 @@ def translate_texts(
         prefixes: for each text the beginning of its translation; spaces at its ends are ignored.
         batch_size: maximum number of sentences of a batch.
         progress: called with the number of texts that are done.
-        offset: the number of texts before these. Warnings and random draws count from there, so
+        offset: the number of texts before these. Errors and random draws count from there, so
             that the result does not depend on how texts are divided into blocks.
 
     Raises:
         SearchError: the batch size is not a positive number, or the prefixes do not fit.
-
-    Warns:
-        UserWarning: a text has more than `LONGEST_SOURCE` tokens, or more than the engine can read,
-            and was cut; or a prefix is not in the vocabulary.
     """
     check_batch_size(batch_size, "sentences", "translate", SearchError)
     if prefixes is not None:
@@ -92,39 +95,141 @@ def translate_texts(
     source_tokenizer, target_tokenizer = tokenizers
     filled = [i for i, text in enumerate(texts) if not is_blank(text)]
     sources = source_tokenizer.encode_batch([texts[i] for i in filled])
-    longest = min(LONGEST_SOURCE, engine.longest_source or LONGEST_SOURCE)
-    for i, source in zip(filled, sources, strict=True):
+    remarks: list[list[Remark]] = [[] for _ in filled]
+    longest = longest_source(engine)
+    for found, source in zip(remarks, sources, strict=True):
         if len(source) > longest:
-            message = f"line {offset + i + 1} has {len(source)} tokens and was cut to {longest}"
-            warn(message, CutSourceWarning)
+            found.append(Remark("cut", f"has {len(source):,} tokens and was cut to {longest:,}"))
             source[:] = cut(source, longest, source_tokenizer.boundaries)
     keys = [offset + i for i in filled]
     ids = None
     if prefixes is not None:
         # A space at the end would become a piece, with which the next word should begin.
-        ids = _encode_prefixes([prefixes[i].strip() for i in filled], keys, target_tokenizer)
-    found = engine.translate(
+        stripped = [prefixes[i].strip() for i in filled]
+        ids = _encode_prefixes(stripped, keys, target_tokenizer, remarks)
+    outputs = engine.translate(
         sources, search, prefixes=ids, keys=keys, batch_size=batch_size, progress=progress
     )
     results = [[EMPTY] for _ in texts]
-    for i, hypotheses in zip(filled, found, strict=True):
-        results[i] = [
-            dataclasses.replace(h, text=target_tokenizer.decode(h.tokens)) for h in hypotheses
-        ]
+
+    def complete(hypothesis: Hypothesis, source: Sequence[int], found: list[Remark]) -> Hypothesis:
+        text = target_tokenizer.decode(hypothesis.tokens)
+        if not hypothesis.finished:
+            found = [
+                *found,
+                Remark("unfinished", "has a translation that ends at the length limit"),
+            ]
+        repeated = repetition(hypothesis.tokens, target_tokenizer.decode)
+        if repeated and not repetition(source, source_tokenizer.decode):
+            found = [*found, Remark("repetition", f"has a translation that repeats {repeated!r}")]
+        return dataclasses.replace(hypothesis, text=text, warnings=tuple(found))
+
+    for i, hypotheses, source, found in zip(filled, outputs, sources, remarks, strict=True):
+        results[i] = [complete(hypothesis, source, found) for hypothesis in hypotheses]
     return results
 
 
+def with_errors(
+    translate: Callable[[int, int], list[list[Hypothesis]]], count: int, probe: Callable[[], object]
+) -> list[list[Hypothesis]]:
+    """The hypotheses of `count` texts; a text that has an error has one hypothesis with the error.
+
+    Args:
+        translate: (first, last) -> the hypotheses of these texts, without the last one.
+        count: the number of texts.
+        probe: translates another text. If that fails, the error is not one of a text.
+
+    Raises:
+        ClearheadError: of the probe.
+    """
+
+    def in_halves(first: int, last: int) -> list[list[Hypothesis]]:
+        try:
+            return translate(first, last)
+        except ClearheadError as error:
+            if (first, last) == (0, count):
+                probe()
+            if last - first == 1:
+                nothing = Hypothesis((), math.nan, (), math.nan, finished=False, error=error)
+                return [[nothing]]
+        middle = (first + last) // 2
+        return [*in_halves(first, middle), *in_halves(middle, last)]
+
+    return in_halves(0, count)
+
+
+def longest_source(engine: Engine) -> int:
+    """The maximum number of tokens of a source."""
+    return min(LONGEST_SOURCE, engine.longest_source or LONGEST_SOURCE)
+
+
+def repetition(tokens: Sequence[int], decode: Callable[[Sequence[int]], str]) -> str:
+    """What a text repeats at least `REPEATS` times in a row; empty if there is nothing.
+
+    It has a letter, because rows of digits and of marks are ordinary.
+    """
+    for length in range(1, min(len(tokens) // REPEATS, LONGEST_REPEATED) + 1):
+        same = bytes(map(eq, tokens, tokens[length:]))
+        start = same.find(b"\1" * (length * (REPEATS - 1)))
+        if start >= 0:
+            part = decode(tokens[start : start + length]).strip()
+            if len(part) * REPEATS >= LEAST_REPEATED and any(map(str.isalpha, part)):
+                return part
+    return ""
+
+
+def with_remarks(
+    found: Sequence[Sequence[Hypothesis]], remarks: Sequence[Sequence[Remark]]
+) -> list[list[Hypothesis]]:
+    """The hypotheses of each text with more remarks on it; of one kind the first is kept."""
+
+    def added(hypothesis: Hypothesis, more: Sequence[Remark]) -> Hypothesis:
+        kinds = {each.kind: each for each in reversed((*more, *hypothesis.warnings))}
+        return dataclasses.replace(hypothesis, warnings=tuple(reversed(kinds.values())))
+
+    return [
+        [added(each, more) if more else each for each in hypotheses]
+        for hypotheses, more in zip(found, remarks, strict=True)
+    ]
+
+
+def warn_of_hypotheses(found: Sequence[Sequence[Hypothesis]], offset: int) -> None:
+    """Issue the warnings and errors of the first hypothesis of each text; texts are lines."""
+    warn_of_texts(
+        (f"line {number}", remark)
+        for number, (first, *_) in enumerate(found, start=offset + 1)
+        for remark in (
+            *first.warnings,
+            *([Remark("error", f"was not translated: {first.error}")] if first.error else ()),
+        )
+    )
+
+
 def _encode_prefixes(
-    prefixes: Sequence[str], keys: Sequence[int], tokenizer: Tokenizer
+    prefixes: Sequence[str],
+    keys: Sequence[int],
+    tokenizer: Tokenizer,
+    remarks: Sequence[list[Remark]],
 ) -> list[list[int]]:
-    """The ids of each prefix; warns if it is not in the vocabulary."""
-    found = tokenizer.encode_batch(prefixes)
-    for prefix, key, ids in zip(prefixes, keys, found, strict=True):
+    """The ids of each prefix; adds a remark if it is not in the vocabulary.
+
+    Raises:
+        SearchError: a prefix is longer than any source may be.
+    """
+    most = longest_text(LONGEST_SOURCE)
+    for prefix, key in zip(prefixes, keys, strict=True):
+        if len(prefix) > most:
+            what = f"the prefix of sentence {key + 1} has {len(prefix):,} characters"
+            raise SearchError(f"{what}, which is more than {most:,}", todo="shorten the prefix")
+    encoded = tokenizer.encode_batch(prefixes)
+    for prefix, ids, found in zip(prefixes, encoded, remarks, strict=True):
         if tokenizer.unk_id in ids:
             begins = tokenizer.decode(ids)
-            what = f"the prefix of line {key + 1} is not in the vocabulary"
-            warn(f"{what}: its translation begins with {begins!r}, not with {prefix!r}")
-    return found
+            what = "has a prefix that is not in the vocabulary"
+            found.append(
+                Remark("prefix", f"{what}: its translation begins with {begins!r}, not {prefix!r}")
+            )
+    return encoded
 
 
 def check_prefixes(prefixes: Sequence[str], count: int) -> None:

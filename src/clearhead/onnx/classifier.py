@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -27,6 +28,7 @@ import onnxruntime
 PAD, BOS, EOS = 0, 1, 2
 APOSTROPHES = "'\u2019"
 BLANK = re.compile(r"[\s\xad\u034f\u200b\u2060-\u2064\ufeff]*")
+LONGEST_CACHED = 40  # characters of a word whose parts are kept
 SPACE, ESCAPE = "\u2581", "\U0010fffd"
 
 
@@ -83,7 +85,7 @@ class Classifier:
 
     def logits(self, inputs: Sequence[Any], batch_size: int = 64) -> np.ndarray:
         """The output of the model for each label, float32 (inputs, labels)."""
-        rows = [self._row(given) for given in inputs]
+        rows = [self._row(self._bounded(given, i)) for i, given in enumerate(inputs, start=1)]
         order = sorted(range(len(rows)), key=lambda i: len(rows[i]))
         logits = np.zeros((len(rows), len(self.labels)), np.float32)
         for first in range(0, len(rows), batch_size):
@@ -93,6 +95,16 @@ class Classifier:
             fed = dict(zip(names, (values, mask), strict=True))
             logits[batch] = np.asarray(self.session.run(["logits"], fed)[0])
         return logits
+
+    def _bounded(self, given: Any, number: int) -> Any:
+        """An input without characters that are too many to be read."""
+        if not isinstance(given, str) or "text" not in self.facts:
+            return given
+        if len(given) <= (most := self.facts["text"]["longest"]):
+            return given
+        has = f"input {number} has {len(given):,} characters"
+        warnings.warn(f"{has} and was cut to {most:,}", stacklevel=4)
+        return given[:most]
 
     def _frames(self, frames: Any) -> np.ndarray:
         """Features without missing values, on the scale of the training data."""
@@ -243,9 +255,12 @@ def _one_line(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
-@lru_cache(maxsize=100_000)
 def split_punctuation(word: str) -> tuple[str, ...]:
     """A word, and each mark before and after it; an apostrophe starts a new part of the word."""
+    return _cached_parts(word) if len(word) <= LONGEST_CACHED else _parts(word)
+
+
+def _parts(word: str) -> tuple[str, ...]:
     first, last = 0, len(word)
     while first < last and _is_mark(word[last - 1]):
         last -= 1
@@ -256,6 +271,9 @@ def split_punctuation(word: str) -> tuple[str, ...]:
     starts = [first, *(i for i in range(first + 1, last) if _starts_part(word, i)), last]
     parts = (word[start:end] for start, end in pairwise(starts))
     return (*word[:first], *filter(None, parts), *word[last:])
+
+
+_cached_parts = lru_cache(maxsize=100_000)(_parts)
 
 
 def _is_mark(character: str) -> bool:

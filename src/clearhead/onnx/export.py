@@ -138,6 +138,7 @@ def _facts(
 ) -> dict[str, Any]:
     """What a program needs to know to use the model."""
     from clearhead.data.inputs import LONGEST_WORD, FeatureInputs, SpelledInputs, TextInputs
+    from clearhead.data.text_style import longest_text
 
     config, several = found.config, found.config.classifier.multi_label
     formula = "1 / (1 + exp(-logits / temperature))" if several else "softmax(logits / temperature)"
@@ -174,6 +175,7 @@ def _facts(
         "start": inputs.prepended,
         "boundaries": inputs.tokenizer.boundaries,
         "ngrams": ngrams,
+        "longest": longest_text(inputs.max_length),
     }
     return facts
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import cast
@@ -25,7 +24,7 @@ from clearhead.data.inputs import hide_words
 from clearhead.data.preparation import TranslationData
 from clearhead.data.replay import Mixture
 from clearhead.decoding.engine import ONE_THREAD
-from clearhead.decoding.texts import CutSourceWarning, translate_texts
+from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import threads
 from clearhead.evaluation.scores import bleu_and_chrf, exact_match, scored_form, signature_note
@@ -154,11 +153,8 @@ class TranslationTask:
         sources = [pair.source for pair in self.validation]
         references = [pair.target for pair in self.validation]
         engine = TorchEngine(model, smaller=SMALLER, scores=False)
-        with warnings.catch_warnings():
-            # The report on the data has already listed sentences that are too long.
-            warnings.simplefilter("ignore", CutSourceWarning)
-            part = self.ranks.part(sources)
-            translations = translate_texts(engine, self._tokenizers, part, self.config.search)
+        part = self.ranks.part(sources)
+        translations = translate_texts(engine, self._tokenizers, part, self.config.search)
         outputs = self.ranks.gathered([hypotheses[0].text for hypotheses in translations])
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         form = scored_form([self.config], lowercase)

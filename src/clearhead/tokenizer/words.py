@@ -19,6 +19,9 @@ SPECIALS = ("<pad>", "<sos>", "<eos>")
 UNKNOWN = "<unk>"
 APOSTROPHES = "'\u2019"
 
+LONGEST_CACHED = 40
+"""Characters of a word whose parts are kept: longer words are rare, and would fill the memory."""
+
 
 class WordTokenizer:
     """Whole words, split at whitespace: PAD, BOS, EOS, the words in sorted order, unknown.
@@ -110,7 +113,6 @@ class WordTokenizer:
         write_description(folder, name, tree, self.fingerprint())
 
 
-@lru_cache(maxsize=100_000)
 def split_punctuation(word: str) -> tuple[str, ...]:
     """A word, and each mark before and after it; an apostrophe starts a new part of the word.
 
@@ -118,6 +120,10 @@ def split_punctuation(word: str) -> tuple[str, ...]:
     classifies as punctuation, symbols, format characters or variation selectors. Letters of all
     scripts and their diacritics are not marks.
     """
+    return _cached_parts(word) if len(word) <= LONGEST_CACHED else _parts(word)
+
+
+def _parts(word: str) -> tuple[str, ...]:
     first, last = 0, len(word)
     while first < last and _is_mark(word[last - 1]):
         last -= 1
@@ -128,6 +134,9 @@ def split_punctuation(word: str) -> tuple[str, ...]:
     starts = [first, *(i for i in range(first + 1, last) if _starts_part(word, i)), last]
     parts = (word[start:end] for start, end in pairwise(starts))
     return (*word[:first], *filter(None, parts), *word[last:])
+
+
+_cached_parts = lru_cache(maxsize=100_000)(_parts)
 
 
 def _is_mark(character: str) -> bool:
