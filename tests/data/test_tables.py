@@ -188,3 +188,9 @@ def test_cells_with_tabs_that_are_quoted_are_read_as_they_were(
 def test_quotes_that_texts_have_themselves_stay(tmp_path: Path, lines: list[str]) -> None:
     (tmp_path / "a.tsv").write_text("\n".join(lines))
     assert [row for _, row in read_tsv(str(tmp_path / "a.tsv"))] == [li.split("\t") for li in lines]
+
+
+def test_a_usual_name_in_quotes_shows_that_all_quotes_are_around_cells(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('"text"\t"label"\t"n"\n"a b"\t"x"\t1\n')
+    rows = [row for _, row in read_tsv(str(tmp_path / "a.tsv"))]
+    assert rows == [["text", "label", "n"], ["a b", "x", "1"]]

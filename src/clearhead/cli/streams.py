@@ -153,23 +153,26 @@ def sentence_lines(path: str, name: str = "input") -> Iterator[str]:
     Raises:
         DataError: as `input_lines`; or a `.tsv` file has several columns.
     """
+    for number, line in enumerate(input_lines(path)):
+        if number == 0:
+            _check_first_line(line, path, name)
+        yield line
+
+
+def _check_first_line(line: str, path: str, name: str) -> None:
     from clearhead.data.lines import NO_TEXT
 
-    for number, line in enumerate(input_lines(path)):
-        if number == 0 and "\t" in line:
-            what, todo = "has a tab", "to read the first column only: cut -f 1 FILE > NEW_FILE"
-            if path.lower().removesuffix(".gz").endswith(".tsv"):
-                raise DataError("the file has several columns", where=path, todo=todo)
-        elif number == 0 and NO_TEXT.match(line):
-            what, todo = "looks like a table or a document", "write one sentence per line"
-        else:
-            what = todo = ""
-        if what:
-            print_message(
-                f"warning: line 1 of the {name} {what}, and each whole line is read as one "
-                f"sentence; {todo}"
-            )
-        yield line
+    if "\t" in line:
+        what, todo = "has a tab", "to read the first column only: cut -f 1 FILE > NEW_FILE"
+        if path.lower().removesuffix(".gz").endswith(".tsv"):
+            raise DataError("the file has several columns", where=path, todo=todo)
+    elif NO_TEXT.match(line):
+        what, todo = "looks like a table or a document", "write one sentence per line"
+    else:
+        return
+    print_message(
+        f"warning: line 1 of the {name} {what}, and each whole line is read as one sentence; {todo}"
+    )
 
 
 def count_lines(path: str) -> int | None:

@@ -394,9 +394,9 @@ def _about_features(part: DataPart) -> Iterator[Doubt]:
     (frames, width), ratio = sequences[0].shape, rough[1] / max(rough[0], 1e-9)
     looks_swapped = ratio < SWAPPED and (frames < width or width >= MANY_CHANNELS)
     if looks_swapped or (ratio < UNCLEAR and width >= max(MANY_CHANNELS, 2 * frames)):
-        what = f"each sequence has {frames:,} frames of {width:,} features: "
+        does = "look" if looks_swapped else "may be"
         yield Doubt(
-            what + f"the axes {'look' if looks_swapped else 'may be'} swapped",
+            f"the axes {does} swapped: (frames, features) is ({frames:,}, {width:,})",
             part.where,
             f"neighbouring features differ {ratio:.2f} times as much as neighbouring frames",
             "clearhead reads (sequences, frames, features); from (sequences, features, frames), "

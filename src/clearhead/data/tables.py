@@ -35,6 +35,7 @@ SHOWN_COLUMNS = 50
 MOST_LINES = 10_000
 """Lines of a cell, at most; a quote that is open for longer is part of a text."""
 
+_USUAL = frozenset(("text", "label", "source", "target"))
 _QUOTED = re.compile(r'"[^"]*(?:""[^"]*)*"')
 _CELL = rf'(?:{_QUOTED.pattern}|[^"\t]*)'
 _ROW = re.compile(rf"{_CELL}(?:\t{_CELL})*")
@@ -186,7 +187,8 @@ def _has_quoted_cells(path: str) -> bool:
 
     Then all quotes are around cells, or written twice inside such cells, and all rows have as many
     cells. Texts may have such quotes themselves. So a cell must also have a quote that is written
-    twice, or a tab or a line break, without which its lines are no rows.
+    twice, or a tab or a line break, without which its lines are no rows; or line 1 has a usual name
+    in quotes.
     """
     if not os.path.isfile(os.path.expanduser(path)):
         return False  # a pipe is read only once
@@ -206,7 +208,9 @@ def _has_quoted_cells(path: str) -> bool:
                     return False
                 tabs = _QUOTED.sub("", row).count("\t")
                 is_shown |= any(line.count("\t") != tabs for line in lines)
-                is_shown |= any('"' in cell[1:-1] for cell in _QUOTED.findall(row))
+                quoted = [cell[1:-1] for cell in _QUOTED.findall(row)]
+                is_shown |= any('"' in cell for cell in quoted)
+                is_shown |= not expected and not _USUAL.isdisjoint(quoted)
             lines = []
             expected = expected or 1 + tabs
             if 1 + tabs != expected:
