@@ -68,3 +68,9 @@ def test_settings_go_with_the_method_that_the_search_has_or_that_they_ask_for(
     # A setting of beam search selects beam search.
     beam = outputs(translator, TEXTS, search=sampling, beam_size=3)
     assert beam == outputs(translator, TEXTS, beam_size=3, n_best=2, max_length=8)
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\xad", "\xa0\ufeff", "\u2060\u3000"])
+def test_a_text_that_nobody_sees_is_empty(translator: Translator, text: str) -> None:
+    ((hypothesis,),) = translator.translate([text])
+    assert (hypothesis.text, hypothesis.tokens) == ("", ())

@@ -34,6 +34,7 @@ from clearhead.settings import (
     TokenizerConfig,
 )
 from clearhead.tokenizer import NormalForm, Tokenizer, WordTokenizer, learn_tokenizer, words
+from clearhead.tokenizer.normal_form import FULL_WIDTH, INVISIBLE, SPACES, is_blank
 from model_folders import LABELS, normaliser, write_weights
 from small_models import small_config
 
@@ -240,3 +241,19 @@ def test_without_the_packages_the_export_says_what_to_install(
 @given(st.text(alphabet="ab.,'\u2019\"(!)\ufe0f\u00ad\u20ac -"))
 def test_the_program_splits_words_as_the_tokenizer_does(word: str) -> None:
     assert program.split_punctuation(word) == words.split_punctuation(word)
+
+
+TRICKY = "Iİi\u0307e\u0301\xa0\xad\uff21\t Σ"
+FORMS = (
+    NormalForm("NFC", SPACES, INVISIBLE, FULL_WIDTH),
+    NormalForm("NFKC", SPACES, INVISIBLE, lower=True),
+    NormalForm("NFC", SPACES, INVISIBLE, lower=True, language="tr"),
+    NormalForm(lower=True),
+    NormalForm(),
+)
+
+
+@given(form=st.sampled_from(FORMS), text=st.text() | st.text(TRICKY))
+def test_the_program_reads_texts_in_the_form_of_the_tokenizer(form: NormalForm, text: str) -> None:
+    assert program.normal_form(form.to_tree(), text) == form(text)
+    assert (program.BLANK.fullmatch(text) is not None) == is_blank(text)
