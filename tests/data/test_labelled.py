@@ -358,3 +358,23 @@ def test_the_texts_and_their_labels_are_in_different_columns(tmp_path: Path, nam
     with pytest.raises(ConfigError) as caught:
         read_labelled_texts(str(tmp_path / name), "topic", "topic")
     assert caught.value.setting == "data.label_column"
+
+
+# Labels that look the same
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        *(("café", "cafe\u0301"), ("neg", "neg\u200b"), ("very bad", "very\xa0bad")),
+        *(("pos", "\ufeffpos"), ("한국", "\u1112\u1161\u11ab\u1100\u116e\u11a8"), ("ok", "o\xadk")),
+    ],
+)
+def test_labels_that_look_the_same_are_one_class(write: Write, one: str, other: str) -> None:
+    path = write("a.csv", f"text,label\na,{one}\nb,{other}\nc,x\n")
+    assert [labels for _, labels in read(path)] == [(one,), (one,), ("x",)]
+
+
+def test_an_invisible_label_is_empty(write: Write) -> None:
+    path = write("a.csv", "text,label\na,\u200b\n")
+    assert refusal(path).where == f"{path}:2"

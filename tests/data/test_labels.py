@@ -109,3 +109,9 @@ def test_a_label_with_a_line_break_or_control_character_is_not_loaded(
     with pytest.raises(ModelFolderError) as raised:
         Labels.load(tmp_path, "labels")
     assert raised.value.where == str(tmp_path / "labels.json")
+
+
+def test_a_label_is_found_in_whatever_form_it_is_given_or_was_learned() -> None:
+    old = Labels(("cafe\u0301", "neg", "neg\u200b"))  # of an earlier version
+    assert old.encode(["café", "neg", "neg\u200b", "\ufeffneg"]) == (0, 1, 2, 1)
+    assert Labels(("café", "neg")).encode(["cafe\u0301", "neg\xad"]) == (0, 1)

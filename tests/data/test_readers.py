@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from clearhead.data.lines import Format, read_lines
 from clearhead.data.phrasebook import phrasebook, phrasebook_pairs
-from clearhead.data.readers import PAIR_FORMATS, Pair, holds_pairs, place, read_pairs
-from clearhead.errors import DataError
+from clearhead.data.readers import PAIR_FORMATS, Pair, holds_pairs, languages_of, place, read_pairs
+from clearhead.errors import ConfigError, DataError
+from clearhead.settings import DataConfig, config_from
 
 Write = Callable[[str, bytes], str]
 line_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0"))
@@ -203,3 +204,45 @@ def test_a_format_is_registered_in_one_place(write: Write, monkeypatch: pytest.M
     assert list(read_pairs([path])) == [Pair("x", "y", 1)]
     assert holds_pairs(path)
     assert ".equals (source = target)" in str(refusal(write("a", b"x\n")).why)
+
+
+@pytest.mark.parametrize(
+    ("files", "languages"),
+    [
+        (("a/train.lc.norm.tok.en.gz", "b.de"), ("en", "de")),
+        (("train.txt", "train.de"), ("", "de")),
+        (("train.de.gz", "en/train.gz"), ("de", "")),
+        (("train.en.lc", "train.gz.gz"), ("", "")),
+        (("train.pt-BR", "train.zh_Hant"), ("pt-BR", "zh-Hant")),
+        (("dev.tur_Latn", "dev.src"), ("tur-Latn", "")),
+        (("phrasebook:en-es",), ("en", "es")),
+        (("phrasebook:de-en:train",), ("de", "en")),
+        ((), ("", "")),
+    ],
+)
+def test_the_names_of_files_give_the_languages(
+    files: tuple[str, ...], languages: tuple[str, str]
+) -> None:
+    assert languages_of(files) == DataConfig(train=files).languages == languages
+    assert DataConfig(train=files, target_language="tr").languages == (languages[0], "tr")
+
+
+@pytest.mark.parametrize(
+    ("line", "languages"),
+    [
+        *(("en\ttr", ("en", "tr")), ("EN\tDE", ("en", "de")), (" en \tpt-BR", ("en", "pt-BR"))),
+        *(("source\ttarget", ("", "")), ("en\ten", ("", "")), ("a cat\tun gato", ("", ""))),
+    ],
+)
+def test_the_header_of_a_tsv_file_gives_the_languages(
+    line: str, languages: tuple[str, str], write: Write
+) -> None:
+    path = write("a.tsv", f"{line}\na\tb\n".encode())
+    assert languages_of([path]) == languages
+
+
+@pytest.mark.parametrize("wrong", ["tr_TR", "turkish", "t", "türk", "tr-"])
+def test_a_language_is_a_code(wrong: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config_from({"data": {"source_language": wrong}})
+    assert caught.value.setting == "data.source_language"

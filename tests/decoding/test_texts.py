@@ -265,3 +265,9 @@ def test_a_text_that_a_tokenizer_cannot_encode_is_an_error_of_that_text() -> Non
 
     with pytest.raises(ClearheadError, match="broken"):
         with_errors(translate, 7, broken)
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\xad", "\xa0\ufeff", "\u2060\u3000"])
+def test_a_text_that_nobody_sees_is_empty(translator: Translator, text: str) -> None:
+    ((hypothesis,),) = translator.translate([text])
+    assert (hypothesis.text, hypothesis.tokens) == ("", ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 import warnings
 from typing import Any
 
@@ -113,3 +114,31 @@ def test_a_report_has_its_size_the_scores_of_the_first_model_and_is_printed_as_t
     assert report.scores["bleu"] == report.systems["bad"].scores.bleu.score
     assert str(report) == report.to_text()
     assert [example.prediction for example in report.predictions["good"]] == TEXTS
+
+
+def scored(output: str, reference: str, **settings: Any) -> Report[TranslatorScores]:
+    config = config_from({"tokenizer": settings, "data": {"target_language": "tr"}})
+    texts = [f"{text} x y z" for text in (output, reference)]
+    return evaluate_translators(
+        {"m": config}, ("s", "r"), ["a"], texts[1:], lambda name: texts[:1], unknown_style
+    )
+
+
+@pytest.mark.parametrize("letters", ["é", "Tiếng", "한국"])
+def test_outputs_and_references_are_compared_in_one_form(letters: str) -> None:
+    other = unicodedata.normalize("NFD", letters)
+    for output, reference in ((letters, other), (other, letters)):
+        report = scored(output, reference, normal_form="sources")
+        assert (report.scores["exact"], report.scores["bleu"]) == (100, pytest.approx(100))
+        measures = report.systems["m"].scores.measures
+        assert all(each.signature.endswith("|form:nfc") for each in measures)
+        assert report.predictions["m"][0].prediction == f"{output} x y z"
+        assert report.predictions["m"][0].chrf == pytest.approx(100)
+    plain = scored(letters, other)
+    assert plain.scores["exact"] == 0
+    assert "form:" not in str(plain)
+
+
+def test_case_is_ignored_by_the_rules_of_the_target_language() -> None:
+    report = scored("istanbul ışık", "İSTANBUL IŞIK", lower=True)
+    assert report.scores["exact"] == 100

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -103,3 +105,13 @@ def test_what_is_no_link_is_an_error(line: str) -> None:
     with pytest.raises(DataError) as error:
         parse_pharaoh(line, "gold:7")
     assert error.value.where == "gold:7"
+
+
+def test_a_word_that_the_model_does_not_read_has_no_link() -> None:
+    subject = Subject(random_model(small_config(), scale=0.8).eval(), SOURCE, TARGET)
+    source = [Word("\u200b", ()), *(Word(str(i), (i,)) for i in range(len(SOURCE)))]
+    target = [Word(str(i), (i,)) for i in range(len(TARGET))]
+    for rule in get_args(Rule):
+        found = align((subject, source, target), Aligner("removal", 0, rule, "named", 0.0, 0))
+        assert found
+        assert 0 not in {link.source for link in found}

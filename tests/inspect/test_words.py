@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clearhead.inspect.words import words_in, words_of
+from clearhead.tokenizer.normal_form import FULL_WIDTH, INVISIBLE, SPACES, NormalForm
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,29 @@ def test_symbols_are_no_words_of_the_text() -> None:
     found = words_in(" a  b ", "<s> ▁a ▁ b </s>".split(), special=(0, 4))
     assert found is not None
     assert [word.positions for word in found] == [(1,), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "positions"),
+    [
+        ("the\xa0cats.", "▁the ▁cat s .", [(0,), (1, 2, 3)]),
+        ("the c\xadats\u200b", "▁the ▁cat s", [(0,), (1, 2)]),
+        ("cafe\u0301 ＯＫ", "▁café ▁OK", [(0,), (1,)]),
+        ("a \u200b b", "▁a ▁ ▁b", [(0,), (), (1, 2)]),
+    ],
+)
+def test_words_of_a_text_that_is_read_in_another_form(
+    text: str, pieces: str, positions: list[tuple[int, ...]]
+) -> None:
+    form = NormalForm("NFC", SPACES, INVISIBLE, FULL_WIDTH)
+    found = words_in(text, pieces.split(" "), form=form)
+    assert found is not None
+    assert [(word.text, word.positions) for word in found] == list(
+        zip(text.split(), positions, strict=True)
+    )
+
+
+def test_a_space_inside_a_piece_is_in_no_word() -> None:
+    found = words_in("Où\xa0? Là", ["▁Où", "\xa0?", "▁Là"])
+    assert found is not None
+    assert [word.positions for word in found] == [(0,), (1,), (2,)]

@@ -38,6 +38,7 @@ from clearhead.settings import (
     TokenizerConfig,
 )
 from clearhead.tokenizer import NormalForm, Tokenizer, WordTokenizer, learn_tokenizer, words
+from clearhead.tokenizer.normal_form import FULL_WIDTH, INVISIBLE, SPACES, is_blank
 from model_folders import LABELS, normaliser, write_weights
 from small_models import small_config
 
@@ -274,3 +275,19 @@ def test_the_program_reads_of_a_long_text_what_the_model_reads(tmp_path: Path) -
         with pytest.warns(UserWarning, match=f"{most:,}"):
             np.testing.assert_allclose(classifier.probabilities([long]), bounded, atol=1e-5)
     assert abs(ours.probabilities(["a b c"]) - bounded).max() > 1e-5
+
+
+TRICKY = "Iİi\u0307e\u0301\xa0\xad\uff21\t Σ"
+FORMS = (
+    NormalForm("NFC", SPACES, INVISIBLE, FULL_WIDTH),
+    NormalForm("NFKC", SPACES, INVISIBLE, lower=True),
+    NormalForm("NFC", SPACES, INVISIBLE, lower=True, language="tr"),
+    NormalForm(lower=True),
+    NormalForm(),
+)
+
+
+@given(form=st.sampled_from(FORMS), text=st.text() | st.text(TRICKY))
+def test_the_program_reads_texts_in_the_form_of_the_tokenizer(form: NormalForm, text: str) -> None:
+    assert program.normal_form(form.to_tree(), text) == form(text)
+    assert (program.BLANK.fullmatch(text) is not None) == is_blank(text)

@@ -281,7 +281,7 @@ def scored_form(configs: Iterable[RunConfig], lowercase: bool) -> NormalForm:
 
 def signature_note(form: NormalForm) -> str:
     """What is appended to sacreBLEU's signature of the scores of texts in a form."""
-    return f"|norm:{form.unicode.lower()}" if form.unicode else ""
+    return f"|form:{form.unicode.lower()}" if form.unicode else ""
 
 
 def signed(scores: Scores, form: NormalForm) -> Scores:

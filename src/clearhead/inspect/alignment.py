@@ -118,7 +118,7 @@ def pair_of(translator: TranslatorLike, source: str, target: str) -> Pair:
             if len(words) != len(text.split()):
                 warn(f"the tokenizer splits {text!r} into other words, which are numbered instead")
         found.append(words)
-    subject.source_words = found[0]
+    subject.source_words = [word for word in found[0] if word.positions]
     return subject, *found
 
 
@@ -126,7 +126,8 @@ def align(pair: Pair, aligner: Aligner) -> list[Link]:
     """The links of a sentence pair."""
     subject, source, target = pair
     found = scores(subject, aligner.measure)
-    return links(word_matrix(found, aligner.shift, source, target), aligner.rule)
+    linked = links(word_matrix(found, aligner.shift, source, target), aligner.rule)
+    return [link for link in linked if source[link.source].positions]
 
 
 def by_removal(pairs: Iterable[Pair]) -> list[Links]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from clearhead.data.labels import Labels
 from clearhead.decoding.engine import Hypothesis
 from clearhead.errors import ConfigError, DataError
 from clearhead.inspect.record import Array, Detail, Record
@@ -131,7 +132,7 @@ class Subject:
         )
         known = classifier.labels
         if labels is not None:
-            correct = [known.index(each) for each in labels]
+            correct = Labels(tuple(known)).encode(labels)
             every = [i if i in correct else len(known) + i for i in range(len(known))]
             found.replay.outcome = np.array(every if found.multi_label else correct[:1])[:, None]
         found.source_pieces = tuple(names)
