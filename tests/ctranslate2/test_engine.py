@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from clearhead import device
 from clearhead.api.exporting import export_model
 from clearhead.ctranslate2 import engine as ctranslate2_engine
 from clearhead.ctranslate2 import runtime
@@ -549,3 +552,23 @@ def test_a_word_in_the_path_of_an_export_is_no_failure_of_a_gpu(
     monkeypatch.setattr(ctranslate2, "Translator", failing)
     with pytest.raises(ExportError, match="cannot read the export"):
         fast_engine(folder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="another system may have another OpenMP")
+@pytest.mark.parametrize(("narrow", "is_warned"), [(0, True), (256, False)])
+def test_a_wide_model_in_a_library_that_waits_long_is_warned_of(
+    narrow: int, is_warned: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several workers of one thread each do not wait for each other."""
+    runtime.installed()
+    monkeypatch.delitem(device._imported, "ctranslate2")
+    for name in device.WAITING:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(runtime, "NARROW", narrow)
+    monkeypatch.setattr(runtime, "intel", lambda: False)
+    device.warn_of_long_waits.cache_clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fast_engine(folder, threads=2)
+    device.warn_of_long_waits.cache_clear()
+    assert ["GOMP_SPINCOUNT" in str(each.message) for each in caught] == [True] * is_warned

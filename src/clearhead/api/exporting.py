@@ -12,6 +12,7 @@ from clearhead.checkpoint.folder import ModelFolder, read_model_folder
 from clearhead.ctranslate2.export import export_ctranslate2
 from clearhead.ctranslate2.folder import NAME as CTRANSLATE2
 from clearhead.data.labels import LABELS, Labels
+from clearhead.device import imported
 from clearhead.errors import ClearheadError, ExportError, meant, reason, type_of
 from clearhead.exports import DESCRIPTION, command, read_export
 from clearhead.huggingface.export import export_translator
@@ -108,6 +109,7 @@ def export_model(
             todo="leave it out; CTranslate2 converts the weights when they are used: "
             "--engine ctranslate2 --compute-type int8",
         )
+    imported("torch")
     for sentence in FORMATS[format].export(found, path, **options):
         if report is not None:
             report(sentence)
