@@ -296,7 +296,7 @@ def test_a_run_that_is_not_resumable_ends_as_any_other_and_writes_less(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patience: int
 ) -> None:
     # With patience, the run ends after three validations.
-    monkeypatch.setattr(State, "is_best", lambda state, score, higher: state.best_score is None)
+    monkeypatch.setattr(State, "is_best", lambda state, *_: state.best_score is None)
     settings = {"max_steps": 20, "validate_every": 2, "average_last": 2, "keep": "average"}
     written = []
     for resumable in (True, False):
@@ -339,7 +339,7 @@ def test_the_average_of_one_checkpoint_is_the_last_one(
     every = 2 if average_last == 1 else 4
     settings = {"validate_every": every, "average_last": average_last, "keep": "average"}
     config = small_run(tmp_path, max_steps=4, **settings)
-    monkeypatch.setattr(State, "is_best", lambda state, score, higher: state.best_score is None)
+    monkeypatch.setattr(State, "is_best", lambda state, *_: state.best_score is None)
     api.train(config, observers=())
     folder = Path(config.folder)
     state, _ = read_tensors(folder / "training" / "state.safetensors")

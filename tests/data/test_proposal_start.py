@@ -10,10 +10,13 @@ import pytest
 
 from clearhead import api
 from clearhead.checkpoint.tensors import read_tensors
+from clearhead.data.proposal import Brought
 from clearhead.data.proposal_classification import propose_classification
+from clearhead.data.proposal_translation import propose_translation
 from clearhead.errors import ModelFolderError
 from clearhead.huggingface.reading import import_model
-from clearhead.settings import RunConfig, config_from, read_config
+from clearhead.settings import RunConfig, TokenizerConfig, config_from, read_config
+from clearhead.tokenizer import learn_tokenizer
 from fake_translator import run
 from huggingface_models import written
 from small_runs import small_run, text_run
@@ -204,3 +207,43 @@ def test_the_output_layer_is_kept_if_the_labels_are_the_same(
     config = read_config(tmp_path / "other.toml")
     assert config.classifier.hidden == "none"
     assert config.training.fine_tuning.head_rate > 1
+
+
+def weaknesses(folder: Path, endings: tuple[str, str], target: str, known: tuple[str, str]) -> str:
+    """The warnings about pairs, for a model of English and Spanish words."""
+    files = folder / f"t{endings[0]}", folder / f"t{endings[1]}"
+    for file, line in zip(files, ("the cat sleeps", target), strict=True):
+        file.write_text(f"{line}\n" * 9, encoding="utf-8")
+    texts = ["the cat sleeps", "el gato duerme"]
+    tokenizer = learn_tokenizer(texts, TokenizerConfig(max_vocabulary=300))
+    run = RunConfig()
+    brought = Brought(None, run.classifier, run.search, (), (tokenizer, tokenizer), known)
+    names = [str(file) for file in files]
+    proposed = propose_translation(names, (), (), "model", brought)
+    found = [line for line in proposed.seen if line.startswith("warning: ")]
+    assert "data.replay" in found[0]
+    return "\n".join(found[1:])
+
+
+SPANISH = "el gato duerme"
+
+
+@pytest.mark.parametrize(
+    ("endings", "target", "known", "fragment"),
+    [
+        ((".en", ".es"), SPANISH, ("en", "es"), ""),
+        (("1.txt", "2.txt"), SPANISH, ("en", "es"), ""),  # unknown languages
+        ((".en", ".es"), SPANISH, ("", ""), ""),
+        ((".en", ".es"), SPANISH, ("es", "en"), "other direction"),
+        ((".en", ".de"), SPANISH, ("en", "es"), "target was es and is de"),
+        ((".fr", ".es"), SPANISH, ("en", "es"), "source was en and is fr"),
+        (("1.txt", "2.txt"), "η γάτα κοιμάται εδώ", ("en", "es"), "target into"),
+        (("1.txt", "2.txt"), "猫在睡觉", ("en", "es"), "tokens a character"),
+    ],
+)
+def test_a_weak_start_is_warned_of(
+    tmp_path: Path, endings: tuple[str, str], target: str, known: tuple[str, str], fragment: str
+) -> None:
+    found = weaknesses(tmp_path, endings, target, known)
+    assert fragment in found
+    assert found.count("warning") == (fragment != "")

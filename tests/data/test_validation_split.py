@@ -83,3 +83,47 @@ def test_another_seed_gives_another_split_and_more_data_hardly_change_it() -> No
 def test_examples_without_a_label_are_a_class_of_their_own() -> None:
     rows: list[Row] = [(str(number), ()) for number in range(50)]
     assert len(split_validation(numbered(rows), 0.1, 1)[1]) == 5
+
+
+grouped_rows = st.lists(
+    st.tuples(st.integers(0, 30).map(str), labels, st.sampled_from(["", "a", "b", "c", "d"])),
+    max_size=40,
+)
+
+
+@given(grouped_rows, st.floats(0.05, 0.9), st.integers(0, 5), st.integers(1, 3))
+def test_a_split_parts_no_group_and_no_equal_inputs(
+    rows: list[tuple[str, tuple[str, ...], str]], share: float, seed: int, smallest: int
+) -> None:
+    examples, names = numbered([row[:2] for row in rows]), [row[2] for row in rows]
+    found = split_validation(examples, share, seed, smallest, names)
+    assert sorted([*found[0], *found[1]], key=lambda one: examples.index(one)) == examples
+    group = {example.place: name for example, name in zip(examples, names, strict=True)}
+    trained, validated = ({group[one.place] for one in part} - {""} for part in found)
+    assert not trained & validated
+    assert not {one.input for one in found[0]} & {one.input for one in found[1]}
+    learned = {name for example in found[0] for name in example.labels}
+    assert learned >= {name for example in found[1] for name in example.labels}
+    assert found == split_validation(examples, share, seed, smallest, names)
+
+
+def test_groups_are_held_out_in_proportion_to_the_labels() -> None:
+    # 20 persons, each with 10 examples: of half of them mostly x, of the others mostly y.
+    rows: list[Row] = []
+    names = []
+    for person in range(20):
+        for number in range(10):
+            mostly, seldom = ("x", "y") if person % 2 else ("y", "x")
+            rows.append((f"{person} {number}", (mostly if number < 8 else seldom,)))
+            names.append(f"person {person}")
+    _, validation = split_validation(numbered(rows), 0.2, 1, 2, names)
+    assert len(validation) == 40
+    assert Counter(example.labels[0] for example in validation) == {"x": 20, "y": 20}
+
+
+def test_a_group_with_all_examples_of_a_label_is_trained_on() -> None:
+    rows: list[Row] = [(str(n), ("x" if n < 5 else "y",)) for n in range(20)]
+    names = ["one" if n < 5 else f"{n // 2}" for n in range(20)]
+    training, validation = split_validation(numbered(rows), 0.2, 1, 1, names)
+    assert {example.labels[0] for example in validation} == {"y"}
+    assert len(training) > len(validation) > 0

@@ -112,7 +112,7 @@ def test_the_space_on_the_disk_is_that_of_a_run(
         place(unfinished, path)
 
     # The first validation is the best, and later its checkpoint is not among the recent ones.
-    monkeypatch.setattr(State, "is_best", lambda state, score, higher: state.best_score is None)
+    monkeypatch.setattr(State, "is_best", lambda state, *_: state.best_score is None)
     monkeypatch.setattr(files, "move_into_place", placed)
     api.train(config)
     assert used() / 1e6 == pytest.approx(dry.disk_mb, rel=0.05)

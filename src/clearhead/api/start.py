@@ -25,6 +25,7 @@ from clearhead.data.corpus import Tokenizers
 from clearhead.data.inputs import TOKENIZER, read_inputs
 from clearhead.data.labels import LABELS, Labels
 from clearhead.data.proposal import Brought
+from clearhead.data.text_style import TextStyles
 from clearhead.errors import ConfigError, ModelFolderError
 from clearhead.huggingface.reading import (
     check_exists,
@@ -150,6 +151,7 @@ def brought_by(source: str, task: str, input: str) -> Brought | None:
     if source.startswith(HUB):
         return None
     tokenizers: tuple[Tokenizer, ...] = ()
+    languages = "", ""
     if is_huggingface(source):
         trained, labels = settings_of_files(source)
     else:
@@ -159,6 +161,8 @@ def brought_by(source: str, task: str, input: str) -> Brought | None:
             labels = Labels.load(found.path, LABELS)
         if trained.task == "translation":
             tokenizers = read_tokenizers(found.path, trained)[: 1 + (task == "translation")]
+            if styles := TextStyles.load(found.path):
+                languages = styles.sides["source"].language, styles.sides["target"].language
         elif trained.input == "text":
             tokenizers = (load_tokenizer(found.path, TOKENIZER),)
     run = config_from({"task": task, "input": input, "start_from": source})
@@ -166,7 +170,7 @@ def brought_by(source: str, task: str, input: str) -> Brought | None:
     shape = {"model": trained.model, "tokenizer": trained.tokenizer}
     run = replace(run, **shape, data=DataConfig(max_length=1))
     head, search = trained.classifier, trained.search
-    return Brought(run.longest_example, head, search, labels.names, tokenizers)
+    return Brought(run.longest_example, head, search, labels.names, tokenizers, languages)
 
 
 def _check_task(trained: RunConfig, config: RunConfig) -> None:

@@ -285,6 +285,7 @@ def dry_run(
             parts = parts_of(config, examples, validation)
             training, device = _set_up(config.training, observers)
             prepared = prepare(config, None, Path(folder), observers, parts, start)
+            training = _with_weights_to_keep(training, prepared.task)
             model = prepared.build_model().to(device)
             notify(observers, Note("trying a few steps"))
             width, lines = config.model.d_model, prepared.report_lines()

@@ -21,6 +21,7 @@ import numpy as np
 
 from clearhead.data.arrays import read_array_file, read_array_folder
 from clearhead.data.features import as_frames, read_value
+from clearhead.data.groups import GROUP
 from clearhead.data.labelled import LabelledSequence, label_name
 from clearhead.data.lines import Format, Formats, read_lines
 from clearhead.data.tables import Header, Row, csv_table
@@ -54,9 +55,9 @@ def read_feature_sequences(
 
     - `.csv` has one row per frame. The column `sequence` names the sequence of a row; the rows of
       one sequence are consecutive and have the same label. A column of `TIMES` has numbers or dates
-      that do not go backwards within a sequence; it is not a feature. All other columns are
-      features, with distinct names; the numbers of the rows (`INDEX`) are refused. An empty cell or
-      `nan` is a missing value.
+      that do not go backwards within a sequence; it is not a feature, nor is a column `group` (see
+      `groups.py`). All other columns are features, with distinct names; the numbers of the rows
+      (`INDEX`) are refused. An empty cell or `nan` is a missing value.
     - `.ts` is the format of the UEA and UCR archives. A case is a line: its dimensions, separated
       by `:`, and last the label if the header has `@classLabel true`. A dimension is its values,
       separated by `,`; all dimensions of a case have the same number of values. `?` and `NaN` are
@@ -182,7 +183,7 @@ def _columns(header: Header, label_column: str, labelled: bool) -> _Columns:
     features = {
         index: name.strip()
         for index, name in enumerate(header.names)
-        if index not in (sequence, label, time)
+        if index not in (sequence, label, time, header.optional(GROUP))
     }
     for index, name in features.items():
         if INDEX.fullmatch(name):

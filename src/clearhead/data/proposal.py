@@ -65,6 +65,7 @@ class Brought:
         search: the settings of its search, if it is a translator.
         labels: of a classifier.
         tokenizers: of source and target, or of the texts; () if they are not read.
+        languages: of source and target, if it is a translator; "" if one is unknown.
     """
 
     longest: int | None
@@ -72,6 +73,7 @@ class Brought:
     search: SearchConfig
     labels: tuple[str, ...]
     tokenizers: tuple[Tokenizer, ...] = ()
+    languages: tuple[str, str] = ("", "")
 
 
 R = TypeVar("R", bound=Recipe)

@@ -9,8 +9,9 @@ of base and big follow Vaswani et al. 2017, including the peak of the learning r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from clearhead.data.batch_ranges import expected_batches
 from clearhead.data.proposal import (
@@ -25,6 +26,7 @@ from clearhead.data.proposal import (
 )
 from clearhead.data.readers import languages_of
 from clearhead.data.survey import SideSurvey, pieces_for, survey_pairs
+from clearhead.data.text_style import languages_of
 from clearhead.settings import SIZES
 from clearhead.settings.commented import TRANSLATION, CommentedConfig
 
@@ -91,6 +93,7 @@ def propose_translation(
     if start_from and train:
         choose_fine_tuning(proposal, 1.0, TUNED_BATCH, TUNED_PEAK, brought)
         _choose_score(proposal)
+        proposal.notes += (f"warning: {line}" for line in _weaknesses(proposal, train, brought))
         if brought:
             proposal.choose("search.beam_size", brought.search.beam_size)
             proposal.choose("search.length_penalty", brought.search.length_penalty)
@@ -102,6 +105,37 @@ def propose_translation(
         _choose_score(proposal)
     proposal.limit_length(brought)
     return proposal.config()
+
+
+def _weaknesses(p: Proposal, train: Sequence[str], brought: Brought | None) -> Iterator[str]:
+    """Why a run that starts from a translator may be a weak one."""
+    yield (
+        "without earlier pairs to mix in, the model forgets what these pairs lack: name some of "
+        "its training pairs in data.replay"
+    )
+    if brought is None:
+        return
+    sides = zip(("source", "target"), brought.languages, languages_of(train), strict=False)
+    others = [(side, was, now) for side, was, now in sides if was and now and was != now]
+    if others and brought.languages == languages_of(train)[::-1]:
+        source, target = brought.languages
+        yield (
+            f"the model translates from {source} to {target}, these pairs are the other direction: "
+            "exchange the files, or train without --start-from"
+        )
+    elif others:
+        listed = " and ".join(f"the {side} was {was} and is {now}" for side, was, now in others)
+        yield f"the model has learned other languages, and hardly knows these: {listed}"
+    counted = zip(p.train.sample, p.train.sides, cycle(brought.tokenizers), strict=False)
+    for name, (texts, side, tokenizer) in zip(("source", "target"), counted, strict=False):
+        words = sum(len(text.split()) if side.spaced else len(text) for text in texts)
+        each = sum(map(len, tokenizer.encode_batch(list(texts)))) / max(1, words)
+        unit, most = ("word", 3.0) if side.spaced else ("character", 1.5)
+        if each > most:
+            yield (
+                f"the vocabulary of the model cuts the {name} into {each:.1f} tokens a {unit}, so "
+                "it was learned from another language or subject"
+            )
 
 
 def _choose_vocabulary(p: Proposal, recipe: TranslationRecipe) -> None:

@@ -14,6 +14,7 @@ from clearhead.data.agreement import check_agreement, check_labels
 from clearhead.data.checks import LABELLED, PAIRS, Checker, Lengths
 from clearhead.data.columns import columns_hint
 from clearhead.data.features import count_features
+from clearhead.data.groups import GROUP, groups_of
 from clearhead.data.labelled import SEPARATOR, Labelled, in_columns
 from clearhead.data.labels import Labels
 from clearhead.data.parts import DataPart, Parts, parts_of
@@ -120,7 +121,9 @@ def read_labelled(config: RunConfig, parts: Parts) -> Parts:
 def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
     examples = part.examples
     share, smallest = config.data.validation_share, config.data.smallest_class
-    train, validation = split_validation(examples, share, config.seed, smallest)
+    groups = groups_of(part.files[0], config.data) if part.files else {}
+    names = [groups.get(example.place, "") for example in examples]
+    train, validation = split_validation(examples, share, config.seed, smallest, names)
     if validation:
         return replace(part, examples=train), DataPart("validation", part.files, validation)
     count = round(share * len(examples))
@@ -128,6 +131,7 @@ def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
     why += f"example{'' if count == 1 else 's'} when rounded"
     if count:
         why += f", and each class keeps {smallest} different inputs to train on"
+        why += f" (of different groups: {GROUP})" if any(names) else ""
     raise DataError(
         "no example is left to validate on",
         where=part.where,

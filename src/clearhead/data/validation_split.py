@@ -1,22 +1,28 @@
-"""Validation examples split off the training data, class by class."""
+"""Validation examples split off the training data, class by class or in whole groups."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeVar
+
+import numpy as np
 
 from clearhead.data.hashes import input_hash, text_hash
 from clearhead.data.labelled import Labelled
 
 T = TypeVar("T", bound=Labelled[Any])
 
+CANDIDATES = 200
+"""Groups that are compared before one is chosen, at most."""
+
 
 @dataclass(frozen=True)
 class _Group:
-    """The rows of all examples with the same input."""
+    """The rows of all examples that have the same input, or belong together."""
 
     rows: tuple[int, ...]
     stratum: str
@@ -25,7 +31,11 @@ class _Group:
 
 
 def split_validation(
-    examples: Sequence[T], share: float, seed: int, smallest_class: int = 1
+    examples: Sequence[T],
+    share: float,
+    seed: int,
+    smallest_class: int = 1,
+    names: Sequence[str] = (),
 ) -> tuple[tuple[T, ...], tuple[T, ...]]:
     """The training and the validation examples, both in their original order.
 
@@ -37,13 +47,19 @@ def split_validation(
     Examples with the same input stay together, and every label keeps `smallest_class` different
     inputs to train on. For both reasons the validation part may be smaller than `share`.
 
+    If examples have groups, whole groups are chosen: each time the one that brings the numbers of
+    the labels nearest to `share`.
+
     Args:
         examples: all examples.
         share: of the validation part, in [0, 1).
         seed: determines the split.
         smallest_class: at least 1.
+        names: of the group of each example; "" for none.
     """
-    groups = _groups(examples, seed)
+    groups = _groups(examples, seed, names)
+    if any(names):
+        return _parted(examples, _whole_groups(groups, examples, share, smallest_class))
     strata: dict[str, list[_Group]] = defaultdict(list)
     for group in groups:
         strata[group.stratum].append(group)
@@ -57,14 +73,35 @@ def split_validation(
     chosen: set[int] = set()
     for stratum in sorted(portions):
         chosen.update(_take(strata[stratum], portions[stratum], remaining, smallest_class))
+    return _parted(examples, chosen)
+
+
+def _parted(examples: Sequence[T], chosen: Collection[int]) -> tuple[tuple[T, ...], tuple[T, ...]]:
     training = tuple(example for row, example in enumerate(examples) if row not in chosen)
     return training, tuple(examples[row] for row in sorted(chosen))
 
 
-def _groups(examples: Sequence[Labelled[Any]], seed: int) -> list[_Group]:
+def _groups(
+    examples: Sequence[Labelled[Any]], seed: int, names: Sequence[str] = ()
+) -> list[_Group]:
+    contents = [input_hash(example.input) for example in examples]
+    first: dict[int | str, int] = {}  # the first row with an input or a group
+    above = list(range(len(examples)))  # an earlier row that the row belongs with, or itself
+
+    def top(row: int) -> int:
+        while above[row] != row:
+            above[row] = above[above[row]]
+            row = above[row]
+        return row
+
+    for row, content in enumerate(contents):
+        for key in (content, names[row] if names else ""):
+            if key != "":
+                other = top(first.setdefault(key, row))
+                above[max(top(row), other)] = min(top(row), other)
     rows: dict[int, list[int]] = defaultdict(list)
-    for row, example in enumerate(examples):
-        rows[input_hash(example.input)].append(row)
+    for row in range(len(examples)):
+        rows[contents[top(row)]].append(row)
     groups = []
     for content, members in rows.items():
         labels = frozenset(name for row in members for name in examples[row].labels)
@@ -72,6 +109,35 @@ def _groups(examples: Sequence[Labelled[Any]], seed: int) -> list[_Group]:
         rank = text_hash(str(seed), str(content))
         groups.append(_Group(tuple(members), stratum, rank, labels))
     return groups
+
+
+def _whole_groups(
+    groups: list[_Group], examples: Sequence[Labelled[Any]], share: float, smallest_class: int
+) -> set[int]:
+    """The rows of whole groups with about `share` of the examples of each label."""
+    labels = sorted({name for group in groups for name in group.labels})
+    column = {name: number for number, name in enumerate(labels)}
+    left = sorted(groups, key=lambda group: group.rank)
+    counts = {group.rank: np.zeros(len(labels)) for group in left}
+    for group in left:
+        for name in (name for row in group.rows for name in examples[row].labels):
+            counts[group.rank][column[name]] += 1
+    missing = share * sum(counts.values(), np.zeros(len(labels)))
+    remaining = Counter(name for group in groups for name in group.labels)
+    chosen: set[int] = set()
+    while True:
+        free = (g for g in left if all(remaining[name] > smallest_class for name in g.labels))
+        some = list(islice(free, CANDIDATES))
+        if not some:
+            return chosen
+        best = min(some, key=lambda group: np.abs(missing - counts[group.rank]).sum())
+        after = missing - counts[best.rank]
+        if chosen and np.abs(after).sum() >= np.abs(missing).sum():
+            return chosen
+        missing = after
+        left.remove(best)
+        remaining -= Counter(best.labels)
+        chosen.update(best.rows)
 
 
 def _portions(sizes: Mapping[str, int], total: int, smallest_class: int) -> Counter[str]:

@@ -1,0 +1,51 @@
+"""Which labelled examples belong together: the column or key `group` of their file.
+
+The examples of a group, such as the sequences of one person, are alike. If some of them are trained
+on and others validate, the scores are too high.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import closing
+
+from clearhead.data.arrays import LIST
+from clearhead.data.tables import csv_table, read_jsonl, read_rows
+from clearhead.settings import DataConfig
+
+GROUP = "group"
+"""The name of the column, or of the key in a `.jsonl` file."""
+
+
+def groups_of(path: str, data: DataConfig) -> dict[str, str]:
+    """The group of each example of a file or folder by its place; examples without one are missing.
+
+    The texts and the labels are not groups, even if their column has this name.
+
+    Raises:
+        DataError: the file cannot be read, or has two such columns.
+    """
+    if GROUP in (data.text_column, data.label_column):
+        return {}
+    return {place: name.strip() for place, name in _groups(path) if name.strip()}
+
+
+def _groups(path: str) -> Iterator[tuple[str, str]]:
+    folder = os.path.expanduser(path)
+    ending = path.lower().removesuffix(".gz")
+    if os.path.isdir(folder):
+        if os.path.isfile(os.path.join(folder, LIST)):
+            with csv_table(os.path.join(folder, LIST)) as (header, rows):
+                group, file = header.optional(GROUP), header.column("file")
+                for _, cells in rows if group is not None else ():
+                    yield os.path.join(folder, cells[file]), cells[group]
+    elif ending.endswith(".jsonl"):
+        for line, record in read_jsonl(path):
+            yield f"{path}:{line}", str(record.get(GROUP) or "")
+    elif ending.endswith((".csv", ".tsv")):
+        with closing(read_rows(path)) as rows:
+            _, header = next(rows)
+            index = header.index(GROUP) if GROUP in header else None
+            for line, cells in rows if index is not None else ():
+                yield f"{path}:{line}", cells[index]
