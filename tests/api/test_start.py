@@ -73,6 +73,7 @@ def test_a_run_resumes_after_it_was_moved_with_the_model_it_starts_from(tmp_path
         api.train(config_from(moved | {"start_from": f"{after}/second"}), observers=())
 
 
+@pytest.mark.slow
 def test_another_model_to_start_from_is_another_run_whatever_its_name(tmp_path: Path) -> None:
     for name in ("x", "y"):
         (tmp_path / name).mkdir()

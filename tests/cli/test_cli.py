@@ -138,6 +138,7 @@ def test_importing_clearhead_leaves_waiting_as_it_is() -> None:
     assert waiting("import os, sys, clearhead, clearhead.cli") == f"{found} False"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="another system may have another OpenMP")
 def test_libgomp_reads_what_the_command_sets() -> None:
     environment = {**os.environ, "OMP_DISPLAY_ENV": "VERBOSE"}

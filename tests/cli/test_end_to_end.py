@@ -18,6 +18,8 @@ import pytest
 from clearhead.checkpoint.tensors import read_tensors
 from clearhead.data.phrasebook import phrasebook
 
+pytestmark = pytest.mark.slow
+
 SMALL = [
     *("tokenizer.kind=words", "tokenizer.max_vocabulary=0", "tokenizer.sampling=0.0"),
     "model.encoder_layers=1",

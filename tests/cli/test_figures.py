@@ -22,6 +22,8 @@ from fake_translator import run
 from made_records import made_record
 from model_folders import LABELS, LONGEST, write_models
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -119,6 +119,7 @@ TEXT_MODELS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TEXT_MODELS)
 def test_an_exported_text_classifier_gives_the_same(tmp_path: Path, kind: str) -> None:
     tokenizer, model, head = TEXT_MODELS[kind]
@@ -131,6 +132,7 @@ def test_an_exported_text_classifier_gives_the_same(tmp_path: Path, kind: str) -
     assert_equal_to_the_model(folder, TEXTS)
 
 
+@pytest.mark.slow
 def test_an_exported_classifier_of_features_gives_the_same(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     data = DataConfig(max_length=8, missing="interpolate")
@@ -157,6 +159,7 @@ def test_an_exported_classifier_of_features_gives_the_same(tmp_path: Path) -> No
     assert small.shape == (3, 3)
 
 
+@pytest.mark.slow
 def test_the_validation_data_are_compared_and_scored(tmp_path: Path) -> None:
     folder = text_folder(tmp_path / "model", word_tokenizer(), {}, {})
     classifier = api.load_classifier(folder, device="cpu")
@@ -179,6 +182,7 @@ def test_the_validation_data_are_compared_and_scored(tmp_path: Path) -> None:
     assert 0 <= description["int8"]["accuracy"] <= 100
 
 
+@pytest.mark.slow
 def test_the_examples_in_the_documentation_run_without_clearhead(tmp_path: Path) -> None:
     folder = text_folder(tmp_path / "runs" / "my-classifier", piece_tokenizer(), {}, {}, longest=40)
     assert export(folder).returncode == 0

@@ -120,6 +120,7 @@ def test_without_a_known_number_of_steps_there_is_no_warning() -> None:
     assert limits(max_minutes=3, schedule=schedule).warmup_warning() is None
 
 
+@pytest.mark.slow
 def test_training_and_the_dry_run_warn_once_of_a_long_warmup(tmp_path: Path) -> None:
     watcher = Watcher()
     config = small_run(
@@ -167,6 +168,7 @@ def test_minutes_end_a_run_and_those_of_earlier_sessions_count(
     assert "5 minutes" in second.reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_epochs_end_a_run_when_all_their_batches_are_seen(tmp_path: Path, accumulate: int) -> None:
     config = small_run(
@@ -211,6 +213,7 @@ def assert_same_end(left: RunConfig, right: RunConfig) -> None:
     assert scores[0] == scores[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopping", [Killed, ValueError])
 def test_a_run_that_ends_in_a_validation_loses_no_step_and_no_validation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopping: type[BaseException]
@@ -258,6 +261,7 @@ class Failing(Watcher):
             raise ZeroDivisionError("in an observer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["observer", "loss", "update"])
 def test_an_error_ends_a_run_after_its_complete_steps_are_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
@@ -308,6 +312,7 @@ def test_an_error_is_raised_as_it_is_if_the_state_cannot_be_saved_either(
         api.train(small_run(tmp_path, "other"))
 
 
+@pytest.mark.slow
 def test_a_terminal_that_closes_interrupts_the_run_once_however_many_signals_it_sends(
     tmp_path: Path,
 ) -> None:
