@@ -1,6 +1,6 @@
 # make install     create the environment .venv; all targets below do this first if needed
 # make demo        train on the built-in phrasebook, evaluate, translate
-# make quick       run the tests without the slow ones, in about two minutes
+# make quick       run the tests that are not marked slow
 # make test        run all tests
 # make coverage    run all tests and report the coverage of src/clearhead
 # make test-keras  run the tests that compare with Keras, in the environment .venv-keras
