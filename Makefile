@@ -1,5 +1,6 @@
 # make install     create the environment .venv; all targets below do this first if needed
 # make demo        train on the built-in phrasebook, evaluate, translate
+# make quick       run the tests that are not marked slow
 # make test        run all tests
 # make coverage    run all tests and report the coverage of src/clearhead
 # make test-keras  run the tests that compare with Keras, in the environment .venv-keras
@@ -18,12 +19,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
-WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile
+# The tests of a file share trained models, so one worker runs them all. tests/conftest.py orders the
+# files.
+WORKERS := --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 # One thread per worker, because the workers already use all cores.
-test coverage: export OMP_NUM_THREADS := 1
+quick test coverage: export OMP_NUM_THREADS := 1
 
-.PHONY: install demo test reference settings no-such-system coverage test-keras test-minilm \
+# Also where this variable is set: otherwise each process that a test starts compiles the sources.
+quick test coverage: export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: install demo quick test reference settings no-such-system coverage test-keras test-minilm \
 	bench faults check docs phrasebook lock audit
 
 install: $(INSTALLED)
@@ -45,6 +51,9 @@ $(INSTALLED): pyproject.toml constraints.txt requirements.lock
 
 demo: install
 	$(BIN)/python examples/demo.py
+
+quick: install
+	$(BIN)/python -m pytest $(WORKERS) -m 'not slow'
 
 test: install
 	$(BIN)/python -m pytest $(WORKERS)

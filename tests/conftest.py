@@ -1,4 +1,7 @@
-"""What all tests share: checked shapes, one thread, reproducible hypothesis, the real data."""
+"""What all tests share: checked shapes, one thread, reproducible hypothesis, the real data.
+
+Also no waiting for the disk.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 from clearhead.device import imported
 
@@ -20,7 +23,9 @@ if TYPE_CHECKING:
 # As clearhead imports it, before a test module does: otherwise several threads are warned of.
 imported("torch")
 
-# Before anything imports them: the shapes in their signatures are then checked at every call.
+# Before anything imports them: the shapes in their signatures are then checked at every call, but
+# only in the tests of these folders. A training takes half as long again with these checks.
+CHECKED_IN = ("model", "losses", "decoding", "tasks", "inspect", "evaluation")
 CHECKED = (
     *("clearhead.model", "clearhead.losses"),
     *("clearhead.decoding.fast_decoder", "clearhead.decoding.cache"),
@@ -31,12 +36,31 @@ settings.register_profile("clearhead", deadline=None, derandomize="CI" in os.env
 settings.load_profile("clearhead")
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    config.update("jaxtyping_disable", folder not in CHECKED_IN)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first, so that no worker begins with one when the others end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     """The tests' tensors are small, and the cores are for the other workers."""
     import torch
 
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> Iterator[None]:
+    """A small training syncs a hundred files; what a power cut leaves is tested in `faults`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

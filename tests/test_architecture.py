@@ -101,18 +101,22 @@ def importers(wanted: str, inside: str = "") -> set[str]:
     }
 
 
+@pytest.mark.slow
 def test_in_the_model_only_build_reads_settings() -> None:
     assert importers("settings", "model.") == {"model.build"}
 
 
+@pytest.mark.slow
 def test_only_the_fast_decoder_knows_a_model() -> None:
     assert importers("model", "decoding.") <= {f"decoding.{name}" for name in FAST_DECODER}
 
 
+@pytest.mark.slow
 def test_only_api_imports_the_tasks() -> None:
     assert {package(name) for name in importers("tasks")} == {"api"}
 
 
+@pytest.mark.slow
 def test_training_knows_no_data_and_no_model() -> None:
     for unknown in ("data", "model", "losses", "tokenizer"):
         assert not importers(unknown, "training.")
@@ -130,6 +134,7 @@ PACKAGES = sorted(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [

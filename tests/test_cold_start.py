@@ -38,6 +38,7 @@ def loaded_by_command(*words: str) -> set[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_module_that_is_loaded_is_seen() -> None:
     assert loaded_by("import clearhead.api") & CHECKING
     assert loaded_by("import clearhead.model.build") & COMPUTING
@@ -49,6 +50,7 @@ def test_help_loads_the_command_line_alone() -> None:
     assert packages(modules) == {"cli", "errors", "terminal"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_help_of_a_command_loads_the_command_line_alone(command: str) -> None:
     """Commands with search options also load the settings, which declare them."""

@@ -439,6 +439,7 @@ def test_threads_are_as_before_after_the_block() -> None:
     assert torch.get_num_threads() == before
 
 
+@pytest.mark.slow
 def test_a_small_batch_of_a_narrow_model_needs_one_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -70,6 +70,7 @@ def lines_of(output: str) -> set[str]:
     return set(masked(output))
 
 
+@pytest.mark.slow
 def test_the_examples_of_readme_and_the_tutorials_print_what_is_shown(tmp_path: Path) -> None:
     def shorter(code: str) -> str:
         for pattern, replacement in SHORTER.items():
@@ -213,6 +214,7 @@ def test_source_that_does_not_exist_fails_the_build(name: str, error: str) -> No
         source(name)
 
 
+@pytest.mark.slow
 def test_the_site_builds_strictly_and_requests_nothing_from_outside(tmp_path: Path) -> None:
     pytest.importorskip("zensical", reason="needs the extra docs")
     shutil.copytree(DOCS, tmp_path / "docs")

@@ -79,7 +79,7 @@ def keeps_freed_memory():
 """
 
 ONLY_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-pytestmark = ONLY_LINUX
+pytestmark = [ONLY_LINUX, pytest.mark.slow]
 
 
 def in_process(program: str, **more: str) -> Any:

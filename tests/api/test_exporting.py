@@ -49,6 +49,7 @@ def test_a_format_of_another_kind_of_model_is_rejected(tmp_path: Path) -> None:
     assert "onnx" in str(caught.value.todo)
 
 
+@pytest.mark.slow
 def test_training_ends_with_an_export_that_translate_uses(tmp_path: Path) -> None:
     config, watcher = small_run(tmp_path, export=True), Watcher()
     train(config, observers=[watcher])
@@ -64,6 +65,7 @@ def test_training_ends_with_an_export_that_translate_uses(tmp_path: Path) -> Non
     assert (path / DESCRIPTION).stat().st_mtime_ns == written
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_has_no_export_and_the_resumed_one_has(tmp_path: Path) -> None:
     config = small_run(tmp_path, export=True)
     watcher = Watcher(interrupt_at=4)
@@ -74,6 +76,7 @@ def test_an_interrupted_run_has_no_export_and_the_resumed_one_has(tmp_path: Path
     assert (Path(config.folder) / "ctranslate2" / DESCRIPTION).is_file()
 
 
+@pytest.mark.slow
 def test_a_setting_turns_it_off_and_an_old_export_is_then_reported(tmp_path: Path) -> None:
     config, watcher = small_run(tmp_path, export=False), Watcher()
     train(config, observers=[watcher])

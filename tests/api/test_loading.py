@@ -48,6 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # Which engine
 
 
+@pytest.mark.slow
 def test_auto_takes_the_export_and_gives_what_pytorch_gives(folder: Path) -> None:
     texts = ["s1 s2", "", "s3 s4 s8 never", "s0"]
     by_name = {
@@ -101,6 +102,7 @@ def test_auto_uses_pytorch_for_what_ctranslate2_does_not_support(
         auto.translate(sources, SearchConfig(**search), prefixes=prefixes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 3])
 @pytest.mark.parametrize("batch_size", [1, 256])
 def test_auto_uses_the_export_for_all_else_however_much_it_is(
@@ -146,6 +148,7 @@ def stale(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_auto_does_not_use_a_stale_export(stale: Path) -> None:
     with pytest.raises(ExportError, match=r"(?s)weights.*clearhead export"):
         api.load_translator(stale, engine="ctranslate2")
@@ -316,6 +319,7 @@ def bare_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["--engine", "ctranslate2"], ["--device", "cpu"]])
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_with_an_export_the_command_translates_without_torch(
@@ -333,6 +337,7 @@ def test_with_an_export_the_command_translates_without_torch(
     assert done.stdout.count("\n") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [

@@ -88,6 +88,7 @@ def notes(watcher: Watcher) -> list[str]:
     return [event.text for event in watcher.events if isinstance(event, Note)]
 
 
+@pytest.mark.slow
 def test_shifted_training_pairs_are_refused_before_a_vocabulary_is_learned(tmp_path: Path) -> None:
     watcher, config = Watcher(), shifted_run(tmp_path, "refuse")
     with pytest.raises(DataError) as caught:
@@ -97,6 +98,7 @@ def test_shifted_training_pairs_are_refused_before_a_vocabulary_is_learned(tmp_p
     assert watcher.events == []
 
 
+@pytest.mark.slow
 def test_with_the_setting_shifted_pairs_are_a_warning_of_the_new_run_alone(tmp_path: Path) -> None:
     config = shifted_run(tmp_path, "warn")
     for steps, expected in ((1, 1), (2, 0)):

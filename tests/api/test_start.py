@@ -99,6 +99,7 @@ def test_a_model_knows_the_characters_of_the_texts_of_the_model_that_it_starts_f
     assert (tmp_path / "own" / "text_style.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_another_model_to_start_from_is_another_run_whatever_its_name(tmp_path: Path) -> None:
     for name in ("x", "y"):
         (tmp_path / name).mkdir()

@@ -101,6 +101,7 @@ class Killed(BaseException):
     """Ends training without any clean-up, like a power cut."""
 
 
+@pytest.mark.slow
 def test_a_run_killed_after_any_file_leaves_no_weights_with_the_scores_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

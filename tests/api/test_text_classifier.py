@@ -115,6 +115,7 @@ def test_verbose_fitting_prints_progress_with_the_time_left(
     assert tempfile.gettempdir() not in out
 
 
+@pytest.mark.slow
 def test_equal_weights_are_no_weights_and_others_change_what_is_learned(
     fitted: TextClassifier,
 ) -> None:
@@ -211,6 +212,7 @@ def test_a_folder_holds_what_was_learned_last(tmp_path: Path) -> None:
     assert loaded.labels == ("COLD", "WARM")
 
 
+@pytest.mark.slow
 def test_a_model_of_another_kind_is_not_replaced(tmp_path: Path) -> None:
     for config in (feature_run(tmp_path, "features"), small_run(tmp_path, "pairs", max_steps=1)):
         train(config, observers=())
@@ -629,6 +631,7 @@ NOT_FOR_TEXTS = {
 """The checks that fail, each with the reason why it does not apply."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_checks_pass_unless_they_do_not_apply_to_texts() -> None:
     choices: dict[str, Any] = dict(convolution=0, epochs=1, batch_tokens=512, validation_share=0.3)
@@ -650,6 +653,7 @@ def test_scikit_learn_checks_what_it_can_without_numbers() -> None:
         assert check["status"] == "passed"
 
 
+@pytest.mark.slow
 def test_lists_and_arrays_train_the_same_classifier() -> None:
     numbers = np.array([0 if label == "cold" else 1 for label in LABELS])
     model = small().fit(np.array(TEXTS), numbers)
@@ -684,6 +688,7 @@ def test_a_request_for_metadata_copies_no_model(fitted: TextClassifier) -> None:
     assert isinstance(fitted.get_metadata_routing().owner, str)
 
 
+@pytest.mark.slow
 def test_it_is_a_classifier_so_that_folds_have_all_labels() -> None:
     assert is_classifier(small())
     assert isinstance(check_cv(2, LABELS, classifier=is_classifier(small())), StratifiedKFold)
@@ -794,6 +799,7 @@ def test_a_pipeline_passes_the_weights_of_its_score_on(
     assert weighted == fitted.score(UNSEEN, RIGHT, sample_weight=weights)
 
 
+@pytest.mark.slow
 def test_a_grid_of_numpys_numbers_is_searched() -> None:
     search = GridSearchCV(small(), {"learning_rate": np.array([1e-9, 2e-2])}, cv=2)
     search.fit(TEXTS, LABELS)
@@ -816,6 +822,7 @@ def test_scikit_learns_scores_are_those_of_the_probabilities(fitted: TextClassif
     assert get_scorer("accuracy")(fitted, UNSEEN, RIGHT) == fitted.score(UNSEEN, RIGHT)
 
 
+@pytest.mark.slow
 def test_it_learns_where_scikit_learn_is_not_installed() -> None:
     script = (
         "import sys; sys.modules['sklearn'] = None; import clearhead\n"
@@ -830,6 +837,7 @@ def test_it_learns_where_scikit_learn_is_not_installed() -> None:
     assert len(done.stdout.split()) == len(UNSEEN)
 
 
+@pytest.mark.slow
 def test_texts_of_another_style_are_normalised_on_demand() -> None:
     pytest.importorskip("sacremoses")
     prepared = [f"this text , like the others , says {text} ." for text in TEXTS]

@@ -38,6 +38,8 @@ from clearhead.training.step import Updater
 from clearhead.training.task import Evaluation
 from small_runs import Watcher, assert_same, final_state, small_run
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(

@@ -17,6 +17,8 @@ from clearhead.inspect.recording import record
 from clearhead.settings import RunConfig
 from small_runs import Watcher, assert_same, final_state, small_run, text_run, write_sequences
 
+pytestmark = pytest.mark.slow
+
 
 def watching(config: RunConfig, count: int = 2) -> RunConfig:
     return dataclasses.replace(

@@ -195,6 +195,7 @@ def test_a_program_trains_on_the_same_batches_and_times_itself(tmp_path: Path) -
     assert answer == {"tokens": 5, "seconds": 5.0, "loss": 1.0, "peak_mb": 123.0}
 
 
+@pytest.mark.slow
 def test_decoding_fewer_steps_is_an_error(tmp_path: Path) -> None:
     server = started(tmp_path)
     answer = server.answer(DECODE)
@@ -205,6 +206,7 @@ def test_decoding_fewer_steps_is_an_error(tmp_path: Path) -> None:
         server.answer(DECODE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", [TRAIN, DECODE])
 def test_the_clock_is_read_when_the_device_has_finished(
     request_: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

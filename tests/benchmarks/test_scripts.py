@@ -233,6 +233,7 @@ def test_copying_fails_if_one_output_is_wrong(
 # The same translations with every batch size and engine
 
 
+@pytest.mark.slow
 def test_translations_do_not_depend_on_the_batch_size(
     trained: RunConfig, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -342,6 +343,7 @@ def test_a_default_engine_that_scores_less_fails(
     assert same_bleu.main(words) == code
 
 
+@pytest.mark.slow
 def test_corpora_of_growing_size_are_built_whole(folder: Path) -> None:
     assert corpus_scale.main(["--pairs", "200", "10100"]) == 0
     found = records(folder, "corpus_scale")
@@ -411,6 +413,7 @@ def test_outputs_have_the_given_length(beam_size: int, monkeypatch: pytest.Monke
         assert [len(hypotheses[0].tokens) for hypotheses in found] == [length] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "curves"), [("all", 5), ("training", 2), ("beam", 1)])
 def test_curves_are_measured_and_recorded(
     what: str, curves: int, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -431,6 +434,7 @@ def test_curves_are_measured_and_recorded(
 # Several processes
 
 
+@pytest.mark.slow
 def test_several_processes_are_measured_beside_the_model(folder: Path) -> None:
     words = ["--size", "tiny", "--tokens", "32", "--rounds", "1", "--processes", "2"]
     assert scaling.main([*words, "--engines", "fsdp"]) == 0
@@ -455,6 +459,7 @@ def test_what_the_model_says_of_one_and_of_many_processes() -> None:
 # Beside busy processes
 
 
+@pytest.mark.slow
 def test_every_setting_works_alone_and_beside_a_busy_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,6 +157,7 @@ def test_weights_of_another_model_are_rejected(folder: Path) -> None:
     assert "copy the folder again" in str(caught.value.todo)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["translator", "texts", "features"])
 @pytest.mark.parametrize(
     "asked",
@@ -244,6 +245,7 @@ for write in (
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_reported_and_leaves_the_old_files_whole(tmp_path: Path) -> None:
     (tmp_path / "weights").write_text("old")
     (tmp_path / "scores").write_text("old")

@@ -366,6 +366,7 @@ def test_columns_of_features_are_found_by_name(models: Path) -> None:
         assert found == pytest.approx(-math.log(best[0][1]), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_classifies_with_one_warning_that_it_is_not_calibrated(
     models: Path, tmp_path: Path
 ) -> None:

@@ -404,6 +404,7 @@ def test_a_file_with_other_columns_is_refused_with_the_options_that_read_it(
     assert code == 0, err
 
 
+@pytest.mark.slow
 def test_confusion_matrices_are_drawn_into_files_named_after_the_models(models: Path) -> None:
     names = str(models / "texts"), str(models / "rival")
     code, _, err = run("evaluate", *names, "--data", "test.tsv", "--figures", "p")
@@ -417,6 +418,7 @@ def test_confusion_matrices_are_drawn_into_files_named_after_the_models(models: 
     assert all(f">{label}<" in svg for label in LABELS)
 
 
+@pytest.mark.slow
 def test_folders_of_the_same_name_have_different_pictures(
     models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

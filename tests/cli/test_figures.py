@@ -22,12 +22,18 @@ from fake_translator import run
 from made_records import made_record
 from model_folders import LABELS, LONGEST, write_models
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     write_models(folder)
     return folder
+
+
+ONE = ("--only", "encoder.1.self", "--format", "svg")
+"""Where it does not matter which pictures are drawn: each takes a fifth of a second."""
 
 
 def drawn(*words: str | Path) -> list[Path]:
@@ -249,7 +255,7 @@ def test_a_file_is_read_as_classify_reads_it(
     models: Path, tmp_path: Path, name: str, content: str, options: list[str]
 ) -> None:
     (tmp_path / name).write_text(content)
-    words = ("figures", str(models / "texts"), "--format", "svg", "-o", str(tmp_path / "p"))
+    words = ("figures", str(models / "texts"), *ONE, "-o", str(tmp_path / "p"))
     expected = run(*words, "--input", "c d")
     shutil.rmtree(tmp_path / "p")
     given = ("--input-file", str(tmp_path / name), *options)
@@ -269,7 +275,7 @@ def test_the_labels_of_a_classifier_are_printed(models: Path, tmp_path: Path, ki
     inputs = {"features": (tmp_path / "x.csv", np.array([[1, 2, 3], [3, 2, 0]]))}
     given, content = inputs.get(kind, ("c d", "c d"))
     code, _, err = run(
-        *("figures", str(models / kind), "--input", str(given)), "-o", str(tmp_path / "p")
+        *("figures", str(models / kind), "--input", str(given), *ONE, "-o", str(tmp_path / "p"))
     )
     assert code == 0
     (found,) = api.load_classifier(models / kind, device="cpu").classify([content])
@@ -300,7 +306,7 @@ def test_a_cut_input_gives_a_warning(models: Path, tmp_path: Path, kind: str) ->
     (tmp_path / "x.csv").write_text("sequence,time,x,y,z\n" + "\n".join(rows) + "\n")
     given = "a b " * LONGEST if kind == "texts" else str(tmp_path / "x.csv")
     unit, length = ("tokens", 2 * LONGEST) if kind == "texts" else ("frames", LONGEST + 3)
-    words = ("--input", given, "--format", "svg", "-o", str(tmp_path / "p"))
+    words = ("--input", given, *ONE, "-o", str(tmp_path / "p"))
     code, _, err = run("figures", str(models / kind), *words)
     assert code == 0
     warning, label, _ = err.splitlines()
@@ -317,7 +323,7 @@ def test_a_classifier_of_features_reads_one_sequence_of_a_file(
 ) -> None:
     sequences = np.random.default_rng(1).normal(size=(2, 4, 3))
     np.savez(tmp_path / "x.npz", x=sequences)
-    words = (option, tmp_path / "x.npz", "--line", "2", "--format", "svg", "-o", tmp_path / "p")
+    words = (option, tmp_path / "x.npz", "--line", "2", *ONE, "-o", tmp_path / "p")
     drawn(models / "features", *words)
     found = record(api.load_classifier(models / "features", device="cpu"), sequences[1])
     assert found.source == ("1", "2", "3", "4")
@@ -384,7 +390,7 @@ def test_a_text_that_is_the_name_of_a_file_gives_a_warning(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("one.en").write_text("a b\n")
-    words = ("figures", str(models / "texts"), "-o", "pictures", "--format", "svg")
+    words = ("figures", str(models / "texts"), "-o", "pictures", *ONE)
     assert "warning: " not in run(*words, "--input-file", "one.en")[2]
     code, _, err = run(*words, "--input", "one.en")
     assert code == 0

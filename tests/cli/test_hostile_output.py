@@ -27,7 +27,7 @@ from clearhead.training.events import Note
 from clearhead.training.task import Sample
 from fake_translator import Backwards
 from fake_translator import run as run_with_pipes
-from hostile import HOSTILE, LINES, NAMES
+from hostile import HOSTILE, LINES, NAMES, grouped
 from run_events import ENDED, STARTED, VALIDATED
 from small_runs import SMALL_MODEL
 
@@ -126,9 +126,11 @@ def test_in_a_pipe_a_translation_stays_as_it_is(
     assert "a\ufffd[31m" in err
 
 
+@pytest.mark.slow
 def test_names_of_files_folders_settings_and_options(screen: Screen) -> None:
     for name in NAMES:
         assert screen.run("translate", name)
+    for name in grouped(NAMES):
         assert screen.run("translate", "m", "-i", name)
         assert screen.run("classify", name, "-i", name)
         assert screen.run("evaluate", name, "--data", name)
@@ -147,10 +149,12 @@ def test_names_of_files_folders_settings_and_options(screen: Screen) -> None:
     assert_harmless(screen.shown(), NAMES)
 
 
+@pytest.mark.slow
 def test_configurations(screen: Screen) -> None:
     Path("run.toml").write_text("[data]\n")
     for text in NAMES:
         assert screen.run("train", "run.toml", "--set", f"{text}=1")
+    for text in grouped(NAMES):
         assert screen.run("train", "run.toml", "--set", f"model.{text}=1")
         assert screen.run("train", "run.toml", "--set", f"training.device={text}")
         assert screen.run("train", "run.toml", "--set", f"data.train={json.dumps([text])}")
@@ -161,6 +165,7 @@ def test_configurations(screen: Screen) -> None:
     assert_harmless(screen.shown())
 
 
+@pytest.mark.slow
 def test_model_folders(screen: Screen) -> None:
     """Each file of a folder has hostile texts, where the files read before it are right."""
     folder = Path("model")
@@ -176,6 +181,7 @@ def test_model_folders(screen: Screen) -> None:
 
     for text in HOSTILE:
         shows("config.json", {"format": text})
+    for text in grouped(HOSTILE):
         for config in (
             {text: text},
             {"task": text},
@@ -197,6 +203,7 @@ def test_model_folders(screen: Screen) -> None:
     assert_harmless(screen.shown())
 
 
+@pytest.mark.slow
 def test_a_classifier_from_its_data_to_its_figures(
     screen: Screen, monkeypatch: pytest.MonkeyPatch
 ) -> None:

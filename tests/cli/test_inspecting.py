@@ -25,6 +25,8 @@ from clearhead.tokenizer import BOS, EOS
 from fake_translator import run
 from model_folders import WORDS, write_models
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -395,6 +395,7 @@ def test_there_are_forty_of_them() -> None:
     assert len({mistake.command for mistake in MISTAKES}) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.command or "nothing")
 def test_a_mistake_gets_a_short_message_and_leaves_nothing_behind(
     folder: Path, mistake: Mistake
@@ -464,6 +465,7 @@ def translating() -> subprocess.Popen[bytes]:
     return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe)
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_command_with_one_line() -> None:
     with translating() as process:
         assert process.stdin
@@ -477,6 +479,7 @@ def test_ctrl_c_ends_a_command_with_one_line() -> None:
     assert err == b"clearhead: interrupted\n"
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_mistake() -> None:
     with translating() as process:
         assert process.stdout

@@ -129,6 +129,7 @@ def test_ctrl_c_ends_quietly_and_leaves_the_terminal_as_it_was(terminals: list[T
     assert termios.tcgetattr(terminal.slave) == terminal.settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.0, 0.001, 0.003, 0.01, 0.03])
 def test_ctrl_c_is_noticed_at_any_moment_around_the_prompt(
     terminals: list[Terminal], delay: float
@@ -143,6 +144,7 @@ def test_ctrl_c_is_noticed_at_any_moment_around_the_prompt(
     assert termios.tcgetattr(terminal.slave) == terminal.settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", ["\x03", "\x04"])
 def test_the_prompt_is_not_in_a_redirected_output(
     terminals: list[Terminal], tmp_path: Path, key: str

@@ -359,6 +359,7 @@ def test_scores_are_rejected_with_a_format_that_has_them(
     assert translator.calls == []
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("lines", [1, 20_000])
 def test_a_full_disk_gives_an_error(tmp_path: Path, lines: int) -> None:
@@ -675,6 +676,7 @@ def test_a_text_that_looks_different_is_warned_of_once_and_can_be_normalised(mos
         assert (code, out, of_inputs(err)) == (0, expected, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [[], ["--normalise"]])
 def test_references_that_look_different_are_warned_of_once(
     moses: str, tmp_path: Path, options: list[str]

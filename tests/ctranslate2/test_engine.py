@@ -271,6 +271,7 @@ BEAM_SEARCHES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prefixed", [False, True])
 @pytest.mark.parametrize("choices", BEAM_SEARCHES, ids=str)
 def test_the_hypotheses_of_a_beam_mean_what_ours_mean(

@@ -95,6 +95,7 @@ CHOICES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choices", CHOICES, ids=lambda choices: "-".join(choices) or "default")
 def test_every_choice_of_a_model_gives_the_same_after_export(
     tmp_path: Path, choices: dict[str, Any]
@@ -131,6 +132,7 @@ def model_configs(draw: st.DrawFn) -> ModelConfig:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(config=model_configs(), seed=st.integers(0, 2**31))
 def test_choices_taken_together_give_the_same_after_export(
@@ -319,6 +321,7 @@ def test_the_output_may_be_the_current_folder(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "model"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("refused", ["config.json", "model.bin", "clearhead.json"])
 def test_an_export_that_is_interrupted_while_it_is_moved_is_repaired_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
@@ -364,6 +367,7 @@ except ExportError as error:
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_and_leaves_no_export(tmp_path: Path) -> None:
     folder = random_folder(tmp_path)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COVERAGE")}
@@ -447,6 +451,7 @@ def test_settings_that_no_export_depends_on_do_not_make_it_stale(tmp_path: Path)
     read_ctranslate2(folder / "ctranslate2", read_model_folder(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["model.bin", "config.json", "source_vocabulary.json", "clearhead.json"]
 )
@@ -479,6 +484,7 @@ def test_vocabularies_of_other_sizes_than_the_tokenizers_are_refused(
     assert caught.value.where == str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "old", "new"),
     [
@@ -505,6 +511,7 @@ def test_other_special_tokens_are_refused(tmp_path: Path, name: str, old: str, n
     assert caught.value.where == str(path / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [{"format": 9}, {"origin": {}}, {"origin": None}, {"limits": {"x": 1}}, {"files": 3}],

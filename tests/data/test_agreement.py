@@ -54,6 +54,7 @@ def shuffled(texts: list[str]) -> list[str]:
     return random.Random(0).sample(texts, len(texts))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
 @pytest.mark.parametrize("turn", [1, -1])
 def test_the_phrasebook_belongs_together(pair: str, turn: int) -> None:
@@ -63,6 +64,7 @@ def test_the_phrasebook_belongs_together(pair: str, turn: int) -> None:
         assert warnings(parts[1][:count], parts[0][:count]) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [500, 1000])
 @pytest.mark.parametrize("shift", [1, -1, 2])
 def test_targets_shifted_by_lines_are_refused(count: int, shift: int) -> None:
@@ -85,6 +87,7 @@ def test_shifted_pairs_to_replay_are_refused() -> None:
     assert caught.value.where == "replay examples"
 
 
+@pytest.mark.slow
 def test_shuffled_targets_are_refused() -> None:
     pairs = list(zip(ENGLISH, shuffled(SPANISH), strict=True))
     assert "do not belong together" in refusal(pairs).what
@@ -99,6 +102,7 @@ def test_few_pairs_raise_a_warning_only_and_fewer_nothing() -> None:
     assert warnings(pairs[:100], mismatch="refuse") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [300, 400, 500, 700])
 def test_a_line_that_is_missing_is_found_about_where_it_is(kept: int) -> None:
     targets = SPANISH[:kept] + SPANISH[kept + 1 :]
@@ -108,6 +112,7 @@ def test_a_line_that_is_missing_is_found_about_where_it_is(kept: int) -> None:
     assert first <= kept + 1 <= last <= first + 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_a_line_that_is_missing_in_long_data_is_found_between_two_lines(share: float) -> None:
     sources, targets = map(list, zip(*BOOKS["en-es", "train"], strict=True))
@@ -141,6 +146,7 @@ def test_equal_sides_are_refused() -> None:
     assert "(67 %)" in line
 
 
+@pytest.mark.slow
 def test_swapped_sides_of_the_validation_part_are_refused() -> None:
     error = refusal(list(BOOKS["en-es", "train"]), [pair[::-1] for pair in KNOWN])
     assert "swapped" in error.what
@@ -176,6 +182,7 @@ def test_a_translator_of_both_directions_may_be_validated_in_either(share: float
         assert "swapped" not in "".join(found)
 
 
+@pytest.mark.slow
 def test_a_side_of_the_validation_part_in_another_language_is_refused() -> None:
     train = [(target, source) for source, target in BOOKS["de-en", "train"]]
     assert "another language" in refusal(train, KNOWN).what
@@ -190,6 +197,7 @@ def test_texts_with_labels_are_not_pairs(tmp_path: Path) -> None:
         assert "--task classification" in str(caught.value.todo)
 
 
+@pytest.mark.slow
 def test_a_script_without_spaces_is_compared_too() -> None:
     rng = random.Random(0)
     numbers = [[rng.randrange(100) for _ in range(rng.randint(2, 9))] for _ in range(1000)]
@@ -223,6 +231,7 @@ TAGGED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [1, -1])
 @pytest.mark.parametrize("order", ["one after the other", "in turn"])
 @pytest.mark.parametrize("name", ["es", "x11"])
@@ -235,11 +244,13 @@ def test_one_of_five_languages_is_enough_to_validate_on(name: str, order: str, t
     assert unsure(train, validation) == 0
 
 
+@pytest.mark.slow
 def test_a_language_in_none_of_the_training_pairs_is_refused() -> None:
     train = [pair for name in TAGGED if name != "x11" for pair in TAGGED[name][:600]]
     assert "another language" in refusal(train, TAGGED["x11"][2500:]).what
 
 
+@pytest.mark.slow
 def test_languages_are_looked_for_in_the_whole_training_part(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -250,6 +261,7 @@ def test_languages_are_looked_for_in_the_whole_training_part(
     assert "another language" in refusal(without, TAGGED["x17"][2500:]).what
 
 
+@pytest.mark.slow
 def test_a_translator_of_both_directions_may_be_validated_in_the_rarer_one() -> None:
     pairs = TARGETS["es"]
     train = pairs[:300] + [pair[::-1] for pair in pairs[300:2500]]
@@ -260,6 +272,7 @@ def numbered(pairs: list) -> tuple[Pair, ...]:
     return tuple(Pair(source, target, n) for n, (source, target) in enumerate(pairs, 1))
 
 
+@pytest.mark.slow
 def test_pairs_to_replay_may_be_of_another_language() -> None:
     config = config_from({"start_from": "runs/old"})
     old = TARGETS["de"]
@@ -275,6 +288,7 @@ def test_pairs_to_replay_may_be_of_another_language() -> None:
     assert any("swapped" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_a_model_to_start_from_may_know_other_languages() -> None:
     config = config_from({"start_from": "runs/old"})
     for validation in (TARGETS["de"][:500], [pair[::-1] for pair in KNOWN]):
@@ -321,6 +335,7 @@ def unrelated(kind: str) -> list[tuple[str, str]]:
             return [(f"{a} + {b} modulo 97", str((a + b) % 97)) for a, b in sums]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dictionary", "names", "gaps", "sums"])
 @pytest.mark.parametrize("turn", [1, -1])
 def test_words_and_numbers_without_a_visible_relation_are_not_refused(kind: str, turn: int) -> None:
@@ -351,6 +366,7 @@ ORDINARY = [(f"{source.capitalize()}.", f"{target.capitalize()}.") for source, t
 PREPARED = [(prepared(source), prepared(target)) for source, target in ORDINARY]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [1, -1])
 @pytest.mark.parametrize("lower", [True, False])
 def test_a_part_in_another_style_than_the_training_data_raises_a_warning(
@@ -602,6 +618,7 @@ def test_a_label_that_only_the_test_data_have_raises_a_warning(tmp_path: Path) -
     assert "'c'" in line
 
 
+@pytest.mark.slow
 def test_pairs_need_validation_data_that_are_not_the_training_data() -> None:
     with pytest.raises(ConfigError):
         check_trainable(run(train=["phrasebook:en-es"]))

@@ -390,6 +390,7 @@ def kept_in(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_new_corpus_takes_the_place_of_those_that_nobody_has_open(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:
@@ -431,6 +432,7 @@ print(len(corpus.source(0)), flush=True)
 """
 
 
+@pytest.mark.slow
 def test_a_corpus_that_another_process_reads_stays(
     files: list[str], tokenizers: tuple[Tokenizer, Tokenizer], tmp_path: Path
 ) -> None:

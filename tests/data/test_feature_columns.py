@@ -56,6 +56,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> api.Classifier:
     return api.load_classifier(config.folder, device="cpu")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 def test_a_classifier_reads_features_by_their_names(
     trained: api.Classifier, tmp_path: Path, order: Sequence[str]
@@ -124,6 +125,7 @@ def test_validation_and_test_files_may_have_another_order(tmp_path: Path) -> Non
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.slow
 def test_a_classifier_that_begins_with_an_encoder_has_the_order_of_its_columns(
     tmp_path: Path,
 ) -> None:

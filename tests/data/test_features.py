@@ -43,6 +43,7 @@ def filled_plainly(frames: np.ndarray, rule: str, means: np.ndarray) -> np.ndarr
     return filled
 
 
+@pytest.mark.slow
 @given(features_with_gaps, st.sampled_from(["zero", "mean", "interpolate"]))
 def test_missing_values_are_filled_as_the_rule_says(
     rows: list[list[float]], rule: MissingRule

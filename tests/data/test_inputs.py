@@ -142,6 +142,7 @@ def test_words_behind_the_longest_text_are_counted_and_not_spelt(
     assert made.names(example, row) == tuple(words[:3])
 
 
+@pytest.mark.slow
 def test_another_process_numbers_them_alike() -> None:
     program = (
         "from clearhead.data.inputs import NGrams\nprint(NGrams((2, 3), 1000).numbers('wörter'))"
@@ -231,6 +232,7 @@ def test_unknown_words_and_padding_of_ngrams_learn_nothing() -> None:
     assert ngrams[NGrams((2, 3), VECTORS).numbers("zebra")].ne(0).any()
 
 
+@pytest.mark.slow
 @given(
     st.lists(TEXTS.filter(bool), min_size=1, max_size=4),
     st.booleans(),
@@ -311,6 +313,7 @@ def test_what_is_for_words_is_rejected_where_the_vocabulary_of_an_encoder_has_pi
     assert raised.value.where == f"{section}.{name}"
 
 
+@pytest.mark.slow
 def test_a_trained_classifier_knows_words_it_has_not_seen_by_how_they_are_spelt(
     tmp_path: Path,
 ) -> None:

@@ -66,6 +66,7 @@ def judged_plainly(
     return verdicts
 
 
+@pytest.mark.slow
 @given(rows_of_examples, rows_of_examples, st.booleans(), st.booleans())
 def test_examples_are_judged_as_the_rules_say(
     rows: list[Row], held_out: list[Row], drop: bool, drop_held_out: bool

@@ -73,6 +73,7 @@ def test_texts_in_memory_train_the_weights_that_a_file_trains(tmp_path: Path) ->
     assert reports[0] == reports[1]
 
 
+@pytest.mark.slow
 def test_pairs_in_memory_train_the_weights_that_files_train_and_resume(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=4, validate_every=2)
     (tmp_path / "memory").mkdir()

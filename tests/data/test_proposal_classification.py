@@ -470,6 +470,7 @@ def incomplete_sequences(folder: Path) -> str:
     return write_sequences(folder / "train.npz", [3, 8, 5, 6] * 10, missing=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "kind", "columns"),
     [

@@ -33,6 +33,7 @@ def labelled(folder: Path, count: int) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["translation", "classification"])
 def test_a_proposed_run_starts_from_the_model_and_trains(tmp_path: Path, task: str) -> None:
     first = small_run(tmp_path, "first", max_steps=2)
@@ -55,6 +56,7 @@ def test_a_proposed_run_starts_from_the_model_and_trains(tmp_path: Path, task: s
     assert api.load(tmp_path / "run").config.model.d_model == first.model.d_model
 
 
+@pytest.mark.slow
 def test_the_search_of_a_translator_is_kept(tmp_path: Path) -> None:
     first = small_run(tmp_path, "first", max_steps=2)
     search = dataclasses.replace(
@@ -156,6 +158,7 @@ def test_a_model_that_is_none_for_the_task_is_reported_before_a_file_is_written(
 LEARNED = {"positions": {"kind": "learned", "max_length": 21}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["translation", "classification"])
 def test_the_longest_example_fits_the_positions_of_the_model(tmp_path: Path, task: str) -> None:
     first = small_run(tmp_path, "first", max_steps=2)
@@ -177,6 +180,7 @@ def test_the_longest_example_fits_the_positions_of_the_model(tmp_path: Path, tas
     assert api.train(config, observers=()).finished
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("imported", [True, False])
 def test_the_output_layer_is_kept_if_the_labels_are_the_same(
     tmp_path: Path, imported: bool

@@ -88,6 +88,7 @@ def begun(first: RunConfig, name: str, old: Path, **data: Any) -> RunConfig:
     return config_from(tree)
 
 
+@pytest.mark.slow
 def test_a_run_with_replay_resumes_exactly_and_reports_the_earlier_pairs(tmp_path: Path) -> None:
     first = small_run(tmp_path, "first", max_steps=2)
     api.train(first, observers=())

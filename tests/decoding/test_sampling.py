@@ -69,6 +69,7 @@ SAMPLINGS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", SAMPLINGS)
 def test_samples_come_as_often_as_the_distribution_says(config: SearchConfig) -> None:
     stepper = TableStepper(vocabulary=8)

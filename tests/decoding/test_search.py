@@ -96,6 +96,7 @@ def test_a_beam_as_wide_as_all_candidates_finds_all_sequences_in_brute_force_ord
         assert_same(hypotheses, sorted(scored, key=lambda c: rank(c, alpha)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vocabulary", [5, 8, 200])
 @pytest.mark.parametrize("beam_size", [1, 2, 3, 5])
 def test_a_narrow_beam_gives_what_the_reference_gives(vocabulary: int, beam_size: int) -> None:
@@ -214,6 +215,7 @@ REQUESTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=150)
 @given(config=CONFIGS, requests=REQUESTS, ties=st.booleans())
 def test_a_sentence_gets_the_same_whatever_its_neighbours(config, requests, ties: bool) -> None:

@@ -86,6 +86,7 @@ def test_of_many_texts_a_sample_is_used_and_reported(monkeypatch: pytest.MonkeyP
     assert set(alone.ravel()) == {0.0, 1.0}
 
 
+@pytest.mark.slow
 def test_training_ends_with_the_scores_of_both(tmp_path: Path) -> None:
     config, watcher = text_run(tmp_path), Watcher()
     ended = train(config, observers=[watcher])
@@ -111,6 +112,7 @@ def test_a_model_behind_the_baseline_is_advised_to_start_from_another(
     assert ("start_from" in line) == advised
 
 
+@pytest.mark.slow
 def test_an_unwatched_run_and_one_on_features_have_no_baseline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +136,7 @@ def test_it_is_fitted_anew_on_the_files_of_a_run(tmp_path: Path) -> None:
     assert baseline_of_run(folder, replace(config, input="features"), labels) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["train", "validation", "test"])
 def test_it_is_left_out_with_the_reason_if_a_file_of_the_run_is_missing_or_has_changed(
     tmp_path: Path, part: str
@@ -175,6 +178,7 @@ def test_without_scikit_learn_there_is_none(
     assert baseline_of_run(Path(config.folder), config, labels) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", [ImportError("no numpy.core"), RuntimeError("damaged\nfile")])
 def test_a_damaged_scikit_learn_costs_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: Exception

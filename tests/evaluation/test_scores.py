@@ -70,6 +70,7 @@ def test_bleu_is_that_of_the_paper() -> None:
         assert bleu.score == pytest.approx(written_out_bleu(hypotheses, REFERENCES), abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tokenize", "lowercase"), [("13a", False), ("none", False), ("char", False), ("13a", True)]
 )
@@ -122,6 +123,7 @@ def test_a_perfect_translation_scores_100_and_needs_no_edit() -> None:
         assert (measure.score, measure.low, measure.high) == pytest.approx([perfect] * 3)
 
 
+@pytest.mark.slow
 def test_ignoring_case_texts_that_differ_only_in_case_are_perfect() -> None:
     cased = [line.title() for line in REFERENCES]
     for lowercase, perfect in ((True, True), (False, False)):
@@ -167,6 +169,7 @@ def test_scores_can_be_written_as_json() -> None:
     assert tree["chrf"]["low"] == scores.chrf.low
 
 
+@pytest.mark.slow
 def test_only_a_system_that_differs_from_the_baseline_is_significant() -> None:
     better = damaged(REFERENCES, share=0.1, seed=3)
     nearly = [REFERENCES[0], *HYPOTHESES[1:]]
@@ -188,6 +191,7 @@ def test_only_a_system_that_differs_from_the_baseline_is_significant() -> None:
     assert compared["twin"].bleu.score == compared["baseline"].bleu.score
 
 
+@pytest.mark.slow
 def test_compared_scores_are_those_of_each_system_alone() -> None:
     better = damaged(REFERENCES, share=0.1, seed=3)
     compared = compare({"a": HYPOTHESES, "b": better}, REFERENCES, bootstrap=50)
@@ -259,6 +263,7 @@ def test_tokenised_text_is_scored_without_a_warning(caplog: pytest.LogCaptureFix
     assert caplog.records == []
 
 
+@pytest.mark.slow
 def test_importing_evaluation_loads_neither_torch_nor_sacrebleu() -> None:
     program = (
         "import clearhead.evaluation.evaluate, sys; print({'torch', 'sacrebleu'} & {*sys.modules})"

@@ -11,6 +11,8 @@ from clearhead.data.phrasebook import phrasebook
 from clearhead.errors import TrainingError
 from scripts import load_script
 
+pytestmark = pytest.mark.slow
+
 
 class Reciting:
     """Translates the phrasebook without a mistake, except for some sentences."""

@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 import clearhead
 from clearhead.settings import read_config
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "looking-inside.ipynb"
 
 

@@ -35,6 +35,7 @@ def assert_norms_change_nothing(model: nn.Module) -> None:
     assert all(bool((norm.weight == 1).all() and (norm.bias == 0).all()) for norm in norms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("letter", ["a", "c"])
 def test_systems_a_and_c_begin_as_pytorch_does(letter: str) -> None:
     model = translator_of(letter)

@@ -109,6 +109,7 @@ def losses(folder: Path) -> list[float]:
     return [event["loss"] for event in events if event["event"] == "Progress"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("letter", sorted(PATHS))
 def test_an_interrupted_training_shows_nothing_of_a_half_trained_model(
     letter: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
@@ -126,6 +127,7 @@ def test_an_interrupted_training_shows_nothing_of_a_half_trained_model(
     assert all(letter == "e" and line.startswith("untrained model") for line in shown)
 
 
+@pytest.mark.slow
 def test_system_a_learns_its_pairs_by_heart_and_scores_by_sums(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -149,6 +151,7 @@ def test_system_a_learns_its_pairs_by_heart_and_scores_by_sums(
         assert float(score) == pytest.approx(float(total), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_system_c_learns_its_pairs_by_heart_and_shows_three_lists_of_attentions(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -171,6 +174,7 @@ def test_system_c_learns_its_pairs_by_heart_and_shows_three_lists_of_attentions(
         assert queries[0].endswith("ich" if name.startswith("encoder") else "<sos>")
 
 
+@pytest.mark.slow
 def test_system_e_generates_untrained_and_begins_to_copy(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -237,6 +241,7 @@ def test_system_c_has_a_vocabulary_of_words_for_each_side() -> None:
     assert set(target.words) == set("i want a beer coke .".split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("letter", "make_optimizer"),
     [
@@ -475,6 +480,7 @@ def assert_equal(found: Tensor | Numbers, expected: Numbers) -> None:
     np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_the_logits_of_padded_pairs_are_those_of_the_description(pair: Pair) -> None:
     source, target = padded(SOURCE), padded(TARGET)
@@ -485,6 +491,7 @@ def test_the_logits_of_padded_pairs_are_those_of_the_description(pair: Pair) -> 
         assert_equal(found[row, : len(ids)], expected[row, : len(ids)])
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_the_logits_of_each_step_are_those_of_the_description(pair: Pair) -> None:
     source = padded(SOURCE)
@@ -504,6 +511,7 @@ def test_positions_are_added_from_a_start(pair: Pair) -> None:
     assert_equal(found, pair.formulation.embed("target_input", ids.numpy(), start_pos=13))
 
 
+@pytest.mark.slow
 def test_recorded_attentions_are_those_of_the_description(pair: Pair) -> None:
     pair.formulation.attentions.clear()
     pair.formulation.logits(padded(SOURCE).numpy(), padded(TARGET).numpy())
@@ -523,6 +531,7 @@ def test_recorded_attentions_are_those_of_the_description(pair: Pair) -> None:
 # The two classifiers.
 
 
+@pytest.mark.slow
 def test_system_b_classifies_sentences_that_it_has_not_seen(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -569,6 +578,7 @@ def test_no_word_of_system_bs_sentences_separates_praise_from_complaint() -> Non
     assert len({text for text, _ in sentences}) == len(sentences) >= 2600
 
 
+@pytest.mark.slow
 def test_system_d_classifies_sequences_that_it_has_not_seen_and_draws_four_pictures(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

@@ -20,6 +20,8 @@ FAULTS = ROOT / "tests" / "faults"
 
 import disk  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="forks, and reads /proc")
 COMPILED = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 

@@ -37,6 +37,7 @@ def attack_with(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return attack_once
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(number=st.integers(0, 2**32))
 def test_a_hostile_file_is_read_or_raises_an_error_of_clearhead(

@@ -61,3 +61,8 @@ NAMES = tuple(text for text in LINES if "/" not in text)
 """Those that can be the name of a file or an argument."""
 
 assert len(HOSTILE) >= 100
+
+
+def grouped(texts: tuple[str, ...]) -> list[str]:
+    """All texts in strings of eight, for commands that show one string each."""
+    return ["".join(texts[first : first + 8]) for first in range(0, len(texts), 8)]

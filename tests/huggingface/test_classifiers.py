@@ -21,7 +21,10 @@ from small_runs import text_run
 
 transformers = pytest.importorskip("transformers")
 
-pytestmark = pytest.mark.filterwarnings("ignore:the input looks different")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the input looks different"),
+    pytest.mark.slow,
+]
 
 TEXTS = ["the red ball", "How many people lived here in 1987?", "red", "Straße, 中文 🙂 blue"]
 SHAPE: dict[str, Any] = {

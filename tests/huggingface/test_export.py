@@ -29,6 +29,8 @@ from marian_models import TAGS, write_marian
 from small_models import small_config
 from small_runs import assert_same
 
+pytestmark = pytest.mark.slow
+
 transformers = pytest.importorskip("transformers")
 
 TEXTS = [pair[0] for pair in phrasebook_pairs("phrasebook:en-es", "train")[:20]]

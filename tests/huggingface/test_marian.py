@@ -69,6 +69,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 @torch.no_grad()
 def test_logits_and_greedy_outputs_are_those_of_transformers(choices: dict[str, Any]) -> None:
@@ -139,6 +140,7 @@ def test_the_start_symbol_is_the_padding_token() -> None:
     assert not sines_first[PAD].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("choices", "named"),
     [

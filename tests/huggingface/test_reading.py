@@ -41,6 +41,7 @@ def outputs(folder: Path, model: Any, text: str) -> np.ndarray:
     return model(**tokens(text, return_tensors="pt"))[0][0].numpy()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TOKENS)
 def test_the_hidden_states_of_an_encoder_are_those_of_transformers(
     tmp_path: Path, kind: str
@@ -59,6 +60,7 @@ def test_the_hidden_states_of_an_encoder_are_those_of_transformers(
         encoder.classify(TEXTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TOKENS)
 def test_the_logits_of_a_classifier_are_those_of_transformers(tmp_path: Path, kind: str) -> None:
     names = {0: "zero", 1: "one", 2: "a b"}
@@ -107,6 +109,7 @@ def test_a_text_with_more_tokens_than_positions_ends_with_the_end_symbol(tmp_pat
     assert (ids[0], ids[-1]) == (BOS, EOS)
 
 
+@pytest.mark.slow
 def test_a_run_starts_from_files_of_hugging_face_as_from_their_model_folder(
     tmp_path: Path,
 ) -> None:

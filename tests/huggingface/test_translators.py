@@ -27,6 +27,8 @@ from fake_translator import run
 from marian_models import TAGS, write_marian
 from small_runs import Watcher, assert_same, final_state
 
+pytestmark = pytest.mark.slow
+
 transformers = pytest.importorskip("transformers")
 
 TEXTS = [pair[0] for pair in phrasebook_pairs("phrasebook:en-es", "train")[:12]]

@@ -65,6 +65,7 @@ def test_the_error_rate_is_1_minus_f1(sentences: list[tuple[frozenset, frozenset
     assert alignment_error_rate(gold, gold) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "shift", "rule"), [("decoder.2.cross.1", 1, "target"), ("removal", 0, "both")]
 )

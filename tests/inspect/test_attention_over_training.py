@@ -16,6 +16,8 @@ from clearhead.inspect.record import Record
 from made_records import TARGET, made_record, words
 from pictures import assert_legible, drawn, heading, mesh, panels
 
+pytestmark = pytest.mark.slow
+
 themes = pytest.mark.parametrize("theme", THEMES.values(), ids=lambda theme: theme.name)
 
 

@@ -22,6 +22,8 @@ from clearhead.inspect.charts import (
 from clearhead.inspect.drawing import THEMES, Theme
 from pictures import assert_legible, names
 
+pytestmark = pytest.mark.slow
+
 themes = pytest.mark.parametrize("theme", THEMES.values(), ids=lambda theme: theme.name)
 
 

@@ -24,6 +24,8 @@ from clearhead.inspect.drawing import (
 from clearhead.inspect.figures import attention_figure, heads_figure
 from made_records import draw_all, made_record
 
+pytestmark = pytest.mark.slow
+
 
 def svg_texts(path: Path) -> list[str]:
     root = ElementTree.parse(path).getroot()

@@ -71,6 +71,7 @@ def test_the_weights_of_a_head_are_drawn_with_queries_down_and_keys_across(
     assert f"layer {layer + 1} of 2, head {head + 1} of 3" in title_of(figure)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["token", "frame"])
 def test_axes_of_a_classifier_are_named_after_its_unit(unit: Literal["token", "frame"]) -> None:
     record = dataclasses.replace(made_record(target=()), unit=unit)
@@ -89,6 +90,7 @@ def test_the_title_names_a_mean_over_heads() -> None:
     assert "mean over its 1 head" in title_of(attention_figure(made_record(heads=1)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 @pytest.mark.parametrize("heads", [1, 4, 6])
 def test_each_head_of_each_layer_has_a_panel_on_the_same_scale(
@@ -127,6 +129,7 @@ def test_a_weight_of_zero_differs_from_a_masked_one() -> None:
         assert np.abs(np.subtract(to_rgb(theme.amount[0]), to_rgb(theme.paper))).max() > 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
 def test_a_layer_figure_has_the_values_of_each_step(stack: Literal["encoder", "decoder"]) -> None:
     record = made_record()
@@ -178,6 +181,7 @@ def test_an_input_of_zeros_is_drawn() -> None:
     assert drawn(panels(layer_figure(record))[0]).max() == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.001, 1, 10, 100, 1000])
 def test_values_are_written_in_the_cells_while_they_are_legible(scale: float) -> None:
     values = np.random.default_rng(1).normal(size=(4, 5)) * scale
@@ -204,6 +208,7 @@ def test_an_alignment_shows_shares_and_frames_the_links() -> None:
     assert names(axes.get_yticklabels()) == ("x", "y", "z")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outputs", [3, 30])
 def test_effects_of_heads_are_grouped_by_kind_on_one_scale_around_zero(outputs: int) -> None:
     values = np.random.default_rng(1).normal(size=(len(HEADS), outputs))
@@ -266,6 +271,7 @@ PICTURES: dict[str, Callable[[Sequence[str], Theme], Figure]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES.values(), ids=lambda theme: theme.name)
 @pytest.mark.parametrize("count", [4, 60])
 @pytest.mark.parametrize("name", PICTURES)
@@ -284,6 +290,7 @@ def test_pictures_are_legible_and_have_no_empty_area(name: str, count: int, them
     assert bar.y0 > min(box.y0 for box in others if box is not None) - 0.3 * figure.dpi
 
 
+@pytest.mark.slow
 @settings(max_examples=4)
 @given(
     source=st.lists(st.text(st.characters(codec="ascii"), max_size=25), min_size=1, max_size=130),
@@ -307,6 +314,7 @@ ODD = (
 )
 
 
+@pytest.mark.slow
 def test_tokens_of_any_script_are_drawn_without_a_warning(tmp_path: Path) -> None:
     record = made_record(ODD, (), layers=1)
     figure = attention_figure(record)
@@ -319,6 +327,7 @@ def test_tokens_of_any_script_are_drawn_without_a_warning(tmp_path: Path) -> Non
         save(alignment_figure(np.ones((1, 1)), [], [name], [name], name), tmp_path / "x.png", "png")
 
 
+@pytest.mark.slow
 def test_all_heads_and_all_layers_are_drawn_into_whole_files(tmp_path: Path) -> None:
     paths = draw_all(made_record(), tmp_path / "new" / "pictures")
     pictures = (
@@ -371,6 +380,7 @@ def test_panels_are_side_by_side() -> None:
     assert all(a.get_position().x1 < b.get_position().x0 for a, b in pairwise(axes))
 
 
+@pytest.mark.slow
 def test_pictures_of_one_token_are_legible() -> None:
     for draw in PICTURES.values():
         assert_legible(draw(words(1), LIGHT))

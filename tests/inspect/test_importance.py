@@ -21,6 +21,7 @@ def subjects() -> list[Subject]:
     return [Subject(model, SOURCE, TARGET), Subject(model, SOURCE[:2], TARGET[:1])]
 
 
+@pytest.mark.slow
 def test_importance_is_the_rise_of_the_loss_without_the_head() -> None:
     sample = subjects()
     done: list[int] = []
@@ -38,6 +39,7 @@ def test_importance_is_the_rise_of_the_loss_without_the_head() -> None:
     assert (means[:, 1] <= means[:, 2]).all()
 
 
+@pytest.mark.slow
 def test_an_interval_covers_the_truth_about_95_times_of_100() -> None:
     generator = np.random.default_rng(1)
     outputs = generator.integers(5, 20, size=(200, 60))

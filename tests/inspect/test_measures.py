@@ -39,6 +39,7 @@ def classification(features: bool = False) -> Subject:
     return Subject(model, torch.randn(7, 6).numpy() if features else ROW)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MEASURES)
 def test_every_measure_has_a_number_for_each_output_and_position(name: str) -> None:
     measure = MEASURES[name]
@@ -53,6 +54,7 @@ def test_every_measure_has_a_number_for_each_output_and_position(name: str) -> N
     assert measure.meaning
 
 
+@pytest.mark.slow
 def test_the_measures_for_a_model_differ_from_each_other() -> None:
     shallow = random_classifier(False, encoder_layers=1).eval()
     for subject in (
@@ -152,6 +154,7 @@ def test_gradients_are_slopes_along_the_embeddings(subject: Subject) -> None:
     np.testing.assert_allclose(found.sum(axis=1), (up - down) / (2 * step), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_integrated_gradients_sum_to_the_difference() -> None:
     subject = translation()
     assert np.abs(integrated_gradients_with_error(subject, 400)[1]).max() < 1e-3

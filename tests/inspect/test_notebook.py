@@ -14,6 +14,8 @@ from clearhead.inspect.drawing import label_text
 from hostile import HOSTILE
 from made_records import SOURCE, TARGET, made_record, words
 
+pytestmark = pytest.mark.slow
+
 MARKUP = (
     *(
         "<script>x</script>",

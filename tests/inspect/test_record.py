@@ -86,6 +86,7 @@ def test_a_translation_s_record_equals_the_fast_path(
     assert found.input.tolist() == SOURCE
 
 
+@pytest.mark.slow
 @ALL_FORMS
 @ALL_ATTENTIONS
 @pytest.mark.parametrize("features", [False, True])
@@ -131,6 +132,7 @@ def test_a_classifier_without_attention_pooling_has_no_pooling_weights() -> None
 any_attention = st.sampled_from([explicit_attention, fused_attention, attention])
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(configs, any_attention, st.sampled_from(range(len(SENTENCES))))
 def test_a_record_equals_the_fast_path_whatever_the_model_is_made_of(
@@ -139,6 +141,7 @@ def test_a_record_equals_the_fast_path_whatever_the_model_is_made_of(
     recorded_as_computed(random_model(config, attend=attend).eval(), number)
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(configs, any_attention, st.booleans(), st.sampled_from(range(3)))
 def test_a_classification_s_record_equals_its_row_of_a_padded_batch(
@@ -170,6 +173,7 @@ def test_a_record_of_words_by_their_spelling_equals_the_fast_path() -> None:
     assert found.encoder_attentions.shape[-2:] == (3, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("length", [3, 4, 5])
 def test_an_output_that_fills_all_trained_positions_is_recorded_up_to_them(length: int) -> None:
     model = random_model(small_config(positions=Learned(max_length=5))).eval()
@@ -192,6 +196,7 @@ def test_the_record_s_logits_are_those_of_cached_decoding(norm: Literal["pre", "
         close(found.logits[position], decoder.step(torch.tensor([token]), state)[0])
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(
     source=st.lists(st.integers(1, 12), min_size=1, max_size=8),
@@ -371,6 +376,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_what_an_engine_found_is_recorded_with_the_scores_that_it_reported(
     exported: Path, engine: str
@@ -452,6 +458,7 @@ def softmax(scores: np.ndarray) -> np.ndarray:
     return raised / raised.sum(axis=-1, keepdims=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(configs)
 def test_details_are_the_steps_between_the_values_of_a_record(config: ModelConfig) -> None:

@@ -41,6 +41,7 @@ def close(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(configs)
 def test_a_replay_without_changes_is_the_model_whatever_it_is_made_of(config: ModelConfig) -> None:
@@ -50,6 +51,7 @@ def test_a_replay_without_changes_is_the_model_whatever_it_is_made_of(config: Mo
     assert replay.outcome[:, 0].tolist() == [*TARGET, EOS]
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(configs, st.data())
 def test_a_replay_without_heads_is_the_model_without_them(

@@ -235,6 +235,7 @@ class Products(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("elements", "parts"), [(2000, 5), (100, 1)])
 def test_in_bf16_products_have_few_shapes(
     elements: int, parts: int, monkeypatch: pytest.MonkeyPatch

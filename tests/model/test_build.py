@@ -84,6 +84,7 @@ def choices(min_width: int = 1) -> st.SearchStrategy[ModelConfig]:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(choices())
 def test_a_model_has_the_parameters_of_the_formula(config: ModelConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +14,7 @@ from clearhead.settings import ClassifierConfig
 from small_models import small_config
 
 
+@pytest.mark.slow
 @given(st.integers(1, 12), st.lists(st.integers(1, 4), min_size=1, max_size=6))
 def test_convolutions_share_the_dimensions_as_evenly_as_can_be(d: int, widths: list[int]) -> None:
     widths = widths[:d]

@@ -104,6 +104,7 @@ def assert_equal_to_torch(model: EncoderDecoder, config: ModelConfig, source: Te
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 @pytest.mark.parametrize(("attention_bias", "feed_forward_bias"), [(1, 1), (0, 1), (0, 0)])
@@ -129,6 +130,7 @@ def test_pre_norm_stacks_without_a_final_norm_equal_those_of_torch() -> None:
     assert_equal_to_torch(random_model(config), config, padded(SOURCE))
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(
     st.integers(1, 3),
@@ -176,6 +178,7 @@ def test_the_feed_forward_network_is_equation_2() -> None:
     torch.testing.assert_close(layer(x), expected)
 
 
+@pytest.mark.slow
 @given(st.integers(2, 6), st.integers(1, 4), st.sampled_from([1e-6, 1e-2, 1.0]))
 def test_the_std_norm_divides_by_the_unbiased_deviation_plus_epsilon(
     d_model: int, rows: int, epsilon: float

@@ -47,6 +47,7 @@ def hidden_of_each(
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(configs, forms, sentences, st.integers(0, 5), st.integers(0, 5))
 def test_padding_and_the_other_sentences_of_a_batch_change_nothing(
@@ -81,6 +82,7 @@ def test_the_gradients_of_a_padded_batch_are_the_sum_of_those_of_its_sentences()
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(configs, forms, st.integers(1, 6), st.data())
 def test_the_future_changes_nothing(
@@ -147,6 +149,7 @@ def compare_steps_with_prefixes(
     torch.testing.assert_close(logits, model.output(model(source, prefix)), **EXACT)
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(
     configs,
@@ -170,6 +173,7 @@ def test_cached_steps_equal_the_whole_prefix_whatever_rows_are_moved(
         compare_steps_with_prefixes(model, padded(sources), 6, moves)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["pre", "post"])
 @pytest.mark.parametrize("positions", POSITIONS)
 def test_cached_steps_equal_the_whole_prefix_beyond_the_initial_positions(

@@ -25,6 +25,7 @@ from scripts import ROOT
 from small_data import every_pair
 
 
+@pytest.mark.slow
 def test_the_command_makes_the_shipped_files_byte_for_byte(tmp_path: Path):
     command = [sys.executable, "-m", "phrasebook.make", str(tmp_path)]
     # Another seed of the hashes: no order may depend on them.
@@ -156,6 +157,7 @@ def generated(pair: str) -> dict[str, AlignedPair]:
     return pairs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", LANGUAGE_PAIRS)
 def test_a_source_never_gets_a_second_target(pair):
     assert len(generated(pair)) > len(every_pair(pair))  # `generated` asserts it

@@ -347,6 +347,7 @@ def what_it_computes(config: RunConfig, folder: Path) -> tuple[dict[str, Any], l
     return model.state_dict(), [*numbers, dict(ready.task.evaluate(model.eval()).scores)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "kind"), KINDS)
 def test_settings_without_effect_change_no_bit(tmp_path: Path, task: str, kind: str) -> None:
     plain = small(tmp_path / "plain", task, kind)

@@ -63,12 +63,14 @@ def features(tmp_path_factory: pytest.TempPathFactory) -> api.Classifier:
     return api.load_classifier(config.folder, device="cpu")
 
 
+@pytest.mark.slow
 def test_a_classifier_learns_the_labels_of_texts(texts: api.Classifier) -> None:
     assert texts.labels == ("cold", "warm")
     unseen = ["f red a", "b b green", "orange c d e a", "e blue"]
     assert [str(found[0]) for found in texts.classify(unseen)] == ["warm", "cold", "warm", "cold"]
 
 
+@pytest.mark.slow
 def test_a_classifier_learns_the_labels_of_features(features: api.Classifier) -> None:
     rng = np.random.default_rng(9)
     sequences = [rng.normal(size=(n, 3)).astype("f4") for n in (3, 5, 8)]
@@ -78,6 +80,7 @@ def test_a_classifier_learns_the_labels_of_features(features: api.Classifier) ->
     assert found == ["first", "second", "third"]
 
 
+@pytest.mark.slow
 def test_probabilities_are_those_of_the_logits_divided_by_the_temperature_that_was_fitted(
     texts: api.Classifier, several: api.Classifier
 ) -> None:
@@ -177,6 +180,7 @@ def test_a_line_break_is_read_as_the_space_that_training_made_of_it(
     np.testing.assert_array_equal(texts.logits([text]), texts.logits([trained_on.input]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [text_run, spelled_run, feature_run])
 def test_an_interrupted_run_ends_with_the_same_bits_as_an_uninterrupted_one(
     tmp_path: Path, kind: Any
@@ -427,6 +431,7 @@ def test_weights_of_examples_have_the_mean_one_and_reach_their_batches(tmp_path:
         assert caught.value.where == "example 41"
 
 
+@pytest.mark.slow
 def test_a_classifiers_checkpoint_is_not_calibrated_and_reports_it(tmp_path: Path) -> None:
     config = text_run(tmp_path)
     api.train(config)
@@ -455,6 +460,7 @@ def test_weights_out_of_all_bounds_are_worth_no_number(tmp_path: Path, kind: Any
     assert math.isnan(scores[prepared.task.measure])
 
 
+@pytest.mark.slow
 def test_a_classifier_begins_with_the_encoder_and_vocabulary_of_a_translator(
     tmp_path: Path,
 ) -> None:
@@ -475,6 +481,7 @@ def test_a_classifier_begins_with_the_encoder_and_vocabulary_of_a_translator(
     assert raised.value.setting == "model.d_ff"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("input", ["text", "features"])
 def test_a_classifier_begins_with_the_encoder_of_a_checkpoint(tmp_path: Path, input: str) -> None:
     kind = feature_run if input == "features" else text_run
@@ -493,6 +500,7 @@ def test_a_classifier_begins_with_the_encoder_of_a_checkpoint(tmp_path: Path, in
         api.train(missing)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [("n_heads", 4), ("norm", "post"), ("activation", "gelu"), ("positions", {"kind": "none"})],

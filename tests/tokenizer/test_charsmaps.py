@@ -50,6 +50,7 @@ def test_the_rules_of_sentencepiece_are_accepted(name: str) -> None:
     assert Precompiled(charsmap(name)).normalize_str("\uff21") in ("A", "a")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nfkc", "nmt_nfkc"])
 def test_damaged_rules_are_refused_or_harmless(name: str) -> None:
     whole, random, accepted = charsmap(name), Random(1), 0

@@ -72,6 +72,7 @@ def begun(first: RunConfig, **sections: Any) -> RunConfig:
     return config_from(tree)
 
 
+@pytest.mark.slow
 def test_a_run_starts_with_the_mean_vectors_and_translates_with_the_new_words(
     tmp_path: Path,
 ) -> None:

@@ -93,6 +93,7 @@ def test_texts_of_outputs_are_those_of_transformers(kind: int, data: st.DataObje
     assert expected == theirs.decode(numbers, skip_special_tokens=True, use_source_tokenizer=False)
 
 
+@pytest.mark.slow
 @given(kinds, st.lists(texts, max_size=4))
 def test_a_batch_is_its_texts(kind: int, batch: list[str]) -> None:
     for tokenizer in both(kind)[1]:

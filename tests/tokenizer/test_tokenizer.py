@@ -351,6 +351,7 @@ def lattice_outcomes(word: str, scores: dict[str, float], alpha: float) -> dict[
     return {outcome: weight / total for outcome, weight in weights.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("word", ["mother", "blacks"])
 @pytest.mark.parametrize("strength", [0.1, 0.4])

@@ -29,6 +29,8 @@ from clearhead.training.step import Updater
 from clearhead.training.task import Loss
 from small_runs import Watcher, assert_same, final_state, small_run, text_run
 
+pytestmark = pytest.mark.slow
+
 
 class Killed(BaseException):
     """Raised in place of a killed process: nothing may be written after it."""
@@ -140,8 +142,7 @@ def between(first: int, last: int, attempts: int) -> Callable[[int, int], bool]:
     return lambda number, attempt: first <= number <= last and attempt < attempts
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
-@pytest.mark.parametrize("attempts", [1, MOST_ATTEMPTS])
+@pytest.mark.parametrize(("attempts", "accumulate"), [(1, 2), (MOST_ATTEMPTS, 1)])
 def test_after_bad_steps_in_a_row_a_run_goes_back_and_its_kills_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempts: int, accumulate: int
 ) -> None:

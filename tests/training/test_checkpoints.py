@@ -29,6 +29,8 @@ from small_runs import (
     small_run,
 )
 
+pytestmark = pytest.mark.slow
+
 STATE, PREVIOUS = "training/state.safetensors", "training/state.previous.safetensors"
 
 

@@ -25,6 +25,8 @@ from clearhead.training.step import Updater
 from clearhead.training.task import Loss, Task
 from small_runs import Watcher, feature_run, small_run, spelled_run, text_run
 
+pytestmark = pytest.mark.slow
+
 
 class Closed(Watcher):
     """Counts how often it was closed."""

@@ -26,6 +26,8 @@ from clearhead.training.fine_tuning import freeze, parameter_groups
 from clearhead.training.step import make_optimizer
 from small_runs import Watcher, assert_same, final_state, small_run, text_run
 
+pytestmark = pytest.mark.slow
+
 SHAPE = ModelConfig(encoder_layers=3, decoder_layers=2, d_model=8, d_ff=8, n_heads=2)
 
 

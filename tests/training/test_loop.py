@@ -121,6 +121,7 @@ def test_without_a_known_number_of_steps_there_is_no_warning() -> None:
     assert limits(max_minutes=3, schedule=schedule).warmup_warning() is None
 
 
+@pytest.mark.slow
 def test_training_and_the_dry_run_warn_once_of_a_long_warmup(tmp_path: Path) -> None:
     watcher = Watcher()
     config = small_run(
@@ -227,6 +228,7 @@ def test_a_warmup_that_is_longer_than_the_minutes_becomes_a_third_of_the_run(
     assert (max(rates), rates[-1]) == (pytest.approx(1e-3), 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accumulate", [1, 3])
 def test_epochs_end_a_run_when_all_their_batches_are_seen(tmp_path: Path, accumulate: int) -> None:
     config = small_run(
@@ -271,6 +273,7 @@ def assert_same_end(left: RunConfig, right: RunConfig) -> None:
     assert scores[0] == scores[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stopping", [Killed, ValueError])
 def test_a_run_that_ends_in_a_validation_loses_no_step_and_no_validation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stopping: type[BaseException]
@@ -318,6 +321,7 @@ class Failing(Watcher):
             raise ZeroDivisionError("in an observer")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["observer", "loss", "update"])
 def test_an_error_ends_a_run_after_its_complete_steps_are_saved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
@@ -368,6 +372,7 @@ def test_an_error_is_raised_as_it_is_if_the_state_cannot_be_saved_either(
         api.train(small_run(tmp_path, "other"))
 
 
+@pytest.mark.slow
 def test_a_terminal_that_closes_interrupts_the_run_once_however_many_signals_it_sends(
     tmp_path: Path,
 ) -> None:

@@ -24,6 +24,8 @@ from clearhead.settings import (
 from clearhead.training.events import Event, Note, Progress
 from clearhead.training.step import Updater
 
+pytestmark = pytest.mark.slow
+
 STEPS = 60
 RATE = 5e-4
 """Adam moves a weight by about as much a step: half of the last digit that bf16 has for numbers

@@ -7,14 +7,14 @@ import os
 import pickle
 import re
 import signal
-import socket
 import subprocess
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,16 +22,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch._C._distributed_c10d import HashStore
+from torch._C._distributed_c10d import HashStore, TCPStore
 
 import clearhead
 from clearhead.api.loading import load_translator
 from clearhead.checkpoint.tensors import read_tensors
-from clearhead.errors import ConfigError, TrainingError
+from clearhead.cli import main
+from clearhead.errors import ConfigError, DataError, TrainingError
 from clearhead.ranks import ALONE, Ranks, check_share, joined_ranks
 from clearhead.settings import DropoutConfig, RunConfig, ScheduleConfig
+from fake_translator import run as run_command
+from forked import start
 from several_processes import torchrun, workers
 from small_runs import feature_run, final_state, small_run, text_run
+
+pytestmark = pytest.mark.slow
 
 
 class Tolerance(NamedTuple):
@@ -56,26 +61,40 @@ BF16 = Tolerance(losses=5e-4, weights=1e-3)
 
 KINDS = ("pairs", "texts", "features", "bf16")
 TOGETHER = ("two", "start", "fsdp")
-HELPER = Path(__file__).parents[1] / "helpers" / "train_together.py"
 
 
-def launched(folder: Path, configs: Sequence[RunConfig], processes: int) -> subprocess.Popen[str]:
-    """Processes that train these runs together."""
-    path = folder / "runs.pickle"
-    path.write_bytes(pickle.dumps(list(configs)))
-    return subprocess.Popen(
-        torchrun(processes, str(HELPER), str(path)),
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+def train_all(configs: Sequence[RunConfig]) -> None:
+    for config in configs:
+        clearhead.train(config, observers=())
 
 
-def together(folder: Path, configs: Sequence[RunConfig], processes: int) -> None:
-    process = launched(folder, configs, processes)
-    out, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, out
+def unlaunched(
+    folder: Path, what: Callable[[], object], rank: int, processes: int, store: TCPStore
+) -> BaseProcess:
+    """One of several processes that do the same, without torchrun, which would end the others."""
+    surroundings = {
+        **{"RANK": str(rank), "WORLD_SIZE": str(processes), "TORCHELASTIC_USE_AGENT_STORE": "True"},
+        **{"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)},
+    }
+    return start(what, output=folder / f"{rank}.log", environment=surroundings)
+
+
+def meeting_point() -> TCPStore:
+    """Where processes find each other, as torchrun offers it."""
+    return TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+
+def together(folder: Path, what: Callable[[], object], processes: int) -> None:
+    """Let several processes do the same, together, to its end."""
+    store = meeting_point()
+    started = [unlaunched(folder, what, rank, processes, store) for rank in range(processes)]
+    try:
+        for rank, process in enumerate(started):
+            process.join(300)
+            assert process.exitcode == 0, (folder / f"{rank}.log").read_text()
+    finally:
+        for process in started:
+            process.kill()
 
 
 def without_dropout(config: RunConfig, name: str) -> RunConfig:
@@ -141,7 +160,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunConfig]:
         made[f"{kind}-fsdp"] = replace(
             two, folder=str(Path(two.folder).with_name(f"{kind}-fsdp")), training=sharded
         )
-    together(folder, [run for name, run in made.items() if name.endswith(TOGETHER)], 2)
+    of_two = [run for name, run in made.items() if name.endswith(TOGETHER)]
+    together(folder, partial(train_all, of_two), 2)
     for name, run in made.items():
         if name.endswith(("one", "half")):
             clearhead.train(run, observers=())
@@ -187,7 +207,8 @@ def test_four_then_two_then_one_process_see_each_example_once(
     clearhead.train(one, observers=())
     for processes, steps, parallel in ((4, 3, "fsdp"), (2, 5, "fsdp"), (2, 7, "ddp")):
         training = replace(several.training, max_steps=steps, parallel=parallel)
-        together(tmp_path, [replace(several, training=training)], processes)
+        part = replace(several, training=training)
+        together(tmp_path, partial(train_all, [part]), processes)
         assert load_translator(several.folder).translate(["1 a b c"])
     clearhead.train(several, observers=())
     assert_alike(several, one, FSDP)
@@ -198,23 +219,20 @@ def test_three_processes_translate_as_one(runs: dict[str, RunConfig], tmp_path: 
     """Each its part of the lines, in order."""
     lines = [f"{number} a b c" for number in range(40)] + ["d", ""]
     (tmp_path / "in").write_text("".join(f"{line}\n" for line in lines))
-    words = ["-m", "clearhead", "translate", runs["pairs-one"].folder, "-i", str(tmp_path / "in")]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    words = ["translate", runs["pairs-one"].folder, "-i", str(tmp_path / "in")]
     for count in (1, 3):
-        several = torchrun(count, *words, "-o", str(tmp_path / str(count)))
-        subprocess.run(several, env=environment, check=True, capture_output=True)
+        together(tmp_path, partial(main, [*words, "-o", str(tmp_path / str(count))]), count)
     assert (tmp_path / "3").read_text() == (tmp_path / "1").read_text()
     assert len((tmp_path / "3").read_text().splitlines()) == 42
-    several = subprocess.run(
-        torchrun(2, *words[:4]),
-        env=environment,
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    assert several.returncode != 0
-    assert "standard input" in several.stdout + several.stderr
+
+
+def test_several_processes_cannot_share_standard_input(
+    runs: dict[str, RunConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("clearhead.ranks.joined_ranks", lambda: nullcontext(Ranks(0, 2)))
+    code, out, err = run_command("translate", runs["pairs-one"].folder, stdin="1 a b c\n")
+    assert (code, out) == (DataError.exit_code, "")
+    assert "standard input" in err
 
 
 def test_a_restart_by_torchrun_never_deletes_a_run(
@@ -270,17 +288,20 @@ def test_one_process_alone_exchanges_nothing() -> None:
 
 def test_a_killed_process_ends_the_others_and_the_run_resumes(tmp_path: Path) -> None:
     """The others end by themselves, with the reason, and the run resumes."""
-    config = endless_run(tmp_path)
-    first, second = (unlaunched(tmp_path, config, rank) for rank in (0, 1))
+    config, store = endless_run(tmp_path), meeting_point()
+    first, second = (
+        unlaunched(tmp_path, partial(train_all, [config]), rank, 2, store) for rank in (0, 1)
+    )
     try:
-        wait_for_a_state(config, first)
+        wait_for_a_state(config, first.is_alive)
         second.kill()
-        out, _ = first.communicate(timeout=60)
+        first.join(60)
     finally:
         for process in (first, second):
             process.kill()
-            process.communicate()
-    assert first.returncode != 0
+            process.join()
+    assert first.exitcode == 1
+    out = (tmp_path / "0.log").read_text()
     assert "connection to another process is lost" in out
     assert "rank 0 of 2" in out
     step = read_tensors(state_of(config))[1]["step"]
@@ -290,9 +311,19 @@ def test_a_killed_process_ends_the_others_and_the_run_resumes(tmp_path: Path) ->
 
 def test_torchrun_names_the_process_that_was_killed(tmp_path: Path) -> None:
     config = endless_run(tmp_path)
-    process = launched(tmp_path, [config], 2)
+    program = tmp_path / "train.py"
+    program.write_text(
+        "import clearhead, pickle\n"
+        f"clearhead.train(pickle.loads({pickle.dumps(config)!r}), observers=())\n"
+    )
+    process = subprocess.Popen(
+        torchrun(2, str(program)),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     try:
-        wait_for_a_state(config, process)
+        wait_for_a_state(config, lambda: process.poll() is None)
         victim = workers(process.pid)[1]
         os.kill(victim, signal.SIGKILL)
         out, _ = process.communicate(timeout=60)
@@ -332,29 +363,10 @@ def state_of(config: RunConfig) -> Path:
     return Path(config.folder) / "training" / "state.safetensors"
 
 
-def wait_for_a_state(config: RunConfig, process: subprocess.Popen[str]) -> None:
+def wait_for_a_state(config: RunConfig, running: Callable[[], bool]) -> None:
     """Wait until the run has saved the state of a step."""
     deadline = time.monotonic() + 120
     while not (state_of(config).exists() and read_tensors(state_of(config))[1]["step"] > 2):
-        assert process.poll() is None
+        assert running()
         assert time.monotonic() < deadline
         time.sleep(0.2)
-
-
-def unlaunched(folder: Path, config: RunConfig, rank: int) -> subprocess.Popen[str]:
-    """One of two processes, without torchrun, which would end the other one."""
-    path = folder / "runs.pickle"
-    path.write_bytes(pickle.dumps([config]))
-    port = folder / "port"
-    if not port.exists():
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            port.write_text(str(server.getsockname()[1]))
-    here = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port.read_text()}
-    numbers = {"RANK": str(rank), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [sys.executable, str(HELPER), str(path)],
-        env={**os.environ, **here, **numbers},
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )

@@ -113,6 +113,7 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "outside").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restart", [False, True])
 def test_an_imported_model_is_not_trained_over(tmp_path: Path, restart: bool) -> None:
     config = text_run(tmp_path, training=SHORT)
@@ -142,6 +143,7 @@ def test_a_restart_takes_the_place_of_a_damaged_config(tmp_path: Path) -> None:
     assert api.train(config, restart=True).finished
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["training", "training/state.safetensors"])
 def test_a_model_without_its_state_is_not_trained_over(tmp_path: Path, lost: str) -> None:
     config = text_run(tmp_path, training=SHORT)
@@ -193,6 +195,7 @@ def corpora_of(config: RunConfig) -> set[str]:
     return {path.name for path in folder.iterdir()} - {".lock"}
 
 
+@pytest.mark.slow
 def test_a_restart_removes_the_corpora_that_it_does_not_use(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=4)
     api.train(config)
@@ -224,6 +227,7 @@ def test_no_corpus_is_removed_while_another_process_writes_one(tmp_path: Path) -
     assert not corpus.exists()
 
 
+@pytest.mark.slow
 def test_a_restart_as_another_task_leaves_no_corpus(tmp_path: Path) -> None:
     translator = small_run(tmp_path, max_steps=4)
     api.train(translator)
@@ -235,6 +239,7 @@ def test_a_restart_as_another_task_leaves_no_corpus(tmp_path: Path) -> None:
     assert corpora_of(translator) == set()
 
 
+@pytest.mark.slow
 def test_a_run_that_continues_with_data_elsewhere_keeps_one_corpus(tmp_path: Path) -> None:
     config = small_run(tmp_path, max_steps=4)
     api.train(config)
@@ -248,6 +253,7 @@ def test_a_run_that_continues_with_data_elsewhere_keeps_one_corpus(tmp_path: Pat
     assert corpora_of(config) != before
 
 
+@pytest.mark.slow
 def test_a_run_resumes_from_another_folder_also_if_its_config_has_relative_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +272,7 @@ def test_a_run_resumes_from_another_folder_also_if_its_config_has_relative_paths
     assert read_folder_config(file.parent).data == config.data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unlinked", [0, 1, 2, 5])
 def test_what_is_left_of_a_run_that_was_being_removed_is_no_obstacle(
     tmp_path: Path, unlinked: int, monkeypatch: pytest.MonkeyPatch
@@ -318,6 +325,7 @@ def test_the_files_in_a_model_folder_are_known_as_a_runs(tmp_path: Path) -> None
         assert found <= known
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [text_run, feature_run])
 def test_a_restart_with_an_encoder_that_does_not_fit_keeps_the_old_model(
     tmp_path: Path, kind: Any
@@ -388,6 +396,7 @@ def begun_with(
     return config_from({**tree, **{k: {**tree[k], **v} for k, v in sections.items()}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["text", "features"])
 def test_a_run_continues_though_the_encoder_it_began_with_is_gone(
     encoders: dict[str, RunConfig], tmp_path: Path, kind: str
@@ -404,6 +413,7 @@ def test_a_run_continues_though_the_encoder_it_began_with_is_gone(
     assert_same(final_state(stopped), final_state(through))
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_begins_with_the_encoder_again(
     encoders: dict[str, RunConfig], tmp_path: Path
 ) -> None:

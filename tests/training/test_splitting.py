@@ -26,6 +26,8 @@ from clearhead.training.task import Loss
 from several_processes import Exchanging, group_of_one
 from small_runs import Watcher, assert_same, feature_run, final_state, small_run, text_run
 
+pytestmark = pytest.mark.slow
+
 
 class SmallMemory:
     """A memory with space for so many positions of a batch in training.

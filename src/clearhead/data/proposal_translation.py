@@ -26,7 +26,6 @@ from clearhead.data.proposal import (
 )
 from clearhead.data.readers import languages_of
 from clearhead.data.survey import SideSurvey, pieces_for, survey_pairs
-from clearhead.data.text_style import languages_of
 from clearhead.settings import SIZES
 from clearhead.settings.commented import TRANSLATION, CommentedConfig
 

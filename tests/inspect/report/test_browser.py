@@ -42,7 +42,10 @@ VIEWS = ("words", "matrix", "layer", "beam", "belief")
 DRAWN = "main .picture, main .walk"
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser {CHROMIUM}")
+pytestmark = [
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"there is no browser {CHROMIUM}"),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture(scope="module")

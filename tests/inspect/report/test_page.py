@@ -58,6 +58,7 @@ class Elements(HTMLParser):
             self.scripts[self._script] = self.scripts.get(self._script, "") + data
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(FLOATS, WEIGHTS), max_size=6))
 def test_float32_arrays_survive(values: list[Any]) -> None:
     store = ArrayStore()
@@ -148,6 +149,7 @@ def test_every_module_is_in_the_page() -> None:
         assert first in joined, path.name
 
 
+@pytest.mark.slow
 @given(st.recursive(st.text() | st.floats(allow_nan=False, allow_infinity=False), st.lists))
 def test_embedded_json_survives_and_ends_no_element(value: Any) -> None:
     text = embedded_json(value)
