@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import json
+import os
 import random
 import shlex
 import tomllib
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from clearhead import api
@@ -548,6 +549,7 @@ def test_a_step_sees_at_least_sixteen_examples_of_mean_length(length: int, examp
 def test_labels_and_files_of_any_name_come_back_or_do_no_harm(
     names: list[str], file: str, tmp_path: Path
 ) -> None:
+    assume(os.path.normpath(file) == file)  # `a/` is written as `a`
     classes = tuple((name, 20 - 19 * place) for place, name in enumerate(names))
     found = dataclasses.replace(fake_texts(21), where=file, classes=classes, several=file)
     with pytest.MonkeyPatch.context() as patch:
