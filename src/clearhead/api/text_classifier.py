@@ -462,7 +462,7 @@ def _texts_and_labels(
 
 def _names(classes: np.ndarray) -> list[str]:
     """The names of labels in the model folder."""
-    names = [LABEL(str(value)) for value in classes]
+    names = [LABEL(str(value).strip()) for value in classes]
     if len(set(names)) < len(names):
         what = "two labels differ only in spaces or in the form of their characters"
         raise DataError(what, why=f"they are {[str(value) for value in classes]!a}")

@@ -56,12 +56,11 @@ def learn_tokenizer(
             setting="tokenizer.kind",
             todo="name one in start_from, or choose words, bpe or unigram",
         )
-    form = form or NormalForm(lower=config.lower)
     if config.kind == "words":
         return WordTokenizer.learn(
             texts,
             max_vocabulary=config.max_vocabulary,
-            form=form,
+            form=form or NormalForm(lower=config.lower),
             split_punctuation=config.split_punctuation,
         )
     return SentencePieceTokenizer.learn(texts, config, form)

@@ -135,8 +135,8 @@ class NormalForm:
 PLAIN = NormalForm()
 """Changes nothing."""
 
-LABEL = NormalForm("NFC", SPACES, INVISIBLE)
-"""The form of labels."""
+LABEL = NormalForm("NFC", "".join(c for c in SPACES if unicodedata.category(c) == "Zs"), INVISIBLE)
+"""The form of labels, in which control characters are errors."""
 
 
 def form_of(config: RunConfig, texts: Iterable[str] = ()) -> NormalForm:

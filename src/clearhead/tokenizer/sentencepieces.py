@@ -69,14 +69,17 @@ class SentencePieceTokenizer:
 
     @classmethod
     def learn(
-        cls, texts: Iterable[str], config: TokenizerConfig, form: NormalForm = PLAIN
+        cls, texts: Iterable[str], config: TokenizerConfig, form: NormalForm | None = None
     ) -> SentencePieceTokenizer:
         """Learn at most `config.max_vocabulary` pieces; the same texts give the same pieces.
+
+        Without a form, texts are lower-cased if the configuration has it.
 
         Raises:
             DataError: there is no text to learn from.
             ConfigError: `max_vocabulary` is smaller than the number of characters in the texts.
         """
+        form = form or NormalForm(lower=config.lower)
         source = _TrainingLines(map(form, texts))
         lines = iter(source)
         first = next(lines, None)
