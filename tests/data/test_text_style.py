@@ -244,10 +244,10 @@ def test_the_record_of_characters_is_bounded_and_can_be_written(tmp_path: Path) 
 def test_a_model_that_starts_from_another_knows_the_characters_of_both() -> None:
     earlier = TextStyle(characters="abc", longest=30)
     new = Extent("cd", 4, True)
-    assert new.with_earlier(earlier) == Extent("abcd", 30, True)
-    assert new.with_earlier(replace(earlier, spaced=False)).longest == 4
+    assert new.joined(earlier) == Extent("abcd", 30, True)
+    assert new.joined(replace(earlier, spaced=False)).longest == 4
     for unknown in (None, TextStyle()):
-        assert new.with_earlier(unknown).characters == ""
+        assert new.joined(unknown).characters == ""
 
 
 def remarks(style: InputStyle, text: str) -> list[str]:
@@ -284,7 +284,7 @@ def test_characters_are_compared_as_the_tokenizer_reads_them(tmp_path: Path) -> 
 def test_a_text_is_cut_before_anything_is_done_with_it(tmp_path: Path) -> None:
     most = text_style.longest_text(99)
     for normalise in (False, True):
-        style = InputStyle(tmp_path, TextStyle.of(PLAIN))
+        style = InputStyle(tmp_path, replace(TextStyle.of(PLAIN), longest=9, spaced=False))
         texts, found = style.read(["a" * most, "a" * (most + 1)], normalise, 99)
         assert texts == ["a" * most] * 2
-        assert [[each.kind for each in every] for every in found] == [[], ["cut"]]
+        assert [[each.kind for each in every] for every in found] == [["long"], ["cut"]]

@@ -144,9 +144,11 @@ def _prepare_translation(
     )
     encoding.end()
     task = TranslationTask(config, data, ranks)
-    extents = _with_earlier(
-        dict(zip(("source", "target"), data.corpus.extents, strict=True)), config, start, resumed
-    )
+    extents = data.corpus.extents
+    if data.replay is not None:
+        extents = list(map(Extent.joined, extents, data.replay.extents))
+    sides: dict[str, Extent] = dict(zip(("source", "target"), extents, strict=True))
+    extents = _with_earlier(sides, config, start, resumed)
     styles = styles_of_pairs(parts.train.pairs(), config.data.languages, extents)
     files = {**tokenizer_files(*tokenizers, config), TEXT_STYLE: styles}
 
@@ -172,8 +174,7 @@ def _with_earlier(
         return dict(extents)
     earlier = TextStyles.load(folder)
     return {
-        side: extent.with_earlier(earlier and earlier.sides.get(side))
-        for side, extent in extents.items()
+        side: extent.joined(earlier and earlier.sides.get(side)) for side, extent in extents.items()
     }
 
 

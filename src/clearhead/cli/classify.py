@@ -8,6 +8,8 @@ probabilities are calibrated on the validation data.
 
 A warning is printed for texts that look different from the training text, for
 example with capitals if the training text has none. --normalise converts them.
+Warnings also name texts that are cut, that are much longer than the training
+texts, or that have other characters.
 
   clearhead classify runs/trec < questions.txt
   clearhead classify runs/trec --top 3 --json < questions.txt

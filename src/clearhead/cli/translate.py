@@ -6,8 +6,17 @@ score`, where the number is that of the input line, from 0; an empty line gives
 one. The score is the log-probability divided by the length penalty. The best
 translation comes first; samples are in the order in which they were drawn.
 
+Lines are translated in blocks of up to 1,024. A block ends if the input pauses,
+so another program can read the translation of a line before it writes the next.
+
 A sentence of more than 1,024 tokens, or of more than the model has learned
-positions for, is cut there. A warning names its line.
+positions for, is cut there. Warnings name lines that are cut, that are much
+longer than the training sentences or have characters that these do not have, and
+translations that end at the length limit or repeat themselves. Of many warnings
+of one kind, the first are printed and the others are counted.
+
+If a line cannot be translated, its output is an empty line, and the error is
+printed. The exit code is then that of the first such error.
 
 A warning is printed for input that looks different from the training text, for
 example with capitals if the training text has none. --normalise converts the

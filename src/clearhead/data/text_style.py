@@ -207,12 +207,12 @@ class Extent(NamedTuple):
     longest: int
     spaced: bool
 
-    def with_earlier(self, style: TextStyle | None) -> Extent:
-        """The extent of these texts and of those from which a model has learned before."""
-        if style is None or not style.characters or not self.characters:
+    def joined(self, other: TextStyle | Extent | None) -> Extent:
+        """The extent of these texts and of others, which a model has learned from too."""
+        if other is None or not other.characters or not self.characters:
             return self._replace(characters="")
-        longest = style.longest if style.spaced == self.spaced else 0
-        known = "".join(sorted({*self.characters, *style.characters}))
+        longest = other.longest if other.spaced == self.spaced else 0
+        known = "".join(sorted({*self.characters, *other.characters}))
         return self._replace(characters=known, longest=max(self.longest, longest))
 
 
@@ -391,7 +391,8 @@ class InputStyle:
         else:
             self._compare(texts)
         for text, found in zip(texts, remarks, strict=True):
-            found += self._unusual(text)
+            # The length of a text that is cut is in its first remark.
+            found += [each for each in self._unusual(text) if not found or each.kind != "long"]
         return texts, remarks
 
     def _compare(self, texts: Sequence[str]) -> None:
@@ -422,7 +423,7 @@ class InputStyle:
             spaced = self._style is not None and self._style.spaced
             length, unit = (len(text.split()), "words") if spaced else (len(text), "characters")
             if length > MUCH_LONGER * longest:
-                usual = f"{ALMOST_ALL:.0%} of the training texts have at most {longest:,}"
+                usual = f"{100 * ALMOST_ALL:.0f} % of the training texts have at most {longest:,}"
                 yield Remark("long", f"has {length:,} {unit}; {usual}")
 
     def _converter(self) -> Callable[[str], str]:
