@@ -156,7 +156,7 @@ def test_examples_of_the_test_data_are_counted_and_all_kept(
     assert texts["unknown_label"].endswith("the training data lack the label 'unheard of'")
     assert texts["held_out"] == "the same example is in the validation data"
     assert texts["held_out_input"] == "the input is in the validation data, with another label"
-    assert counted(on_validation.findings) == {"duplicate": (1, ("val.tsv:3",))}
+    assert counted(on_validation.findings) == {"too_few": (3, ()), "duplicate": (1, ("val.tsv:3",))}
 
 
 def test_without_test_examples_there_is_no_report_of_them(tmp_path: Path) -> None:

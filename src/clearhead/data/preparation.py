@@ -20,7 +20,7 @@ from clearhead.data.labels import Labels
 from clearhead.data.normaliser import Normaliser
 from clearhead.data.parts import DataPart, Parts
 from clearhead.data.readers import Pair
-from clearhead.data.report import FINDINGS, SHOWN_PLACES, DataReport, Finding, write_findings
+from clearhead.data.report import FINDINGS, DataReport, Finding, write_findings
 from clearhead.data.trainable import (
     check_any,
     check_classes,
@@ -212,8 +212,7 @@ def _too_few(part: DataPart, keep: str) -> Finding:
     text = f"fewer than {FEWEST} examples are too few to choose by: the temperature stays 1"
     if keep == "auto":
         text += ', and the last weights are kept (training.keep = "average")'
-    places = tuple(map(part.place, part.examples[:SHOWN_PLACES]))
-    return Finding("too_few", text, len(part.examples), places, left_out=False)
+    return Finding("too_few", text, len(part.examples), (), left_out=False)
 
 
 def _unusable(part: DataPart, labels: Labels, inputs: Inputs) -> tuple[Finding, ...]:

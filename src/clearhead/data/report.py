@@ -47,7 +47,8 @@ class Finding:
     def line(self, name: str) -> str:
         """The finding for people; `name` is that of the part of the data."""
         kept, more = "left out" if self.left_out else "kept", ", …" if self.has_more else ""
-        return f"{name}: {self.count:,} {kept}: {self.text} ({', '.join(self.places)}{more})"
+        places = f" ({', '.join(self.places)}{more})" if self.places else ""
+        return f"{name}: {self.count:,} {kept}: {self.text}{places}"
 
 
 @dataclass(frozen=True)

@@ -173,12 +173,6 @@ class Survey:
     sample: tuple[Sequence[str], ...] = ()
     distinct: float = 1.0
 
-    @property
-    def tokens(self) -> float:
-        """The tokens of all texts (of pairs, of the longer side) or the frames; at least 1."""
-        texts = [side.tokens for side in self.sides]
-        return max(1.0, *(texts or [float(self.lengths.sum())]))
-
     def lines(self, part: str) -> list[str]:
         """Lines for people: amounts, classes, and for training data the features."""
         name = "training" if part == "train" else part
