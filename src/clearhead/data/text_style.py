@@ -23,7 +23,7 @@ from clearhead.errors import ConfigError, ModelFolderError, Remark, first_few, w
 from clearhead.files import fingerprint_of, read_description, write_description
 from clearhead.settings import TokenizerConfig
 from clearhead.tokenizer import Tokenizer
-from clearhead.tokenizer.normal_form import lower_cased
+from clearhead.tokenizer.normal_form import NormalForm, lower_cased
 
 TEXT_STYLE = "text_style"
 """The name in a model folder."""
@@ -348,7 +348,7 @@ class InputStyle:
         """
         styles, config = TextStyles.load(folder.path), folder.config.tokenizer
         style = None if styles is None else styles.sides[side].after(config, tokenizer)
-        view = partial(as_read, config.lower, config.kind == "words")
+        view = partial(as_read, tokenizer.form, config.kind == "words")
         return cls(folder.path, style, view)
 
     def read(
@@ -442,10 +442,10 @@ class InputStyle:
         return self._convert
 
 
-def as_read(lower: bool, words: bool, text: str) -> str:
-    """The text with the characters that a tokenizer reads: of whole words without spaces."""
-    text = text.lower() if lower else text
-    return "".join(text.split()) if words else text
+def as_read(form: NormalForm, words: bool, text: str) -> str:
+    """What a tokenizer reads, without spaces; of whole words, without any white space."""
+    text = form(text)
+    return "".join(text.split()) if words else text.replace(" ", "")
 
 
 def longest_text(tokens: int) -> int:
