@@ -70,6 +70,9 @@ def test_texts_in_memory_train_the_weights_that_a_file_trains(tmp_path: Path) ->
     reports = [
         read_json(Path(run.folder) / "provenance.json")["reports"] for run in (config, given)
     ]
+    for report in (*reports[0], *reports[1]):
+        for finding in report["findings"]:
+            del finding["places"]  # a line of the file, and the number of an example
     assert reports[0] == reports[1]
 
 

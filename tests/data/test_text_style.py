@@ -235,7 +235,7 @@ def test_nearly_all_training_texts_have_at_most_the_recorded_length(
 def test_the_record_of_characters_is_bounded_and_can_be_written(tmp_path: Path) -> None:
     many = "".join(map(chr, range(0x3400, 0x3400 + text_style.MOST_CHARACTERS + 1)))
     assert extent_of([many]).characters == ""
-    styles = style_of_texts(["a \ud800 b c"], extent_of(["a \ud800\udc00 b c"]))
+    styles = style_of_texts(["a \ud800 b c"], "", extent_of(["a \ud800\udc00 b c"]))
     styles.save(tmp_path, text_style.TEXT_STYLE)
     assert TextStyles.load(tmp_path) == styles
     assert styles.sides["text"].characters == " abc"

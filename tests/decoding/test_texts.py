@@ -158,7 +158,8 @@ class Fake:
 @pytest.fixture
 def fake(translator: Translator) -> Translator:
     """The translator with an engine that gives the source back."""
-    return Translator(translator.folder, cast(Engine, Fake()))
+    tokenizers = translator.source_tokenizer, translator.target_tokenizer
+    return Translator(translator.folder, tokenizers, cast(Engine, Fake()))
 
 
 def test_what_there_is_to_say_of_a_text_and_of_its_translation_is_in_its_hypotheses(
@@ -201,7 +202,7 @@ def test_a_folder_without_a_record_of_the_training_text_gives_no_warning(
     fake: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("clearhead.data.text_style.TextStyles.load", lambda folder: None)
-    bare = Translator(fake.folder, fake.engine)
+    bare = Translator(fake.folder, (fake.source_tokenizer, fake.target_tokenizer), fake.engine)
     ((found,),) = bare.translate(["ж" * 200])
     assert kinds(found) == []
 

@@ -250,7 +250,9 @@ class Checker:
             for rule in kind.rules
         }
         # Rules that only count must not hide one that drops, nor the lengths of kept examples.
-        self._order = sorted(kind.rules, key=lambda r: (not drops[r.name], r.name != "long"))
+        drop = [rule for rule in kind.rules if drops[rule.name]]
+        count = [rule for rule in kind.rules if not drops[rule.name]]
+        self._order = [*drop, *sorted(count, key=lambda rule: rule.name != "long")]
         limits = vars(config) | {"held_in": "validation or test" if training else "validation"}
         self._findings = {
             name: Finding(name, text.format(**limits), 0, (), training and drops[name])
