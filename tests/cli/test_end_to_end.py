@@ -228,8 +228,7 @@ def test_a_line_of_a_megabyte_is_cut_with_a_warning(folder: Path) -> None:
     done = clearhead("translate", "runs/small", "--beam-size", "1", cwd=folder, stdin=text.encode())
     assert done.returncode == 0, done.stderr.decode()
     assert len(done.stdout.decode().splitlines()) == 2
-    assert b"line 1 " in done.stderr
-    assert b"1024" in done.stderr or b"1,024" in done.stderr
+    assert b"line 1 has 1,000,000 characters and was cut" in done.stderr
 
 
 def test_training_copes_with_lines_of_a_megabyte(tmp_path: Path) -> None:
@@ -321,9 +320,8 @@ def test_a_line_or_a_word_of_a_megabyte_in_pieces_is_cut_with_a_warning(
     done = clearhead(*short, cwd=folder, stdin=f"{long}\nthe cat is black\n".encode(), timeout=90)
     assert done.returncode == 0, done.stderr.decode()
     assert len(done.stdout.splitlines()) == 2
-    [warning] = done.stderr.splitlines()
+    [warning] = [line for line in done.stderr.splitlines() if b"cut to" in line]
     assert b"line 1 has " in warning
-    assert b"cut to 1024" in warning
 
 
 def test_a_folder_without_weights_is_named(folder: Path) -> None:

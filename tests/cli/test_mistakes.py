@@ -7,6 +7,7 @@ Run this file as a script to read all messages:
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import os
 import shlex
@@ -443,6 +444,7 @@ def test_a_current_folder_that_was_removed_is_named(folder: Path) -> None:
 def test_a_lack_of_permissions_is_named(folder: Path, command: str, code: int) -> None:
     closed, user = folder / "closed", os.geteuid()
     closed.mkdir(mode=0)
+    codecs.lookup("utf-8-sig")  # the other user may have no access to the files of Python
     if user == 0:  # permissions do not count for root
         os.seteuid(NOBODY)
     try:
@@ -476,7 +478,9 @@ def test_ctrl_c_ends_a_command_with_one_line() -> None:
         process.send_signal(signal.SIGINT)
         err = process.communicate(timeout=60)[1]
     assert process.returncode == 130
-    assert err == b"clearhead: interrupted\n"
+    *warnings, last = err.splitlines()
+    assert last == b"clearhead: interrupted"
+    assert all(b"clearhead: warning: line " in line for line in warnings)
 
 
 @pytest.mark.slow
@@ -486,7 +490,7 @@ def test_a_closed_pipe_is_no_mistake() -> None:
         process.stdout.close()
         err = process.communicate(b"a b\n" * BLOCK_LINES, timeout=60)[1]
     assert process.returncode == 141
-    assert err == b""
+    assert all(b"clearhead: warning: line " in line for line in err.splitlines())
 
 
 def print_all(folder: Path) -> None:

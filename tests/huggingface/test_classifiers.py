@@ -39,7 +39,7 @@ def trained(folder: Path, positions: str, hidden: str, kind: str, several: bool)
     tree: dict[str, Any] = dataclasses.asdict(first)
     tree["model"] = {**SHAPE, "positions": {"kind": positions}}
     tree["model"]["norm_epsilon"] = 1e-12
-    tree["data"]["max_length"] = 60
+    tree["data"] |= {"max_length": 60, "validation_share": 0.5}  # enough for a temperature
     tree["tokenizer"] = {"kind": kind, "max_vocabulary": 300}
     tree["classifier"] = {"pooling": "first", "hidden": hidden, "multi_label": several}
     if several:

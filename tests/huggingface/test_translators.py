@@ -174,7 +174,7 @@ def test_its_figures_show_the_translation_that_it_gives(imported: Path, tmp_path
     assert code == 0, err
     translator = api.load_translator(imported)
     best = translator.translate([text])[0][0]
-    assert err.splitlines()[0] == f"clearhead: translation: {best.text}"
+    assert f"clearhead: translation: {best.text}" in err.splitlines()
     drawn = {Path(line).stem for line in out.splitlines()}
     assert drawn == set(OF_TRANSLATION)
     svg = (folder / "cross-heads.svg").read_text(encoding="utf-8")

@@ -130,10 +130,10 @@ def test_a_warning_of_a_cut_text_names_the_line_of_the_caller(
         for ask in (model.classify, model.probabilities, model.logits):
             with pytest.warns(UserWarning, match=f"input 1 has .* {unit} and was cut") as caught:
                 ask([content])
-            assert [warning.filename for warning in caught] == [__file__]
+            assert {warning.filename for warning in caught} == {__file__}
         with pytest.warns(UserWarning, match=f"the input has .* {unit} and was cut") as caught:
             found = clearhead.record(model, content)
-        assert [warning.filename for warning in caught] == [__file__]
+        assert {warning.filename for warning in caught} == {__file__}
         assert len(found.source) == 20
 
 

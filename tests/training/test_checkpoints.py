@@ -219,8 +219,9 @@ def test_a_damaged_model_is_replaced_by_the_next_validation(
 ) -> None:
     path, watcher = Path(run.folder, name), Watcher()
     flip(path, -9)
-    with pytest.raises(ModelFolderError):
-        api.load_translator(run.folder, engine="torch").translate(["a"])
+    if name == "weights.safetensors":  # the others are not needed to translate
+        with pytest.raises(ModelFolderError):
+            api.load_translator(run.folder, engine="torch").translate(["a"])
     assert api.train(run, observers=[watcher]).finished
     assert [note for note in notes(watcher) if str(path) in note]
     assert api.load_translator(run.folder, engine="torch").translate(["a"])

@@ -147,7 +147,7 @@ def _loaded(
     if found.config.task == "translation":
         engine = "torch" if off.heads else engine
         # PyTorch may be needed when a run has replaced the weights.
-        kept = found if engine == "torch" else found.kept_open()
+        kept = found if engine == "torch" or found.is_checkpoint else found.kept_open()
         tokenizers = read_tokenizers(found.path, found.config)
         made = _engine(kept, tokenizers, device, threads, engine, compute_type, scores, off)
         exported = made.exported if isinstance(made, AutoEngine) else made

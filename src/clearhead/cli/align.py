@@ -34,7 +34,6 @@ from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
 from clearhead.cli.streams import Counter, input_lines, opened_output, sentence_lines
 from clearhead.errors import DataError
-from clearhead.tokenizer.normal_form import is_blank
 
 if TYPE_CHECKING:
     from clearhead.api.translator import Translator
@@ -96,6 +95,7 @@ def run(args: Namespace) -> None:
     """Align the pairs and write the links."""
     from clearhead.api.loading import load_translator
     from clearhead.inspect.alignment import align, pharaoh
+    from clearhead.tokenizer.normal_form import is_blank
 
     _check_options(args)
     inputs = (args.source, args.target, args.gold)
@@ -183,6 +183,7 @@ REFERENCES = {
 def _chosen(args: Namespace, translator: Translator, pairs: Sequence[tuple[str, str]]) -> Any:
     """The best candidate, and the error rate of each."""
     from clearhead.inspect.alignment import by_removal, choose, parse_pharaoh
+    from clearhead.tokenizer.normal_form import is_blank
 
     count = args.sentences or 100
     if args.gold is not None:
@@ -232,6 +233,7 @@ def _sample(
     """Validation pairs of the run if they can be read, else the given pairs."""
     from clearhead.data.parts import DataPart, check_recorded
     from clearhead.data.readers import read_pairs
+    from clearhead.tokenizer.normal_form import is_blank
 
     found: Sequence[tuple[str, str]] = pairs
     if files := translator.config.data.validation:

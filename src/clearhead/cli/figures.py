@@ -53,7 +53,6 @@ from clearhead.cli.options import add_shared, positive, reject_unused
 from clearhead.cli.streams import reject_standard_input, sentence_lines
 from clearhead.cli.texts import texts_to_classify
 from clearhead.errors import ConfigError, DataError
-from clearhead.tokenizer.normal_form import is_blank
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
@@ -182,6 +181,7 @@ def _needs_input(why: str) -> ConfigError:
 
 def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], bool]:
     """The pictures of the input, and whether it is translated."""
+    from clearhead.api.classifier import is_empty
     from clearhead.api.loading import load
     from clearhead.api.translator import Translator
     from clearhead.inspect.pictures import (
@@ -205,7 +205,7 @@ def _pictures_of_input(args: Namespace, theme: Theme) -> tuple[dict[str, Draw], 
             return pictures_of_translation(subject, aligner, theme), True
     reject_unused({"--target": args.target}, "classifiers")
     content, times = _classifier_input(model, args)
-    if isinstance(content, str) and is_blank(content):
+    if is_empty(content):
         raise DataError("the source is empty", todo="give a text")
     if not model.labels:
         with warnings_printed():
@@ -231,7 +231,9 @@ def _translation(translator: Translator, source: str) -> Hypothesis:
     Raises:
         DataError: the source is empty.
     """
-    if is_blank(source):
+    from clearhead.api.classifier import is_empty
+
+    if is_empty(source):
         raise DataError("the input is empty", todo="give a sentence")
     search = replace(translator.search, method="beam", n_best=1)
     with warnings_printed():

@@ -33,7 +33,6 @@ from clearhead.cli.failures import print_message, warnings_printed
 from clearhead.cli.options import add_shared, positive, reject_unused
 from clearhead.cli.streams import Counter
 from clearhead.errors import ConfigError, DataError
-from clearhead.tokenizer.normal_form import is_blank
 
 if TYPE_CHECKING:
     from clearhead.api.classifier import Classifier
@@ -221,6 +220,7 @@ def _pairs(args: Namespace, translator: Translator) -> Iterator[tuple[str, str]]
     """The pairs of the sample that are not empty."""
     from clearhead.data.parts import DataPart, check_recorded
     from clearhead.data.readers import read_pairs
+    from clearhead.tokenizer.normal_form import is_blank
 
     given = args.source, args.reference
     if any(given) and not all(given):

@@ -19,13 +19,7 @@ GROUP = "group"
 
 
 def groups_of(path: str, data: DataConfig) -> dict[str, str]:
-    """The group of each example of a file or folder by its place; examples without one are missing.
-
-    The texts and the labels are not groups, even if their column has this name.
-
-    Raises:
-        DataError: the file cannot be read, or has two such columns.
-    """
+    """The group of each example of a file or folder, by the place of the example."""
     if GROUP in (data.text_column, data.label_column):
         return {}
     return {place: name.strip() for place, name in _groups(path) if name.strip()}
@@ -37,15 +31,17 @@ def _groups(path: str) -> Iterator[tuple[str, str]]:
     if os.path.isdir(folder):
         if os.path.isfile(os.path.join(folder, LIST)):
             with csv_table(os.path.join(folder, LIST)) as (header, rows):
-                group, file = header.optional(GROUP), header.column("file")
-                for _, cells in rows if group is not None else ():
-                    yield os.path.join(folder, cells[file]), cells[group]
+                if (group := header.optional(GROUP)) is not None:
+                    file = header.column("file")
+                    for _, cells in rows:
+                        yield os.path.join(folder, cells[file]), cells[group]
     elif ending.endswith(".jsonl"):
         for line, record in read_jsonl(path):
             yield f"{path}:{line}", str(record.get(GROUP) or "")
     elif ending.endswith((".csv", ".tsv")):
         with closing(read_rows(path)) as rows:
             _, header = next(rows)
-            index = header.index(GROUP) if GROUP in header else None
-            for line, cells in rows if index is not None else ():
-                yield f"{path}:{line}", cells[index]
+            if GROUP in header:
+                index = header.index(GROUP)
+                for line, cells in rows:
+                    yield f"{path}:{line}", cells[index]

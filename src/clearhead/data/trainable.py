@@ -121,7 +121,7 @@ def read_labelled(config: RunConfig, parts: Parts) -> Parts:
 def _split(config: RunConfig, part: DataPart) -> tuple[DataPart, DataPart]:
     examples = part.examples
     share, smallest = config.data.validation_share, config.data.smallest_class
-    groups = groups_of(part.files[0], config.data) if part.files else {}
+    groups = {k: v for file in part.files for k, v in groups_of(file, config.data).items()}
     names = [groups.get(example.place, "") for example in examples]
     train, validation = split_validation(examples, share, config.seed, smallest, names)
     if validation:

@@ -254,8 +254,8 @@ class DataConfig(Section):
         match self.train:
             case [name] if name.startswith(PHRASEBOOK):
                 source, _, target = name.split(":")[1].partition("-")
-            case [first, second, *_]:
-                source, target = language_of(first), language_of(second)
+            case [first, *others]:
+                source, target = language_of(first), language_of(others[0]) if others else ""
         return self.source_language or source, self.target_language or target
 
 
