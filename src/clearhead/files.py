@@ -198,9 +198,6 @@ def remove_named(folder: Path, names: re.Pattern[str]) -> None:
     """Remove the files of a folder that have such names, and the folder if no other file is in it.
 
     No symbolic link is followed.
-
-    Raises:
-        OSError: a file cannot be removed.
     """
     if folder.is_symlink() or not folder.is_dir():
         return

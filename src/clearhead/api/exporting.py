@@ -117,11 +117,7 @@ def export_model(
 
 
 def _folder_of(model: object) -> str | Path:
-    """The folder, or the checkpoint in it, of a model that is named, loaded or fitted.
-
-    Raises:
-        ExportError: it is no model, or its folder is gone.
-    """
+    """The folder, or the checkpoint in it, of a model that is named, loaded or fitted."""
     if isinstance(model, str | Path):
         return model
     found = getattr(getattr(model, "model_", model), "folder", None)

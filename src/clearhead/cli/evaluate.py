@@ -1,17 +1,17 @@
 r"""Score translators or classifiers on a test set.
 
 For a translator the command reports BLEU, chrF and TER from sacreBLEU, each
-with its signature and its 95 % confidence interval (bootstrap); the share of
-sentences that match exactly; and the scores by sentence length.
+with its signature and its 95 % confidence interval; the share of sentences that
+match exactly; and the scores by sentence length.
 References should look like the target side of the training data; otherwise a
 warning is printed. --normalise converts the sources only.
 
 For a classifier it reports accuracy, macro and micro F1, each with its 95 %
-confidence interval (bootstrap); the negative log-likelihood and the expected
-calibration error; precision, recall and F1 of each label; and the confusion
-matrix. With scikit-learn installed, each text classifier is compared with a
-linear model (TF-IDF, logistic regression), which is fitted on its training files
-if all data files of its run are unchanged.
+confidence interval; the negative log-likelihood and the expected calibration
+error; precision, recall and F1 of each label; and the confusion matrix. With
+scikit-learn installed, each text classifier is compared with a linear model
+(TF-IDF, logistic regression), which is fitted on its training files if all data
+files of its run are unchanged.
 
 Each model but the first is compared with the first by a paired test. With one
 model, --output writes each prediction beside the correct answer: translations

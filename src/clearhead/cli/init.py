@@ -71,7 +71,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--multi-label",
         action=BooleanOptionalAction,
         help="classification of texts: whether a text may have several labels, separated by | "
-        "(default: if 5 %% of the labels have one)",
+        "(default: yes if at least 5 %% of the labels have a |)",
     )
     parser.add_argument(
         "--start-from",

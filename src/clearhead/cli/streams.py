@@ -147,8 +147,8 @@ def input_pauses(path: str) -> bool:
 def sentence_lines(path: str, name: str = "input") -> Iterator[str]:
     """The sentences of a file, such as those to translate: `input_lines`.
 
-    A warning is printed if line 1 is part of a table or of a document. `name` is that of the file
-    in the warning.
+    A warning, with the name of the file, is printed if line 1 has a tab, or looks like JSON,
+    markup or subtitles.
 
     Raises:
         DataError: as `input_lines`; or a `.tsv` file has several columns.
@@ -167,7 +167,7 @@ def _check_first_line(line: str, path: str, name: str) -> None:
         if path.lower().removesuffix(".gz").endswith(".tsv"):
             raise DataError("the file has several columns", where=path, todo=todo)
     elif NO_TEXT.match(line):
-        what, todo = "looks like a table or a document", "write one sentence per line"
+        what, todo = "looks like JSON, markup or subtitles", "write one sentence per line"
     else:
         return
     print_message(

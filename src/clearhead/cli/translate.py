@@ -10,10 +10,10 @@ Lines are translated in blocks of up to 1,024. A block ends if the input pauses,
 so another program can read the translation of a line before it writes the next.
 
 A sentence of more than 1,024 tokens, or of more than the model has learned
-positions for, is cut there. Warnings name lines that are cut, that are much
-longer than the training sentences or have characters that these do not have, and
-translations that end at the length limit or repeat themselves. Of many warnings
-of one kind, the first are printed and the others are counted.
+positions for, is cut there. Warnings name lines that are cut, that are much longer
+than the training sentences, or that have characters which these do not have. They
+also name translations that end at the length limit or repeat themselves. Of many
+warnings of one kind, the first are printed and the others are counted.
 
 If a line cannot be translated, its output is an empty line, and the error is
 printed. The exit code is then that of the first such error.
@@ -23,7 +23,8 @@ example with capitals if the training text has none. --normalise converts the
 input. The translations keep the style of the training text.
 
 The input is a text file. Tables, JSON, documents and subtitles are refused by
-the endings of their names. A warning is printed if line 1 looks like one.
+the endings of their names. A warning is printed if line 1 has a tab, or looks like
+JSON or markup.
 
   clearhead translate runs/my-model < in.txt > out.txt
   clearhead translate runs/my-model -i in.txt.gz -o out.txt --beam-size 8

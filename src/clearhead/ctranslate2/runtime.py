@@ -58,12 +58,7 @@ class Translators:
         _LOADED.add(self)
 
     def of(self, sentences: int) -> ctranslate2.Translator:
-        """The translator that is fastest for a number of sentences.
-
-        Raises:
-            ExportError: this process was forked, so the export has to be loaded again, and it was
-                replaced or removed.
-        """
+        """The translator that is fastest for a number of sentences."""
         if self._loaded is None:
             if _stamp(self._path) != self._stamp:
                 raise ExportError(

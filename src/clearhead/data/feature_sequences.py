@@ -38,8 +38,8 @@ INDEX = re.compile(r"(unnamed: \d+|index|level_0)?", re.IGNORECASE)
 """Names that the numbers of the rows have in tables of pandas and R; "" is usual."""
 
 FEATURES = (
-    "all columns except the sequence, the label and the time are features; remove the column if it "
-    "is not one"
+    "all columns except the sequence, the label, the time and the group are features; remove the "
+    "column if it is not one"
 )
 
 Times = tuple[str, ...]

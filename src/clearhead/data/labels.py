@@ -48,7 +48,7 @@ class Labels:
     @cached_property
     def _numbers(self) -> dict[str, int]:
         numbers = {name: number for number, name in enumerate(self.names)}
-        # Earlier versions learned labels in any form, several of which may look the same.
+        # Imported models have labels in any form, several of which may look the same.
         return {LABEL(name): number for name, number in numbers.items()} | numbers
 
     def check_any(self, folder: str | Path) -> None:

@@ -115,11 +115,7 @@ class Formats(dict[str, Format[R]]):
 
 
 def read_texts_in_lines(path: str) -> Generator[str, None, None]:
-    """The lines of a file of one text per line; it raises as `read_lines`.
-
-    Raises:
-        DataError: the ending of the name is one of `NO_LINES`.
-    """
+    """The lines of a file of one text per line; it raises as `read_lines`."""
     name = path.lower().removesuffix(".gz")
     for endings, todo in NO_LINES.items():
         if name.endswith(tuple(endings.split())) and os.path.exists(os.path.expanduser(path)):

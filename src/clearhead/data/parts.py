@@ -284,7 +284,7 @@ def read_examples(path: str, config: RunConfig, known: Collection[str] = ()) -> 
     return list(read_labelled_texts(path, data.text_column, data.label_column, several, known))
 
 
-LARGEST_NAMED = 2**30
+LARGEST_NAMED = 2**36
 """The largest data file that is read because the configuration of a model folder names it."""
 
 
@@ -301,9 +301,6 @@ def check_recorded(folder: Path, part: DataPart) -> None:
 
     The folder may be a stranger's. A file is only read if it is a file on a disk with the hash that
     the run has recorded.
-
-    Raises:
-        DataError: a file is missing, changed, too large, or none, such as a pipe.
     """
     try:
         recorded = list(read_json(folder / "provenance.json")["data"].get(part.name, {}).values())

@@ -216,7 +216,9 @@ def _choose_fine_tuning(p: Proposal, brought: Brought | None) -> None:
     choose_fine_tuning(p, _used(p), TUNED_BATCH, TUNED_PEAK, brought)
     p.choose("training.label_smoothing", 0.0)
     if _validated(p) < FEW:
-        last = "The last weights: there are too few validation examples to choose by."
+        last = (
+            f"The last weights: scores of fewer than {FEW:,} examples are too noisy to choose by."
+        )
         p.choose("training.keep", "average", last)
     several = p.values.get("classifier.multi_label", False)
     names = {name for name, _ in p.train.classes}

@@ -153,11 +153,7 @@ def _languages(source: str, target: str) -> tuple[str, str] | None:
 
 
 def languages_of(files: Sequence[str]) -> tuple[str, str]:
-    """The languages of pairs, by the names of their files or a header; "": unknown.
-
-    Raises:
-        DataError: a `.tsv` file cannot be read.
-    """
+    """The languages of pairs, by the names of their files or a header; "": unknown."""
     match files:
         case [name] if PAIR_FORMATS.of(name) is PAIR_FORMATS[".tsv"]:
             with closing(read_tsv(name, ("source", "target"))) as rows:

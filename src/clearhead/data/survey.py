@@ -228,9 +228,6 @@ def survey_texts(
 
     Unless `multi_label` is given, the texts have several labels each if the files have lists of
     labels and cannot be read otherwise, or if many cells have a `|`.
-
-    Raises:
-        DataError: a file is missing, unreadable, empty or of the wrong form.
     """
 
     def read(several: bool) -> list[LabelledText]:

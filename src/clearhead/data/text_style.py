@@ -261,13 +261,7 @@ class TextStyles:
         write_description(folder, name, self._tree(), self.fingerprint())
 
     def _tree(self) -> dict[str, Any]:
-        sides = {side: asdict(style) for side, style in self.sides.items()}
-        for style in sides.values():
-            if not style["upper_cased"]:  # files of earlier versions lack it
-                del style["upper_cased"]
-            if not style["longest"]:
-                del style["characters"], style["longest"], style["spaced"]
-        return {"sides": sides}
+        return {"sides": {side: asdict(style) for side, style in self.sides.items()}}
 
     @classmethod
     def load(cls, folder: Path) -> TextStyles | None:
@@ -418,13 +412,15 @@ class InputStyle:
             ]
             has = "has characters that the training text did not have"
             yield Remark("characters", f"{has}: {first_few(names, SHOWN_CHARACTERS)}")
-        longest = self._style.longest if self._style else 0
-        if longest:
-            spaced = self._style is not None and self._style.spaced
-            length, unit = (len(text.split()), "words") if spaced else (len(text), "characters")
-            if length > MUCH_LONGER * longest:
-                usual = f"{100 * ALMOST_ALL:.0f} % of the training texts have at most {longest:,}"
-                yield Remark("long", f"has {length:,} {unit}; {usual}")
+        style = self._style
+        if style is not None and style.longest:
+            words, characters = (len(text.split()), "words"), (len(text), "characters")
+            length, unit = words if style.spaced else characters
+            if length > MUCH_LONGER * style.longest:
+                share = f"{100 * ALMOST_ALL:.0f} % of the training texts"
+                yield Remark(
+                    "long", f"has {length:,} {unit}; {share} have at most {style.longest:,}"
+                )
 
     def _converter(self) -> Callable[[str], str]:
         if self._convert is None:

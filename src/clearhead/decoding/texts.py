@@ -113,15 +113,12 @@ def translate_texts(
     results = [[EMPTY] for _ in texts]
 
     def complete(hypothesis: Hypothesis, source: Sequence[int], found: list[Remark]) -> Hypothesis:
-        text = target_tokenizer.decode(hypothesis.tokens)
+        text, found = target_tokenizer.decode(hypothesis.tokens), list(found)
         if not hypothesis.finished:
-            found = [
-                *found,
-                Remark("unfinished", "has a translation that ends at the length limit"),
-            ]
+            found.append(Remark("unfinished", "has a translation that ends at the length limit"))
         repeated = repetition(hypothesis.tokens, target_tokenizer.decode)
         if repeated and not repetition(source, source_tokenizer.decode):
-            found = [*found, Remark("repetition", f"has a translation that repeats {repeated!r}")]
+            found.append(Remark("repetition", f"has a translation that repeats {repeated!r}"))
         return dataclasses.replace(hypothesis, text=text, warnings=tuple(found))
 
     for i, hypotheses, source, found in zip(filled, outputs, sources, remarks, strict=True):
@@ -211,11 +208,7 @@ def _encode_prefixes(
     tokenizer: Tokenizer,
     remarks: Sequence[list[Remark]],
 ) -> list[list[int]]:
-    """The ids of each prefix; adds a remark if it is not in the vocabulary.
-
-    Raises:
-        SearchError: a prefix is longer than any source may be.
-    """
+    """The ids of each prefix; adds a remark if it is not in the vocabulary."""
     most = longest_text(LONGEST_SOURCE)
     for prefix, key in zip(prefixes, keys, strict=True):
         if len(prefix) > most:

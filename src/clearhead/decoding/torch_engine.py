@@ -203,16 +203,7 @@ class ClassifierEngine:
 def trained_translator(
     found: ModelFolder, device: torch.device, tokenizers: Sequence[Tokenizer] = ()
 ) -> EncoderDecoder:
-    """The encoder-decoder of a model folder, with its weights, on a device.
-
-    Args:
-        found: the folder.
-        device: of the model.
-        tokenizers: of the source and of the target; by default those in the folder.
-
-    Raises:
-        ModelFolderError: a file is missing or damaged.
-    """
+    """The encoder-decoder of a model folder, with its weights, on a device."""
     from clearhead.model.build import build_model
 
     source, target = tokenizers or read_tokenizers(found.path, found.config)

@@ -25,6 +25,7 @@ from clearhead.evaluation.predictions import (
     write_table,
 )
 from clearhead.evaluation.scores import (
+    Scores,
     TranslatorScores,
     compare,
     exact_match,
@@ -166,7 +167,8 @@ def evaluate_translators(
         exact = exact_match(texts, correct, lowercase=lowercase)
         table = scores_by_length(sources, texts, correct, tokenize, lowercase=lowercase)
         interval = wilson_interval(round(exact * len(texts) / 100), len(texts))
-        systems[name] = TranslatorScores(signed(scores[name], form), exact, interval, tuple(table))
+        measures = Scores(*(signed(measure, form) for measure in scores[name].measures))
+        systems[name] = TranslatorScores(measures, exact, interval, tuple(table))
     return Report(
         f"{len(sources):,} sentences of {source}, scored against {reference}",
         len(sources),

@@ -279,15 +279,10 @@ def scored_form(configs: Iterable[RunConfig], lowercase: bool) -> NormalForm:
     return NormalForm("NFC" if has_form else "", lower=lowercase, language=language)
 
 
-def signature_note(form: NormalForm) -> str:
-    """What is appended to sacreBLEU's signature of the scores of texts in a form."""
-    return f"|form:{form.unicode.lower()}" if form.unicode else ""
-
-
-def signed(scores: Scores, form: NormalForm) -> Scores:
-    """The scores of texts in a form, with the form in their signatures."""
-    note = signature_note(form)
-    return Scores(*(replace(m, signature=m.signature + note) for m in scores.measures))
+def signed(measure: Measure, form: NormalForm) -> Measure:
+    """The score of texts in a form, with the form in its signature."""
+    note = f"|form:{form.unicode.lower()}" if form.unicode else ""
+    return replace(measure, signature=measure.signature + note)
 
 
 def scores_by_length(

@@ -29,11 +29,7 @@ READ = (".json", ".txt", ".model", ".spm", ".jinja")
 
 
 def check_hub_name(source: str) -> None:
-    """Check that a source with `hf:` is a name on the hub: no path, and no address.
-
-    Raises:
-        ModelFolderError: it is something else, or also a path that `transformers` would read.
-    """
+    """Check that a source with `hf:` is a name on the hub: no path, and no address."""
     name = source.removeprefix(HUB)
     todo = f"name a model as its page does, e.g. {HUB}Helsinki-NLP/opus-mt-en-de"
     if not re.fullmatch(r"\w[\w.-]{0,95}(/\w[\w.-]{0,95})?", name, re.ASCII) or ".." in name:
@@ -49,11 +45,7 @@ def check_hub_name(source: str) -> None:
 
 
 def check_files(folder: Path) -> None:
-    """Check the files in a folder of Hugging Face: regular, not too large, and all inside.
-
-    Raises:
-        ModelFolderError: one is not.
-    """
+    """Check the files in a folder of Hugging Face: regular, not too large, and all inside."""
     for path in sorted(folder.iterdir()):
         if not (path.is_file() or path.is_dir()):
             raise ModelFolderError(f"{path.name} is a device, a pipe, or a link to nothing")
@@ -73,11 +65,7 @@ def check_files(folder: Path) -> None:
 
 
 def check_settings(settings: Mapping[str, Any]) -> None:
-    """Check the numbers of a `config.json`, from which `transformers` makes lists and modules.
-
-    Raises:
-        ModelFolderError: one is larger than any model needs.
-    """
+    """Check the numbers of a `config.json`, from which `transformers` makes lists and modules."""
     for name, value in settings.items():
         most = next(most for ending, most in LIMITS if name.endswith(ending))
         if isinstance(value, int) and value > most:
@@ -86,16 +74,7 @@ def check_settings(settings: Mapping[str, Any]) -> None:
 
 
 def check_size(kind: Any, config: Any, folder: Path) -> None:
-    """Compare the size of the model that a configuration describes with its weights and memory.
-
-    Args:
-        kind: the class of `transformers` that makes the model.
-        config: its `PretrainedConfig`.
-        folder: with the weights; if it is a name on the hub, the memory alone is compared.
-
-    Raises:
-        ModelFolderError: the model is larger.
-    """
+    """Compare the size of the model that a configuration describes with its weights and memory."""
     import torch
 
     if config.max_position_embeddings * config.hidden_size > MOST_POSITIONS:

@@ -140,11 +140,7 @@ def record(
 
 
 def is_translator(subject: object, where: str) -> bool:
-    """Whether the subject is a translator; otherwise it is a classifier.
-
-    Raises:
-        ConfigError: it is neither.
-    """
+    """Whether the subject is a translator; otherwise it is a classifier."""
     if hasattr(subject, "target_tokenizer"):
         return True
     if not (hasattr(subject, "encode") and hasattr(subject, "labels")):

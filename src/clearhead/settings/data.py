@@ -113,7 +113,7 @@ class DataConfig(Section):
         details="Sentence pairs: two parallel files (source, target), one `.tsv` or `.jsonl` file, "
         'or `["phrasebook:en-es"]`, the built-in data. Labelled texts: a `.csv`, `.tsv`, '
         "`.jsonl` or `.txt` file. All of these may be gzipped (`.gz`). Sequences: a file or a "
-        "folder; `docs/how-to/data-formats.md` describes the formats. Several corpora are read one "
+        "folder; `docs/how-to/data-formats.md` describes the formats. Several data sets are read one "
         "after the other. A single file needs no list. A relative path in a TOML file starts in "
         "the folder of that file, with `--set` in the current folder.",
         init=Runs.ALL,
@@ -220,10 +220,9 @@ class DataConfig(Section):
     )
     mismatch: Literal["refuse", "warn"] = setting(
         "refuse",
-        "treatment of data that do not belong together",
-        details="Such as sides of pairs that are shifted against each other, a validation set "
-        "in another language, or a feature that counts the rows. "
-        '`"refuse"`: an error; `"warn"`: only a warning.',
+        "treatment of data that are clearly wrong",
+        details="Sides of pairs that are shifted against each other, a validation set in another "
+        'language, a feature that counts the rows. `"refuse"`: an error; `"warn"`: only a warning.',
         init_if_changed=Runs.ALL,
     )
     missing: Literal["refuse", "zero", "mean", "interpolate"] = setting(
@@ -291,10 +290,10 @@ class TokenizerConfig(Section):
     normal_form: Literal["none", "sources", "nfkc"] = setting(
         "none",
         "how characters that look the same are unified",
-        details='`"sources"`: what a model reads has Unicode\'s form NFC and plain spaces, without '
-        "invisible characters such as soft hyphens, and without full-width Latin letters unless "
-        'the training text uses them; targets have NFC. `"nfkc"`: the same with NFKC, which also '
-        'replaces ligatures and the like. `"none"`: as written.',
+        details='`"sources"`, which `clearhead init` writes: sources and texts get Unicode\'s form '
+        "NFC and plain spaces. Invisible characters are removed. Full-width Latin becomes ASCII "
+        'unless the training text uses it. Targets get NFC. `"nfkc"`: sources get NFKC, which also '
+        'replaces ligatures. `"none"`: as written.',
         init=Runs.TEXT,
     )
     lower: bool = setting(

@@ -27,7 +27,7 @@ from clearhead.decoding.engine import ONE_THREAD
 from clearhead.decoding.texts import translate_texts
 from clearhead.decoding.torch_engine import TorchEngine
 from clearhead.device import threads
-from clearhead.evaluation.scores import bleu_and_chrf, exact_match, scored_form, signature_note
+from clearhead.evaluation.scores import bleu_and_chrf, exact_match, scored_form, signed
 from clearhead.losses.cross_entropy import projected_cross_entropy
 from clearhead.model.build import build_model
 from clearhead.model.transformer import EncoderDecoder, evaluating
@@ -159,8 +159,8 @@ class TranslationTask:
         tokenize, lowercase = self.config.evaluation.tokenize, self.config.lowercase
         form = scored_form([self.config], lowercase)
         compared, correct = (list(map(form, texts)) for texts in (outputs, references))
-        bleu, chrf = bleu_and_chrf(compared, correct, tokenize, lowercase=lowercase)
-        note = signature_note(form)
+        found = bleu_and_chrf(compared, correct, tokenize, lowercase=lowercase)
+        bleu, chrf = (signed(measure, form) for measure in found)
         samples = zip(sources[:SAMPLES], references, outputs, strict=False)
         return Evaluation(
             scores={
@@ -169,7 +169,7 @@ class TranslationTask:
                 "chrf": chrf.score,
                 "exact match": exact_match(compared, correct, lowercase=lowercase),
             },
-            signatures={"bleu": bleu.signature + note, "chrf": chrf.signature + note},
+            signatures={"bleu": bleu.signature, "chrf": chrf.signature},
             samples=tuple(Sample(*sample) for sample in samples),
         )
 

@@ -10,7 +10,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, Literal
@@ -118,18 +118,15 @@ class NormalForm:
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> NormalForm:
-        """Rebuild what `to_tree` wrote.
-
-        Raises:
-            ValueError: it is damaged.
-        """
-        found = {"lower": bool(tree["lower"]), **tree.get("normal_form", {})}
-        types = {field.name: bool if field.name == "lower" else str for field in fields(cls)}
-        if any(type(value) is not types.get(name) for name, value in found.items()):
-            raise ValueError("the normal form has other parts than clearhead writes")
-        if found.get("unicode", "") not in ("", "NFC", "NFKC"):
-            raise ValueError(f"the Unicode form {found['unicode']!r}")
-        return cls(**found)
+        """Rebuild what `to_tree` wrote."""
+        form = tree.get("normal_form", {})
+        if not all(isinstance(value, str) for value in form.values()):
+            raise TypeError("a part of the normal form is no string")
+        if form.get("unicode", "") not in ("", "NFC", "NFKC"):
+            raise ValueError(f"the Unicode form {form['unicode']!r}")
+        if set(form.get("folded", "")) - set(FULL_WIDTH):
+            raise ValueError("the normal form folds other characters than full-width ones")
+        return cls(lower=bool(tree["lower"]), **form)
 
 
 PLAIN = NormalForm()
@@ -146,14 +143,15 @@ def form_of(config: RunConfig, texts: Iterable[str] = ()) -> NormalForm:
         config: of the run.
         texts: for training, which show which full-width characters are usual: these stay.
     """
-    tokenizer, (source, target) = config.tokenizer, config.data.languages
-    found = NormalForm(lower=tokenizer.lower)
-    if tokenizer.lower:  # other languages have no rules of their own
-        source, target = (name if has_dotless_i(name) else "" for name in (source, target))
-        found = NormalForm(lower=True, language=source, target_language=target)
-    if tokenizer.normal_form == "none":
+    kind, lower = config.tokenizer.normal_form, config.tokenizer.lower
+    # Other languages have no rules of their own.
+    source, target = (
+        name if lower and has_dotless_i(name) else "" for name in config.data.languages
+    )
+    found = NormalForm(lower=lower, language=source, target_language=target)
+    if kind == "none":
         return found
-    if tokenizer.normal_form == "nfkc":
+    if kind == "nfkc":
         return replace(found, unicode="NFKC", spaces=SPACES, removed=INVISIBLE)
     folded = _unusual_full_width(texts)
     return replace(found, unicode="NFC", spaces=SPACES, removed=INVISIBLE, folded=folded)

@@ -169,11 +169,7 @@ class Keeper:
         return self.folder / PREVIOUS_STATE
 
     def _check_place(self) -> None:
-        """Check that the folder is the one in which the run began.
-
-        Raises:
-            TrainingError: it was removed or moved, or another one has its name.
-        """
+        """Check that the folder is the one in which the run began."""
         if self._place not in (None, _identity(self.folder / "training")):
             raise TrainingError(
                 "the folder of the run is gone, so the run cannot be saved",

@@ -81,9 +81,6 @@ def settle_run(folder: Path) -> None:
     """Put the files in place that a run was replacing when it was killed, config.json among them.
 
     If there is no such run, or its manifest cannot be read, the checks that follow raise the error.
-
-    Raises:
-        TrainingError: there are symbolic links in the folder.
     """
     refuse_links(folder, folder, TrainingError)
     with suppress(OSError, ModelFolderError):
