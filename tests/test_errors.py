@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import pickle
 
 import pytest
 
-from clearhead.errors import DISK_ERRORS, reason, warn, what_helps
+from clearhead.errors import DISK_ERRORS, TextWarning, reason, warn, what_helps
 
 
 @pytest.mark.parametrize(
@@ -81,3 +82,9 @@ def test_clearheads_own_lines_are_passed_over() -> None:
     with pytest.warns(UserWarning, match="careful") as caught:
         within["give"]()
     assert [warning.filename for warning in caught] == [__file__]
+
+
+def test_a_text_warning_can_be_pickled() -> None:
+    warning = TextWarning("cut", ["line 1 was cut", "line 2 was cut"])
+    copy = pickle.loads(pickle.dumps(warning))
+    assert (str(copy), copy.kind, copy.lines) == (str(warning), "cut", warning.lines)

@@ -265,6 +265,9 @@ class TextWarning(UserWarning):
         more = f" (more {REMARKS[kind]}: {len(lines) - 1:,})" if len(lines) > 1 else ""
         super().__init__(self.lines[0] + more)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TextWarning, (self.kind, self.lines)
+
 
 def warn_of_texts(remarks: Iterable[tuple[str, Remark]]) -> None:
     """Issue a `TextWarning` for each kind of remark; each is given with the name of its text."""

@@ -199,8 +199,8 @@ def test_references_are_one_per_line(
         f"{n}\t{line}\n" for n, line in enumerate((tmp_path / "r").read_text().splitlines())
     )
     (tmp_path / "r").write_text(table)
-    code, _, err = run("evaluate", "good", *test_set)
-    assert (code, "line 1 of the references" in err) == (0, True)
+    code, out, err = run("evaluate", "good", *test_set)
+    assert (code, out, f"{tmp_path / 'r'}:1: " in err) == (3, "", True)
     for name in ("r.tsv", "r.jsonl"):
         (tmp_path / name).write_text(table)
         code, out, err = run("evaluate", "good", *test_set[:2], "--reference", str(tmp_path / name))

@@ -240,6 +240,15 @@ def test_the_input_may_be_longer_than_what_is_read_at_once(tmp_path: Path) -> No
     assert {len(block) for block in found[:-1]} == {1024}
 
 
+def test_a_read_waits_for_what_has_not_arrived() -> None:
+    reader, writer = os.pipe()
+    stream = Arriving(reader)
+    late = threading.Timer(0.05, lambda: (os.write(writer, b"late"), os.close(writer)))
+    late.start()
+    assert [stream.read(9), stream.read(9)] == [b"late", b""]
+    late.join()
+
+
 def test_a_line_is_at_most_as_long_as_its_limit() -> None:
     stream, _ = pipe(b"abcdef\ng\n")
     assert [stream.readline(4), stream.readline(4), stream.readline(4)] == [

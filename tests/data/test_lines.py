@@ -215,6 +215,13 @@ def test_carriage_returns_end_the_lines_of_a_file_without_line_feeds(
     assert list(read_lines(path)) == ["one", "", "two", "three"]
 
 
+def test_one_line_feed_at_the_end_does_not_make_one_line_of_a_file(write: Write) -> None:
+    assert list(read_lines(write("a", b"one\rtwo\rthree\n"))) == ["one", "two", "three"]
+    assert list(read_lines(write("b", b"one\rtwo\rthree\r\n"))) == ["one", "two", "three"]
+    assert list(read_lines(write("c", b"one\rtwo\n"))) == ["one\rtwo"]
+    assert list(read_lines(write("d", b"a\rb\rc\nd\n"))) == ["a\rb\rc", "d"]
+
+
 def test_a_carriage_return_inside_a_line_is_text_if_there_are_line_feeds(write: Write) -> None:
     assert list(read_lines(write("a", b"one\ra\ntwo\rb\r\r\n"))) == ["one\ra", "two\rb"]
 

@@ -215,6 +215,10 @@ def test_a_format_is_registered_in_one_place(write: Write, monkeypatch: pytest.M
         (("train.en.lc", "train.gz.gz"), ("", "")),
         (("train.pt-BR", "train.zh_Hant"), ("pt-BR", "zh-Hant")),
         (("dev.tur_Latn", "dev.src"), ("tur-Latn", "")),
+        (("reviews.tr.csv",), ("tr", "")),
+        (("train.de.txt", "train.en.txt.gz"), ("de", "en")),
+        (("corpus.tr.jsonl",), ("", "")),  # a file of pairs
+        (("news.de.tsv", "web.de.tsv"), ("", "")),
         (("phrasebook:en-es",), ("en", "es")),
         (("phrasebook:de-en:train",), ("de", "en")),
         ((), ("", "")),

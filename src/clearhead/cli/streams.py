@@ -109,7 +109,9 @@ class Arriving:
         return self._taken(end + 1)
 
     def read(self, count: int) -> bytes:
-        """At most `count` bytes, as far as they have arrived."""
+        """At most `count` bytes, as far as they have arrived; empty at the end of the input."""
+        while not (self._held or self._ended):
+            self._fill()
         return self._taken(count)
 
     def pauses(self) -> bool:
@@ -154,6 +156,9 @@ def sentence_lines(path: str, name: str = "input") -> Iterator[str]:
         DataError: as `input_lines`; or a `.tsv` file has several columns.
     """
     for number, line in enumerate(input_lines(path)):
+        if name == "references" and "\t" in line:
+            what, todo = "a reference has a tab", "give one column: cut -f 2 FILE > NEW_FILE"
+            raise DataError(what, where=f"{path}:{number + 1}", todo=todo)
         if number == 0:
             _check_first_line(line, path, name)
         yield line

@@ -42,7 +42,7 @@ _ONE_COLUMN = "save the column of the texts as a .txt file in UTF-8, one text pe
 NO_LINES = {
     ".json .jsonl .ndjson": "write the texts one per line: jq -r .text FILE > NEW_FILE",
     ".csv .xlsx .xls .ods .parquet": _ONE_COLUMN,
-    ".po .pot .xlf .xliff .sdlxliff .tmx .resx .arb .strings .properties .yaml .yml": "extract its "
+    ".po .pot .xlf .xliff .sdlxliff .tmx .resx .strings .properties .yaml .yml": "extract its "
     "texts into a .txt file, one per line",
     ".html .htm .xhtml .xml .sgm .sgml .rtf .tex": _PLAIN,
     ".srt .vtt .sub .ass .ssa .sbv": "save its sentences without numbers and times as a .txt file, "
@@ -164,9 +164,15 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
 
 def _raw_lines(stream: BinaryIO) -> Iterator[bytes]:
     """The lines of a stream with their ends, at most `MAX_LINE_BYTES` + 1 bytes of each."""
-    first = stream.readline(MAX_LINE_BYTES + 1)
+    first, second = stream.readline(MAX_LINE_BYTES + 1), b""
+    if first.endswith(b"\n") and first.count(b"\r", 0, -2) > 1:
+        second = stream.readline(MAX_LINE_BYTES + 1)
+        if not second:  # a program has added the only line feed
+            first = first.rstrip(b"\r\n") + b"\r"
     if first.endswith(b"\n") or b"\r" not in first[:-1]:
         yield first
+        if second:
+            yield second
         yield from iter(lambda: stream.readline(MAX_LINE_BYTES + 1), b"")
         return
     block, rest = first, b""  # the lines end at carriage returns, as in old files of a Mac

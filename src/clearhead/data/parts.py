@@ -180,7 +180,7 @@ def _part(
     files: tuple[str, ...],
     given: Given | None,
 ) -> DataPart:
-    part = DataPart(name, files, form=_form(config))
+    part = DataPart(name, files, form=form_of_texts(config))
     if given is None:
         for file in files:
             refuse_pipe(file)
@@ -205,7 +205,7 @@ def _part(
     return replace(part, examples=tuple(part._formed(labelled)))
 
 
-def _form(config: RunConfig) -> NormalForm:
+def form_of_texts(config: RunConfig) -> NormalForm:
     """The form of the texts that are read. The tokenizer folds and lower-cases them later."""
     if config.input == "features":
         return PLAIN

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from clearhead.data.lines import MAX_LINE_BYTES, read_lines
@@ -190,8 +191,15 @@ def _has_quoted_cells(path: str) -> bool:
     twice, or a tab or a line break, without which its lines are no rows; or line 1 has a usual name
     in quotes.
     """
-    if not os.path.isfile(os.path.expanduser(path)):
+    expanded = os.path.expanduser(path)
+    if not os.path.isfile(expanded):
         return False  # a pipe is read only once
+    found = os.stat(expanded)
+    return _is_quoted(path, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@lru_cache(maxsize=32)  # training opens a file several times
+def _is_quoted(path: str, version: tuple[int, ...]) -> bool:
     lines, expected, is_open, is_shown = list[str](), 0, False, False
     with closing(read_lines(path)) as all_lines:
         for line in all_lines:

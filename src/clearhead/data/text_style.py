@@ -261,7 +261,13 @@ class TextStyles:
         write_description(folder, name, self._tree(), self.fingerprint())
 
     def _tree(self) -> dict[str, Any]:
-        return {"sides": {side: asdict(style) for side, style in self.sides.items()}}
+        sides = {side: asdict(style) for side, style in self.sides.items()}
+        for style in sides.values():
+            if not style["upper_cased"]:
+                del style["upper_cased"]
+            if not style["longest"]:  # not recorded
+                del style["characters"], style["longest"], style["spaced"]
+        return {"sides": sides}
 
     @classmethod
     def load(cls, folder: Path) -> TextStyles | None:

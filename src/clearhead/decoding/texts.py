@@ -112,17 +112,20 @@ def translate_texts(
     )
     results = [[EMPTY] for _ in texts]
 
-    def complete(hypothesis: Hypothesis, source: Sequence[int], found: list[Remark]) -> Hypothesis:
+    def complete(
+        hypothesis: Hypothesis, source: Sequence[int], begun: int, found: list[Remark]
+    ) -> Hypothesis:
         text, found = target_tokenizer.decode(hypothesis.tokens), list(found)
         if not hypothesis.finished:
             found.append(Remark("unfinished", "has a translation that ends at the length limit"))
-        repeated = repetition(hypothesis.tokens, target_tokenizer.decode)
+        repeated = repetition(hypothesis.tokens[begun:], target_tokenizer.decode)
         if repeated and not repetition(source, source_tokenizer.decode):
             found.append(Remark("repetition", f"has a translation that repeats {repeated!r}"))
         return dataclasses.replace(hypothesis, text=text, warnings=tuple(found))
 
-    for i, hypotheses, source, found in zip(filled, outputs, sources, remarks, strict=True):
-        results[i] = [complete(hypothesis, source, found) for hypothesis in hypotheses]
+    given = [0] * len(filled) if ids is None else list(map(len, ids))
+    for i, hypotheses, *rest in zip(filled, outputs, sources, given, remarks, strict=True):
+        results[i] = [complete(hypothesis, *rest) for hypothesis in hypotheses]
     return results
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -209,7 +209,7 @@ def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBa
     """
     if not is_available() or config.input != "text" or not config.data.train:
         return None
-    from clearhead.data.parts import parts_of_run
+    from clearhead.data.parts import form_of_texts, parts_of_run
 
     try:
         train, _ = _examples(config, parts_of_run(folder, config))
@@ -218,7 +218,9 @@ def baseline_of_run(folder: Path, config: RunConfig, labels: Labels) -> LinearBa
         raise
     except ClearheadError as error:
         raise _no_baseline(f"{error.where}: {error.what}" if error.where else error.what) from None
-    return fit_baseline(texts, truth, config.classifier.multi_label)
+    found = fit_baseline(texts, truth, config.classifier.multi_label)
+    form = form_of_texts(config)  # that of the training examples
+    return replace(found, probabilities=lambda texts: found.probabilities(list(map(form, texts))))
 
 
 def _no_baseline(why: str) -> BaselineError:

@@ -27,7 +27,7 @@ import onnxruntime
 
 PAD, BOS, EOS = 0, 1, 2
 APOSTROPHES = "'\u2019"
-BLANK = re.compile(r"[\s\xad\u034f\u200b\u2060-\u2064\ufeff]*")
+BLANK = re.compile(r"[\s\xad\u034f\u200b-\u200f\u2060-\u2064\ufe0e\ufe0f\ufeff]*")
 LONGEST_CACHED = 40  # characters of a word whose parts are kept
 SPACE, ESCAPE = "\u2581", "\U0010fffd"
 

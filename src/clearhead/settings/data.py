@@ -57,9 +57,12 @@ def language_in(name: str) -> str:
 
 
 def language_of(file: str) -> str:
-    """The language in the name of a file: `train.tr`, `train.pt-BR.gz`, `reviews.tr.csv`."""
+    """The language in the name of a file: `train.tr`, `train.pt-BR.gz`, `reviews.tr.csv`.
+
+    A `.tsv` or `.jsonl` file may have both sides of pairs, so its name is not read.
+    """
     endings = PurePath(file).suffixes[-3:]
-    known = (".gz", ".csv", ".tsv", ".jsonl", ".txt")
+    known = (".gz", ".csv", ".txt")
     last = next((ending for ending in reversed(endings) if ending not in known), "")
     return language_in(last[1:])
 
@@ -113,9 +116,9 @@ class DataConfig(Section):
         details="Sentence pairs: two parallel files (source, target), one `.tsv` or `.jsonl` file, "
         'or `["phrasebook:en-es"]`, the built-in data. Labelled texts: a `.csv`, `.tsv`, '
         "`.jsonl` or `.txt` file. All of these may be gzipped (`.gz`). Sequences: a file or a "
-        "folder; `docs/how-to/data-formats.md` describes the formats. Several data sets are read one "
-        "after the other. A single file needs no list. A relative path in a TOML file starts in "
-        "the folder of that file, with `--set` in the current folder.",
+        "folder; `docs/how-to/data-formats.md` describes the formats. Several data sets are read "
+        "one after the other. A single file needs no list. A relative path in a TOML file starts "
+        "in the folder of that file, with `--set` in the current folder.",
         init=Runs.ALL,
     )
     validation: Files = setting(

@@ -32,7 +32,8 @@ Others of the category Cf do: joiners in Persian and emoji, marks of direction, 
 FULL_WIDTH = "".join(map(chr, range(0xFF01, 0xFF5F)))
 """The full-width forms of the printable ASCII characters."""
 
-BLANK = f" {SPACES}{INVISIBLE}"
+BLANK = f" {SPACES}{INVISIBLE}\u200c\u200d\u200e\u200f\ufe0e\ufe0f"
+"""Characters that show nothing by themselves: also joiners, marks of direction and variants."""
 
 WIDTH_OFFSET = 0xFEE0
 

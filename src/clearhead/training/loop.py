@@ -393,7 +393,8 @@ class Trainer:
             if self.limits.plan(self.state, elapsed):
                 self._save()  # a resumed run has the same plan
                 minutes, steps = self.config.max_minutes, self.limits.planned_steps
-                self._note(PLANNED.format(steps=steps, minutes=minutes))
+                if steps == self.limits.total_steps:
+                    self._note(PLANNED.format(steps=steps, minutes=minutes))
             reason = self.limits.reached(self.state, elapsed)
             if (is_due or reason) and not self.updater.weights_are_finite():
                 self._go_back("the weights are not finite")
