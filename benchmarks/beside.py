@@ -243,7 +243,7 @@ def run_programs(options: argparse.Namespace, words: list[str] | None) -> None:
     """Start each program alone and beside busy processes, and record its steps per second."""
     busy = sorted({0, *options.busy})
     seconds = 60 * options.minutes / (len(options.programs) * len(busy) * options.rounds)
-    results = Results("beside", words, options.output)
+    results = Results("programs", words, options.output)
     for program in options.programs:
         speeds: dict[int, list[float]] = {count: [] for count in busy}
         for _ in range(options.rounds):

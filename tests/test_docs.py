@@ -52,12 +52,13 @@ DIFFERS = {
     r"^(finished at .*: \w+).*;": r"\1;",
     r"^(clearhead: translation: ).*": r"\1",
     r"\bp < ": "p = ",
+    r"^(macro F1 .* %)  ?\(95 % interval: .*\)": r"\1",
     r"; a pretrained encoder may do better.*": "",
     r"^clearhead: warning: .*(translation|characters|training texts).*\n": "",
 }
 """What differs between runs besides numbers: the unit of a duration, the precision, which
 checkpoint is the best, which scores fit into a line, a translation, a very small p-value, whether
-the linear baseline is better, and what is unusual after few steps on few sentences."""
+the macro F1 has an interval, whether the linear baseline is better, and what is unusual after few steps on few sentences."""
 
 
 def lines_of(output: str) -> set[str]:

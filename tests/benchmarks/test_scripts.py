@@ -493,7 +493,7 @@ path.write_text("".join(json.dumps(each) + "\\n" for each in steps) + '{"ev')
     name, _, run = beside.PROGRAMS["fit"]
     monkeypatch.setitem(beside.PROGRAMS, "fit", (name, ["-c", report], run))
     assert beside.main(["--programs", "fit", "--busy", "1"]) == 0
-    (found,) = records(folder, "beside")
+    (found,) = records(folder, "programs")
     assert (found["measure"], found["median"], found["more"]) == (name, 2.0, {"beside 1": 2.0})
 
 
