@@ -268,7 +268,16 @@ def test_a_text_that_a_tokenizer_cannot_encode_is_an_error_of_that_text() -> Non
         with_errors(translate, 7, broken)
 
 
-@pytest.mark.parametrize("text", ["\u200b", "\xad", "\xa0\ufeff", "\u2060\u3000"])
+def test_a_repetition_that_the_prefix_gives_is_none_of_the_translation(fake: Translator) -> None:
+    looping = Fake(change=lambda found: replace(found, tokens=found.tokens * 8))
+    fake.engine = cast(Engine, looping)
+    ((plain,),) = fake.translate(["1 a b"])
+    prefix = fake.target_tokenizer.decode(plain.tokens)
+    ((begun,),) = fake.translate(["1 a b"], prefixes=[prefix])
+    assert (kinds(plain), kinds(begun)) == (["repetition"], [])
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\xad", "\xa0\ufeff", "\u2060\u3000", "\u200e\u200d"])
 def test_a_text_that_nobody_sees_is_empty(translator: Translator, text: str) -> None:
     ((hypothesis,),) = translator.translate([text])
     assert (hypothesis.text, hypothesis.tokens) == ("", ())

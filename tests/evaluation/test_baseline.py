@@ -134,6 +134,11 @@ def test_it_is_fitted_anew_on_the_files_of_a_run(tmp_path: Path) -> None:
     warm = list(labels.names).index("warm")
     assert found.probabilities(["a red b"])[0, warm] > 0.5
     assert baseline_of_run(folder, replace(config, input="features"), labels) is None
+    formed = replace(config, tokenizer=replace(config.tokenizer, normal_form="sources"))
+    found = baseline_of_run(folder, formed, labels)
+    assert found is not None  # it reads texts in the form of those that it was fitted on
+    seen, unseen = found.probabilities(["a red b", "a re\u200bd\xa0b"])
+    np.testing.assert_array_equal(seen, unseen)
 
 
 @pytest.mark.slow
