@@ -58,7 +58,8 @@ DIFFERS = {
 }
 """What differs between runs besides numbers: the unit of a duration, the precision, which
 checkpoint is the best, which scores fit into a line, a translation, a very small p-value, whether
-the macro F1 has an interval, whether the linear baseline is better, and what is unusual after few steps on few sentences."""
+the macro F1 has an interval, whether the linear baseline is better, and what is unusual after few
+steps on few sentences."""
 
 
 def lines_of(output: str) -> set[str]:
