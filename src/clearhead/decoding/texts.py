@@ -124,8 +124,9 @@ def translate_texts(
         return dataclasses.replace(hypothesis, text=text, warnings=tuple(found))
 
     given = [0] * len(filled) if ids is None else list(map(len, ids))
-    for i, hypotheses, *rest in zip(filled, outputs, sources, given, remarks, strict=True):
-        results[i] = [complete(hypothesis, *rest) for hypothesis in hypotheses]
+    of_each = zip(filled, outputs, sources, given, remarks, strict=True)
+    for i, hypotheses, source, begun, found in of_each:
+        results[i] = [complete(hypothesis, source, begun, found) for hypothesis in hypotheses]
     return results
 
 
