@@ -82,8 +82,9 @@ def warn_of_long_waits(library: str) -> None:
     if sys.platform.startswith("linux") and library not in _imported and not is_chosen:
         warn(
             f"{library} was imported before clearhead could limit how long its threads wait for "
-            "each other: beside other busy programs it is many times slower. Set GOMP_SPINCOUNT="
-            f"{SPIN_COUNT} in the environment before {library} is imported, or use one thread"
+            "each other: beside other busy programs it can be many times slower. Set "
+            f"GOMP_SPINCOUNT={SPIN_COUNT} in the environment before {library} is imported, or use "
+            "one thread"
         )
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Prediction:
     """A label and its probability; `str(prediction)` is the label.
 
-    `warnings` has what there is to say of the input, as `(kind, text)`.
+    `warnings` has the warnings about the input, as `(kind, text)`.
     """
 
     label: str

@@ -98,8 +98,8 @@ class Translator:
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each text, best first; `str(hypothesis)` is its text.
 
-        Samples are in the order drawn. `hypothesis.warnings` has what there is to say of a text or
-        of its translation, as `(kind, text)`.
+        Samples are in the order drawn. `hypothesis.warnings` has the warnings about a text or its
+        translation, as `(kind, text)`.
 
         Args:
             texts: one sentence each; an empty text has one empty hypothesis.

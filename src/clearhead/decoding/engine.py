@@ -47,7 +47,7 @@ class Hypothesis:
         normalised_score: `score` divided by the length penalty.
         finished: whether it ended with the end symbol, not at the length limit.
         text: the tokens as text, if the caller that has the tokenizer sets it.
-        warnings: what there is to say of the source or of this output.
+        warnings: about the source or this output.
         error: why there is no output. The text is then empty, and the scores are NaN.
     """
 
