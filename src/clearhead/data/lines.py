@@ -1,8 +1,8 @@
 r"""Text files as streams of checked lines, and tables of file formats.
 
 Text is UTF-8. A line ends at `\n` or `\r\n` (not at U+2028, for example), and at `\r` in a file
-whose only `\n`, if any, is at its end. A byte order mark at the start of a file is dropped. A file whose name ends in
-`.gz` is unpacked.
+whose only `\n`, if any, is at its end. A byte order mark at the start of a file is dropped. A file
+whose name ends in `.gz` is unpacked.
 """
 
 from __future__ import annotations
